@@ -1,0 +1,23 @@
+# Finds Debian's CAF, which ships neither a CMake config nor a pkg-config file. Target: CAF::core.
+find_path(CAF_INCLUDE_DIR caf/config.hpp)
+find_library(CAF_core_LIBRARY NAMES caf_core)
+if(CAF_INCLUDE_DIR)
+  file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp CAF_VERSION_LINE REGEX "#define CAF_VERSION ")
+  string(REGEX MATCH "[0-9]+" CAF_NUMBER "${CAF_VERSION_LINE}")
+  if(CAF_NUMBER)
+    math(EXPR CAF_MAJOR "${CAF_NUMBER} / 10000")
+    math(EXPR CAF_MINOR "(${CAF_NUMBER} / 100) % 100")
+    math(EXPR CAF_PATCH "${CAF_NUMBER} % 100")
+    set(CAF_VERSION ${CAF_MAJOR}.${CAF_MINOR}.${CAF_PATCH})
+  endif()
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CAF REQUIRED_VARS CAF_core_LIBRARY CAF_INCLUDE_DIR
+                                  VERSION_VAR CAF_VERSION)
+if(CAF_FOUND AND NOT TARGET CAF::core)
+  find_package(Threads REQUIRED)
+  add_library(CAF::core UNKNOWN IMPORTED)
+  set_target_properties(CAF::core PROPERTIES IMPORTED_LOCATION ${CAF_core_LIBRARY}
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${CAF_INCLUDE_DIR})
+  target_link_libraries(CAF::core INTERFACE Threads::Threads)
+endif()

@@ -1,0 +1,11 @@
+# Finds oneDNN without its own CMake config, which would demand OpenCL's headers although only the
+# CPU engine is used here. Target: OneDNN::dnnl.
+find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(OneDNN_LIBRARY NAMES dnnl)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OneDNN REQUIRED_VARS OneDNN_LIBRARY OneDNN_INCLUDE_DIR)
+if(OneDNN_FOUND AND NOT TARGET OneDNN::dnnl)
+  add_library(OneDNN::dnnl UNKNOWN IMPORTED)
+  set_target_properties(OneDNN::dnnl PROPERTIES IMPORTED_LOCATION ${OneDNN_LIBRARY}
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${OneDNN_INCLUDE_DIR})
+endif()
