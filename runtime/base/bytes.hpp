@@ -45,7 +45,9 @@ template <class T>
 ByteView bytes_of(std::span<const T> values) {
   return std::as_bytes(values);
 }
-inline Bytes to_bytes(ByteView view) { return Bytes(view.begin(), view.end()); }
+inline Bytes to_bytes(ByteView view) {
+  return Bytes(view.begin(), view.end());
+}
 
 // Lower-case hexadecimal; from_hex gives an empty vector for anything that is not pairs of digits.
 std::string to_hex(ByteView bytes);

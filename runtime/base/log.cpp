@@ -30,10 +30,14 @@ void write_stderr(Level level, std::string_view area, std::string_view text) {
 
 std::string_view to_string(Level level) {
   switch (level) {
-    case Level::debug: return "debug";
-    case Level::info: return "info";
-    case Level::warning: return "warning";
-    case Level::error: return "error";
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warning:
+      return "warning";
+    case Level::error:
+      return "error";
   }
   return "error";
 }
@@ -43,7 +47,9 @@ void set_sink(Sink sink) {
   current_sink = std::move(sink);
 }
 
-void set_level(Level level) { current_level = level; }
+void set_level(Level level) {
+  current_level = level;
+}
 
 void write(Level level, std::string_view area, std::string_view text) {
   if (level < current_level.load(std::memory_order_relaxed)) return;
