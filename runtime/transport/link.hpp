@@ -1,0 +1,88 @@
+// Link: how a node's messages reach other nodes. The interface; zmq_link is the one over ZeroMQ,
+// memory_link its twin in one process, and both pass the same tests.
+//
+// Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
+// control). Inside a lane the messages to one peer arrive in the order of sending or not at all: a
+// break loses what was in flight, and is reported through on_state before anything newer arrives.
+// A peer is who its key says: `from` is proven by the link, never read from a message.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::transport {
+
+enum class Lane : std::uint8_t { control, bulk };
+
+// What a message is about; the receiver's first switch. Append only: the numbers are on the wire.
+enum class Topic : std::uint16_t {
+  membership = 1,  // datagrams of gossip; may be lost
+  directory = 2,   // anti-entropy of the replicated map; may be lost
+  call = 3,        // request of one node's actor to another's
+  reply = 4,       // its answer
+  job = 5,         // views, votes, exchange, state transfer of the job named by `stream`
+  admission = 6,   // admit records; join frames relayed to the issuer of a token
+};
+
+struct Message {
+  Topic topic = Topic::membership;
+  std::uint64_t stream = 0;  // call id, or the low half of the JobId
+  Bytes body;                // small header, aligned for FlatBuffers; at most 256 KiB
+  SharedBytes payload;       // bulk part, sent without a copy; at most 16 MiB; may be empty
+};
+
+// Where a peer can be reached and which keys prove it.
+struct PeerAddress {
+  NodeId node;
+  std::uint64_t boot = 0;
+  std::vector<std::string> control_endpoints;  // "tcp://10.0.0.5:7601", in order of preference
+  std::vector<std::string> bulk_endpoints;     // empty for a peer that only dials
+  std::array<std::byte, 32> curve_public_key{};
+};
+
+enum class LinkState : std::uint8_t {
+  up,      // a session to the peer is open
+  reset,   // the session broke; what was in flight is lost
+  refused  // dialling again was answered by a refusal: nothing listens there
+};
+
+// Called on the link's own threads; must not block and must not call back into close().
+struct LinkEvents {
+  std::function<void(const NodeId& from, Lane lane, Message message)> on_message;
+  std::function<void(const NodeId& peer, Lane lane, LinkState state)> on_state;
+};
+
+struct LinkCounters {
+  std::uint64_t frames_sent = 0, frames_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t frames_dropped = 0;  // bad, late or over a limit; thrown away unparsed
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  // Makes the peer reachable, or replaces its addresses; dials in the background.
+  virtual void set_peer(PeerAddress address) = 0;
+  // Forgets the peer and closes its sessions; its frames are no longer accepted.
+  virtual void drop_peer(const NodeId& node) = 0;
+
+  // Queues a message and returns at once, from any thread. Fails with: not_found (unknown peer),
+  // unavailable (no session; on_state tells when one is up), resource_exhausted (too much queued
+  // for this peer), invalid_argument (over a size limit). After a failure nothing was sent.
+  virtual Result<void> send(const NodeId& to, Lane lane, Message message) = 0;
+
+  virtual LinkCounters counters(Lane lane) const = 0;
+
+  // Stops intake, closes the sockets in their threads, joins the threads. No event comes after it.
+  virtual void close() = 0;
+};
+
+}  // namespace gpunode::transport
