@@ -9,8 +9,8 @@ namespace gpunode::detail {
                                const std::string& detail);
 }
 
-#define GPUNODE_CHECK(condition, detail)                                         \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]]                                               \
-      ::gpunode::detail::check_failed(__FILE__, __LINE__, #condition, (detail)); \
+#define GPUNODE_CHECK(condition, text)                                         \
+  do {                                                                         \
+    if (!(condition)) [[unlikely]]                                             \
+      ::gpunode::detail::check_failed(__FILE__, __LINE__, #condition, (text)); \
   } while (false)
