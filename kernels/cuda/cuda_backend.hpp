@@ -1,0 +1,19 @@
+// An NVIDIA GPU as a backend. Opened at run time: a binary built with nvcc starts and works where
+// no driver is. Holds the operations that have a CUDA twin (matmul, layernorm, adamw); for the
+// others the table is empty and the caller takes the CPU.
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops/backend.hpp"
+
+namespace gpunode::cuda {
+
+// How many GPUs the driver shows; 0 without a driver, or in a build without CUDA.
+int device_count();
+
+// Fails with: unsupported (built without CUDA), no_device (no driver, or no such GPU), each with a
+// sentence for the user; internal.
+Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal = 0);
+
+}  // namespace gpunode::cuda

@@ -1,0 +1,23 @@
+// The compute fingerprint: the digest of a canned slice's gradient, computed with the job's own
+// model and shapes. Members with equal digests produce equal bits; others are refused in exact mode
+// and the text tells why they differ (instruction set, library version, device).
+#pragma once
+
+#include <string>
+
+#include "kernels/model/model.hpp"
+#include "runtime/base/digest.hpp"
+
+namespace gpunode::model {
+
+struct Fingerprint {
+  Digest digest;
+  std::string text;  // "cpu avx512, oneDNN 2.6.3"
+};
+
+// Computes one slice of `samples_per_slice` made-up samples with fixed weights, and one optimizer
+// step. Cost: a step. Thread: any. Fails with: what Model::program and Program::gradient fail with.
+Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
+                                        std::size_t samples_per_slice);
+
+}  // namespace gpunode::model

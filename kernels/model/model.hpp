@@ -1,0 +1,118 @@
+// The interface through which a model joins training and serving; an embedder's own model
+// implements the three classes below, GPT (gpt.hpp) is their first user.
+//   Model    a pure description: shapes, initial values, sizes. Immutable, any thread.
+//   Program  a model made ready on one device. One owner loads weights once a step; then up to
+//            `lanes` threads compute slices at the same time, one lane each.
+//   Session  one text being continued, with its own key/value cache.
+// All parameters together are one flat fp32 vector: the concatenation of parameters() in order.
+// Gradients and optimizer state have the same layout, so nothing above here knows layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace gpunode::ops {
+class Backend;
+}
+
+namespace gpunode::model {
+
+// Key/value settings of a model, as they stand in a job file and in a checkpoint's manifest.
+using Settings = std::map<std::string, std::string>;
+
+using Token = std::int32_t;
+
+struct ParameterSpec {
+  std::string name;                 // unique in its model, e.g. "blocks.0.attention.weight"
+  std::vector<std::int64_t> shape;  // row-major
+  bool decay = false;               // weight decay applies (matrices, not biases and norms)
+
+  std::size_t element_count() const {
+    std::size_t count = 1;
+    for (std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+    return count;
+  }
+};
+
+// One raw sample: its number in the data source and Model::sample_bytes() bytes.
+struct Sample {
+  std::uint64_t index = 0;
+  std::span<const std::uint8_t> bytes;
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Tokens read so far, and how many fit in all.
+  virtual std::size_t position() const = 0;
+  virtual std::size_t capacity() const = 0;
+  // Forgets all tokens; the memory stays.
+  virtual void reset() = 0;
+
+  // Reads `tokens` and writes the scores of every possible next token (vocabulary values) after
+  // the last of them. Thread: one at a time. Fails with: resource_exhausted (more tokens than
+  // capacity), invalid_argument (empty, a token outside the vocabulary, wrong size of
+  // `logits_out`). After a failure: position unchanged.
+  virtual Result<void> append(std::span<const Token> tokens, std::span<float> logits_out) = 0;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  // Takes over these weights (and packs them); called once a step, while no lane computes.
+  // Fails with: out_of_memory, internal.
+  virtual Result<void> load(std::span<const float> parameters) = 0;
+
+  // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the
+  // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
+  // depend on weights and samples only, not on lane, threads or earlier calls.
+  // Thread: the calling one does all the work; different lanes may run at the same time.
+  // Fails with: invalid_argument (bytes of the wrong length), out_of_memory, internal.
+  // After a failure: `gradient_sum` unspecified.
+  virtual Result<float> gradient(int lane, std::span<const Sample> samples,
+                                 std::span<float> gradient_sum) = 0;
+
+  // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
+  virtual Result<double> evaluate(int lane, std::span<const Sample> samples) = 0;
+
+  // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
+  // Fails with: out_of_memory; unsupported for models that do not generate.
+  virtual Result<std::unique_ptr<Session>> session() = 0;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual std::string kind() const = 0;  // the registry's key, e.g. "gpt"
+  virtual std::string name() const = 0;  // for people, e.g. "gpt 4x128"
+  // All settings, defaults included; make_model(kind(), config()) gives the same model.
+  virtual Settings config() const = 0;
+
+  virtual const std::vector<ParameterSpec>& parameters() const = 0;
+  virtual std::size_t parameter_count() const = 0;
+  virtual std::size_t sample_bytes() const = 0;       // bytes of one raw sample
+  virtual std::size_t tokens_per_sample() const = 0;  // predicted tokens, the loss's divisor
+  virtual std::size_t vocabulary() const = 0;         // values of Session's logits
+
+  // Writes the initial weights (parameter_count values): a function of seed and element place.
+  virtual void initialise(std::uint64_t seed, std::span<float> parameters) const = 0;
+
+  // Bytes that a program needs with so many lanes and samples a slice, weights not included.
+  virtual std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const = 0;
+
+  // Makes the model ready on a device. `backend` and this model outlive the program.
+  // Fails with: unsupported (an operation the device lacks), out_of_memory.
+  virtual Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const = 0;
+};
+
+}  // namespace gpunode::model

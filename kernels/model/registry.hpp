@@ -1,0 +1,40 @@
+// Models by kind: a job file names "gpt" and its settings, an embedder adds kinds of its own before
+// the node starts. Process-wide and thread-safe; GPT is registered on first use.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/model/model.hpp"
+
+namespace gpunode::model {
+
+// Reads settings; an unknown key or a value out of range is an error that says what would do
+// (take_setting and reject_unknown below write those sentences).
+using Factory = std::function<Result<std::unique_ptr<Model>>(const Settings&)>;
+
+// Adds a kind. Fails with: already_exists.
+Result<void> register_model(std::string kind, Factory factory);
+
+// Fails with: not_found (unknown kind, naming the nearest), and whatever the factory reports.
+Result<std::unique_ptr<Model>> make_model(std::string_view kind, const Settings& settings);
+
+std::vector<std::string> registered_kinds();
+
+// invalid_argument naming the nearest known key if `settings` holds one that is not in `known`.
+Result<void> reject_unknown(const Settings& settings, const std::vector<std::string>& known);
+
+// The whole number under `key`, or `fallback`. Fails with: invalid_argument outside [low, high].
+struct IntegerRange {
+  std::int64_t fallback, low, high;
+};
+Result<std::int64_t> take_integer(const Settings& settings, const std::string& key,
+                                  IntegerRange range);
+
+// The entry of `known` with the fewest edits to `word`; empty if `known` is.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace gpunode::model

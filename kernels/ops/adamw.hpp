@@ -1,0 +1,30 @@
+// AdamW on one block of the flat parameter vector, and the square sum that the clip norm is made
+// of. Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization", 2019.
+//   g = gradient * scale;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2
+//   w = w - rate * ((m / correction1) / (sqrt(v / correction2) + epsilon) + decay * w)
+#pragma once
+
+#include "kernels/tensor/stream.hpp"
+#include "kernels/tensor/tensor.hpp"
+#include "kernels/tensor/workspace.hpp"
+
+namespace gpunode::ops {
+
+struct AdamwArgs {
+  tensor::ConstTensor gradient;           // (n)
+  tensor::Tensor weights, first, second;  // (n) each, updated
+  float scale = 1;                        // of the gradient: 1/tokens and clipping
+  float rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
+  float correction1 = 1, correction2 = 1;  // 1 - beta^step
+};
+using AdamwFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const AdamwArgs&);
+
+// The sum of squares of x in float64, as 16 interleaved sums joined by a fixed tree; infinite or
+// NaN if x holds such a value. On the CPU `sum` has been written on return.
+struct SquareSumArgs {
+  tensor::ConstTensor x;  // (n)
+  double* sum = nullptr;
+};
+using SquareSumFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const SquareSumArgs&);
+
+}  // namespace gpunode::ops

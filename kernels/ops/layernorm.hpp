@@ -1,0 +1,32 @@
+// Layer normalisation over the last dimension, epsilon 1e-5.
+//   y = (x - mean) / sqrt(variance + epsilon) * weight + bias
+// Source: Ba, Kiros, Hinton, "Layer Normalization", 2016.
+#pragma once
+
+#include "kernels/tensor/stream.hpp"
+#include "kernels/tensor/tensor.hpp"
+#include "kernels/tensor/workspace.hpp"
+
+namespace gpunode::ops {
+
+inline constexpr float kLayernormEpsilon = 1e-5f;
+
+struct LayernormArgs {
+  tensor::ConstTensor x;             // (T, C)
+  tensor::ConstTensor weight, bias;  // (C), (C)
+  tensor::Tensor y;                  // (T, C)
+  tensor::Tensor mean, rstd;         // (T), (T): kept for the backward pass
+};
+using LayernormFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const LayernormArgs&);
+
+struct LayernormBackwardArgs {
+  tensor::ConstTensor dy, x;       // (T, C)
+  tensor::ConstTensor weight;      // (C)
+  tensor::ConstTensor mean, rstd;  // (T)
+  tensor::Tensor dx;               // (T, C): added to, as the residual branch arrives here too
+  tensor::Tensor dweight, dbias;   // (C): overwritten; rows are summed in order
+};
+using LayernormBackwardFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
+                                             const LayernormBackwardArgs&);
+
+}  // namespace gpunode::ops

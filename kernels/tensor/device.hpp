@@ -1,0 +1,20 @@
+// Device: which processor a buffer, a stream or a program belongs to.
+#pragma once
+
+#include <string>
+
+namespace gpunode::tensor {
+
+enum class DeviceKind { cpu, cuda };
+
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  int ordinal = 0;
+  std::string name;  // for people, e.g. "NVIDIA H100" or "cpu"
+
+  bool operator==(const Device& other) const {
+    return kind == other.kind && ordinal == other.ordinal;
+  }
+};
+
+}  // namespace gpunode::tensor
