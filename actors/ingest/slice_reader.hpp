@@ -1,0 +1,57 @@
+// The samples of one slice of one step, ready for a model. Pure: no mailbox, no thread, no clock;
+// the same (step, slice) gives the same bytes on every node.
+// Owner: the prefetcher's thread, or a trainer that reads inline. Immutable; any thread.
+// Cost: about 100 ns a sample of 65 bytes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/dataset/sampler.hpp"
+#include "runtime/dataset/text_dataset.hpp"
+
+namespace gpunode::ingest {
+
+struct SliceKey {
+  std::uint64_t step = 0;
+  std::uint32_t slice = 0;
+
+  auto operator<=>(const SliceKey&) const = default;
+};
+
+struct Slice {
+  SliceKey key;
+  std::uint32_t window_bytes = 0;             // context + 1
+  std::vector<dataset::SamplePlace> samples;  // in position order
+  Bytes windows;                              // (samples, window_bytes), row after row
+  Digest fed;                                 // sum of sample_hash over the samples
+
+  ByteView window(std::size_t row) const {
+    return ByteView(windows).subspan(row * window_bytes, window_bytes);
+  }
+};
+
+struct SliceSettings {
+  std::uint64_t seed = 1;
+  std::uint32_t batch = 1;
+  std::uint32_t slices = 1;
+};
+
+class SliceReader {
+ public:
+  SliceReader(dataset::TextDataset data, SliceSettings settings);
+
+  // slice < G. Empty where G > B leaves the slice no sample.
+  Slice read(SliceKey key) const;
+
+  const dataset::TextDataset& data() const { return data_; }
+  const dataset::Sampler& sampler() const { return sampler_; }
+
+ private:
+  dataset::TextDataset data_;
+  dataset::Sampler sampler_;
+};
+
+}  // namespace gpunode::ingest

@@ -1,0 +1,35 @@
+// The weights alone as one safetensors file: what other programs load, and what two runs compare.
+// Its bytes are a function of model description and weights and of nothing else: no job, member,
+// time or step is in it, tensors stand in the format's fixed order.
+#pragma once
+
+#include "runtime/snapshot/checkpoint.hpp"
+#include "runtime/snapshot/state_view.hpp"
+#include "runtime/storage/checksum.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::snapshot {
+
+struct Export {
+  storage::Sha256 sha256;  // of the file
+  std::uint64_t size_bytes = 0;
+
+  bool operator==(const Export&) const = default;
+};
+
+// Writes the file, replacing what is there, durably and all or nothing. Fails with corrupted (bad
+// block of a shard), disk_full, permission_denied.
+Result<Export> export_weights(storage::FileSystem& files, const Checkpoint& checkpoint,
+                              const storage::Path& path);
+// The same from memory: equal bytes for equal weights.
+Result<Export> export_weights(storage::FileSystem& files, const ModelDescription& model,
+                              const StateView& state, const storage::Path& path);
+// Opens an exported file: its model description and tensors are read back by load_exported.
+Result<ModelDescription> read_exported_model(const storage::FileSystem& files,
+                                             const storage::Path& path);
+// Fills the targets' weights from an exported (or any fp32) safetensors file. Fails with corrupted,
+// invalid_argument naming the first parameter that is missing or has another shape.
+Result<void> load_exported(const storage::FileSystem& files, const storage::Path& path,
+                           const StateTarget& target);
+
+}  // namespace gpunode::snapshot

@@ -1,0 +1,48 @@
+// SHA-256, for whatever faces strangers or outlives a process: files, data sets, exports.
+// (Digests among members that trust each other are XXH3: runtime/base/digest.hpp.)
+// Cost: 1.5 to 2 GB/s a core with the processor's SHA instructions.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::storage {
+
+struct Sha256 {
+  std::array<std::byte, 32> value{};
+
+  auto operator<=>(const Sha256&) const = default;
+  std::string text() const { return to_hex(value); }
+  static std::optional<Sha256> from(ByteView bytes);          // exactly 32 bytes
+  static std::optional<Sha256> parse(std::string_view text);  // 64 hexadecimal digits
+};
+
+Sha256 sha256_of(ByteView bytes);
+
+// Hash of the concatenation of parts.
+class Sha256Stream {
+ public:
+  Sha256Stream();
+  ~Sha256Stream();
+  Sha256Stream(const Sha256Stream&) = delete;
+  Sha256Stream& operator=(const Sha256Stream&) = delete;
+  void add(ByteView bytes);
+  Sha256 finish();  // once, last
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Hash of a file's contents, read in 1 MiB parts.
+Result<Sha256> sha256_of_file(const FileSystem& files, const Path& path);
+
+}  // namespace gpunode::storage
