@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# The whole check of gpunode from a fresh clone: packages, format, build, and every test through
+# ctest, one stage a label. Made for a bare Debian 12 machine; can be run again at any time. Ends
+# with the time of each stage and exits 0 only when all of them passed. Takes about half an hour on
+# two cores the first time; `--quick` is for the minutes in between.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+usage() {
+  cat <<'TEXT'
+usage: tools/check.sh [flags]
+  (none)       packages, format, build; then unit, parity, house, sim, process, install
+  --quick      build and run the unit tests only
+  --sanitize   unit and sim under the address and undefined-behaviour sanitizers (preset asan)
+  --learn      also train on the real text of the learning test (minutes)
+  --kill-all   also kill every member at every point, and at 20 random moments (minutes)
+  --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
+  --help       this text
+TEXT
+}
+
+die() {  # die CODE CAUSE REMEDY
+  printf 'check: error: %s\ncheck: try:   %s\n' "$2" "$3" >&2
+  exit "$1"
+}
+
+# ---- flags
+sanitize=no learn=no kill_all=no quick=no jobs=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --sanitize) sanitize=yes ;;
+    --learn) learn=yes ;;
+    --kill-all) kill_all=yes ;;
+    --quick) quick=yes ;;
+    --jobs) shift; jobs=${1:-} ; [[ $jobs =~ ^[1-9][0-9]*$ ]] ||
+              die 2 "--jobs needs a number, got '${jobs}'" "tools/check.sh --jobs 2" ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown flag '$1'" "tools/check.sh --help" ;;
+  esac
+  shift
+done
+if [ -z "$jobs" ]; then
+  jobs=$(nproc)
+  # One compiler takes up to about 700 MB (CAF, CLI11); swapping would be slower than waiting.
+  fit=$(($(awk '/MemAvailable/ {print $2}' /proc/meminfo) / 700000))
+  [ "$fit" -ge 1 ] || fit=1
+  [ "$jobs" -le "$fit" ] || jobs=$fit
+fi
+
+# ---- stages and their times
+names=() times=() results=() tests_total=0 failed_total=0 ctest_seconds=0
+log=$(mktemp) || die 1 "no temporary file could be made" "free space in ${TMPDIR:-/tmp}"
+trap 'rm -f "$log"' EXIT
+
+summary() {
+  printf '\n%-20s %9s  %s\n' stage seconds result
+  local i
+  for i in "${!names[@]}"; do
+    printf '%-20s %9s  %s\n' "${names[$i]}" "${times[$i]}" "${results[$i]}"
+  done
+  [ "$tests_total" -gt 0 ] || return 0
+  # All ctest stages together, in the form in which ctest itself closes.
+  printf '\n%d%% tests passed, %d tests failed out of %d\n' \
+    $(((tests_total - failed_total) * 100 / tests_total)) "$failed_total" "$tests_total"
+  printf '\nTotal Test time (real) = %6.2f sec\n' "$ctest_seconds"
+}
+
+note() { names+=("$1"); times+=("$2"); results+=("$3"); }
+
+stage() {  # stage NAME COMMAND...: a failure ends the run, as what follows needs it
+  local name=$1 begin=$SECONDS
+  shift
+  printf '\n== %s\n' "$name"
+  if "$@"; then
+    note "$name" $((SECONDS - begin)) passed
+  else
+    note "$name" $((SECONDS - begin)) FAILED
+    summary
+    exit 1
+  fi
+}
+
+failed_stages=0
+tests() {  # tests NAME BUILD_DIR JOBS CTEST_ARGUMENTS...: a failure is noted and the next one runs
+  local name=$1 dir=$2 width=$3 begin=$SECONDS count failed seconds
+  shift 3
+  printf '\n== %s\n' "$name"
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$width" "$@" 2>&1 | tee "$log"
+  local status=${PIPESTATUS[0]}
+  count=$(sed -nE 's/.*tests? failed out of ([0-9]+)$/\1/p' "$log" | tail -1)
+  failed=$(sed -nE 's/.*passed, ([0-9]+) tests? failed out of [0-9]+$/\1/p' "$log" | tail -1)
+  seconds=$(sed -nE 's/^Total Test time \(real\) = +([0-9.]+) sec$/\1/p' "$log" | tail -1)
+  tests_total=$((tests_total + ${count:-0}))
+  failed_total=$((failed_total + ${failed:-0}))
+  ctest_seconds=$(awk "BEGIN { print $ctest_seconds + ${seconds:-0} }")
+  if [ "$status" -eq 0 ]; then
+    note "$name" $((SECONDS - begin)) "passed (${count:-0} tests)"
+  else
+    failed_stages=$((failed_stages + 1))
+    note "$name" $((SECONDS - begin)) "FAILED (${failed:-no} of ${count:-no} tests)"
+  fi
+}
+
+# ---- the stages themselves
+check_format() {
+  local tool
+  for tool in clang-format-14 clang-format; do
+    "$tool" --version 2>/dev/null | grep -q 'version 14\.' && break
+    tool=
+  done
+  # Other versions break lines elsewhere; their verdict would be about them, not about the code.
+  [ -n "$tool" ] || { echo "skipped: clang-format 14 is not here"; return 0; }
+  local -a files
+  if ! mapfile -d '' files < <(git ls-files -z -- '*.cpp' '*.hpp' '*.cu' '*.cuh' 2>/dev/null) ||
+    [ ${#files[@]} -eq 0 ]; then
+    mapfile -d '' files < <(find runtime kernels actors tools examples tests \
+      -regex '.*\.\(cpp\|hpp\|cu\|cuh\)' -print0)
+  fi
+  printf '%s\0' "${files[@]}" | xargs -0 -n 16 -P "$jobs" "$tool" --dry-run -Werror ||
+    { echo "run: $tool -i on the files named above" >&2; return 1; }
+  echo "${#files[@]} files are in the house's format"
+}
+
+cuda_flags=(-DGPUNODE_CUDA=OFF)
+find_cuda() {  # sets cuda_flags; says in a line what it found
+  local nvcc version
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+  [ -n "$nvcc" ] || { echo "no nvcc here: the CUDA twins are left out"; return 0; }
+  version=$("$nvcc" --version 2>/dev/null | sed -nE 's/.*release ([0-9]+)\.([0-9]+).*/\1.\2/p')
+  if [ "${version%%.*}" -ge 12 ] 2>/dev/null; then
+    echo "nvcc $version at $nvcc: the CUDA twins are built too"
+    cuda_flags=(-DGPUNODE_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc")
+  else
+    echo "nvcc ${version:-of unknown version} at $nvcc is too old (12 is needed): CUDA is skipped"
+  fi
+}
+
+build() {  # build PRESET TARGETS...
+  local preset=$1
+  shift
+  cmake --preset "$preset" "${cuda_flags[@]}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    echo "check: configuring failed; a foreign build/$preset can be the cause: rm -r build/$preset" >&2
+    return 1
+  }
+  cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"}
+}
+
+stage packages tools/packages.sh
+stage format check_format
+
+if [ $sanitize = yes ]; then
+  # detect_leaks stays on; the suppressions name two null references inside Debian's CAF.
+  export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1}"
+  export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:suppressions=$PWD/tests/house/ubsan.supp"
+  stage "build (asan)" build asan tests_unit tests_sim
+  tests "unit (asan)" build/asan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
+  tests "sim (asan)" build/asan "$jobs" -L '^sim$' -LE '^(learn|killall)$'
+else
+  find_cuda
+  dir=build/release
+  if [ $quick = yes ]; then
+    stage build build release tests_unit
+  else
+    stage build build release
+  fi
+  tests unit $dir "$jobs" -L '^unit$'
+  if [ $quick = no ]; then
+    tests parity $dir "$jobs" -L '^(parity|gpu)$'
+    tests house $dir "$jobs" -L '^house$'
+    tests sim $dir "$jobs" -L '^sim$' -LE '^(learn|killall)$'
+    tests process $dir 1 -L '^process$' -LE '^(learn|killall)$'
+    tests install $dir 1 -L '^install$'
+  fi
+  if [ $learn = yes ] || [ $kill_all = yes ]; then
+    [ $quick = no ] || stage "build (rest)" build release
+  fi
+  [ $learn = no ] || tests learn $dir 1 -L '^learn$'
+  [ $kill_all = no ] || tests kill-all $dir 1 -L '^killall$'
+fi
+
+summary
+[ $failed_stages -eq 0 ]
