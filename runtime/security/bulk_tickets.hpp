@@ -1,0 +1,51 @@
+// One-time tickets: the password of a bulk connection (ZeroMQ PLAIN), agreed over the control
+// channel, so that a socket belongs to a key before its first frame. A ticket crosses the wire in
+// clear and therefore proves nothing but which key to try. Issued by the control thread, redeemed
+// by the ZAP thread: guarded by one mutex, held for a map look-up.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/security/crypto.hpp"
+
+namespace gpunode::security {
+
+struct TicketOwner {
+  NodeId peer;
+  std::uint64_t session = 0;
+};
+
+class BulkTickets {
+ public:
+  static constexpr std::size_t kLimit = 4096;  // outstanding tickets
+  static constexpr Duration kDefaultTerm = std::chrono::seconds(30);
+
+  // A fresh ticket, 43 printable characters. Fails with resource_exhausted beyond kLimit.
+  Result<std::string> issue(const TicketOwner& owner, Time now, Duration term = kDefaultTerm);
+
+  // Whose ticket this is; it never works again. Nothing for a stranger's, a used or an old one.
+  std::optional<TicketOwner> redeem(std::string_view ticket, Time now);
+
+  // Drops what was issued for `peer`; used on revocation and when its control link breaks.
+  void forget(const NodeId& peer);
+
+  std::size_t size() const;
+
+ private:
+  struct Entry {
+    TicketOwner owner;
+    Time expires;
+  };
+  void drop_expired(Time now);
+
+  mutable std::mutex mutex_;
+  std::map<Sha256, Entry> entries_;  // by hash, so that look-up time tells nothing of the ticket
+};
+
+}  // namespace gpunode::security

@@ -1,0 +1,48 @@
+// The few cryptographic functions that the house uses, over libsodium: random bytes, SHA-256,
+// HMAC, HKDF and comparison in constant time. Stateless and thread-safe; the first call of any of
+// them initialises libsodium. AES-GCM for bulk data is in session_keys.hpp.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/security/secret.hpp"
+
+namespace gpunode::security {
+
+using Sha256 = std::array<std::byte, 32>;
+using Nonce = std::array<std::byte, 32>;
+
+// Fills `out` from the operating system's generator.
+void random_bytes(MutableByteView out);
+template <std::size_t N>
+std::array<std::byte, N> random_array() {
+  std::array<std::byte, N> out;
+  random_bytes(out);
+  return out;
+}
+template <std::size_t N>
+Secret<N> random_secret() {
+  Secret<N> out;
+  random_bytes(out.writable());
+  return out;
+}
+
+// True when both are equal; the time taken depends on the lengths only.
+bool constant_time_equal(ByteView left, ByteView right);
+
+Sha256 sha256(ByteView bytes);
+Sha256 hmac_sha256(ByteView key, ByteView message);
+
+// HKDF with SHA-256. Fills `out`, at most 255 * 32 bytes. Source: RFC 5869.
+void hkdf_sha256(ByteView secret, ByteView salt, ByteView info, MutableByteView out);
+
+// RFC 4648 base64url without padding. Decoding gives nothing for any other character, an
+// impossible length or stray bits.
+std::string to_base64url(ByteView bytes);
+std::optional<Bytes> from_base64url(std::string_view text);
+
+}  // namespace gpunode::security

@@ -1,0 +1,88 @@
+// Fixed little-endian layouts: what is signed, hashed or shown to strangers before anything is
+// parsed (banner, join frame, token). A reader never reads past its end: it turns bad and gives
+// zeros, and the caller asks ok() once. Included by .cpp files of this folder only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/bytes.hpp"
+
+namespace gpunode::security::detail {
+
+class LayoutWriter {
+ public:
+  void u8(std::uint8_t value) { number(value); }
+  void u16(std::uint16_t value) { number(value); }
+  void u32(std::uint32_t value) { number(value); }
+  void u64(std::uint64_t value) { number(value); }
+  void raw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  // Length first (two bytes), so that no two different sequences of texts give the same bytes.
+  void text(std::string_view value) {
+    u16(static_cast<std::uint16_t>(value.size()));
+    raw(as_bytes(value));
+  }
+  ByteView bytes() const { return bytes_; }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  template <class T>
+  void number(T value) {
+    for (std::size_t index = 0; index < sizeof(T); ++index) {
+      bytes_.push_back(static_cast<std::byte>((value >> (8 * index)) & 0xff));
+    }
+  }
+  Bytes bytes_;
+};
+
+class LayoutReader {
+ public:
+  explicit LayoutReader(ByteView bytes) : rest_(bytes) {}
+
+  std::uint8_t u8() { return number<std::uint8_t>(); }
+  std::uint16_t u16() { return number<std::uint16_t>(); }
+  std::uint32_t u32() { return number<std::uint32_t>(); }
+  std::uint64_t u64() { return number<std::uint64_t>(); }
+  ByteView raw(std::size_t size) {
+    if (size > rest_.size()) {
+      ok_ = false;
+      rest_ = {};
+      return {};
+    }
+    ByteView part = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return part;
+  }
+  template <std::size_t N>
+  std::array<std::byte, N> array() {
+    std::array<std::byte, N> out{};
+    ByteView part = raw(N);
+    if (part.size() == N) std::memcpy(out.data(), part.data(), N);
+    return out;
+  }
+  std::string text(std::size_t limit) {
+    std::size_t size = u16();
+    if (size > limit) ok_ = false;
+    return ok_ ? std::string(as_text(raw(size))) : std::string();
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return rest_.empty(); }
+  ByteView rest() const { return rest_; }
+
+ private:
+  template <class T>
+  T number() {
+    ByteView part = raw(sizeof(T));
+    T value = 0;
+    for (std::size_t index = 0; index < part.size(); ++index) {
+      value = static_cast<T>(value | static_cast<T>(static_cast<T>(part[index]) << (8 * index)));
+    }
+    return value;
+  }
+  ByteView rest_;
+  bool ok_ = true;
+};
+
+}  // namespace gpunode::security::detail
