@@ -1,0 +1,55 @@
+// A node's long-lived keys: Ed25519 to sign, X25519 for connections. They are the node: its id is
+// the hash of the signing key, and whoever can read the file can be it. Hence the file is 0600, a
+// file that others can read is refused, and nothing here can be printed. Owned by the node;
+// immutable after load, so that any thread may sign.
+#pragma once
+
+#include "runtime/base/result.hpp"
+#include "runtime/security/keys.hpp"
+#include "runtime/security/secret.hpp"
+#include "runtime/storage/file_system.hpp"
+
+#include <optional>
+
+namespace gpunode::security {
+
+class Identity {
+ public:
+  // Fresh keys that live in memory only.
+  static Identity create();
+
+  // The keys in `state_directory`/identity.key; makes and stores them when there are none.
+  // Fails with permission_denied (group or others can read the file), corrupted (not a key file,
+  // or damaged), io_error, disk_full.
+  static Result<Identity> load_or_create(storage::FileSystem& files,
+                                         const storage::Path& state_directory);
+
+  Identity(Identity&&) noexcept = default;
+  Identity& operator=(Identity&&) noexcept = default;
+
+  const NodeId& id() const { return id_; }
+  const SignKey& sign_key() const { return sign_key_; }
+  const CurveKey& curve_key() const { return curve_key_; }
+
+  // Signs `message` for one purpose, a short constant text. Thread-safe.
+  Signature sign(std::string_view purpose, ByteView message) const;
+
+  // Opens what seal_to(curve_key(), ...) made. Fails with unauthenticated.
+  Result<Bytes> open_sealed(ByteView sealed) const;
+
+  // For ZeroMQ's CURVE options.
+  const Secret<32>& curve_secret() const { return curve_secret_; }
+  Secret<41> curve_secret_z85() const;  // 40 characters and a terminating zero
+
+ private:
+  Identity() = default;
+  static std::optional<Identity> from_secrets(ByteView sign_seed, ByteView curve_secret);
+
+  Secret<64> sign_secret_;  // libsodium's form: seed and public key
+  Secret<32> curve_secret_;
+  SignKey sign_key_;
+  CurveKey curve_key_;
+  NodeId id_;
+};
+
+}  // namespace gpunode::security

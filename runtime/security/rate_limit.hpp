@@ -1,0 +1,40 @@
+// A token bucket an address: bounds what one stranger's address may ask of us. Pure; the table is
+// bounded, and an address whose bucket is full again is forgotten first. Owned by JoinServer and by
+// the ZAP thread, one each.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/base/clock.hpp"
+
+namespace gpunode::security {
+
+class RateLimit {
+ public:
+  struct Options {
+    double burst = 16;             // requests at once
+    double per_second = 1;         // refill
+    std::size_t addresses = 4096;  // remembered at most; beyond it strangers share one bucket
+  };
+  RateLimit() : RateLimit(Options{}) {}
+  explicit RateLimit(Options options) : options_(options) {}
+
+  // Takes one from the address's bucket; false when it is empty.
+  bool allow(std::string_view address, Time now);
+  std::size_t size() const { return buckets_.size(); }
+
+ private:
+  struct Bucket {
+    double level = 0;
+    Time seen{};
+  };
+  double level_of(const Bucket& bucket, Time now) const;
+  void drop_full(Time now);
+
+  Options options_;
+  std::unordered_map<std::string, Bucket> buckets_;
+};
+
+}  // namespace gpunode::security
