@@ -1,0 +1,210 @@
+// JobCore: one node's whole part in one job, as a pure state machine. It agrees on views, runs the
+// exact exchange of each step, commits a step when every member holds the same result, and brings
+// learners up to date. The job actor feeds it and carries out its actions; the simulator of
+// tests/sim drives the very same class. No threads, clocks, sockets; actions must be carried out
+// in order, and may be carried out at any later time.
+//
+//   phase    | means                                   | leaves by
+//   outsider | knows the job, is no member             | VIEW that names it
+//   syncing  | member, fetches the state at base       | on_state_installed
+//   running  | computes and exchanges step committed+1 | promise, last step
+//   frozen   | promised: no commit in this view again  | VIEW
+//   paused   | frozen, and no quorum for a while       | VIEW
+//   done     | the last step is committed              | VIEW (still answers peers)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/tree.hpp"
+#include "runtime/job/job_message.hpp"
+#include "runtime/view/view.hpp"
+#include "runtime/view/view_agreement.hpp"
+
+namespace gpunode::job {
+
+// --- actions -------------------------------------------------------------------------------
+
+// Send to a peer: bulk for what carries a payload, control for the rest. May be lost.
+struct Send {
+  NodeId to;
+  JobMessage message;
+  bool bulk = false;
+};
+// Make these bytes the job's vote file (atomic replace, fsync), then call on_persisted(token).
+// Later bytes replace earlier ones; calling only for the newest token is enough.
+struct Persist {
+  std::uint64_t token = 0;
+  Bytes votes;
+};
+// Partial sums wanted now; this list replaces every earlier one. The state is the one after
+// step - 1. For each node not yet reported call on_partial once. Sums of slices and sub-trees of
+// the same step that the driver still has may be used, unless discard_kept.
+struct Compute {
+  std::uint64_t step = 0;
+  std::vector<collective::TreeNode> nodes;  // may be empty
+  bool discard_kept = false;
+};
+// The step is committed: update the state with this sum, then call on_applied.
+struct Apply {
+  std::uint64_t step = 0;
+  collective::SharedFloats result;
+  collective::Fed fed;  // of this step
+};
+// Told once a step, right after its Apply; `running` is the sum over steps 1..step. A step that a
+// learner received within a state is not told.
+struct Committed {
+  std::uint64_t step = 0;
+  collective::Fed fed;
+  collective::Fed running;
+};
+// A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
+// Asked for only between Apply of `step` and Apply of step + 1.
+struct ReadState {
+  std::uint64_t token = 0;
+  std::uint64_t step = 0;
+};
+// Replace the state by these verified bytes, then call on_state_installed.
+struct InstallState {
+  std::uint64_t step = 0;
+  SharedBytes state;
+};
+enum class Role : std::uint8_t { member, learner, outsider };
+// A view was installed. Work for steps below base_step + 1 is void.
+struct ViewInstalled {
+  view::View view;
+  Role role = Role::outsider;
+};
+struct Paused {
+  std::string reason;  // what is waited for
+};
+// Every member is known to have committed the last step. Told once; keep feeding the core, so
+// that a late member gets its answers.
+struct Finished {};
+// A line for people: job log and status.
+struct Report {
+  std::string text;
+};
+using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
+                            ViewInstalled, Paused, Finished, Report>;
+using Actions = std::vector<Action>;
+
+// --- inputs --------------------------------------------------------------------------------
+
+enum class PeerState : std::uint8_t {
+  alive,    // the detector hears it
+  suspect,  // the detector doubts
+  dead,     // the detector's verdict
+  refused,  // connection reset and a new dial refused: its process is gone
+  up        // a connection was (re)made: what was in flight may be lost
+};
+
+enum class Phase : std::uint8_t { outsider, syncing, running, frozen, paused, done };
+std::string_view to_string(Phase phase);
+
+// For people; see status().
+struct JobStatus {
+  Phase phase = Phase::outsider;
+  std::uint64_t view_id = 0;
+  std::uint64_t committed = 0;
+  std::uint64_t total_steps = 0;
+  std::vector<NodeId> members;
+  std::vector<NodeId> waiting_for;  // peers whose bytes, DONE or state are missing
+  std::uint64_t sync_received_bytes = 0;
+  std::uint64_t sync_total_bytes = 0;
+  Duration in_phase{};
+  std::string reason;  // why it is paused or has no new view
+};
+
+class JobCore {
+ public:
+  // Test-only faults; the simulator proves that each is caught.
+  struct Mutations {
+    view::ViewAgreement::Mutations votes;
+    bool apply_on_own_completion = false;
+    bool base_is_lowest_applied = false;
+    bool base_is_highest_held = false;
+    bool joiners_are_acceptors = false;
+  };
+
+  struct Timings {
+    view::VoteTimings votes;
+    Duration need_after = std::chrono::milliseconds(500);     // silence before the first NEED
+    Duration stall = std::chrono::milliseconds(1000);         // silence of a suspected member
+    Duration stall_alive = std::chrono::milliseconds(20000);  // silence of one called alive
+    Duration join_every = std::chrono::milliseconds(500);     // repeat of JOIN
+    Duration admit_every = std::chrono::milliseconds(1000);   // least time between admissions
+    Duration joiner_fresh = std::chrono::milliseconds(3000);  // a JOIN is valid for that long
+    Duration pause_after = std::chrono::milliseconds(3000);   // no quorum: say so
+    Duration linger_status = std::chrono::milliseconds(300);  // repeat of the last word
+  };
+
+  struct Options {
+    view::Member self;
+    JobId job;
+    std::vector<NodeId> candidates;  // acceptors of view 0, from the manifest; the same everywhere
+    std::uint32_t wanted_nodes = 1;  // members are limited to this number
+    std::uint32_t min_nodes = 1;     // fewer members: the job pauses
+    std::uint64_t total_steps = 0;
+    collective::Tree tree = collective::Tree::of_slices(1);
+    std::uint64_t element_count = 0;  // of a gradient
+    collective::AddFn add;
+    Digest fingerprint;                                      // compute fingerprint of this node
+    Digest initial_state_digest;                             // of the state before step 1
+    std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused
+    std::uint32_t state_part_bytes = 1u << 20;
+    Bytes votes;             // the job's vote file of an earlier life; empty: none
+    std::uint64_t seed = 0;  // of waiting times only
+    Timings timings;
+    Mutations mutations;
+  };
+
+  // Fails with invalid_argument (options), corrupted (vote file).
+  static Result<JobCore> create(Options options);
+  JobCore(JobCore&&) noexcept;
+  JobCore& operator=(JobCore&&) noexcept;
+  ~JobCore();
+
+  // Call on_tick every 20 to 50 ms, and the rest when it happens.
+  void on_start(Time now, Actions& out);
+  void on_tick(Time now, Actions& out);
+  void on_message(Time now, const NodeId& from, const JobMessage& message, Actions& out);
+  void on_peer(Time now, const NodeId& peer, PeerState state, Actions& out);
+  void on_persisted(Time now, std::uint64_t token, Actions& out);
+  // A partial sum asked for by Compute; others of the same step are kept, in case a plan wants
+  // them. compute_us: time this node has computed for the step so far.
+  void on_partial(Time now, std::uint64_t step, collective::TreeNode node,
+                  collective::SharedFloats sum, collective::Fed fed, std::uint32_t compute_us,
+                  Actions& out);
+  // state: digest of the whole state after the step.
+  void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
+  void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
+  void on_state_installed(Time now, std::uint64_t step, Actions& out);
+  // Nodes that may know the job: where JOIN and questions go when the members are unknown.
+  void set_hints(std::vector<NodeId> nodes);
+  // Asks the members to take this node in (also after request_leave). Members and candidates of
+  // view 0 need not call it.
+  void request_join(Time now, Actions& out);
+  // Asks to be left out of the next view; ViewInstalled with role outsider says that it is done.
+  void request_leave(Time now, Actions& out);
+
+  const view::View& view() const;
+  JobStatus status(Time now) const;
+  std::uint64_t committed() const;      // newest committed step; 0: none
+  collective::Fed running_fed() const;  // over steps 1..committed()
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpunode::job

@@ -1,0 +1,87 @@
+// Every message between the cores of one job on different nodes. All may be lost, repeated and
+// late; each carries the view that its sender has installed, and the receiver routes by it.
+//
+//   sender's view_id | receiver does
+//   lower            | answers VIEW, ignores the rest (a JOIN is still noted)
+//   equal            | handles it
+//   higher           | asks for VIEW, ignores the rest
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/view/view_agreement.hpp"
+
+namespace gpunode::job {
+
+// A part of the exact exchange of one step.
+struct StepMessage {
+  std::uint64_t step = 0;
+  Digest plan;  // digest of the sender's slice plan for this step
+  collective::ExchangeMessage message;
+};
+struct Vote {
+  view::VoteMessage message;
+};
+// A hint that a view change is needed, and whom the sender cannot reach.
+struct FreezeHint {
+  std::string reason;
+  std::vector<NodeId> suspects;
+};
+struct ViewNotice {
+  view::DecidedView decided;
+};
+struct ViewAsk {};
+// Asks to be admitted as a learner; repeated until the sender is a member that holds the state.
+struct JoinAsk {
+  Digest fingerprint;
+  std::uint64_t received_bytes = 0;  // of the state, so far
+};
+struct JoinRefused {
+  std::string reason;
+};
+// Life sign and place: an answer to NEED, and the last word after the last step.
+struct StepStatus {
+  std::uint64_t committed = 0;
+  bool state_ready = false;  // the state at the view's base is installed
+};
+// State transfer, pulled by the learner.
+struct StateAsk {
+  std::uint64_t step = 0;
+};
+struct StateMeta {
+  std::uint64_t step = 0;
+  std::uint64_t size_bytes = 0;
+  Digest digest;
+  Digest result_digest;  // of the sum of that step
+  collective::Fed fed;   // running sum up to that step
+};
+struct StateRead {
+  std::uint64_t step = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+};
+struct StatePart {
+  std::uint64_t step = 0;
+  std::uint64_t offset = 0;
+  SharedBytes payload;
+};
+
+using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
+                             JoinRefused, StepStatus, StateAsk, StateMeta, StateRead, StatePart>;
+
+struct JobMessage {
+  JobId job;
+  std::uint32_t generation = 0;
+  std::uint64_t view_id = 0;  // the newest view that the sender knows
+  Boot boot = 0;              // of the sender
+  JobBody body;
+};
+
+}  // namespace gpunode::job

@@ -1,0 +1,54 @@
+// View: the agreed record of who trains next, from which step, under which plan. Immutable; one is
+// decided for each view_id. Everything that members must do alike is a pure function of it.
+//
+// View 0 is written down by the job's manifest, not decided: its acceptors are the candidates, it
+// has no members and stands before step 1. View v+1 is decided among the acceptors of view v.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/ids.hpp"
+
+namespace gpunode::view {
+
+// One life of a node: a restarted process is another member.
+struct Member {
+  NodeId node;
+  Boot boot = 0;
+  auto operator<=>(const Member&) const = default;
+};
+
+struct View {
+  JobId job;
+  std::uint32_t generation = 0;  // raised only by a human's recovery
+  std::uint64_t view_id = 0;
+  Digest previous;                   // digest of the view before this one
+  std::vector<Member> members;       // a member's place is its rank
+  std::vector<NodeId> acceptors;     // who votes on the next view; in order of rank
+  NodeId tie;                        // with it, exactly half of the acceptors is a quorum
+  std::uint64_t base_step = 0;       // members resume from the state after this step
+  Digest state_digest;               // of that state; zero: no proposer had it applied yet
+  Digest result_digest;              // of the sum of base_step; zero for step 0
+  std::vector<std::uint16_t> plan;   // slice -> rank, for step base_step + 1 alone
+  std::uint32_t owner_rotation = 0;  // shifts the owners of chunks; +1 after a disagreement
+  Digest fingerprint;                // the compute fingerprint that every member has
+  std::uint32_t rollback_count = 0;  // times that the job went back to a checkpoint
+  std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
+  std::vector<NodeId> sync_sources;  // members that hold the state at base_step
+
+  bool operator==(const View&) const = default;
+  Digest digest() const;
+  std::optional<std::uint16_t> rank_of(const NodeId& node) const;
+  bool has_member(const Member& member) const;
+  bool is_acceptor(const NodeId& node) const;
+};
+
+// More than half of the view's acceptors are in `yes`, or exactly half including the tie-breaker.
+// Nodes that are no acceptors, and repeated ones, do not count.
+bool is_quorum(const View& view, std::span<const NodeId> yes);
+
+}  // namespace gpunode::view

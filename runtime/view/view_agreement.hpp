@@ -1,0 +1,200 @@
+// Agreement on the next view: one instance of single-decree Paxos among the acceptors of the
+// current view. Pure; owned by a JobCore. Costs one small fsync a promise and one a vote.
+//
+//   state     | prepare (higher ballot)  | accept (ballot >= promised) | silence
+//   open      | freeze, persist, PROMISE | freeze, persist, ACCEPTED   | -
+//   frozen    | persist, PROMISE         | persist, ACCEPTED           | propose after the delay
+//   proposing | yields to a higher one   | yields to a higher one      | retry, higher ballot
+// Lower ballots are answered with REFUSE. A decided view ends the instance: adopt() starts the
+// next. No promise and no vote leaves this node before the bytes behind it are durable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/view/view.hpp"
+
+namespace gpunode::view {
+
+struct Ballot {
+  std::uint64_t round = 0;  // 0: none
+  NodeId proposer;
+  auto operator<=>(const Ballot&) const = default;
+};
+
+// What a promiser tells of itself. All steps and digests are frozen by the promise.
+struct Standing {
+  Boot boot = 0;
+  bool has_memory = false;       // is a member of the current view and holds its state
+  bool leaving = false;          // wants to be left out of the next view
+  std::uint64_t applied = 0;     // newest committed step
+  std::uint64_t held = 0;        // newest step whose whole result is here: applied or applied + 1
+  Digest state_digest;           // of the state after `applied`; zero: still being applied
+  Digest applied_result_digest;  // of the sum of step `applied`
+  Digest held_result_digest;     // of the sum of step `held`
+  Digest fingerprint;            // compute fingerprint
+  std::uint64_t checkpoint_step = 0;  // newest durable checkpoint here; 0: none
+  Digest checkpoint_digest;
+  std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
+  bool operator==(const Standing&) const = default;
+};
+
+struct AcceptedView {
+  Ballot ballot;
+  View view;
+  bool operator==(const AcceptedView&) const = default;
+};
+
+struct Prepare {
+  Ballot ballot;
+};
+struct Promise {
+  Ballot ballot;
+  std::optional<AcceptedView> accepted;
+  Standing standing;
+};
+struct Refuse {
+  Ballot promised;
+};
+struct Accept {
+  Ballot ballot;
+  View view;
+};
+struct Accepted {
+  Ballot ballot;
+};
+using VoteMessage = std::variant<Prepare, Promise, Refuse, Accept, Accepted>;
+
+// A decided view and the acceptors that were seen to accept it.
+struct DecidedView {
+  View view;
+  std::vector<NodeId> accepted_by;
+};
+
+// What an acceptor's disk holds: the newest view it knows and its votes on the next one.
+struct Votes {
+  View view;
+  Ballot promised;
+  std::optional<AcceptedView> accepted;
+};
+Bytes encode_votes(const Votes& votes);
+Result<Votes> decode_votes(ByteView bytes);  // fails with corrupted
+
+struct VoteTimings {
+  Duration rank_delay = std::chrono::milliseconds(50);  // per live acceptor of lower rank
+  Duration jitter = std::chrono::milliseconds(30);
+  Duration grace = std::chrono::milliseconds(300);           // for promisers that nobody suspects
+  Duration forming_grace = std::chrono::milliseconds(2000);  // the same, for view 1
+  Duration retry = std::chrono::milliseconds(500);           // first retry of a ballot; doubles
+  Duration retry_max = std::chrono::milliseconds(4000);
+};
+
+class ViewAgreement {
+ public:
+  struct Promiser {
+    NodeId node;
+    Standing standing;
+  };
+  // The next view that follows from these promises, or the reason why there is none yet.
+  using Compose = std::function<Result<View>(const std::vector<Promiser>& promisers)>;
+  // Stops the data plane for good in this view and says where it stands. Called at every promise.
+  using Freeze = std::function<Standing()>;
+
+  // Test-only faults; each must be caught by the simulator.
+  struct Mutations {
+    bool no_freeze_on_promise = false;
+    bool half_quorum_without_tie = false;
+    bool promise_not_durable = false;
+  };
+
+  struct Options {
+    NodeId self;
+    Votes votes;  // of disk, or view 0 and no votes
+    VoteTimings timings;
+    std::uint64_t seed = 0;
+    Compose compose;
+    Freeze freeze;
+    std::function<bool(const NodeId&)> suspected;
+    Mutations mutations;
+  };
+
+  struct Effects {
+    std::vector<std::pair<NodeId, VoteMessage>> sends;
+    std::vector<std::pair<std::uint64_t, Bytes>> persists;  // token, bytes; in order
+    std::optional<DecidedView> decided;                     // by this proposer, just now
+  };
+
+  explicit ViewAgreement(Options options);
+
+  const View& view() const { return votes_.view; }
+  bool frozen() const { return frozen_; }  // has promised or voted in the current instance
+  bool wanted() const { return wanted_at_.has_value(); }  // a change is under way
+  const std::string& waiting_reason() const { return waiting_reason_; }
+  Time wanted_since() const { return wanted_since_; }
+  const Votes& votes() const { return votes_; }
+
+  // Asks for a view change; this node proposes when its turn comes and nobody was faster.
+  void want_change(Time now);
+  void on_message(Time now, const NodeId& from, const VoteMessage& message, Effects& out);
+  void on_tick(Time now, Effects& out);
+  void on_persisted(Time now, std::uint64_t token, Effects& out);
+  // A decided view with a higher view_id became known: its instance is over.
+  void adopt(Time now, const View& view, Effects& out);
+
+ private:
+  struct Proposal {
+    Ballot ballot;
+    Time started;
+    Time retry_at;
+    std::map<NodeId, Promise> promises;
+    std::optional<View> value;  // set: the second phase runs
+    std::set<NodeId> accepted_by;
+  };
+
+  bool is_acceptor() const;
+  Duration turn_delay();
+  Standing standing();
+  void start_ballot(Time now, Effects& out);
+  void try_value(Time now, Effects& out);
+  void try_decide(Effects& out);
+  void on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out);
+  void on_promise(Time now, const NodeId& from, const Promise& message, Effects& out);
+  void on_refuse(Time now, const Refuse& message);
+  void on_accept(Time now, const NodeId& from, const Accept& message, Effects& out);
+  void on_accepted(const NodeId& from, const Accepted& message, Effects& out);
+  void yield_to(Time now, const Ballot& ballot);
+  void persist_then(bool needed, const NodeId& to, VoteMessage message, Time now, Effects& out);
+  void deliver(Time now, const NodeId& to, VoteMessage message, Effects& out);
+  bool quorum(std::span<const NodeId> yes) const;
+
+  Options options_;
+  Votes votes_;
+  Rng rng_;
+  bool frozen_ = false;
+  std::optional<Time> wanted_at_;  // when to propose
+  Time wanted_since_{};
+  std::uint64_t highest_round_ = 0;
+  std::uint32_t attempts_ = 0;
+  std::optional<Proposal> proposal_;
+  std::string waiting_reason_;
+  std::uint64_t next_token_ = 1;
+  struct Deferred {
+    std::uint64_t token;
+    std::uint64_t instance;
+    NodeId to;
+    VoteMessage message;
+  };
+  std::vector<Deferred> deferred_;
+};
+
+}  // namespace gpunode::view
