@@ -1,0 +1,30 @@
+// The size limits that both links apply to a message before they take it.
+#pragma once
+
+#include "runtime/transport/link.hpp"
+#include "runtime/transport/zmq_link.hpp"
+
+namespace gpunode::transport::detail {
+
+inline Result<void> check_limits(Lane lane, const Message& message) {
+  std::size_t payload_limit =
+      lane == Lane::control ? kMaxControlPayloadBytes : kMaxBulkPayloadBytes;
+  if (message.body.size() > kMaxBodyBytes) {
+    return {ErrorCode::invalid_argument, "a message body of " +
+                                             std::to_string(message.body.size()) +
+                                             " bytes is over the limit of 256 KiB"};
+  }
+  if (message.payload.size() > payload_limit) {
+    return {ErrorCode::invalid_argument, "a payload of " + std::to_string(message.payload.size()) +
+                                             " bytes is over the lane's limit of " +
+                                             std::to_string(payload_limit) +
+                                             ": cut it into chunks"};
+  }
+  return {};
+}
+
+inline std::size_t lane_index(Lane lane) {
+  return static_cast<std::size_t>(lane);
+}
+
+}  // namespace gpunode::transport::detail

@@ -1,0 +1,72 @@
+// ZmqLink: the link between nodes over ZeroMQ and TCP. Composes two lanes, each a thread that owns
+// its sockets: control (CURVE) and bulk (a one-time ticket, then frames sealed with AES-256-GCM).
+//
+// One connection a peer and lane is one session, dialled by either side; it carries both
+// directions. A break ends the session: on_state(reset), then the side that has an address dials
+// anew. A peer is the key that ZAP accepted, whatever its frames say. The contexts are shared by
+// all links of the process and are never terminated (libzmq 4.3.4 has bugs there).
+// Costs: two threads a link, two I/O threads a context and process, one copy of each body.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::transport {
+
+using CurveKey = std::array<std::byte, 32>;
+
+// The answer of the allow-list about a CURVE key that knocks.
+struct Admission {
+  enum class Verdict : std::uint8_t {
+    accepted,
+    unknown,  // perhaps its admission has not reached us yet: it may try again
+    revoked   // never again
+  };
+  Verdict verdict = Verdict::unknown;
+  NodeId node;  // of an accepted key
+};
+
+struct ZmqLinkOptions {
+  NodeId node;
+  Boot boot = 0;
+  CurveKey curve_public_key{};
+  CurveKey curve_secret_key{};
+  // "tcp://0.0.0.0:7601"; port 0 takes a free one; empty: this node only dials.
+  std::vector<std::string> control_listen;
+  std::vector<std::string> bulk_listen;
+  // Bulk frames travel unsealed to peers that allow it too. Trusts all who can read or inject on
+  // the network between; default off.
+  bool bulk_plain = false;
+  // Asked on the ZAP thread for every knock; must be quick, thread-safe and never block.
+  std::function<Admission(const CurveKey&)> admit;
+  // Messages that may wait for one peer on control before send answers resource_exhausted.
+  std::size_t control_queue = 10'000;
+  // Bytes that may wait for one peer on bulk, in our queue and in ZeroMQ's. Raising it costs memory
+  // when a peer is slow. Default 256 MiB.
+  std::size_t bulk_budget_bytes = std::size_t{256} << 20;
+  // Pause between dials of a peer that cannot be reached: the first, and the longest.
+  Duration redial_min = std::chrono::milliseconds(100);
+  Duration redial_max = std::chrono::seconds(5);
+};
+
+inline constexpr std::size_t kMaxBodyBytes = 256u << 10;
+inline constexpr std::size_t kMaxBulkPayloadBytes = 16u << 20;
+inline constexpr std::size_t kMaxControlPayloadBytes = 1u << 20;
+
+class ZmqLink : public Link {
+ public:
+  // Binds, starts the threads and proves that an unknown key is kept out before it returns.
+  // Fails with: already_exists (a port is taken; names it), invalid_argument (an endpoint that
+  // cannot be bound), internal (ZeroMQ without CURVE, or the self-test let a stranger in).
+  static Result<std::unique_ptr<ZmqLink>> open(ZmqLinkOptions options, LinkEvents events);
+
+  // What was bound, with the true port numbers; "tcp://0.0.0.0:7601".
+  virtual std::vector<std::string> control_endpoints() const = 0;
+  virtual std::vector<std::string> bulk_endpoints() const = 0;
+};
+
+}  // namespace gpunode::transport
