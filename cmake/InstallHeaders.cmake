@@ -1,5 +1,6 @@
 # Run by `cmake --install`: copies the public faces and every header of ours that they include.
 # Reads `source` (the project's root) and `destination`. Private headers stay out of the package.
+cmake_policy(VERSION 3.23)
 file(GLOB pending RELATIVE ${source}
   ${source}/actors/node/node.hpp ${source}/actors/node/node_*.hpp ${source}/kernels/model/*.hpp)
 set(done "")

@@ -21,10 +21,10 @@ packages=(
 
 say() { printf 'packages: %s\n' "$*"; }
 
-fail() {  # fail CAUSE REMEDY
+fail() {  # fail CAUSE REMEDY [CODE]
   printf 'packages: error: %s\n' "$1" >&2
   printf 'packages: try:   %s\n' "$2" >&2
-  exit 1
+  exit "${3:-1}"
 }
 
 missing_packages() {
@@ -39,7 +39,7 @@ case "${1:-}" in
   --list) printf '%s\n' "${packages[@]}"; exit 0 ;;
   -h | --help) echo "usage: tools/packages.sh [--list | --missing]"; exit 0 ;;
   '' | --missing) ;;
-  *) fail "unknown flag '$1'" "tools/packages.sh --help" ;;
+  *) fail "unknown flag '$1'" "tools/packages.sh --help" 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

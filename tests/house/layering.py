@@ -131,7 +131,9 @@ def check(root):
     for path in paths:
         for number, quoted, name in source_tree.includes(root, path):
             rule = None
-            if quoted and "/" not in name:
+            if quoted and path.startswith("examples/") and path.count("/") > 1:
+                pass  # a project of its own: its quoted headers are its own
+            elif quoted and "/" not in name:
                 rule = "includes are written from the root"
             elif quoted and name.split("/")[0] not in source_tree.CODE_FOLDERS + ("schemas",):
                 rule = "a foreign header is included with <>"
@@ -163,6 +165,7 @@ CLEAN = {
     "kernels/tensor/tensor.hpp": "#include \"runtime/base/bytes.hpp\"\n#include <vector>\n",
     "actors/node/node.cpp": "#include \"kernels/cpu/backend.hpp\"\n#include <caf/actor.hpp>\n",
     "tests/unit/runtime/transport/zmq_link_test.cpp": "#include <zmq.hpp>\n",
+    "examples/04_embed/main.cpp": "#include \"bigram.hpp\"\n",
 }
 # A file that breaks a rule, and a word of the rule that must be reported.
 SEEDED = [
