@@ -56,8 +56,8 @@ struct Changed {  // a member is new, has a new record or another state
   MemberState state;
   std::string reason;  // "silent", "connection refused", "rumour", "left", "joined", ...
 };
-struct Connect {  // dial this member (again) and report up or refused
-  NodeId to;
+struct Connect {  // dial this node (again) and report up or refused
+  MemberRecord record;
 };
 struct Forget {  // dropped from the table for good: close what belongs to it
   NodeId id;

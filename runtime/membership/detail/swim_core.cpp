@@ -1,0 +1,351 @@
+// The rules of the table: which record or rumour changes what, and when evidence is complete.
+#include "runtime/membership/detail/swim_core.hpp"
+
+#include <algorithm>
+
+#include "runtime/membership/membership_codec.hpp"
+
+namespace gpunode::membership {
+
+namespace {
+// A claim about us may raise our counter by this much at most: a hostile number must not use up
+// the counter's range.
+constexpr std::uint64_t kMaxCounterJump = 1000;
+}  // namespace
+
+Swim::Core::Core(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed,
+                 Time now)
+    : config_(config),
+      signing_(std::move(signing)),
+      rng_(mix(seed, 0x5717)),
+      now_(now),
+      self_(std::move(self)),
+      last_tick_(now),
+      next_probe_(now + jittered(config.period)),
+      next_gossip_(now + jittered(config.period)),
+      next_sync_(now + jittered(config.sync_interval)),
+      next_retry_(now + jittered(config.dead_retry)) {
+  self_.left = false;
+  change_self(self_.incarnation.counter);
+}
+
+void Swim::Core::change_self(std::uint64_t counter) {
+  self_.incarnation.counter = counter;
+  self_.signature = signing_.sign(signed_bytes(self_));
+  rumors_.put(own_rumor());
+  push_wanted_ = true;
+}
+
+void Swim::Core::announce(const MemberRecord& changed) {
+  MemberRecord next = changed;
+  next.id = self_.id;
+  next.incarnation = self_.incarnation;
+  next.curve_key = self_.curve_key;
+  next.sign_key = self_.sign_key;
+  next.left = self_.left;
+  next.signature = self_.signature;
+  if (next == self_ || !well_formed(next)) return;
+  self_ = std::move(next);
+  change_self(self_.incarnation.counter + 1);
+}
+
+void Swim::Core::leave() {
+  if (self_.left) return;
+  self_.left = true;
+  change_self(self_.incarnation.counter + 1);
+  push_wanted_ = false;
+  for (const auto& [id, member] : members_)
+    if (member.state == MemberState::alive || member.state == MemberState::suspect)
+      send_rumor(id, own_rumor());
+}
+
+std::size_t Swim::Core::live_count() const {
+  return 1 + std::count_if(members_.begin(), members_.end(), [](const auto& each) {
+           return each.second.state == MemberState::alive ||
+                  each.second.state == MemberState::suspect;
+         });
+}
+
+// Others that we hear from and that could confirm a suspicion against `target`.
+std::size_t Swim::Core::confirmers(const NodeId& target) const {
+  return std::count_if(members_.begin(), members_.end(), [&](const auto& each) {
+    return each.first != target && each.second.state == MemberState::alive;
+  });
+}
+
+std::size_t Swim::Core::wanted_observers(const NodeId& target) const {
+  return confirmers(target) >= 2 ? 2 : 1;
+}
+
+bool Swim::Core::answered_recently(const Member& member) const {
+  if (config_.mutation.ignore_answers) return false;
+  const auto track = tracks_.find(member.record.id);
+  if (track == tracks_.end() || track->second.reset_seen) return false;
+  return member.heard != Time{} &&
+         now_ - member.heard < suspicion_minimum(config_, live_count(), health_);
+}
+
+bool Swim::Core::acceptable(const MemberRecord& record) {
+  const bool good =
+      well_formed(record) && (!signing_.admitted || signing_.admitted(record.id)) &&
+      (config_.mutation.unsigned_records ||
+       signing_.verify(record.id, record.sign_key, signed_bytes(record), record.signature));
+  if (!good) ++rejected_;
+  return good;
+}
+
+// Whether the table has a newer record now.
+bool Swim::Core::apply_record(const MemberRecord& record, std::string_view reason) {
+  if (record.id == self_.id) {
+    apply_own_record(record);
+    return false;
+  }
+  auto found = members_.find(record.id);
+  const bool known = found != members_.end();
+  if (known && record.incarnation <= found->second.record.incarnation) {
+    const bool stale_boot = record.incarnation.boot < found->second.record.incarnation.boot;
+    if (!(config_.mutation.accept_stale_boot && stale_boot)) return false;
+  }
+  if (!acceptable(record)) return false;
+  if (!known) {
+    if (members_.size() >= config_.max_members) {
+      ++rejected_;
+      return false;
+    }
+    found = members_.emplace(record.id, Member{}).first;
+    round_.insert(round_.begin() + static_cast<std::ptrdiff_t>(rng_.below(round_.size() + 1)),
+                  record.id);
+  }
+  Member& member = found->second;
+  Track& track = tracks_[record.id];
+  const bool new_life = member.record.incarnation.boot != record.incarnation.boot;
+  member.record = record;
+  track.suspicion.reset();
+  track.dial_asked = false;
+  if (new_life) track.reset_seen = false;
+  set_state(member, record.left ? MemberState::left : MemberState::alive,
+            record.left ? "left" : (known ? reason : "joined"));
+  seeds_.erase(record.id);
+  tell(member, true);
+  return true;
+}
+
+// Somebody holds a record of our own. An older one is none of our business; one that we did not
+// make in this life means that our identity is used twice.
+void Swim::Core::apply_own_record(const MemberRecord& record) {
+  if (record.incarnation <= self_.incarnation) return;
+  if (!acceptable(record)) return;
+  if (record.incarnation.boot == self_.incarnation.boot) {
+    if (!self_.left) change_self(std::min(record.incarnation.counter + 1, kMaxCounter));
+  } else if (!conflict_told_) {
+    conflict_told_ = true;
+    actions_.push_back(Conflict{record});
+  }
+}
+
+void Swim::Core::apply_rumor(const NodeId& from, const Rumor& rumor) {
+  if (rumor.record) apply_record(*rumor.record, from == rumor.subject ? "answered" : "rumour");
+  if (rumor.state == MemberState::suspect || rumor.state == MemberState::dead)
+    apply_claim(from, rumor);
+}
+
+void Swim::Core::apply_claim(const NodeId& from, const Rumor& rumor) {
+  if (rumor.subject == self_.id) return refute(rumor.incarnation);
+  const auto found = members_.find(rumor.subject);
+  if (found == members_.end()) return ask_table(from);
+  Member& member = found->second;
+  if (rumor.incarnation > member.record.incarnation) return ask_table(from);
+  if (rumor.incarnation < member.record.incarnation)
+    return send_rumor(from, rumor_of(member, true));
+  if (member.state != MemberState::alive && member.state != MemberState::suspect) return;
+  if (rumor.state == MemberState::suspect)
+    apply_suspect(member, rumor);
+  else
+    apply_dead(member, rumor);
+}
+
+// We are called suspect or dead: object with a higher counter, and blame our own slowness first.
+void Swim::Core::refute(const Incarnation& claimed) {
+  if (self_.left || config_.mutation.no_refutation) return;
+  if (claimed.boot != self_.incarnation.boot || claimed.counter < self_.incarnation.counter) {
+    rumors_.put(own_rumor());
+    return;
+  }
+  if (claimed.counter - self_.incarnation.counter > kMaxCounterJump) {
+    ++rejected_;
+    return;
+  }
+  shift_health(+1);
+  change_self(claimed.counter + 1);
+}
+
+// Adds the rumour's observers; whether any is new.
+bool Swim::Core::confirm(Member& member, const Rumor& rumor) {
+  Track& track = tracks_[member.record.id];
+  if (!track.suspicion) track.suspicion = Suspicion{now_, {}, {}};
+  Suspicion& suspicion = *track.suspicion;
+  bool fresh = false;
+  const auto merge = [&](const std::vector<NodeId>& from, std::set<NodeId>& into) {
+    for (const NodeId& observer : from) {
+      if (observer == self_.id || observer == member.record.id) continue;
+      if (into.size() >= kMaxObservers || !members_.contains(observer)) continue;
+      fresh |= into.insert(observer).second;
+    }
+  };
+  merge(rumor.observers, suspicion.observers);
+  merge(rumor.refused_by, suspicion.refused_by);
+  if (!rumor.refused_by.empty() && !suspicion.refused_by.contains(self_.id)) {
+    track.dial_asked = true;
+    hint_connect(member);
+  }
+  return fresh;
+}
+
+// We hear from it while others do not: tell it, so that it can object, and look again ourselves.
+void Swim::Core::contest(const Member& member, const Rumor& rumor) {
+  Rumor claim = rumor;
+  claim.record.reset();
+  send_rumor(member.record.id, std::move(claim));
+  urge(member.record.id);
+}
+
+void Swim::Core::apply_suspect(Member& member, const Rumor& rumor) {
+  if (member.state == MemberState::alive && answered_recently(member)) {
+    if (!rumor.refused_by.empty()) {
+      tracks_[member.record.id].dial_asked = true;
+      hint_connect(member);
+    }
+    return contest(member, rumor);
+  }
+  const bool was_alive = member.state == MemberState::alive;
+  if (was_alive) {
+    tracks_[member.record.id].suspicion.reset();
+    set_state(member, MemberState::suspect, "rumour");
+  }
+  const bool fresh = confirm(member, rumor);
+  if (was_alive) urge(member.record.id);
+  if (judge(member)) return;
+  if (fresh || was_alive) {
+    tell(member, false);
+    if (was_alive) send_rumor(member.record.id, rumor_of(member, false));
+  }
+}
+
+void Swim::Core::apply_dead(Member& member, const Rumor& rumor) {
+  if (answered_recently(member)) {
+    if (!rumor.refused_by.empty()) {
+      tracks_[member.record.id].dial_asked = true;
+      hint_connect(member);
+    }
+    return contest(member, rumor);
+  }
+  confirm(member, rumor);
+  set_dead(member, "rumour");
+}
+
+// Our own probe found it silent.
+void Swim::Core::suspect(Member& member) {
+  Track& track = tracks_[member.record.id];
+  if (member.state == MemberState::alive) {
+    track.suspicion.reset();
+    set_state(member, MemberState::suspect, "silent");
+  }
+  if (!track.suspicion) track.suspicion = Suspicion{now_, {}, {}};
+  const bool fresh = track.suspicion->observers.insert(self_.id).second;
+  if (judge(member) || !fresh) return;
+  tell(member, false);
+  send_rumor(member.record.id, rumor_of(member, false));
+}
+
+// Any sign of life. `direct`: on our own link, not through a helper.
+void Swim::Core::answered(const NodeId& id, bool direct) {
+  const auto found = members_.find(id);
+  if (found == members_.end()) return;
+  Member& member = found->second;
+  Track& track = tracks_[id];
+  if (direct) member.heard = now_;
+  if (config_.mutation.ignore_answers) return;
+  if (direct) track.reset_seen = track.dial_asked = false;
+  if (std::erase_if(probes_, [&](const auto& probe) { return probe.second.target == id; }) > 0)
+    shift_health(-1);
+  if (member.state != MemberState::suspect) return;
+  track.suspicion.reset();
+  rumors_.drop(id);
+  set_state(member, MemberState::alive, "answered");
+}
+
+void Swim::Core::set_dead(Member& member, std::string_view reason) {
+  const NodeId id = member.record.id;
+  set_state(member, MemberState::dead, reason);
+  tell(member, false);  // with the observers, who are forgotten next
+  tracks_[id].suspicion.reset();
+  tracks_[id].dial_asked = false;
+  std::erase_if(probes_, [&](const auto& probe) { return probe.second.target == id; });
+}
+
+void Swim::Core::set_state(Member& member, MemberState state, std::string_view reason) {
+  if (member.state != state || member.since == Time{}) member.since = now_;
+  member.state = state;
+  actions_.push_back(Changed{member.record, state, std::string(reason)});
+}
+
+// Declares a suspect dead if the evidence is complete; whether it did.
+bool Swim::Core::judge(Member& member) {
+  Track& track = tracks_[member.record.id];
+  if (member.state != MemberState::suspect || !track.suspicion) return false;
+  Suspicion& suspicion = *track.suspicion;
+  const NodeId& id = member.record.id;
+  const std::size_t refusals_wanted = live_count() >= 4 && confirmers(id) >= 1 ? 2 : 1;
+  if (suspicion.refused_by.size() >= refusals_wanted) {
+    set_dead(member, "connection refused");
+    return true;
+  }
+  const std::size_t wanted = wanted_observers(id);
+  const Duration allowed =
+      suspicion_time(config_, live_count(), health_, suspicion.observers.size(), wanted);
+  if (now_ - suspicion.started < allowed) return false;
+  if (suspicion.observers.size() < wanted) {
+    // A single observer may only have a broken link of its own. Look again, ask again.
+    suspicion.started = now_ - allowed + suspicion_minimum(config_, live_count(), health_);
+    urge(id);
+    tell(member, false);
+    return false;
+  }
+  set_dead(member, "silent");
+  return true;
+}
+
+void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
+  const auto found = members_.find(peer);
+  if (found == members_.end()) {
+    if (state == ConnectionState::up && seeds_.contains(peer)) send_table(peer, true);
+    return;
+  }
+  Member& member = found->second;
+  Track& track = tracks_[peer];
+  const bool live = member.state == MemberState::alive || member.state == MemberState::suspect;
+  if (state == ConnectionState::up) {
+    answered(peer, true);
+    if (!live) send_table(peer, true);
+  } else if (state == ConnectionState::reset) {
+    track.reset_seen = true;
+    if (!live) return;
+    track.last_hint = Time{};
+    hint_connect(member);
+    urge(peer);
+  } else if (live && !member.record.dial_only && (track.reset_seen || track.dial_asked)) {
+    track.reset_seen = true;
+    if (member.state == MemberState::alive) {
+      track.suspicion.reset();
+      set_state(member, MemberState::suspect, "connection refused");
+    }
+    if (!track.suspicion) track.suspicion = Suspicion{now_, {}, {}};
+    const bool fresh = track.suspicion->refused_by.insert(self_.id).second;
+    track.suspicion->observers.insert(self_.id);
+    if (judge(member)) return;
+    if (fresh) tell(member, false);
+    urge(peer);
+  }
+}
+
+}  // namespace gpunode::membership

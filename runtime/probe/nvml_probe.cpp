@@ -1,0 +1,157 @@
+// NVML, opened at run time. The few declarations below are those of NVML's public, versioned ABI;
+// nothing of it is needed to build. Any function may be missing in an old driver: then the figure
+// is unknown.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "runtime/probe/gpu_probe.hpp"
+
+namespace gpunode::probe {
+
+namespace {
+
+using DeviceHandle = struct nvmlDevice_st*;
+struct Memory {
+  unsigned long long total, free, used;
+};
+struct Utilization {
+  unsigned gpu, memory;
+};
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+constexpr int kSuccess = 0;
+constexpr int kGpuIsLost = 15;
+constexpr int kResetRequired = 16;
+constexpr int kTemperatureGpu = 0;
+constexpr unsigned kMaxDevices = 256;
+
+class NvmlProbe final : public GpuProbe {
+ public:
+  explicit NvmlProbe(const std::string& library) {
+    handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle_) {
+      reason_ = "no GPU driver: " + library + " is not installed";
+      return;
+    }
+    load();
+    if (!init_ || !count_ || !by_index_) {
+      reason_ = "no GPU driver: " + library + " lacks the functions of NVML";
+      return;
+    }
+    if (const int code = init_(); code != kSuccess) {
+      reason_ = "no GPU driver: NVML does not start (" + text_of(code) + ")";
+      return;
+    }
+    started_ = true;
+    char version[96] = {};
+    if (driver_version_ && driver_version_(version, sizeof version - 1) == kSuccess)
+      version_ = version;
+  }
+  ~NvmlProbe() override {
+    if (started_ && shutdown_) shutdown_();
+    if (handle_) dlclose(handle_);
+  }
+  NvmlProbe(const NvmlProbe&) = delete;
+  NvmlProbe& operator=(const NvmlProbe&) = delete;
+
+  std::vector<GpuSample> sample() override {
+    std::vector<GpuSample> samples;
+    unsigned count = 0;
+    if (!started_ || count_(&count) != kSuccess) return samples;
+    for (unsigned index = 0; index < count && index < kMaxDevices; ++index)
+      samples.push_back(sample_device(index));
+    return samples;
+  }
+  std::string absent_reason() const override { return reason_; }
+  std::optional<std::string> driver_version() const override { return version_; }
+
+ private:
+  template <class Function>
+  void load(Function& function, const char* name) {
+    void* symbol = dlsym(handle_, name);
+    static_assert(sizeof symbol == sizeof function);
+    std::memcpy(&function, &symbol, sizeof symbol);
+  }
+  void load() {
+    load(init_, "nvmlInit_v2");
+    load(shutdown_, "nvmlShutdown");
+    load(error_string_, "nvmlErrorString");
+    load(driver_version_, "nvmlSystemGetDriverVersion");
+    load(count_, "nvmlDeviceGetCount_v2");
+    load(by_index_, "nvmlDeviceGetHandleByIndex_v2");
+    load(name_, "nvmlDeviceGetName");
+    load(uuid_, "nvmlDeviceGetUUID");
+    load(memory_, "nvmlDeviceGetMemoryInfo");
+    load(utilization_, "nvmlDeviceGetUtilizationRates");
+    load(pci_, "nvmlDeviceGetPciInfo_v3");
+    load(temperature_, "nvmlDeviceGetTemperature");
+    load(power_, "nvmlDeviceGetPowerUsage");
+  }
+  std::string text_of(int code) const {
+    const char* text = error_string_ ? error_string_(code) : nullptr;
+    return text ? text : "error " + std::to_string(code);
+  }
+  // Whether the call gave a figure; notes a lost device.
+  static bool good(int code, GpuSample& sample) {
+    if (code == kGpuIsLost || code == kResetRequired) sample.lost = true;
+    return code == kSuccess;
+  }
+
+  GpuSample sample_device(unsigned index) {
+    GpuSample sample;
+    sample.index = index;
+    DeviceHandle device = nullptr;
+    if (!good(by_index_(index, &device), sample)) return sample;
+    char text[128] = {};
+    if (name_ && good(name_(device, text, sizeof text - 1), sample)) sample.name = text;
+    std::memset(text, 0, sizeof text);
+    if (uuid_ && good(uuid_(device, text, sizeof text - 1), sample)) sample.uuid = text;
+    PciInfo pci{};
+    if (pci_ && good(pci_(device, &pci), sample))
+      sample.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
+    if (Memory memory{}; memory_ && good(memory_(device, &memory), sample)) {
+      sample.memory_total_bytes = memory.total;
+      sample.memory_free_bytes = memory.free;
+      sample.memory_used_bytes = memory.used;
+    }
+    if (Utilization use{}; utilization_ && good(utilization_(device, &use), sample)) {
+      sample.utilization_percent = use.gpu;
+      sample.memory_utilization_percent = use.memory;
+    }
+    unsigned value = 0;
+    if (temperature_ && good(temperature_(device, kTemperatureGpu, &value), sample))
+      sample.temperature_celsius = static_cast<int>(value);
+    if (power_ && good(power_(device, &value), sample)) sample.power_watts = value / 1000.0;
+    return sample;
+  }
+
+  void* handle_ = nullptr;
+  bool started_ = false;
+  std::string reason_;
+  std::optional<std::string> version_;
+  int (*init_)() = nullptr;
+  int (*shutdown_)() = nullptr;
+  const char* (*error_string_)(int) = nullptr;
+  int (*driver_version_)(char*, unsigned) = nullptr;
+  int (*count_)(unsigned*) = nullptr;
+  int (*by_index_)(unsigned, DeviceHandle*) = nullptr;
+  int (*name_)(DeviceHandle, char*, unsigned) = nullptr;
+  int (*uuid_)(DeviceHandle, char*, unsigned) = nullptr;
+  int (*memory_)(DeviceHandle, Memory*) = nullptr;
+  int (*utilization_)(DeviceHandle, Utilization*) = nullptr;
+  int (*pci_)(DeviceHandle, PciInfo*) = nullptr;
+  int (*temperature_)(DeviceHandle, int, unsigned*) = nullptr;
+  int (*power_)(DeviceHandle, unsigned*) = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuProbe> open_nvml_probe(const std::string& library) {
+  return std::make_unique<NvmlProbe>(library);
+}
+
+}  // namespace gpunode::probe
