@@ -27,10 +27,12 @@ TEXT_ENDINGS = source_tree.CODE_ENDINGS + (".fbs", ".js", ".css", ".toml") + HAS
 def has_head_comment(path, text):
     """True when the first line that is not a shebang, pragma or blank begins a comment.
 
-    A .cpp may begin with its own header instead, whose comment then is the head of both.
+    A .cpp may begin with the header that it belongs to, whose comment then is the head of both: one
+    of its own folder, or for a unit test the one under test.
     """
-    own_header = f'#include "{os.path.splitext(path)[0]}.hpp"'
-    if path.endswith(".cpp") and text and text[0] == own_header:
+    folder = os.path.dirname(path).removesuffix("/detail")
+    begins = '#include "' + ("" if path.startswith("tests/unit/") else folder + "/")
+    if path.endswith(".cpp") and text and text[0].startswith(begins):
         return True
     for line in text[:4]:
         if line.startswith(("#!", "#pragma once")) or not line.strip():
