@@ -25,7 +25,8 @@ struct TreeNode {
 
 class Tree {
  public:
-  // The default for G slices: odd prime factors of G at the top, then twos. Depends on G alone.
+  // The default for G slices: odd prime factors of G at the top, smallest first, then twos.
+  // Depends on G alone; G is 1 to 4096.
   static Tree of_slices(std::uint32_t slice_count);
   // Fails with invalid_argument: a radix below 2 or above 4096, or more than 4096 slices. An empty
   // list is the tree of one slice.
@@ -36,14 +37,19 @@ class Tree {
   std::uint32_t width(std::uint8_t level) const;  // slices below a node of this level
   std::uint32_t first_slice(TreeNode node) const { return node.index * width(node.level); }
   std::vector<TreeNode> children(TreeNode node) const;  // empty for a slice
-  TreeNode parent(TreeNode node) const;
-  bool contains(TreeNode node) const;  // a node of this tree at all
+  TreeNode parent(TreeNode node) const;                 // the root is its own parent
+  bool contains(TreeNode node) const;                   // a node of this tree at all
   // Maximal nodes whose slices are all in `owned` (sorted, unique), in order of first slice.
+  // Numbers that are no slice of this tree are ignored.
   std::vector<TreeNode> cover(std::span<const std::uint32_t> owned) const;
   const std::vector<std::uint32_t>& radices() const { return radices_; }
+  bool operator==(const Tree&) const = default;
 
  private:
+  explicit Tree(std::vector<std::uint32_t> radices);
+
   std::vector<std::uint32_t> radices_;  // from the root down
+  std::vector<std::uint32_t> widths_;   // by level, from the slices up
 };
 
 }  // namespace gpunode::collective

@@ -1,0 +1,168 @@
+#include "runtime/collective/exchange_codec.hpp"
+
+#include <utility>
+
+#include "schemas/exchange_generated.h"
+
+namespace gpunode::collective {
+
+namespace wire = gpunode::wire::exchange;
+
+namespace {
+
+constexpr std::size_t kMaxDepth = 4;
+constexpr std::size_t kMaxTables = 4;
+constexpr std::size_t kMaxBody = 1 << 20;
+
+wire::Hash to_wire(const Digest& digest) {
+  return {digest.high, digest.low};
+}
+wire::Fed to_wire(const Fed& fed) {
+  return {to_wire(fed.hash_sum), fed.sample_count};
+}
+Digest from_wire(const wire::Hash& hash) {
+  return {hash.high(), hash.low()};
+}
+Fed from_wire(const wire::Fed& fed) {
+  return {from_wire(fed.hash_sum()), fed.sample_count()};
+}
+
+Error corrupted(const char* cause) {
+  return {ErrorCode::corrupted, std::string("exchange message: ") + cause};
+}
+
+using Encoded = std::pair<wire::Message, flatbuffers::Offset<void>>;
+
+Encoded encode(flatbuffers::FlatBufferBuilder& builder, const PartialChunk& partial) {
+  wire::Fed fed = to_wire(partial.fed);
+  return {wire::Message::Partial,
+          wire::CreatePartial(builder, partial.chunk, partial.node.level, partial.node.index, &fed)
+              .Union()};
+}
+Encoded encode(flatbuffers::FlatBufferBuilder& builder, const ResultChunk& result) {
+  wire::Fed fed = to_wire(result.fed);
+  return {wire::Message::Result, wire::CreateResult(builder, result.chunk, &fed).Union()};
+}
+Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
+  wire::Hash result = to_wire(done.result);
+  wire::Fed fed = to_wire(done.fed);
+  return {wire::Message::Done, wire::CreateDone(builder, &result, &fed, done.compute_us).Union()};
+}
+Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
+  return {wire::Message::Need,
+          wire::CreateNeedDirect(builder, &need.partial_chunks, &need.result_chunks, need.done)
+              .Union()};
+}
+
+SharedBytes payload_of(const ExchangeMessage& message) {
+  if (const auto* partial = std::get_if<PartialChunk>(&message)) return partial->payload;
+  if (const auto* result = std::get_if<ResultChunk>(&message)) return result->payload;
+  return {};
+}
+
+bool read_chunks(const flatbuffers::Vector<std::uint32_t>* list, std::uint32_t chunk_count,
+                 std::vector<std::uint32_t>& chunks) {
+  if (!list) return true;
+  if (list->size() > chunk_count) return false;
+  chunks.reserve(list->size());
+  for (std::uint32_t chunk : *list) {
+    if (chunk >= chunk_count) return false;
+    chunks.push_back(chunk);
+  }
+  return true;
+}
+
+Result<ExchangeMessage> read_partial(const wire::Partial& partial, SharedBytes payload,
+                                     std::uint32_t chunk_count) {
+  if (!partial.fed()) return corrupted("partial without what was fed");
+  if (partial.chunk() >= chunk_count) return corrupted("chunk number out of range");
+  return ExchangeMessage(PartialChunk{partial.chunk(),
+                                      {partial.level(), partial.index()},
+                                      from_wire(*partial.fed()),
+                                      std::move(payload)});
+}
+
+Result<ExchangeMessage> read_result(const wire::Result& result, SharedBytes payload,
+                                    std::uint32_t chunk_count) {
+  if (!result.fed()) return corrupted("result without what was fed");
+  if (result.chunk() >= chunk_count) return corrupted("chunk number out of range");
+  return ExchangeMessage(ResultChunk{result.chunk(), from_wire(*result.fed()), std::move(payload)});
+}
+
+Result<ExchangeMessage> read_done(const wire::Done& done) {
+  if (!done.result() || !done.fed()) return corrupted("DONE without its digests");
+  return ExchangeMessage(
+      Done{from_wire(*done.result()), from_wire(*done.fed()), done.compute_us()});
+}
+
+Result<ExchangeMessage> read_need(const wire::Need& wanted, std::uint32_t chunk_count) {
+  Need need;
+  need.done = wanted.done();
+  if (!read_chunks(wanted.partial_chunks(), chunk_count, need.partial_chunks) ||
+      !read_chunks(wanted.result_chunks(), chunk_count, need.result_chunks))
+    return corrupted("NEED for chunks that do not exist");
+  return ExchangeMessage(std::move(need));
+}
+
+Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
+                                      std::uint32_t chunk_count) {
+  if (body.size() > kMaxBody) return corrupted("too long");
+  const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
+  flatbuffers::Verifier verifier(data, body.size(), kMaxDepth, kMaxTables);
+  if (!is_exchange_body(body) || !wire::VerifyExchangeBuffer(verifier))
+    return corrupted("not a valid body");
+  const wire::Exchange& exchange = *wire::GetExchange(data);
+  if (!exchange.plan()) return corrupted("no digest of the slice plan");
+  bool carries = exchange.message_type() == wire::Message::Partial ||
+                 exchange.message_type() == wire::Message::Result;
+  if (!carries && !payload.empty()) return corrupted("a payload where none belongs");
+  if (!exchange.message()) return corrupted("no message");
+
+  Result<ExchangeMessage> message = [&]() -> Result<ExchangeMessage> {
+    switch (exchange.message_type()) {
+      case wire::Message::Partial:
+        return read_partial(*exchange.message_as_Partial(), std::move(payload), chunk_count);
+      case wire::Message::Result:
+        return read_result(*exchange.message_as_Result(), std::move(payload), chunk_count);
+      case wire::Message::Done:
+        return read_done(*exchange.message_as_Done());
+      case wire::Message::Need:
+        return read_need(*exchange.message_as_Need(), chunk_count);
+      default:
+        return corrupted("a kind of message that this version does not know");
+    }
+  }();
+  if (!message) return message.error();
+  return RoutedExchange{
+      {exchange.view_id(), exchange.step(), exchange.generation(), from_wire(*exchange.plan())},
+      std::move(*message)};
+}
+
+}  // namespace
+
+bool is_exchange_body(ByteView body) {
+  constexpr std::size_t kRootAndIdentifier = 8;
+  return body.size() >= kRootAndIdentifier &&
+         as_text(body.subspan(4, 4)) == wire::ExchangeIdentifier();
+}
+
+ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage& message) {
+  flatbuffers::FlatBufferBuilder builder(256);
+  auto [type, offset] =
+      std::visit([&](const auto& value) { return encode(builder, value); }, message);
+  wire::Hash plan = to_wire(route.plan);
+  wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, route.view_id, route.step,
+                                                           route.generation, &plan, type, offset));
+  ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
+  return {to_bytes(body), payload_of(message)};
+}
+
+Result<RoutedExchange> decode_exchange(ByteView body, SharedBytes payload,
+                                       std::uint32_t chunk_count) {
+  if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0)
+    return decode_aligned(body, std::move(payload), chunk_count);
+  Bytes aligned = to_bytes(body);
+  return decode_aligned(aligned, std::move(payload), chunk_count);
+}
+
+}  // namespace gpunode::collective

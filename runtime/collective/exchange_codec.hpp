@@ -1,0 +1,44 @@
+// Exchange messages to wire frames and back: a small FlatBuffers body (schemas/exchange.fbs) that
+// names view, step and plan, and the chunk's floats as a payload that is never copied here. What a
+// peer sends is verified before a field is read; decoding never throws and never reaches a CHECK.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/collective/exchange_message.hpp"
+
+namespace gpunode::collective {
+
+// Which exchange a message belongs to.
+struct ExchangeRoute {
+  std::uint64_t view_id = 0;
+  std::uint64_t step = 0;
+  std::uint32_t generation = 0;
+  Digest plan;  // of the sender's slice plan; an owner that sees another freezes the view
+  bool operator==(const ExchangeRoute&) const = default;
+};
+
+struct ExchangeFrame {
+  Bytes body;
+  SharedBytes payload;  // empty for DONE and NEED
+};
+
+struct RoutedExchange {
+  ExchangeRoute route;
+  ExchangeMessage message;
+};
+
+// True for bodies that carry an exchange message, by their file identifier alone.
+bool is_exchange_body(ByteView body);
+
+ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage& message);
+
+// `chunk_count` is the receiver's own number of chunks; a chunk number or a list beyond it is
+// refused. Fails with corrupted: not a valid body, or a payload where none belongs.
+Result<RoutedExchange> decode_exchange(ByteView body, SharedBytes payload,
+                                       std::uint32_t chunk_count);
+
+}  // namespace gpunode::collective

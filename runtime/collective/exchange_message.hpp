@@ -1,0 +1,68 @@
+// What members of a view say to one another during a step's exact sum, and the cut of the vector
+// into chunks that they speak about. exchange_codec turns these into wire frames and back.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/collective/tree.hpp"
+
+namespace gpunode::collective {
+
+// A vector of the job's length, cut into equal chunks (the last may be shorter). Depends on the
+// element count alone, so chunk borders are the same whoever takes part: 1 MiB from 8 MiB on,
+// 256 KiB from 1 MiB on, else 64 KiB. An empty vector is one empty chunk.
+struct ChunkLayout {
+  std::uint64_t element_count = 0;
+  std::uint64_t chunk_elements = 1;
+
+  static ChunkLayout of(std::uint64_t element_count);
+  std::uint32_t chunk_count() const;
+  std::uint64_t first(std::uint32_t chunk) const;
+  std::uint64_t size(std::uint32_t chunk) const;
+  bool operator==(const ChunkLayout&) const = default;
+};
+
+// What was fed into a sum: hash sum over (sample index, bytes) and the number of samples.
+struct Fed {
+  Digest hash_sum;
+  std::uint64_t sample_count = 0;
+  bool operator==(const Fed&) const = default;
+  Fed& operator+=(const Fed& other) {
+    hash_sum += other.hash_sum;
+    sample_count += other.sample_count;
+    return *this;
+  }
+};
+
+// Messages of the exchange. `payload` holds the chunk's floats, little-endian.
+struct PartialChunk {
+  std::uint32_t chunk = 0;
+  TreeNode node;
+  Fed fed;  // of the node's slices; the same in every chunk
+  SharedBytes payload;
+};
+struct ResultChunk {
+  std::uint32_t chunk = 0;
+  Fed fed;  // of the whole step
+  SharedBytes payload;
+};
+struct Done {
+  Digest result;  // of the whole result and of what was fed
+  Fed fed;
+  std::uint32_t compute_us = 0;  // quantised compute time of the sender for this step
+  bool operator==(const Done&) const = default;
+};
+// Asks a peer for what did not arrive: partials as an owner, results as a member, or its DONE.
+// Chunk numbers ascend, none twice.
+struct Need {
+  std::vector<std::uint32_t> partial_chunks;
+  std::vector<std::uint32_t> result_chunks;
+  bool done = false;
+};
+using ExchangeMessage = std::variant<PartialChunk, ResultChunk, Done, Need>;
+
+}  // namespace gpunode::collective

@@ -1,0 +1,75 @@
+#include "runtime/collective/sum_program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpunode::collective {
+
+namespace {
+constexpr std::size_t kBlockElements = 4096;
+}
+
+std::optional<SumProgram> SumProgram::of(const Tree& tree, TreeNode target,
+                                         std::span<const TreeNode> given) {
+  if (!tree.contains(target)) return std::nullopt;
+  SumProgram program;
+  program.input_count_ = static_cast<std::uint32_t>(given.size());
+  auto whole = std::find(given.begin(), given.end(), target);
+  if (whole != given.end()) {
+    program.copied_input_ = static_cast<std::uint32_t>(whole - given.begin());
+    return program;
+  }
+  if (!program.compile(tree, target, given, program.input_count_, 0)) return std::nullopt;
+  return program;
+}
+
+bool SumProgram::compile(const Tree& tree, TreeNode node, std::span<const TreeNode> given,
+                         std::uint32_t out, std::uint32_t scratch_in_use) {
+  std::vector<TreeNode> children = tree.children(node);
+  if (children.empty()) return false;  // a slice that nobody gave
+  std::vector<std::uint32_t> inputs;
+  for (std::size_t place = 0; place < children.size(); ++place) {
+    auto found = std::find(given.begin(), given.end(), children[place]);
+    if (found != given.end()) {
+      inputs.push_back(static_cast<std::uint32_t>(found - given.begin()));
+      continue;
+    }
+    // A child that has to be summed first takes the output as its place where every addition that
+    // reads it is the first into the output; else a place in scratch.
+    bool free_output = std::find(inputs.begin(), inputs.end(), out) == inputs.end();
+    std::uint32_t buffer = out;
+    if (place > 1 || !free_output) buffer = input_count_ + 1 + scratch_in_use++;
+    scratch_count_ = std::max(scratch_count_, scratch_in_use);
+    if (!compile(tree, children[place], given, buffer, scratch_in_use)) return false;
+    inputs.push_back(buffer);
+  }
+  steps_.push_back({out, std::move(inputs)});
+  return true;
+}
+
+void SumProgram::run(std::span<const float* const> inputs, float* out, std::size_t count,
+                     const AddFn& add, std::vector<float>& scratch) const {
+  GPUNODE_CHECK(inputs.size() == input_count_, "inputs of another sum");
+  if (copied_input_) {
+    if (count > 0) std::memmove(out, inputs[*copied_input_], count * sizeof(float));
+    return;
+  }
+  if (scratch.size() < scratch_count_ * kBlockElements)
+    scratch.resize(scratch_count_ * kBlockElements);
+  std::vector<const float*> operands;
+  for (std::size_t first = 0; first < count; first += kBlockElements) {
+    std::size_t length = std::min(kBlockElements, count - first);
+    auto buffer = [&](std::uint32_t number) -> float* {
+      if (number == input_count_) return out + first;
+      return scratch.data() + (number - input_count_ - 1) * kBlockElements;
+    };
+    for (const Step& step : steps_) {
+      operands.clear();
+      for (std::uint32_t number : step.inputs)
+        operands.push_back(number < input_count_ ? inputs[number] + first : buffer(number));
+      add(buffer(step.out), operands, length);
+    }
+  }
+}
+
+}  // namespace gpunode::collective

@@ -1,0 +1,53 @@
+// The additions that complete one node of the tree from given nodes below it, worked out once and
+// run for every chunk. Used by chunk owners for the root, and by whoever turns kept partial sums
+// into the cover of a new plan. The bits of the value depend on the tree alone, not on what was
+// given. Costs: scratch of a few blocks of 16 KiB, whatever the length, so that it stays in the
+// cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/collective/tree.hpp"
+
+namespace gpunode::collective {
+
+// out = inputs[0] + inputs[1] (+ inputs[2] ...), left to right, elementwise in fp32. `out` may be
+// one of the inputs. Handed in from kernels/ops; tests hand in a plain loop.
+using AddFn =
+    std::function<void(float* out, std::span<const float* const> inputs, std::size_t count)>;
+
+class SumProgram {
+ public:
+  // The sum of `target` out of `given` nodes. Nothing, unless the given nodes below the target
+  // cover it exactly once; given nodes outside it are not used.
+  static std::optional<SumProgram> of(const Tree& tree, TreeNode target,
+                                      std::span<const TreeNode> given);
+
+  // inputs[i] holds `count` floats of given[i]; those outside the target may be null. `out` may not
+  // overlap an input, unless the target was itself given. `scratch` is grown once and kept.
+  void run(std::span<const float* const> inputs, float* out, std::size_t count, const AddFn& add,
+           std::vector<float>& scratch) const;
+
+  std::size_t addition_count() const { return steps_.size(); }
+
+ private:
+  // Buffers are numbered: the inputs, then the output, then scratch.
+  struct Step {
+    std::uint32_t out = 0;
+    std::vector<std::uint32_t> inputs;
+  };
+  bool compile(const Tree& tree, TreeNode node, std::span<const TreeNode> given, std::uint32_t out,
+               std::uint32_t scratch_in_use);
+
+  std::vector<Step> steps_;
+  std::uint32_t input_count_ = 0;
+  std::uint32_t scratch_count_ = 0;
+  std::optional<std::uint32_t> copied_input_;  // the target was given
+  std::vector<bool> used_;
+};
+
+}  // namespace gpunode::collective

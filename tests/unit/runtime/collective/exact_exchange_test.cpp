@@ -1,0 +1,448 @@
+#include "runtime/collective/exact_exchange.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/unit/runtime/collective/exchange_group.hpp"
+
+namespace gpunode::collective {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr ChunkLayout kLayout{10, 4};  // chunks of 4, 4 and 2
+
+Group two_members(std::uint64_t seed = 1) {
+  Rng rng(seed);
+  Tree tree = Tree::of_slices(4);
+  return Group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true));
+}
+
+SharedBytes floats(std::vector<float> values) {
+  return SharedBytes::from(to_bytes(bytes_of(std::span<const float>(values))));
+}
+
+template <class T>
+std::vector<T> of_kind(const std::vector<Group::Flying>& wire) {
+  std::vector<T> found;
+  for (const auto& flying : wire)
+    if (auto* message = std::get_if<T>(&flying.send.message)) found.push_back(*message);
+  return found;
+}
+
+TEST(ChunkLayout, depends_on_the_length_alone) {
+  EXPECT_EQ(ChunkLayout::of(100).chunk_elements, 16384u);
+  EXPECT_EQ(ChunkLayout::of((1 << 18) - 1).chunk_elements, 16384u);
+  EXPECT_EQ(ChunkLayout::of(1 << 18).chunk_elements, 65536u);
+  EXPECT_EQ(ChunkLayout::of((2 << 20) - 1).chunk_elements, 65536u);
+  EXPECT_EQ(ChunkLayout::of(2 << 20).chunk_elements, 262144u);
+}
+
+TEST(ChunkLayout, chunks_cover_the_vector_without_gaps) {
+  for (std::uint64_t length : {0ull, 1ull, 16384ull, 16385ull, 300'000ull, 5'000'000ull}) {
+    ChunkLayout layout = ChunkLayout::of(length);
+    std::uint64_t end = 0;
+    for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      EXPECT_EQ(layout.first(chunk), end);
+      end += layout.size(chunk);
+    }
+    EXPECT_EQ(end, length);
+    EXPECT_GE(layout.chunk_count(), 1u);
+  }
+}
+
+TEST(ExactExchange, of_one_member_commits_without_a_message_or_a_copy) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, balanced_plan(tree, 1), 1, kLayout, random_slices(rng, 4, 10, true));
+  std::vector<SendTo> out;
+  auto sum = std::make_shared<const Values>(group.expected());
+  EXPECT_FALSE(group[0].held());
+  group[0].on_partial(group.now(), tree.root(), sum, fed_of(tree, tree.root()), out);
+  EXPECT_THAT(out, IsEmpty());
+  EXPECT_TRUE(group[0].held());
+  EXPECT_TRUE(group[0].committed());
+  EXPECT_EQ(group[0].result(), sum);
+}
+
+TEST(ExactExchange, sums_an_empty_vector) {
+  Tree tree = Tree::of_slices(2);
+  Group group(tree, balanced_plan(tree, 2), 2, ChunkLayout::of(0), {{}, {}});
+  Rng rng(1);
+  group.compute_all();
+  group.run(rng, {});
+  EXPECT_TRUE(group.all_committed());
+  EXPECT_TRUE(group[1].result()->empty());
+}
+
+TEST(ExactExchange, of_scattered_slices_sums_by_the_tree) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, SlicePlan{{0, 1, 1, 0}}, 2, kLayout, random_slices(rng, 4, 10, true));
+  group.compute_all();
+  group.run(rng, {});
+  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
+}
+
+TEST(ExactExchange, is_held_with_every_result_and_committed_with_every_done) {
+  Group group = two_members();
+  group.compute_all();
+  std::vector<Group::Flying> dones;
+  while (!group.wire.empty()) {
+    auto flying = group.wire.front();
+    group.wire.erase(group.wire.begin());
+    if (std::holds_alternative<Done>(flying.send.message)) {
+      dones.push_back(flying);
+      continue;
+    }
+    EXPECT_FALSE(group[0].held() && group[1].held());
+    group.deliver(flying.from, flying.send.rank, flying.send.message);
+  }
+  ASSERT_TRUE(group[0].held() && group[1].held());
+  EXPECT_FALSE(group[0].committed() || group[1].committed());
+  EXPECT_THAT(group[0].waiting_for(), ElementsAre(1));
+  ASSERT_EQ(dones.size(), 2u);
+  for (auto& done : dones) group.deliver(done.from, done.send.rank, done.send.message);
+  EXPECT_TRUE(group.all_committed());
+  EXPECT_THAT(group[0].waiting_for(), IsEmpty());
+}
+
+TEST(ExactExchange, sends_results_before_partials_and_nothing_twice) {
+  Group group = two_members();
+  group.compute(1, {1, 1});
+  // Rank 1 owns chunk 1 only; two partials leave for chunks 0 and 2.
+  EXPECT_EQ(of_kind<PartialChunk>(group.wire).size(), 2u);
+  auto sent = group.wire;
+  group.wire.clear();
+  for (auto& flying : sent) group.deliver(1, 0, flying.send.message);
+  EXPECT_THAT(group.wire, IsEmpty());
+  group.compute(0, {1, 0});
+  ASSERT_EQ(group.wire.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<ResultChunk>(group.wire[0].send.message));
+  EXPECT_TRUE(std::holds_alternative<ResultChunk>(group.wire[1].send.message));
+  EXPECT_TRUE(std::holds_alternative<PartialChunk>(group.wire[2].send.message));
+}
+
+TEST(ExactExchange, moves_the_owners_with_the_rotation) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true), 1);
+  group.compute(1, {1, 1});
+  auto partials = of_kind<PartialChunk>(group.wire);
+  ASSERT_EQ(partials.size(), 1u);
+  EXPECT_EQ(partials[0].chunk, 1u);
+}
+
+TEST(ExactExchange, sends_partials_and_results_without_a_copy) {
+  Tree tree = Tree::of_slices(2);
+  ExactExchange::Options options;
+  options.member_count = 2;
+  options.tree = tree;
+  options.plan = balanced_plan(tree, 2);
+  options.layout = kLayout;
+  options.add = plain_add;
+  options.result_buffer = std::make_shared<Values>();
+  auto buffer = options.result_buffer;
+  ExactExchange exchange(options, Time{});
+  std::vector<SendTo> out;
+  auto sum = std::make_shared<const Values>(10, 1.0f);
+  exchange.on_partial(Time{}, {0, 0}, sum, {}, out);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(static_cast<const void*>(std::get<PartialChunk>(out[0].message).payload.view.data()),
+            sum->data() + 4);
+  out.clear();
+  exchange.on_message(Time{}, 1, PartialChunk{2, {0, 1}, {}, floats({1, 2})}, out);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(static_cast<const void*>(std::get<ResultChunk>(out[0].message).payload.view.data()),
+            buffer->data() + 8);
+}
+
+TEST(ExactExchange, lets_members_without_slices_take_part) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(2);
+  Group group(tree, balanced_plan(tree, 4), 4, kLayout, random_slices(rng, 2, 10, true));
+  EXPECT_THAT(group[3].own_cover(), IsEmpty());
+  group.compute_all();
+  group.run(rng, {});
+  EXPECT_TRUE(group.all_committed());
+  EXPECT_TRUE(same_bits(*group[3].result(), group.expected()));
+}
+
+TEST(ExactExchange, passes_infinities_and_nan_through) {
+  Tree tree = Tree::of_slices(4);
+  float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  std::vector<Values> slices(4, Values(10, 1.0f));
+  slices[0][0] = inf;
+  slices[3][0] = -inf;
+  slices[1][5] = nan;
+  slices[2][9] = inf;
+  Group group(tree, balanced_plan(tree, 3), 3, kLayout, slices);
+  Rng rng(1);
+  group.compute_all();
+  group.run(rng, {});
+  ASSERT_TRUE(group.all_committed());
+  const Values& result = *group[2].result();
+  EXPECT_TRUE(std::isnan(result[0]));
+  EXPECT_TRUE(std::isnan(result[5]));
+  EXPECT_EQ(result[9], inf);
+  EXPECT_EQ(result[1], 4.0f);
+}
+
+TEST(ExactExchange, converges_under_loss_doubling_and_disorder) {
+  std::uint64_t lossy_rounds = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    Rng rng(seed);
+    std::uint32_t slice_count = 1 + static_cast<std::uint32_t>(rng.below(12));
+    std::uint16_t members = static_cast<std::uint16_t>(1 + rng.below(5));
+    Tree tree = Tree::of_slices(slice_count);
+    std::size_t length = 1 + rng.below(40);
+    Group group(tree, scattered_plan(rng, slice_count, members), members,
+                {length, 1 + rng.below(9)}, random_slices(rng, slice_count, length, true),
+                static_cast<std::uint32_t>(rng.below(4)));
+    // Partials are computed at random moments between deliveries.
+    std::vector<std::pair<std::uint16_t, TreeNode>> work;
+    for (std::uint16_t rank = 0; rank < members; ++rank)
+      for (TreeNode node : group[rank].own_cover()) work.push_back({rank, node});
+    Faults faults{.loss = 0.4, .doubling = 0.3, .shuffled = true, .shifted = true};
+    int rounds = 0;
+    while (!group.all_committed() && rounds < 400) {
+      if (!work.empty()) {
+        std::swap(work[rng.below(work.size())], work.back());
+        group.compute(work.back().first, work.back().second);
+        work.pop_back();
+      }
+      group.run(rng, faults);
+      if (!group.all_committed()) group.tick(milliseconds(700));
+      ++rounds;
+    }
+    ASSERT_TRUE(group.all_committed()) << "seed " << seed;
+    lossy_rounds += rounds;
+    for (std::size_t rank = 0; rank < group.size(); ++rank) {
+      ASSERT_TRUE(same_bits(*group[rank].result(), group.expected())) << "seed " << seed;
+      ASSERT_EQ(group[rank].dropped_messages(), 0u) << "seed " << seed;
+      ASSERT_FALSE(group[rank].disagreed());
+    }
+  }
+  EXPECT_GT(lossy_rounds, 2000u);  // the faults did strike
+}
+
+TEST(ExactExchange, asks_for_what_is_missing_after_silence_and_backs_off) {
+  Group group = two_members();
+  group.tick(milliseconds(499));
+  EXPECT_THAT(group.wire, IsEmpty());
+  group.tick(milliseconds(1));
+  auto needs = of_kind<Need>(group.wire);
+  ASSERT_EQ(needs.size(), 2u);
+  EXPECT_THAT(needs[0].partial_chunks, ElementsAre(0, 2));
+  EXPECT_THAT(needs[0].result_chunks, ElementsAre(1));
+  group.wire.clear();
+  group.tick(milliseconds(999));
+  EXPECT_THAT(group.wire, IsEmpty());
+  group.tick(milliseconds(1));
+  EXPECT_EQ(group.wire.size(), 2u);
+  // However long the silence, it goes on asking every eight times the first pause.
+  for (int i = 0; i < 20; ++i) group.tick(milliseconds(4000));
+  group.wire.clear();
+  group.tick(milliseconds(4000));
+  EXPECT_EQ(group.wire.size(), 2u);
+}
+
+TEST(ExactExchange, does_not_ask_while_bytes_keep_coming) {
+  Group group = two_members();
+  group.compute(1, {1, 1});
+  auto sent = group.wire;
+  group.wire.clear();
+  group.tick(milliseconds(400));
+  group.deliver(1, 0, sent[0].send.message);
+  group.tick(milliseconds(400));
+  for (const auto& flying : group.wire) EXPECT_NE(flying.from, 0);
+  group.wire.clear();
+  group.tick(milliseconds(100));
+  auto needs = of_kind<Need>(group.wire);
+  ASSERT_FALSE(needs.empty());
+  EXPECT_THAT(needs[0].partial_chunks, ElementsAre(2));
+}
+
+TEST(ExactExchange, answers_the_same_question_alike_every_time) {
+  Group group = two_members();
+  group.compute(0, {1, 0});
+  group.wire.clear();
+  for (int time = 0; time < 3; ++time) {
+    group.deliver(1, 0, Need{{1}, {}, true});
+    auto partials = of_kind<PartialChunk>(group.wire);
+    ASSERT_EQ(group.wire.size(), 1u);
+    EXPECT_EQ(partials[0].chunk, 1u);
+    group.wire.clear();
+  }
+}
+
+TEST(ExactExchange, a_committed_member_still_answers_a_peer_that_missed_everything) {
+  Group group = two_members();
+  group.compute_all();
+  Rng rng(1);
+  // All that rank 0 says after its partials is lost.
+  while (!group.wire.empty()) {
+    auto flying = group.wire.front();
+    group.wire.erase(group.wire.begin());
+    bool partial = std::holds_alternative<PartialChunk>(flying.send.message);
+    if (flying.from == 0 && !partial) continue;
+    group.deliver(flying.from, flying.send.rank, flying.send.message);
+  }
+  EXPECT_TRUE(group[0].held());
+  EXPECT_FALSE(group[1].held());
+  group.tick(milliseconds(500));
+  group.run(rng, {});
+  EXPECT_TRUE(group.all_committed());
+}
+
+TEST(ExactExchange, a_reconnection_recovers_at_once) {
+  Group group = two_members();
+  group.compute_all();
+  group.wire.clear();  // the link broke: all is lost
+  Rng rng(1);
+  group.reconnect(0, 1);
+  group.run(rng, {});
+  EXPECT_TRUE(group.all_committed());
+}
+
+TEST(ExactExchange, tells_the_compute_times_of_all) {
+  Group group = two_members();
+  group[0].set_compute_us(1500);
+  group[1].set_compute_us(2500);
+  group.compute_all();
+  Rng rng(1);
+  group.run(rng, {});
+  ASSERT_TRUE(group.all_committed());
+  for (int rank : {0, 1}) EXPECT_THAT(group[rank].compute_us(), ElementsAre(1500, 2500));
+  EXPECT_EQ(group[0].done().compute_us, 1500u);
+}
+
+TEST(ExactExchange, a_done_with_another_digest_is_a_disagreement) {
+  Group group = two_members();
+  group.deliver(1, 0, Done{{1, 2}, {}, 0});
+  EXPECT_FALSE(group[0].disagreed());
+  group.compute_all();
+  Rng rng(1);
+  group.run(rng, {});
+  EXPECT_TRUE(group[0].held());
+  EXPECT_TRUE(group[0].disagreed());
+  EXPECT_FALSE(group[0].committed());
+}
+
+TEST(ExactExchange, two_peers_that_disagree_are_noticed_before_the_step_is_held) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
+  group.deliver(1, 0, Done{{1, 2}, {}, 0});
+  group.deliver(2, 0, Done{{1, 3}, {}, 0});
+  EXPECT_TRUE(group[0].disagreed());
+}
+
+TEST(ExactExchange, owners_that_saw_other_samples_are_noticed) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
+  group.deliver(1, 0, ResultChunk{1, {{0, 1}, 8}, floats({1, 2, 3, 4})});
+  group.deliver(2, 0, ResultChunk{2, {{0, 1}, 9}, floats({1, 2})});
+  EXPECT_TRUE(group[0].disagreed());
+}
+
+struct Bad {
+  const char* why;
+  std::uint16_t from;
+  ExchangeMessage message;
+};
+
+TEST(ExactExchange, drops_and_counts_what_cannot_be_right) {
+  Fed fed = fed_of(Tree::of_slices(4), {1, 1});
+  SharedBytes four = floats({1, 2, 3, 4}), three = floats({1, 2, 3});
+  std::vector<Bad> all{
+      {"own rank", 0, PartialChunk{0, {1, 1}, fed, four}},
+      {"no such rank", 2, PartialChunk{0, {1, 1}, fed, four}},
+      {"no such rank", 65535, Done{}},
+      {"no such chunk", 1, PartialChunk{3, {1, 1}, fed, four}},
+      {"no such chunk", 1, PartialChunk{4294967295u, {1, 1}, fed, four}},
+      {"not the owner", 1, PartialChunk{1, {1, 1}, fed, four}},
+      {"node of mine", 1, PartialChunk{0, {1, 0}, fed, four}},
+      {"node below the cover", 1, PartialChunk{0, {0, 3}, fed, four}},
+      {"node above the cover", 1, PartialChunk{0, {2, 0}, fed, four}},
+      {"no such node", 1, PartialChunk{0, {77, 123456}, fed, four}},
+      {"too short", 1, PartialChunk{0, {1, 1}, fed, three}},
+      {"too long", 1, PartialChunk{2, {1, 1}, fed, four}},
+      {"empty", 1, PartialChunk{0, {1, 1}, fed, {}}},
+      {"result of my chunk", 1, ResultChunk{0, fed, four}},
+      {"result of no chunk", 1, ResultChunk{5, fed, four}},
+      {"short result", 1, ResultChunk{1, fed, three}},
+      {"need of no chunk", 1, Need{{}, {3}, false}},
+      {"need of a result that I do not own", 1, Need{{}, {1}, false}},
+      {"need of a partial that it does not own", 1, Need{{0}, {}, false}},
+      {"need of one chunk over and over", 1, Need{{1, 1, 1}, {}, false}},
+      {"need out of order", 1, Need{{}, {2, 0}, false}},
+  };
+  Group group = two_members();
+  group.compute(0, {1, 0});
+  group.wire.clear();
+  std::uint64_t dropped = 0;
+  for (const Bad& bad : all) {
+    group.deliver(bad.from, 0, bad.message);
+    EXPECT_EQ(group[0].dropped_messages(), ++dropped) << bad.why;
+    EXPECT_THAT(group.wire, IsEmpty()) << bad.why;
+  }
+  // None of it left a trace.
+  group.compute(1, {1, 1});
+  Rng rng(1);
+  group.run(rng, {});
+  group.tick(milliseconds(500));
+  group.run(rng, {});
+  EXPECT_TRUE(group.all_committed());
+  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
+}
+
+TEST(ExactExchange, a_second_and_other_value_is_dropped_and_the_first_stands) {
+  Group group = two_members();
+  group.compute(1, {1, 1});
+  auto sent = group.wire;
+  group.wire.clear();
+  for (auto& flying : sent) group.deliver(1, 0, flying.send.message);
+  PartialChunk other = std::get<PartialChunk>(sent[0].send.message);
+  group.deliver(1, 0, other);
+  EXPECT_EQ(group[0].dropped_messages(), 0u);
+  other.payload = floats({9, 9, 9, 9});
+  group.deliver(1, 0, other);
+  EXPECT_EQ(group[0].dropped_messages(), 1u);
+  other.fed.sample_count += 1;
+  group.deliver(1, 0, other);
+  EXPECT_EQ(group[0].dropped_messages(), 2u);
+
+  group.compute(0, {1, 0});
+  Rng rng(1);
+  group.run(rng, {});
+  ASSERT_TRUE(group.all_committed());
+  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
+  group.deliver(1, 0, ResultChunk{1, group[0].fed(), floats({9, 9, 9, 9})});
+  EXPECT_EQ(group[0].dropped_messages(), 3u);
+  Done second = group[1].done();
+  second.compute_us += 1;
+  group.deliver(1, 0, second);
+  EXPECT_EQ(group[0].dropped_messages(), 4u);
+  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
+}
+
+TEST(ExactExchange, names_whom_it_waits_for) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, SlicePlan{{0, 0, 1, 1}}, 3, kLayout, random_slices(rng, 4, 10, true));
+  EXPECT_THAT(group[0].waiting_for(), ElementsAre(1, 2));
+  EXPECT_THAT(group[1].waiting_for(), ElementsAre(0, 2));
+  EXPECT_THAT(group[2].waiting_for(), ElementsAre(0, 1));
+  group.compute(0, {1, 0});
+  group.run(rng, {});
+  EXPECT_THAT(group[2].waiting_for(), ElementsAre(0, 1));
+}
+
+}  // namespace
+}  // namespace gpunode::collective

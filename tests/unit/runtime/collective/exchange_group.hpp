@@ -1,0 +1,195 @@
+// A whole view in one process for the tests: N exchanges, a wire that may lose, double, delay and
+// shift messages, and an independent reference for the sum.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/rng.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+
+namespace gpunode::collective {
+
+using Values = std::vector<float>;
+
+inline void plain_add(float* out, std::span<const float* const> inputs, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = inputs[0][i];
+    for (std::size_t k = 1; k < inputs.size(); ++k) sum = sum + inputs[k][i];
+    out[i] = sum;
+  }
+}
+
+inline Values sum_in_order(const std::vector<Values>& terms) {
+  Values sum = terms[0];
+  for (std::size_t k = 1; k < terms.size(); ++k)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + terms[k][i];
+  return sum;
+}
+
+// The definition of right: one owner of all slices, straight down the tree.
+inline Values tree_sum(const Tree& tree, TreeNode node, const std::vector<Values>& slices) {
+  if (node.level == 0) return slices[node.index];
+  std::vector<Values> terms;
+  for (TreeNode child : tree.children(node)) terms.push_back(tree_sum(tree, child, slices));
+  return sum_in_order(terms);
+}
+
+inline bool same_bits(const Values& a, const Values& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Gradients of G slices: near one another, or of random sign, mantissa and magnitude 1e-30 to 1e30.
+inline std::vector<Values> random_slices(Rng& rng, std::uint32_t slices, std::size_t length,
+                                         bool wild) {
+  std::vector<Values> all(slices, Values(length));
+  for (Values& values : all)
+    for (float& value : values) {
+      double random = rng.uniform() * 2 - 1;
+      value = static_cast<float>(wild ? random * std::pow(10.0, rng.uniform() * 60 - 30) : random);
+    }
+  return all;
+}
+
+inline Fed fed_of_slice(std::uint32_t slice) {
+  return {{mix(1, slice), mix(2, slice)}, slice + 1};
+}
+
+inline Fed fed_of(const Tree& tree, TreeNode node) {
+  Fed fed;
+  for (std::uint32_t i = 0; i < tree.width(node.level); ++i)
+    fed += fed_of_slice(tree.first_slice(node) + i);
+  return fed;
+}
+
+struct Faults {
+  double loss = 0, doubling = 0;
+  bool shuffled = false;
+  bool shifted = false;  // payloads arrive in fresh memory at odd addresses
+};
+
+class Group {
+ public:
+  struct Flying {
+    std::uint16_t from = 0;
+    SendTo send;
+  };
+
+  Group(Tree tree, SlicePlan plan, std::uint16_t members, ChunkLayout layout,
+        std::vector<Values> slices, std::uint32_t rotation = 0)
+      : tree_(std::move(tree)), slices_(std::move(slices)) {
+    for (std::uint16_t rank = 0; rank < members; ++rank) {
+      ExactExchange::Options options;
+      options.rank = rank;
+      options.member_count = members;
+      options.owner_rotation = rotation;
+      options.tree = tree_;
+      options.plan = plan;
+      options.layout = layout;
+      options.add = plain_add;
+      exchanges_.emplace_back(std::move(options), now_);
+    }
+  }
+
+  ExactExchange& operator[](std::size_t rank) { return exchanges_[rank]; }
+  std::size_t size() const { return exchanges_.size(); }
+  Time now() const { return now_; }
+
+  // Computes and hands in one partial sum.
+  void compute(std::uint16_t rank, TreeNode node) {
+    std::vector<SendTo> out;
+    auto sum = std::make_shared<const Values>(tree_sum(tree_, node, slices_));
+    exchanges_[rank].on_partial(now_, node, sum, fed_of(tree_, node), out);
+    take(rank, out);
+  }
+  void compute_all() {
+    for (std::uint16_t rank = 0; rank < size(); ++rank)
+      for (TreeNode node : exchanges_[rank].own_cover()) compute(rank, node);
+  }
+  void tick(Duration by) {
+    now_ += by;
+    for (std::uint16_t rank = 0; rank < size(); ++rank) {
+      std::vector<SendTo> out;
+      exchanges_[rank].on_tick(now_, out);
+      take(rank, out);
+    }
+  }
+  void deliver(std::uint16_t from, std::uint16_t to, const ExchangeMessage& message) {
+    std::vector<SendTo> out;
+    exchanges_[to].on_message(now_, from, message, out);
+    take(to, out);
+  }
+  void reconnect(std::uint16_t a, std::uint16_t b) {
+    for (auto [rank, peer] : {std::pair(a, b), std::pair(b, a)}) {
+      std::vector<SendTo> out;
+      exchanges_[rank].on_reconnected(now_, peer, out);
+      take(rank, out);
+    }
+  }
+  // Delivers what is on the wire, and what that causes, until the wire is empty.
+  void run(Rng& rng, const Faults& faults) {
+    while (!wire.empty()) {
+      std::size_t at = faults.shuffled ? rng.below(wire.size()) : 0;
+      Flying flying = wire[at];
+      if (rng.chance(faults.doubling) == false) wire.erase(wire.begin() + at);
+      if (rng.chance(faults.loss)) continue;
+      if (faults.shifted) shift(flying.send.message, 1 + rng.below(7));
+      deliver(flying.from, flying.send.rank, flying.send.message);
+    }
+  }
+  bool all_committed() const {
+    return std::all_of(exchanges_.begin(), exchanges_.end(),
+                       [](const ExactExchange& exchange) { return exchange.committed(); });
+  }
+  Values expected() const { return tree_sum(tree_, tree_.root(), slices_); }
+
+  std::vector<Flying> wire;
+
+ private:
+  void take(std::uint16_t from, std::vector<SendTo>& out) {
+    for (SendTo& send : out) wire.push_back({from, std::move(send)});
+  }
+  static void shift(ExchangeMessage& message, std::size_t by) {
+    SharedBytes* payload = nullptr;
+    if (auto* partial = std::get_if<PartialChunk>(&message)) payload = &partial->payload;
+    if (auto* result = std::get_if<ResultChunk>(&message)) payload = &result->payload;
+    if (!payload) return;
+    Bytes moved(by);
+    moved.insert(moved.end(), payload->view.begin(), payload->view.end());
+    std::size_t length = payload->size();
+    *payload = SharedBytes::from(std::move(moved)).part(by, length);
+  }
+
+  Tree tree_;
+  std::vector<Values> slices_;
+  Time now_{};
+  std::vector<ExactExchange> exchanges_;
+};
+
+// Every slice to a random member: scattered, or in contiguous runs of random length (also empty).
+inline SlicePlan scattered_plan(Rng& rng, std::uint32_t slices, std::uint16_t members) {
+  SlicePlan plan;
+  for (std::uint32_t i = 0; i < slices; ++i)
+    plan.owner.push_back(static_cast<std::uint16_t>(rng.below(members)));
+  return plan;
+}
+inline SlicePlan runs_plan(Rng& rng, std::uint32_t slices, std::uint16_t members) {
+  SlicePlan plan = scattered_plan(rng, slices, members);
+  std::sort(plan.owner.begin(), plan.owner.end());
+  return plan;
+}
+inline SlicePlan even_plan(std::uint32_t slices, std::uint16_t members) {
+  SlicePlan plan;
+  for (std::uint32_t i = 0; i < slices; ++i)
+    plan.owner.push_back(static_cast<std::uint16_t>(i * members / slices));
+  return plan;
+}
+
+}  // namespace gpunode::collective
