@@ -44,6 +44,8 @@ class TextDataset {
   // the first: window j starts at its byte j * context. The last may be shorter (at least 2 bytes).
   std::uint64_t held_out_bytes() const { return source_->size_bytes() - train_bytes_; }
   std::uint64_t held_out_windows() const;
+  // Those of window_bytes(): all but a last shorter one.
+  std::uint64_t full_held_out_windows() const;
   Bytes held_out_window(std::uint64_t window) const;
 
  private:

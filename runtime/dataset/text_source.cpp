@@ -1,0 +1,148 @@
+#include "runtime/dataset/text_source.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/check.hpp"
+#include "runtime/storage/mapped_file.hpp"
+
+namespace gpunode::dataset {
+namespace {
+
+using storage::Entry;
+using storage::EntryKind;
+using storage::Path;
+
+// Deeper than any path the system can name.
+constexpr int kDepthLimit = 2048;
+
+Error of_data(const Error& error) {
+  return error.within("data");
+}
+
+Result<void> walk(const storage::FileSystem& files, const Path& root, const std::string& below,
+                  int depth, std::vector<std::pair<std::string, std::uint64_t>>& found) {
+  if (depth > kDepthLimit)
+    return Error{ErrorCode::invalid_argument,
+                 "data: " + (root / below).string() + ": folders are nested too deeply"};
+  Result<std::vector<Entry>> entries = files.list(below.empty() ? root : root / below);
+  if (!entries) return of_data(entries.error());
+  for (const Entry& entry : *entries) {
+    std::string name = below.empty() ? entry.name : below + "/" + entry.name;
+    if (entry.kind == EntryKind::file) {
+      found.emplace_back(std::move(name), entry.size_bytes);
+    } else if (entry.kind == EntryKind::folder) {
+      if (Result<void> done = walk(files, root, name, depth + 1, found); !done) return done;
+    }
+  }
+  return {};
+}
+
+Result<SharedBytes> load(const storage::FileSystem& files, const Path& path, std::uint64_t size,
+                         bool copy) {
+  if (!copy) {
+    Result<SharedBytes> mapped = storage::map_file(path, storage::MapAdvice::random);
+    if (!mapped) return of_data(mapped.error());
+    return mapped;
+  }
+  Result<Bytes> bytes = files.read(path, size);
+  if (!bytes) {
+    if (bytes.error().code == ErrorCode::resource_exhausted ||
+        bytes.error().code == ErrorCode::corrupted)
+      return Error{ErrorCode::unavailable,
+                   "data: " + path.string() + " changed while it was being read: try again"};
+    return of_data(bytes.error());
+  }
+  return SharedBytes::from(std::move(*bytes));
+}
+
+void add_number(storage::Sha256Stream& stream, std::uint64_t value) {
+  std::array<std::byte, 8> raw;
+  for (int i = 0; i < 8; ++i) raw[i] = static_cast<std::byte>(value >> (8 * i));
+  stream.add(raw);
+}
+
+}  // namespace
+
+TextSource::TextSource(std::vector<File> files) : files_(std::move(files)) {
+  for (File& file : files_) {
+    file.offset = size_bytes_;
+    size_bytes_ += file.bytes.size();
+  }
+}
+
+Result<TextSource> TextSource::open(const storage::FileSystem& files, const Path& path,
+                                    TextSourceOptions options) {
+  // The named path itself may be a link; what is found inside a folder may not.
+  std::error_code ignored;
+  Path root = std::filesystem::canonical(path, ignored);
+  if (ignored) root = path;
+  Result<Entry> entry = files.inspect(root);
+  if (!entry) return of_data(entry.error());
+  std::vector<std::pair<std::string, std::uint64_t>> found;
+  if (entry->kind == EntryKind::file) {
+    found.emplace_back("", entry->size_bytes);
+  } else if (entry->kind == EntryKind::folder) {
+    if (Result<void> done = walk(files, root, "", 0, found); !done) return done.error();
+  } else {
+    return Error{ErrorCode::invalid_argument,
+                 "data: " + path.string() + " is neither a file nor a folder"};
+  }
+  std::sort(found.begin(), found.end());
+  std::uint64_t total = 0;
+  for (const auto& [name, size] : found) total += size;
+  if (total == 0)
+    return Error{ErrorCode::invalid_argument,
+                 "data: " + path.string() + " holds no text: name a file or a folder of files"};
+  std::vector<File> loaded;
+  loaded.reserve(found.size());
+  for (const auto& [name, size] : found) {
+    Result<SharedBytes> bytes =
+        load(files, name.empty() ? root : root / name, size, total < options.copy_below_bytes);
+    if (!bytes) return bytes.error();
+    if (bytes->size() != size)
+      return Error{ErrorCode::unavailable, "data: " + (root / name).string() +
+                                               " changed while it was being read: try again"};
+    loaded.push_back({name, 0, std::move(*bytes)});
+  }
+  return TextSource(std::move(loaded));
+}
+
+TextSource TextSource::from_memory(std::vector<std::pair<std::string, Bytes>> files) {
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<File> loaded;
+  for (auto& [name, bytes] : files)
+    loaded.push_back({std::move(name), 0, SharedBytes::from(std::move(bytes))});
+  return TextSource(std::move(loaded));
+}
+
+void TextSource::copy(std::uint64_t offset, MutableByteView target) const {
+  GPUNODE_CHECK(offset <= size_bytes_ && target.size() <= size_bytes_ - offset,
+                "bytes beyond the end of the data");
+  if (target.empty()) return;
+  auto file = std::upper_bound(files_.begin(), files_.end(), offset,
+                               [](std::uint64_t at, const File& f) { return at < f.offset; });
+  --file;
+  while (!target.empty()) {
+    std::uint64_t inside = offset - file->offset;
+    std::size_t count = std::min<std::uint64_t>(target.size(), file->bytes.size() - inside);
+    if (count > 0) std::memcpy(target.data(), file->bytes.view.data() + inside, count);
+    target = target.subspan(count);
+    offset += count;
+    ++file;
+  }
+}
+
+storage::Sha256 TextSource::data_digest() const {
+  storage::Sha256Stream stream;
+  for (const File& file : files_) {
+    add_number(stream, file.name.size());
+    stream.add(as_bytes(file.name));
+    add_number(stream, file.bytes.size());
+    stream.add(file.bytes.view);
+  }
+  return stream.finish();
+}
+
+}  // namespace gpunode::dataset

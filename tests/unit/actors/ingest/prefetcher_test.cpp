@@ -1,0 +1,102 @@
+#include "actors/ingest/prefetcher.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace gpunode::ingest {
+namespace {
+
+class PrefetcherTest : public ::testing::Test {
+ protected:
+  PrefetcherTest() : reader_(make_reader()) {}
+  static SliceReader make_reader() {
+    Bytes bytes(2000);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 13 >> 1);
+    auto source = std::make_shared<dataset::TextSource>(
+        dataset::TextSource::from_memory({{"a", std::move(bytes)}}));
+    auto data = dataset::TextDataset::create(source, {.context = 16});
+    return SliceReader(*data, {.seed = 1, .batch = 8, .slices = 4});
+  }
+  static std::vector<SliceKey> steps(std::uint64_t begin, std::uint64_t end) {
+    std::vector<SliceKey> keys;
+    for (std::uint64_t step = begin; step < end; ++step)
+      for (std::uint32_t slice = 0; slice < 4; ++slice) keys.push_back({step, slice});
+    return keys;
+  }
+  static void wait_ready(const Prefetcher& prefetcher, std::size_t count) {
+    while (prefetcher.ready() < count) std::this_thread::yield();
+  }
+  void expect_right(const Slice& slice, SliceKey key) {
+    Slice expected = reader_.read(key);
+    EXPECT_EQ(slice.key, key);
+    EXPECT_EQ(slice.windows, expected.windows);
+    EXPECT_EQ(slice.fed, expected.fed);
+  }
+  SliceReader reader_;
+  FakeClock clock_;
+};
+
+TEST_F(PrefetcherTest, hands_out_what_was_planned_in_any_order_of_asking) {
+  Prefetcher prefetcher(reader_, clock_, 3);
+  std::vector<SliceKey> keys = steps(0, 20);
+  prefetcher.plan(keys);
+  for (const SliceKey& key : keys) expect_right(prefetcher.take(key), key);
+  prefetcher.plan(keys);
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+    expect_right(prefetcher.take(*key), *key);
+  EXPECT_EQ(prefetcher.starvation().taken, 160u);
+}
+
+TEST_F(PrefetcherTest, never_holds_more_than_its_capacity) {
+  Prefetcher prefetcher(reader_, clock_, 3);
+  prefetcher.plan(steps(0, 20));
+  wait_ready(prefetcher, 3);
+  EXPECT_EQ(prefetcher.ready(), 3u);
+  expect_right(prefetcher.take({0, 0}), {0, 0});
+  wait_ready(prefetcher, 3);
+  EXPECT_EQ(prefetcher.ready(), 3u);
+}
+
+TEST_F(PrefetcherTest, what_is_ready_is_no_starvation_and_what_is_not_is) {
+  Prefetcher prefetcher(reader_, clock_, 2);
+  prefetcher.plan(steps(0, 2));
+  wait_ready(prefetcher, 2);
+  (void)prefetcher.take({0, 0});
+  EXPECT_EQ(prefetcher.starvation(), (Starvation{1, 0, Duration{}}));
+  expect_right(prefetcher.take({9, 3}), {9, 3});  // never planned
+  EXPECT_EQ(prefetcher.starvation().taken, 2u);
+  EXPECT_EQ(prefetcher.starvation().waited, 1u);
+}
+
+TEST_F(PrefetcherTest, a_new_plan_keeps_what_is_still_wanted_and_drops_the_rest) {
+  Prefetcher prefetcher(reader_, clock_, 4);
+  prefetcher.plan({{0, 0}, {0, 1}, {0, 2}, {0, 3}});
+  wait_ready(prefetcher, 4);
+  prefetcher.plan({{0, 1}, {0, 3}});
+  EXPECT_EQ(prefetcher.ready(), 2u);
+  expect_right(prefetcher.take({0, 3}), {0, 3});
+  expect_right(prefetcher.take({0, 1}), {0, 1});
+  EXPECT_EQ(prefetcher.starvation().waited, 0u);
+  expect_right(prefetcher.take({0, 0}), {0, 0});
+  EXPECT_EQ(prefetcher.starvation().waited, 1u);
+}
+
+TEST_F(PrefetcherTest, plans_that_change_while_it_reads_never_give_a_wrong_slice) {
+  Prefetcher prefetcher(reader_, clock_, 2);
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    prefetcher.plan(steps(round, round + 3));
+    SliceKey key{round + round % 3, static_cast<std::uint32_t>(round % 4)};
+    expect_right(prefetcher.take(key), key);
+  }
+}
+
+TEST_F(PrefetcherTest, can_be_destroyed_at_any_moment) {
+  for (int round = 0; round < 50; ++round) {
+    Prefetcher prefetcher(reader_, clock_, 2);
+    if (round % 2) prefetcher.plan(steps(0, 5));
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::ingest

@@ -1,0 +1,146 @@
+#include "runtime/dataset/text_source.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "runtime/storage/posix_file_system.hpp"
+#include "tests/support/fault_file_system.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace gpunode::dataset {
+namespace {
+
+using storage::PosixFileSystem;
+
+class TextSourceTest : public ::testing::Test {
+ protected:
+  void write(const std::string& name, std::string_view text) {
+    auto path = folder_.path() / name;
+    ASSERT_TRUE(files_.create_folder(path.parent_path()).has_value());
+    ASSERT_TRUE(files_.write_atomic(path, {as_bytes(text)}).has_value());
+  }
+  static std::string all(const TextSource& source) {
+    Bytes bytes(source.size_bytes());
+    source.copy(0, bytes);
+    return std::string(as_text(bytes));
+  }
+  testing::TemporaryFolder folder_;
+  PosixFileSystem files_;
+};
+
+TEST_F(TextSourceTest, a_folder_is_its_files_in_byte_order_of_their_paths) {
+  write("b.txt", "5");
+  write("a/z", "3");
+  write("a/y/x", "2");
+  write("B", "1");
+  write("a.txt", "4");  // '.' sorts before '/'
+  write("a/empty", "");
+  write(".hidden", "0");
+  Result<TextSource> source = TextSource::open(files_, folder_.path());
+  ASSERT_TRUE(source.has_value());
+  std::vector<std::string> names;
+  for (const TextSource::File& file : source->files()) names.push_back(file.name);
+  EXPECT_EQ(names, (std::vector<std::string>{".hidden", "B", "a.txt", "a/empty", "a/y/x", "a/z",
+                                             "b.txt"}));
+  EXPECT_EQ(all(*source), "014235");
+}
+
+TEST_F(TextSourceTest, links_pipes_and_loops_are_left_out) {
+  write("real", "text");
+  std::filesystem::create_symlink("/etc/passwd", folder_.path() / "out");
+  std::filesystem::create_symlink(folder_.path() / "real", folder_.path() / "same");
+  std::filesystem::create_directory_symlink(folder_.path(), folder_.path() / "loop");
+  ASSERT_EQ(::mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
+  Result<TextSource> source = TextSource::open(files_, folder_.path());
+  ASSERT_TRUE(source.has_value());
+  EXPECT_EQ(all(*source), "text");
+}
+
+TEST_F(TextSourceTest, the_named_path_itself_may_be_a_link) {
+  write("folder/real", "text");
+  std::filesystem::create_directory_symlink(folder_.path() / "folder", folder_.path() / "link");
+  EXPECT_EQ(all(*TextSource::open(files_, folder_.path() / "link")), "text");
+}
+
+TEST_F(TextSourceTest, ranges_cross_files_of_any_length) {
+  std::vector<std::pair<std::string, Bytes>> parts;
+  std::string whole;
+  const char* texts[] = {"", "a", "", "", "bcd", "efghij", "", "k", ""};
+  for (int i = 0; i < 9; ++i) {
+    parts.emplace_back(std::to_string(i), to_bytes(as_bytes(texts[i])));
+    whole += texts[i];
+  }
+  TextSource source = TextSource::from_memory(parts);
+  ASSERT_EQ(source.size_bytes(), whole.size());
+  for (std::size_t begin = 0; begin <= whole.size(); ++begin) {
+    for (std::size_t end = begin; end <= whole.size(); ++end) {
+      Bytes bytes(end - begin);
+      source.copy(begin, bytes);
+      EXPECT_EQ(as_text(bytes), std::string_view(whole).substr(begin, end - begin));
+    }
+  }
+}
+
+TEST_F(TextSourceTest, mapped_and_copied_data_are_the_same) {
+  write("a", "first");
+  write("b", "");
+  write("c", "second");
+  Result<TextSource> copied = TextSource::open(files_, folder_.path());
+  Result<TextSource> mapped = TextSource::open(files_, folder_.path(), {.copy_below_bytes = 0});
+  ASSERT_TRUE(copied.has_value() && mapped.has_value());
+  EXPECT_EQ(all(*copied), all(*mapped));
+  EXPECT_EQ(copied->data_digest(), mapped->data_digest());
+}
+
+TEST_F(TextSourceTest, copied_data_does_not_change_under_a_running_job) {
+  write("a", "before");
+  Result<TextSource> source = TextSource::open(files_, folder_.path() / "a");
+  std::filesystem::resize_file(folder_.path() / "a", 0);
+  EXPECT_EQ(all(*source), "before");
+}
+
+TEST_F(TextSourceTest, digest_depends_on_names_borders_and_bytes_and_not_on_place) {
+  auto digest = [](std::vector<std::pair<std::string, std::string>> parts) {
+    std::vector<std::pair<std::string, Bytes>> files;
+    for (auto& [name, text] : parts) files.emplace_back(name, to_bytes(as_bytes(text)));
+    return TextSource::from_memory(std::move(files)).data_digest();
+  };
+  auto base = digest({{"a", "xy"}, {"b", "z"}});
+  EXPECT_EQ(base, digest({{"b", "z"}, {"a", "xy"}}));
+  EXPECT_NE(base, digest({{"a", "x"}, {"b", "yz"}}));
+  EXPECT_NE(base, digest({{"a", "xy"}, {"c", "z"}}));
+  EXPECT_NE(base, digest({{"a", "xy"}, {"b", "w"}}));
+  EXPECT_NE(base, digest({{"a", "xy"}, {"b", "z"}, {"c", ""}}));
+  write("one/text", "same");
+  write("two/other", "same");
+  EXPECT_EQ(TextSource::open(files_, folder_.path() / "one/text")->data_digest(),
+            TextSource::open(files_, folder_.path() / "two/other")->data_digest());
+}
+
+TEST_F(TextSourceTest, what_cannot_be_read_is_named) {
+  Result<TextSource> none = TextSource::open(files_, folder_.path() / "none");
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::not_found);
+  EXPECT_NE(none.error().detail.find("none"), std::string::npos);
+  write("good", "text");
+  write("locked", "text");
+  for (auto operation : {testing::FileOperation::open, testing::FileOperation::read_at}) {
+    testing::FaultFileSystem faults(files_);
+    faults.fail(operation, 1, ErrorCode::permission_denied);
+    Result<TextSource> source = TextSource::open(faults, folder_.path());
+    ASSERT_FALSE(source.has_value());
+    EXPECT_EQ(source.error().code, ErrorCode::permission_denied);
+    EXPECT_NE(source.error().detail.find("locked"), std::string::npos);
+  }
+}
+
+TEST_F(TextSourceTest, no_text_at_all_is_an_error) {
+  write("d/empty", "");
+  EXPECT_EQ(TextSource::open(files_, folder_.path()).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(TextSource::open(files_, "/dev/null").error().code, ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace gpunode::dataset
