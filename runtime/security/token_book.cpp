@@ -1,4 +1,6 @@
-#include "runtime/base/check.hpp"
+// The issuer's book of join tokens. Apart from join_token.cpp because it alone keeps state: what is
+// written here decides whether a token works a second time, so each use costs two fsyncs. Owned by
+// the control thread.
 #include "runtime/security/detail/join_records.hpp"
 #include "runtime/security/detail/private_record.hpp"
 #include "runtime/security/join_token.hpp"
