@@ -1,3 +1,5 @@
+// The Memory of the machine itself: aligned, and out of memory is a result, not an exception.
+
 #include <cstdlib>
 #include <new>
 #include <string>

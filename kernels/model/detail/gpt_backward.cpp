@@ -1,3 +1,5 @@
+// GPT backward: the operations of the forward pass in reverse, each with its gradient.
+
 #include <algorithm>
 
 #include "kernels/model/detail/gpt_pass.hpp"
