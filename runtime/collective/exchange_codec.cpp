@@ -1,6 +1,5 @@
 #include "runtime/collective/exchange_codec.hpp"
 
-#include <string>
 #include <utility>
 
 #include "schemas/exchange_generated.h"

@@ -1,6 +1,5 @@
 #include "runtime/collective/tree.hpp"
 
-#include <string>
 #include <utility>
 
 namespace gpunode::collective {

@@ -1,0 +1,195 @@
+#include "runtime/transport/detail/control_lane.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+namespace gpunode::transport::detail {
+
+namespace {
+
+constexpr std::int64_t kMaxFrameBytes =
+    8 + kMaxEnvelopeBytes + kMaxBodyBytes + kMaxControlPayloadBytes + 64;  // 33 of them CURVE's
+constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;
+
+// An endpoint that is bound to all addresses, as it is reached from here.
+std::string reachable(std::string endpoint) {
+  for (auto [all, here] :
+       {std::pair{"//0.0.0.0:", "//127.0.0.1:"}, std::pair{"//[::]:", "//[::1]:"}}) {
+    auto at = endpoint.find(all);
+    if (at != std::string::npos) endpoint.replace(at, std::string_view(all).size(), here);
+  }
+  return endpoint;
+}
+
+}  // namespace
+
+ControlLane::ControlLane(const ZmqLinkOptions& options, const LinkEvents& events)
+    : LaneLoop(Lane::control, control_context(), options, events), domain_(options.node.text()) {
+  zmq_curve_keypair(test_public_.data(), test_secret_.data());
+  zmq_z85_decode(reinterpret_cast<std::uint8_t*>(test_key_.data()), test_public_.data());
+  open_door(context_, domain_, [this](const Knock& knock) { return answer(knock); });
+}
+
+ControlLane::~ControlLane() {
+  close_door(context_, domain_);
+}
+
+KnockAnswer ControlLane::answer(const Knock& knock) const {
+  CurveKey key;
+  if (knock.mechanism != "CURVE" || knock.first.size() != key.size()) return {400, ""};
+  std::ranges::copy(knock.first, key.begin());
+  if (key == test_key_) return {400, ""};
+  Admission admission = options_.admit ? options_.admit(key) : Admission{};
+  switch (admission.verdict) {
+    case Admission::Verdict::accepted:
+      return {200, admission.node.text()};
+    case Admission::Verdict::unknown:
+      return {300, ""};
+    case Admission::Verdict::revoked:
+      break;
+  }
+  return {400, ""};
+}
+
+void ControlLane::configure_inbox(Socket& inbox) {
+  inbox.set(ZMQ_CURVE_SERVER, 1);
+  inbox.set_bytes(ZMQ_CURVE_SECRETKEY, options_.curve_secret_key);
+  inbox.set_bytes(ZMQ_ZAP_DOMAIN, as_bytes(domain_));
+  inbox.set_wide(ZMQ_MAXMSGSIZE, kMaxFrameBytes);
+  inbox.set(ZMQ_SNDHWM, 1'000);
+  inbox.set(ZMQ_RCVHWM, 1'000);
+}
+
+void ControlLane::configure_dial(Socket& socket, const Peer& peer) {
+  socket.set_bytes(ZMQ_CURVE_SERVERKEY, peer.address.curve_public_key);
+  socket.set_bytes(ZMQ_CURVE_PUBLICKEY, options_.curve_public_key);
+  socket.set_bytes(ZMQ_CURVE_SECRETKEY, options_.curve_secret_key);
+  socket.set_wide(ZMQ_MAXMSGSIZE, kMaxFrameBytes);
+  socket.set(ZMQ_SNDHWM, 1'000);
+  socket.set(ZMQ_RCVHWM, 1'000);
+}
+
+std::optional<LaneLoop::Origin> ControlLane::origin_of(const std::string& user_id) {
+  auto node = NodeId::parse(user_id);
+  if (!node) return std::nullopt;
+  return Origin{*node, 0};
+}
+
+// [envelope length 4][envelope][body length 4][body][payload], little-endian. CURVE copies anyway.
+Frames ControlLane::pack(std::uint64_t, const Envelope& envelope, ByteView body,
+                         const SharedBytes& payload, const std::shared_ptr<Charge>&) {
+  Bytes head = encode_envelope(envelope);
+  Frames frames;
+  frames.emplace_back(8 + head.size() + body.size() + payload.size());
+  std::byte* at = frames[0].data();
+  for (ByteView part : {ByteView(head), body}) {
+    auto size = static_cast<std::uint32_t>(part.size());
+    std::memcpy(at, &size, sizeof size);
+    if (!part.empty()) std::memcpy(at + 4, part.data(), part.size());
+    at += 4 + part.size();
+  }
+  if (!payload.empty()) std::memcpy(at, payload.view.data(), payload.size());
+  return frames;
+}
+
+Unpacked ControlLane::unpack(std::uint64_t, Frame& frame, Incoming& into) {
+  ByteView rest = frame.view();
+  ByteView sections[2];
+  for (ByteView& section : sections) {
+    std::uint32_t size = 0;
+    if (rest.size() < sizeof size) return Unpacked::bad;
+    std::memcpy(&size, rest.data(), sizeof size);
+    rest = rest.subspan(sizeof size);
+    if (size > rest.size()) return Unpacked::bad;
+    section = rest.first(size);
+    rest = rest.subspan(size);
+  }
+  auto envelope = decode_envelope(sections[0]);
+  if (!envelope || envelope->payload_bytes != rest.size()) return Unpacked::bad;
+  if (sections[1].size() > kMaxBodyBytes || rest.size() > kMaxControlPayloadBytes) {
+    return Unpacked::bad;
+  }
+  into.envelope = std::move(*envelope);
+  into.body = to_bytes(sections[1]);
+  if (!rest.empty()) {
+    auto owner = std::make_shared<Frame>(std::move(frame));
+    // A small frame lies inside the message object, which has just moved.
+    into.payload = {owner, owner->view().last(rest.size())};
+  }
+  return Unpacked::message;
+}
+
+void ControlLane::seek(Peer& peer) {
+  start_dial(peer, random_nonce());
+}
+
+void ControlLane::on_broken(Peer& peer) {
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, false);
+  // A session that broke as soon as it was open is not tried again at once.
+  if (reactor_.now() - peer.opened < std::chrono::seconds(1)) {
+    schedule_redial(peer);
+  } else {
+    seek(peer);
+  }
+}
+
+void ControlLane::on_open(Peer& peer) {
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, true);
+}
+
+void ControlLane::on_dropped(Peer& peer) {
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, false);
+}
+
+void ControlLane::on_internal(Peer& peer, const Envelope& envelope) {
+  if (bulk_.on_envelope) bulk_.on_envelope(peer.address.node, envelope);
+}
+
+bool ControlLane::can_queue(const Outbound& outbound, const Message&) const {
+  return outbound.queue.size() < options_.control_queue && outbound.bytes < kMaxQueuedBytes;
+}
+
+void ControlLane::post_envelope(const NodeId& to, const Envelope& envelope) {
+  reactor_.post([this, to, envelope] {
+    Peer* peer = find(to);
+    if (peer && send_internal(*peer, envelope)) service_peer(to);
+  });
+}
+
+Result<void> ControlLane::test_door() const {
+  if (endpoints().empty()) return {};
+  Socket stranger(context_, ZMQ_DEALER);
+  zmq_setsockopt(stranger.raw(), ZMQ_CURVE_PUBLICKEY, test_public_.data(), 41);
+  zmq_setsockopt(stranger.raw(), ZMQ_CURVE_SECRETKEY, test_secret_.data(), 41);
+  stranger.set_bytes(ZMQ_CURVE_SERVERKEY, options_.curve_public_key);
+  return expect_refusal(context_, stranger, reachable(endpoints().front()));
+}
+
+Result<void> expect_refusal(void* context, Socket& socket, const std::string& endpoint) {
+  socket.set(ZMQ_RECONNECT_IVL, -1);
+  Monitor monitor(context, socket);
+  socket.connect(reachable(endpoint));
+  Result<void> result{ErrorCode::internal, "the allow-list of " + endpoint + " does not answer"};
+  for (int round = 0; round < 50; ++round) {
+    bool over = false;
+    while (auto event = monitor.next()) {
+      if (event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+        result = {ErrorCode::internal, "the allow-list of " + endpoint + " lets strangers in"};
+        over = true;
+      } else if (event->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+        result = {};
+        over = true;
+      }
+      if (over) break;
+    }
+    if (over) break;
+    pollfd waiting{monitor.fd(), POLLIN, 0};
+    if (!(monitor.events() & ZMQ_POLLIN)) ::poll(&waiting, 1, 100);
+  }
+  monitor.stop(socket);
+  socket.close();
+  return result;
+}
+
+}  // namespace gpunode::transport::detail

@@ -1,0 +1,91 @@
+#include "runtime/transport/detail/envelope_codec.hpp"
+
+#include <flatbuffers/flatbuffers.h>
+
+#include "schemas/envelope_generated.h"
+
+namespace gpunode::transport::detail {
+
+namespace wire = gpunode::wire::envelope;
+
+namespace {
+
+flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> put(flatbuffers::FlatBufferBuilder& builder,
+                                                           ByteView bytes) {
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+template <std::size_t N>
+bool take(const flatbuffers::Vector<std::uint8_t>* from, std::array<std::byte, N>& to) {
+  if (!from) return true;
+  if (from->size() != N) return false;
+  std::memcpy(to.data(), from->data(), N);
+  return true;
+}
+
+}  // namespace
+
+Bytes encode_envelope(const Envelope& envelope) {
+  flatbuffers::FlatBufferBuilder builder(256);
+  flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> key_share, ticket, nonce;
+  bool handshake = envelope.kind == Kind::bulk_request || envelope.kind == Kind::bulk_ticket;
+  if (handshake) {
+    key_share = put(builder, envelope.key_share);
+    ticket = put(builder, as_bytes(envelope.ticket));
+    nonce = put(builder, envelope.nonce);
+  }
+  wire::EnvelopeBuilder table(builder);
+  table.add_major(kProtocolMajor);
+  table.add_minor(kProtocolMinor);
+  table.add_kind(static_cast<wire::Kind>(envelope.kind));
+  table.add_topic(envelope.topic);
+  table.add_stream(envelope.stream);
+  table.add_session(envelope.session);
+  table.add_seq(envelope.seq);
+  table.add_boot(envelope.boot);
+  table.add_order(envelope.order);
+  table.add_payload_bytes(envelope.payload_bytes);
+  table.add_plain(envelope.plain);
+  if (handshake) {
+    table.add_key_share(key_share);
+    table.add_ticket(ticket);
+    table.add_nonce(nonce);
+  }
+  wire::FinishEnvelopeBuffer(builder, table.Finish());
+  return to_bytes(
+      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+}
+
+std::optional<Envelope> decode_envelope(ByteView bytes) {
+  if (bytes.size() < 8 || bytes.size() > kMaxEnvelopeBytes) return std::nullopt;
+  Bytes aligned = to_bytes(bytes);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, 256);
+  if (!wire::VerifyEnvelopeBuffer(verifier)) return std::nullopt;
+  const wire::Envelope* table = wire::GetEnvelope(data);
+  auto kind = static_cast<std::uint8_t>(table->kind());
+  if (table->major() != kProtocolMajor || kind == 0 ||
+      kind > static_cast<std::uint8_t>(Kind::bulk_ticket)) {
+    return std::nullopt;
+  }
+  Envelope envelope;
+  envelope.kind = static_cast<Kind>(kind);
+  envelope.topic = table->topic();
+  envelope.stream = table->stream();
+  envelope.session = table->session();
+  envelope.seq = table->seq();
+  envelope.boot = table->boot();
+  envelope.order = table->order();
+  envelope.payload_bytes = table->payload_bytes();
+  envelope.plain = table->plain();
+  if (!take(table->key_share(), envelope.key_share) || !take(table->nonce(), envelope.nonce)) {
+    return std::nullopt;
+  }
+  if (const auto* ticket = table->ticket()) {
+    if (ticket->size() > 255) return std::nullopt;
+    envelope.ticket.assign(reinterpret_cast<const char*>(ticket->data()), ticket->size());
+  }
+  return envelope;
+}
+
+}  // namespace gpunode::transport::detail

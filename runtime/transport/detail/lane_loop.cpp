@@ -1,0 +1,486 @@
+#include "runtime/transport/detail/lane_loop.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/security/crypto.hpp"
+#include "runtime/transport/detail/limits.hpp"
+#include "runtime/transport/detail/tcp.hpp"
+
+namespace gpunode::transport::detail {
+
+namespace {
+
+constexpr int kBatch = 256;  // messages taken from one socket before the others get their turn
+constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wrong one
+
+std::size_t size_of(const Message& message) {
+  return message.body.size() + message.payload.size();
+}
+
+}  // namespace
+
+std::uint64_t random_nonce() {
+  std::uint64_t nonce = 0;
+  while (nonce == 0) {
+    auto bytes = security::random_array<8>();
+    std::memcpy(&nonce, bytes.data(), sizeof nonce);
+  }
+  return nonce;
+}
+
+LaneLoop::LaneLoop(Lane lane, void* context, const ZmqLinkOptions& options,
+                   const LinkEvents& events)
+    : lane_(lane), context_(context), options_(options), events_(events) {}
+
+Result<void> LaneLoop::listen(const std::vector<std::string>& endpoints) {
+  if (endpoints.empty()) return {};
+  inbox_ = Socket(context_, ZMQ_ROUTER);
+  if (!inbox_) return {ErrorCode::resource_exhausted, "ZeroMQ has no sockets left"};
+  set_tcp_options(inbox_);
+  inbox_.set(ZMQ_ROUTER_MANDATORY, 1);
+  if (!inbox_.set(kZapEnforceDomain, 1)) {
+    return {ErrorCode::internal, "this libzmq cannot enforce its ZAP domain"};
+  }
+  configure_inbox(inbox_);
+  inbox_monitor_ = Monitor(context_, inbox_);
+  for (const std::string& endpoint : endpoints) {
+    auto bound = inbox_.bind(endpoint);
+    if (!bound) return bound.error();
+    endpoints_.push_back(*bound);
+    if (auto target = parse_endpoint(*bound)) ports_.push_back(target->port);
+  }
+  return {};
+}
+
+void LaneLoop::start() {
+  if (inbox_) {
+    reactor_.watch(inbox_.fd(), false, [this] { service_inbox(); });
+    auto hear = [this] {
+      read_inbox_monitor();
+      service_inbox();  // what came before the break still counts
+      apply_disconnects();
+    };
+    reactor_.watch(inbox_monitor_.fd(), false, hear);
+    reactor_.post(hear);
+  }
+  reactor_.start();
+}
+
+void LaneLoop::stop() {
+  {
+    std::lock_guard lock(outbound_mutex_);
+    accepting_ = false;
+    outbounds_.clear();
+  }
+  reactor_.stop([this] { close_all(); });
+}
+
+void LaneLoop::close_all() {
+  closing_ = true;
+  for (auto& [node, peer] : peers_) {
+    if (peer.session) end_session(peer);
+    close_dial(peer);
+    discard_queue(peer);
+  }
+  peers_.clear();
+  while (!handshakes_.empty()) end_handshake(handshakes_.front().first);
+  inbox_monitor_.stop(inbox_);
+  inbox_.close();
+}
+
+void LaneLoop::set_peer(const PeerAddress& address) {
+  if (address.node == options_.node) return;
+  std::lock_guard lock(outbound_mutex_);
+  if (!accepting_) return;
+  auto& outbound = outbounds_[address.node];
+  if (!outbound) outbound = std::make_shared<Outbound>();
+  reactor_.post([this, address, outbound] {
+    Peer& peer = peers_[address.node];
+    bool other_key = peer.outbound && peer.address.curve_public_key != address.curve_public_key;
+    if (other_key && peer.session) break_session(peer, true);
+    if (other_key && peer.dial) close_dial(peer);
+    peer.address = address;
+    peer.outbound = outbound;
+    peer.pause = options_.redial_min;
+    if (!peer.session && !peer.dial) seek(peer);
+  });
+}
+
+void LaneLoop::drop_peer(const NodeId& node) {
+  std::lock_guard lock(outbound_mutex_);
+  if (outbounds_.erase(node) == 0) return;
+  reactor_.post([this, node] {
+    Peer* peer = find(node);
+    if (!peer) return;
+    if (peer->session) end_session(*peer);
+    close_dial(*peer);
+    discard_queue(*peer);
+    on_dropped(*peer);
+    peers_.erase(node);
+  });
+}
+
+Result<void> LaneLoop::send(const NodeId& to, Message message) {
+  std::shared_ptr<Outbound> outbound;
+  {
+    std::lock_guard lock(outbound_mutex_);
+    if (!accepting_) return {ErrorCode::unavailable, "the link is closed"};
+    auto found = outbounds_.find(to);
+    if (found == outbounds_.end()) {
+      return {ErrorCode::not_found, "node " + to.short_text() + " is not a peer"};
+    }
+    outbound = found->second;
+  }
+  if (auto fits = check_limits(lane_, message); !fits) return fits;
+  std::lock_guard lock(outbound->mutex);
+  if (!outbound->accepting) {
+    return {ErrorCode::unavailable, "no session with node " + to.short_text()};
+  }
+  if (!can_queue(*outbound, message)) {
+    return {ErrorCode::resource_exhausted,
+            "too much waits for node " + to.short_text() + ": it reads slower than we send"};
+  }
+  outbound->bytes += size_of(message);
+  outbound->queue.push_back(std::move(message));
+  if (!outbound->scheduled) {
+    outbound->scheduled = true;
+    reactor_.post([this, to] { service_peer(to); });
+  }
+  return {};
+}
+
+std::shared_ptr<Outbound> LaneLoop::outbound_of(const NodeId& node) {
+  std::lock_guard lock(outbound_mutex_);
+  auto found = outbounds_.find(node);
+  return found == outbounds_.end() ? nullptr : found->second;
+}
+
+LinkCounters LaneLoop::counters() const {
+  return {sent_, received_, bytes_sent_, bytes_received_, dropped_};
+}
+
+Peer* LaneLoop::find(const NodeId& node) {
+  auto found = peers_.find(node);
+  return found == peers_.end() ? nullptr : &found->second;
+}
+
+void LaneLoop::report(const Peer& peer, LinkState state) {
+  if (!closing_ && events_.on_state) events_.on_state(peer.address.node, lane_, state);
+}
+
+void LaneLoop::discard_queue(Peer& peer) {
+  std::deque<Message> lost;
+  {
+    std::lock_guard lock(peer.outbound->mutex);
+    peer.outbound->accepting = peer.outbound->idle_accepting;
+    peer.outbound->scheduled = false;
+    lost.swap(peer.outbound->queue);
+  }
+  for (const Message& message : lost) peer.outbound->bytes -= size_of(message);
+}
+
+// Sessions.
+
+void LaneLoop::open_session(Peer& peer, Session session) {
+  peer.session = std::move(session);
+  peer.opened = reactor_.now();
+  peer.pause = options_.redial_min;
+  peer.refusals = 0;
+  if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
+  on_open(peer);
+  {
+    std::lock_guard lock(peer.outbound->mutex);
+    peer.outbound->accepting = true;  // before `up`: its reader may send at once
+    peer.outbound->scheduled = true;
+  }
+  report(peer, LinkState::up);
+  reactor_.post([this, node = peer.address.node] { service_peer(node); });
+}
+
+void LaneLoop::end_session(Peer& peer) {
+  Session ended = std::move(*peer.session);
+  peer.session.reset();
+  if (ended.dialled) {
+    close_dial(peer);
+  } else {
+    auto found = session_of_fd_.find(ended.source_fd);
+    if (found != session_of_fd_.end() && found->second == peer.address.node) {
+      session_of_fd_.erase(found);
+    }
+    if (ended.own_fd >= 0) {
+      ::shutdown(ended.own_fd, SHUT_RDWR);
+      ::close(ended.own_fd);
+    }
+    on_forgotten(ended.nonce);
+  }
+  discard_queue(peer);
+}
+
+void LaneLoop::break_session(Peer& peer, bool tell_peer) {
+  if (tell_peer) {
+    Envelope reset;
+    reset.kind = Kind::reset;
+    transmit(peer, reset, {}, {}, nullptr);
+  }
+  end_session(peer);
+  report(peer, LinkState::reset);
+  on_broken(peer);
+}
+
+void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
+  bool old = hello.boot < peer.seen_boot ||
+             (hello.boot == peer.seen_boot && hello.order <= peer.seen_order);
+  if (old) return answer_not_yet(hello, hello.session, parts);
+  peer.seen_boot = hello.boot;
+  peer.seen_order = hello.order;
+  bool mine_wins =
+      !peer.session && peer.dial && peer.dial->hello_sent && options_.node < peer.address.node;
+  if (mine_wins) return answer_not_yet(hello, hello.session, parts);
+  if (peer.session) {
+    end_session(peer);
+    report(peer, LinkState::reset);
+  }
+  close_dial(peer);
+
+  Session session;
+  session.nonce = hello.session;
+  session.route = to_bytes(parts[0].view());
+  session.source_fd = parts.back().source_fd();
+  session.own_fd = duplicate_connection(session.source_fd, ports_);
+  Envelope welcome;
+  welcome.kind = Kind::welcome;
+  welcome.session = hello.session;
+  welcome.boot = options_.boot;
+  welcome.order = ++order_;
+  Frames out = pack(hello.session, welcome, {}, {}, nullptr);
+  if (send_all(out, inbox_, &session.route) != Sent::yes) {
+    if (session.own_fd >= 0) ::close(session.own_fd);
+    on_forgotten(hello.session);
+    on_broken(peer);
+    return;
+  }
+  open_session(peer, std::move(session));
+}
+
+void LaneLoop::answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts) {
+  Envelope answer;
+  answer.kind = Kind::not_yet;
+  answer.session = hello.session;
+  Frames out = pack(nonce, answer, {}, {}, nullptr);
+  Bytes route = to_bytes(parts[0].view());
+  send_all(out, inbox_, &route);
+}
+
+void LaneLoop::take_session(Peer& peer, Incoming incoming) {
+  const Envelope& envelope = incoming.envelope;
+  Session& session = *peer.session;
+  if (envelope.session != session.nonce) {
+    ++dropped_;
+    return;
+  }
+  if (envelope.kind == Kind::reset) return break_session(peer, false);
+  if (envelope.kind < Kind::data) return;
+  if (envelope.seq != session.seq_in + 1) {
+    ++dropped_;
+    return break_session(peer, true);
+  }
+  session.seq_in = envelope.seq;
+  if (envelope.kind != Kind::data) return on_internal(peer, envelope);
+  ++received_;
+  bytes_received_ += incoming.body.size() + incoming.payload.size();
+  Message message;
+  message.topic = static_cast<Topic>(envelope.topic);
+  message.stream = envelope.stream;
+  message.body = std::move(incoming.body);
+  message.payload = std::move(incoming.payload);
+  if (events_.on_message) events_.on_message(peer.address.node, lane_, std::move(message));
+}
+
+// Sending.
+
+Sent LaneLoop::send_all(Frames& frames, Socket& socket, const Bytes* route) {
+  if (frames.empty()) return Sent::unroutable;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    Frames one;
+    if (route) one.emplace_back(*route);
+    one.push_back(std::move(frames[i]));
+    Sent sent = socket.send(one);
+    if (sent == Sent::yes) continue;
+    return i == 0 ? sent : Sent::unroutable;  // half a message: the session is over
+  }
+  return Sent::yes;
+}
+
+Sent LaneLoop::transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload,
+                        const std::shared_ptr<Charge>& charge) {
+  Session& session = *peer.session;
+  bool counted = envelope.kind >= Kind::data && envelope.kind != Kind::reset;
+  envelope.session = session.nonce;
+  envelope.seq = counted ? session.seq_out + 1 : 0;
+  envelope.boot = options_.boot;
+  envelope.payload_bytes = payload.size();
+  Frames frames = pack(session.nonce, envelope, body, payload, charge);
+  Sent sent = session.dialled ? send_all(frames, peer.dial->socket, nullptr)
+                              : send_all(frames, inbox_, &session.route);
+  if (sent == Sent::yes && counted) session.seq_out = envelope.seq;
+  if (sent == Sent::yes && envelope.kind == Kind::data) {
+    ++sent_;
+    bytes_sent_ += body.size() + payload.size();
+  }
+  return sent;
+}
+
+bool LaneLoop::send_internal(Peer& peer, Envelope envelope) {
+  if (!peer.session) return false;
+  Sent sent = transmit(peer, std::move(envelope), {}, {}, nullptr);
+  if (sent == Sent::unroutable) break_session(peer, false);
+  return sent == Sent::yes;
+}
+
+LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
+  for (;;) {
+    Message message;
+    {
+      std::lock_guard lock(peer.outbound->mutex);
+      if (peer.outbound->queue.empty()) {
+        peer.outbound->scheduled = false;
+        return Flushed::all;
+      }
+      message = std::move(peer.outbound->queue.front());
+      peer.outbound->queue.pop_front();
+    }
+    Envelope envelope;
+    envelope.kind = Kind::data;
+    envelope.topic = static_cast<std::uint16_t>(message.topic);
+    envelope.stream = message.stream;
+    auto charge = std::make_shared<Charge>(peer.outbound, size_of(message));
+    Sent sent = transmit(peer, envelope, message.body, message.payload, charge);
+    if (sent == Sent::yes) continue;
+    peer.outbound->bytes += size_of(message);
+    std::lock_guard lock(peer.outbound->mutex);
+    peer.outbound->queue.push_front(std::move(message));
+    return sent == Sent::would_block ? Flushed::blocked : Flushed::broken;
+  }
+}
+
+void LaneLoop::service_peer(const NodeId& node) {
+  Peer* peer = find(node);
+  if (!peer) return;
+  if (!peer->session) {
+    {
+      std::lock_guard lock(peer->outbound->mutex);
+      peer->outbound->scheduled = false;
+      if (peer->outbound->queue.empty()) return;
+    }
+    if (!peer->dial) seek(*peer);
+    return;
+  }
+  Flushed flushed = flush(*peer);
+  if (flushed == Flushed::broken) return break_session(*peer, false);
+  if (!peer->session->dialled) {
+    // A ROUTER does not say when one of its pipes has room again.
+    if (flushed == Flushed::blocked) {
+      reactor_.after(std::chrono::milliseconds(1), [this, node] { service_peer(node); });
+    }
+    if (inbox_.events() & ZMQ_POLLIN) service_inbox();
+    return;
+  }
+  service_dial(node, peer->dial->id);
+}
+
+// The inbox.
+
+void LaneLoop::service_inbox() {
+  for (int i = 0; i < kBatch; ++i) {
+    Frames parts = inbox_.receive(kMaxParts);
+    if (parts.empty()) {
+      if (inbox_.events() & ZMQ_POLLIN) continue;
+      return;
+    }
+    take_inbox(parts);
+  }
+  reactor_.post([this] { service_inbox(); });
+}
+
+void LaneLoop::take_inbox(Frames& parts) {
+  std::optional<Origin> origin;
+  if (parts.size() == 2) origin = origin_of(parts.back().property("User-Id"));
+  Peer* peer = origin ? find(origin->peer) : nullptr;
+  Incoming incoming;
+  Unpacked unpacked = origin ? unpack(origin->nonce, parts.back(), incoming) : Unpacked::bad;
+  if (unpacked == Unpacked::half) return;
+  bool of_session = peer && peer->session && !peer->session->dialled &&
+                    std::ranges::equal(peer->session->route, parts[0].view());
+  if (unpacked == Unpacked::bad) {
+    ++dropped_;
+    if (of_session) break_session(*peer, true);
+    return;
+  }
+  if (incoming.envelope.kind == Kind::hello) {
+    read_inbox_monitor();  // the descriptor of an older connection may be in use again
+    apply_disconnects();
+    if (origin->nonce != 0 && origin->nonce != incoming.envelope.session) {
+      ++dropped_;
+    } else if (!peer) {
+      answer_not_yet(incoming.envelope, origin->nonce, parts);
+    } else {
+      accept(*peer, incoming.envelope, parts);
+    }
+    return;
+  }
+  if (!of_session) {
+    ++dropped_;
+    return;
+  }
+  take_session(*peer, std::move(incoming));
+}
+
+void LaneLoop::read_inbox_monitor() {
+  do {
+    while (auto event = inbox_monitor_.next()) {
+      if (event->event == ZMQ_EVENT_ACCEPTED) {
+        begin_handshake(event->value);
+      } else if (event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+        end_handshake(event->value);
+      } else if (event->event == ZMQ_EVENT_DISCONNECTED) {
+        end_handshake(event->value);
+        disconnected_.push_back(event->value);
+      }
+    }
+  } while (inbox_monitor_.events() & ZMQ_POLLIN);
+}
+
+// Who has not proven a key yet may hold a frame's worth of our memory: only so many may. The oldest
+// goes, as an honest one is through within milliseconds.
+void LaneLoop::begin_handshake(int fd) {
+  end_handshake(fd);
+  handshakes_.emplace_back(fd, duplicate_connection(fd, ports_));
+  if (handshakes_.size() <= max_handshakes()) return;
+  ++dropped_;
+  if (handshakes_.front().second >= 0) ::shutdown(handshakes_.front().second, SHUT_RDWR);
+  end_handshake(handshakes_.front().first);
+}
+
+void LaneLoop::end_handshake(int fd) {
+  auto found = std::ranges::find(handshakes_, fd, &std::pair<int, int>::first);
+  if (found == handshakes_.end()) return;
+  if (found->second >= 0) ::close(found->second);
+  handshakes_.erase(found);
+}
+
+void LaneLoop::apply_disconnects() {
+  std::vector<int> fds;
+  fds.swap(disconnected_);
+  for (int fd : fds) {
+    auto found = session_of_fd_.find(fd);
+    if (found == session_of_fd_.end()) continue;
+    Peer* peer = find(found->second);
+    session_of_fd_.erase(found);
+    if (peer && peer->session && peer->session->source_fd == fd) break_session(*peer, false);
+  }
+}
+
+}  // namespace gpunode::transport::detail

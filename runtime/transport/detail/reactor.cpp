@@ -1,0 +1,123 @@
+#include "runtime/transport/detail/reactor.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/base/check.hpp"
+
+namespace gpunode::transport::detail {
+
+Reactor::Reactor()
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  GPUNODE_CHECK(epoll_ >= 0 && wake_ >= 0, "no file descriptors left for a thread's wake-up");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = 0;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
+
+Reactor::~Reactor() {
+  stop(nullptr);
+  ::close(epoll_);
+  ::close(wake_);
+}
+
+void Reactor::start() {
+  running_ = true;
+  thread_ = std::thread([this] { run(); });
+}
+
+void Reactor::stop(Task last) {
+  if (!thread_.joinable()) {
+    if (last) last();
+    return;
+  }
+  post([this, last = std::move(last)] {
+    if (last) last();
+    running_ = false;
+  });
+  thread_.join();
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  posted_.clear();
+}
+
+void Reactor::post(Task task) {
+  std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  posted_.push_back(std::move(task));
+  if (awake_) return;
+  awake_ = true;
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = ::write(wake_, &one, sizeof one);
+}
+
+std::uint64_t Reactor::watch(int fd, bool for_writing, Task task) {
+  std::uint64_t id = next_id_++;
+  epoll_event event{};
+  event.events = for_writing ? EPOLLOUT : EPOLLIN;
+  event.data.u64 = id;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+  watches_[id] = {fd, std::make_shared<Task>(std::move(task))};
+  return id;
+}
+
+void Reactor::unwatch(std::uint64_t id) {
+  auto found = watches_.find(id);
+  if (found == watches_.end()) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second.fd, nullptr);
+  watches_.erase(found);
+}
+
+void Reactor::after(Duration delay, Task task) {
+  timers_.emplace(clock_.now() + delay, std::move(task));
+}
+
+int Reactor::timeout_ms() const {
+  if (timers_.empty()) return -1;
+  auto left = timers_.begin()->first - clock_.now();
+  auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
+  return static_cast<int>(std::clamp<long long>(ms, 0, 60'000));
+}
+
+void Reactor::run_timers() {
+  while (running_ && !timers_.empty() && timers_.begin()->first <= clock_.now()) {
+    Task task = std::move(timers_.extract(timers_.begin()).mapped());
+    task();
+  }
+}
+
+void Reactor::run() {
+  std::vector<Task> tasks;
+  epoll_event ready[64];
+  while (running_) {
+    int count = epoll_wait(epoll_, ready, 64, timeout_ms());
+    for (int i = 0; i < count && running_; ++i) {
+      if (ready[i].data.u64 == 0) {
+        std::uint64_t value;
+        [[maybe_unused]] auto got = ::read(wake_, &value, sizeof value);
+        {
+          std::lock_guard lock(mutex_);
+          awake_ = false;
+          tasks.swap(posted_);
+        }
+        for (Task& task : tasks) {
+          if (running_) task();
+        }
+        tasks.clear();
+        continue;
+      }
+      auto found = watches_.find(ready[i].data.u64);
+      if (found == watches_.end()) continue;  // closed by an earlier callback of this round
+      auto task = found->second.task;
+      (*task)();
+    }
+    run_timers();
+  }
+}
+
+}  // namespace gpunode::transport::detail

@@ -1,0 +1,66 @@
+// One thread that waits for file descriptors, timers and posted tasks (epoll and an eventfd). Owns
+// every socket that is registered with it; all callbacks run on its thread. A ZeroMQ socket is
+// registered by its ZMQ_FD, whose readiness only says "look at events()".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+
+namespace gpunode::transport::detail {
+
+class Reactor {
+ public:
+  using Task = std::function<void()>;
+
+  Reactor();
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  void start();
+  // Runs `last` on the thread as its final task, then joins. Once; not from the thread itself.
+  void stop(Task last);
+  bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+  // Any thread. Tasks run in the order of posting; after stop() they are thrown away.
+  void post(Task task);
+
+  // On the thread, or before start().
+  std::uint64_t watch(int fd, bool for_writing, Task task);
+  void unwatch(std::uint64_t id);
+  void after(Duration delay, Task task);
+  Time now() const { return clock_.now(); }
+
+ private:
+  void run();
+  void run_timers();
+  int timeout_ms() const;
+
+  SystemClock clock_;
+  int epoll_ = -1;
+  int wake_ = -1;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::vector<Task> posted_;
+  bool awake_ = false;  // the eventfd is already written
+  bool stopped_ = false;
+  std::atomic<bool> running_{false};
+  std::uint64_t next_id_ = 1;
+  struct Watch {
+    int fd;
+    std::shared_ptr<Task> task;
+  };
+  std::unordered_map<std::uint64_t, Watch> watches_;
+  std::multimap<Time, Task> timers_;
+};
+
+}  // namespace gpunode::transport::detail

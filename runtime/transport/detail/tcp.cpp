@@ -1,0 +1,149 @@
+#include "runtime/transport/detail/tcp.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace gpunode::transport::detail {
+
+namespace {
+
+struct Lookup {
+  std::optional<SocketAddress> address;
+  int failure = 0;
+};
+
+Lookup look_up(const HostPort& target, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  std::string port = std::to_string(target.port);
+  Lookup result;
+  result.failure = getaddrinfo(target.host.c_str(), port.c_str(), &hints, &found);
+  if (result.failure != 0 || !found) return result;
+  addrinfo* best = found;
+  for (addrinfo* each = found; each; each = each->ai_next) {
+    if (each->ai_family == AF_INET) {  // names with both: what people's listeners default to
+      best = each;
+      break;
+    }
+  }
+  SocketAddress address;
+  std::memcpy(&address.storage, best->ai_addr, best->ai_addrlen);
+  address.size = best->ai_addrlen;
+  result.address = address;
+  freeaddrinfo(found);
+  return result;
+}
+
+}  // namespace
+
+std::optional<HostPort> parse_endpoint(const std::string& endpoint) {
+  constexpr std::string_view kScheme = "tcp://";
+  if (!endpoint.starts_with(kScheme)) return std::nullopt;
+  std::string_view rest = std::string_view(endpoint).substr(kScheme.size());
+  auto colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  std::string_view host = rest.substr(0, colon), port = rest.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  HostPort result;
+  result.host = host;
+  auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
+  if (error != std::errc() || end != port.data() + port.size()) return std::nullopt;
+  return result;
+}
+
+std::string SocketAddress::text() const {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (storage.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, text,
+              sizeof text);
+  } else {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, text,
+              sizeof text);
+  }
+  return text;
+}
+
+std::optional<SocketAddress> numeric_address(const HostPort& target) {
+  return look_up(target, AI_NUMERICHOST).address;
+}
+
+Result<SocketAddress> resolve(const HostPort& target) {
+  Lookup found = look_up(target, 0);
+  if (found.address) return *found.address;
+  return {ErrorCode::not_found, "the name " + target.host + " does not resolve (" +
+                                    gai_strerror(found.failure) +
+                                    "): check its spelling and this machine's DNS"};
+}
+
+int begin_connect(const SocketAddress& address) {
+  int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (::connect(fd, address.raw(), address.size) == 0 || errno == EINPROGRESS) return fd;
+  int cause = errno;
+  ::close(fd);
+  errno = cause;
+  return -1;
+}
+
+int connect_result(int fd) {
+  int cause = 0;
+  socklen_t size = sizeof cause;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &size) != 0) return errno;
+  return cause;
+}
+
+Result<void> check_connect(const SocketAddress& address, const std::string& name,
+                           Duration patience) {
+  int fd = begin_connect(address);
+  int cause = fd < 0 ? errno : 0;
+  if (fd >= 0) {
+    pollfd waiting{fd, POLLOUT, 0};
+    auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+    int ready = ::poll(&waiting, 1, static_cast<int>(ms));
+    cause = ready > 0 ? connect_result(fd) : ETIMEDOUT;
+    ::close(fd);
+  }
+  if (cause == 0) return {};
+  if (cause == ECONNREFUSED) {
+    return {ErrorCode::unavailable,
+            "nothing listens on " + name + ": is the node up, and is this its port?"};
+  }
+  if (cause == ETIMEDOUT || cause == EHOSTUNREACH || cause == ENETUNREACH) {
+    return {ErrorCode::timeout, "no answer from " + name +
+                                    ": a firewall in between, or a wrong address (" +
+                                    std::strerror(cause) + ")"};
+  }
+  return {ErrorCode::io_error, "cannot connect to " + name + ": " + std::strerror(cause)};
+}
+
+int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports) {
+  if (fd < 0) return -1;
+  int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (own < 0) return -1;
+  sockaddr_storage local{}, remote{};
+  socklen_t size = sizeof local, remote_size = sizeof remote;
+  bool known = getsockname(own, reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
+               getpeername(own, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0 &&
+               (local.ss_family == AF_INET || local.ss_family == AF_INET6);
+  // The port lies at the same place in both families.
+  if (known) {
+    std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
+    for (std::uint16_t ours : ports) {
+      if (ours == port) return own;
+    }
+  }
+  ::close(own);
+  return -1;
+}
+
+}  // namespace gpunode::transport::detail

@@ -1,0 +1,47 @@
+// Plain TCP questions beside ZeroMQ, which does not tell a refusal from a time-out: split an
+// endpoint, resolve a name, connect with a deadline.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::transport::detail {
+
+struct HostPort {
+  std::string host;  // without brackets
+  std::uint16_t port = 0;
+};
+// "tcp://10.0.0.5:7601", "tcp://[::1]:7601".
+std::optional<HostPort> parse_endpoint(const std::string& endpoint);
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  std::string text() const;  // "10.0.0.5", "fe80::1"
+};
+// The address of a numeric host, or nothing: never asks a name server.
+std::optional<SocketAddress> numeric_address(const HostPort& target);
+// Asks the system's resolver; may block for seconds. Fails with not_found.
+Result<SocketAddress> resolve(const HostPort& target);
+
+// A non-blocking socket on its way to the address; -1 with errno when refused at once.
+int begin_connect(const SocketAddress& address);
+// What became of it: 0 or an errno.
+int connect_result(int fd);
+// Connects and closes again. Fails with unavailable (refused), timeout, io_error (no route ...).
+Result<void> check_connect(const SocketAddress& address, const std::string& name,
+                           Duration patience);
+
+// A descriptor of our own for a connection that ZeroMQ accepted, by which it can be shut although
+// ZeroMQ 4.3.4 cannot. -1 unless `fd` is (still) a connection to one of the local `ports`.
+int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports);
+
+}  // namespace gpunode::transport::detail
