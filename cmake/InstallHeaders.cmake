@@ -2,7 +2,8 @@
 # Reads `source` (the project's root) and `destination`. Private headers stay out of the package.
 cmake_policy(VERSION 3.23)
 file(GLOB pending RELATIVE ${source}
-  ${source}/actors/node/node.hpp ${source}/actors/node/node_*.hpp ${source}/kernels/model/*.hpp)
+  ${source}/actors/node/node.hpp ${source}/actors/node/node_*.hpp ${source}/kernels/model/*.hpp
+  ${source}/kernels/ops/*.hpp ${source}/kernels/cpu/cpu_backend.hpp)
 set(done "")
 while(pending)
   list(POP_FRONT pending header)

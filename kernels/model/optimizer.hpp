@@ -58,13 +58,13 @@ class Adamw {
   std::span<const float> second_moment() const { return second_; }
 
  private:
-  struct Region {  // consecutive elements with one decay rule
+  struct Block {  // consecutive elements of one parameter
     std::size_t begin, end;
     bool decay;
   };
   AdamwOptions options_;
   ops::Backend& backend_;
-  std::vector<Region> blocks_;
+  std::vector<Block> blocks_;
   std::vector<float> first_, second_;
 };
 

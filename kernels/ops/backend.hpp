@@ -28,8 +28,6 @@ namespace gpunode::ops {
 
 struct Operations {
   MatmulFn matmul = nullptr;
-  PackedBytesFn packed_matrix_bytes = nullptr;
-  PackFn pack_matrix = nullptr;
   LayernormFn layernorm = nullptr;
   LayernormBackwardFn layernorm_backward = nullptr;
   GeluFn gelu = nullptr;
@@ -62,7 +60,7 @@ class Backend {
   virtual const tensor::Device& device() const = 0;
   virtual const Capabilities& capabilities() const = 0;
   virtual const Operations& operations() const = 0;
-  virtual std::shared_ptr<tensor::Memory> memory() = 0;
+  virtual std::shared_ptr<tensor::Memory> memory() const = 0;
   // Fails with: internal.
   virtual Result<std::unique_ptr<tensor::Stream>> open_stream() = 0;
   // Copies between host and device memory in the stream's order.

@@ -1,5 +1,6 @@
 #include "runtime/collective/exchange_codec.hpp"
 
+#include <string>
 #include <utility>
 
 #include "schemas/exchange_generated.h"

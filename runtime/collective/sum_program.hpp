@@ -5,6 +5,7 @@
 // cache.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -47,7 +48,6 @@ class SumProgram {
   std::uint32_t input_count_ = 0;
   std::uint32_t scratch_count_ = 0;
   std::optional<std::uint32_t> copied_input_;  // the target was given
-  std::vector<bool> used_;
 };
 
 }  // namespace gpunode::collective

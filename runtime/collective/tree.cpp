@@ -1,5 +1,6 @@
 #include "runtime/collective/tree.hpp"
 
+#include <string>
 #include <utility>
 
 namespace gpunode::collective {

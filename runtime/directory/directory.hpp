@@ -39,7 +39,7 @@ struct DirectorySigning {
 namespace testing {
 struct Mutation {
   bool forget_tombstones = false;  // a deletion leaves nothing behind
-  bool accept_stale_epoch = false;
+  bool ignore_epoch = false;       // versions of different lives are compared
 };
 }  // namespace testing
 

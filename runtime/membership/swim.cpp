@@ -27,7 +27,7 @@ Swim& Swim::operator=(Swim&&) noexcept = default;
 
 Actions Swim::on_tick(Time now) {
   core_->begin(now);
-  core_->on_tick(now);
+  core_->on_tick();
   return core_->finish();
 }
 

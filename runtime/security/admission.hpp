@@ -95,6 +95,9 @@ class Admissions {
   // Adds what verifies, in any order; durable when this returns. Fails only as storing does.
   Result<Merge> merge(const std::vector<Admission>& admissions);
 
+  // Whether a record that this node signs now would be accepted.
+  bool may_admit(const NodeId& issuer, WallTime now) const;
+
   std::vector<Admission> all() const;
   const ClusterIdentity& cluster() const { return cluster_; }
 
@@ -104,7 +107,7 @@ class Admissions {
  private:
   enum class Verdict { good, known, issuer_unknown, bad };
   Verdict judge(const Admission& admission, std::string& why) const;
-  bool issuer_may(const Admission& admission, bool& known) const;
+  Verdict judge_issuer(const Admission& admission, std::string& why) const;
   void insert(const Admission& admission);
   void publish();
   Result<void> store();
@@ -115,6 +118,7 @@ class Admissions {
   std::unordered_map<CurveKey, NodeId> curve_owner_;
   std::vector<Admission> waiting_;
   std::size_t count_ = 0;
+  bool dirty_ = false;  // something is not on disk yet
   std::atomic<std::shared_ptr<const AdmissionSnapshot>> snapshot_;
 };
 

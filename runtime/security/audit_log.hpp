@@ -44,6 +44,10 @@ class AuditLog {
 
  private:
   AuditLog(storage::FileSystem& files, storage::Path folder, const Identity& identity);
+  Result<void> reload();
+  Result<void> mend();
+  Result<void> append_line(WallTime now, std::string_view event,
+                           const std::vector<AuditField>& fields);
 
   storage::FileSystem* files_;
   storage::Path folder_;
@@ -53,6 +57,7 @@ class AuditLog {
   std::uint64_t file_number_ = 1;
   Sha256 last_{};  // hash of the newest line; zeros before the first
   std::uint64_t entries_ = 0;
+  bool broken_ = false;  // a write failed: what is on disk is not known
 };
 
 }  // namespace gpunode::security

@@ -41,7 +41,9 @@ Sha256 hmac_sha256(ByteView key, ByteView message) {
   ensure_sodium();
   Sha256 out;
   crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, raw(key), key.size());
+  // An empty key means a block of zeros, and has no address that sodium could be given.
+  const Sha256 no_key{};
+  crypto_auth_hmacsha256_init(&state, key.empty() ? raw(no_key) : raw(key), key.size());
   crypto_auth_hmacsha256_update(&state, raw(message), message.size());
   crypto_auth_hmacsha256_final(&state, raw(out));
   sodium_memzero(&state, sizeof state);

@@ -2,14 +2,14 @@
 // It tries the endpoints in order and, when all fail, reports the failure that got furthest.
 // Owned by the joining node's control thread.
 //
-//   state       event                          next
-//   idle        on_start                       connecting: Connect
-//   connecting  on_connected                   greeting: Send(hello)
-//               on_name_not_resolved, on_refused, 5 s   next endpoint, or Failed
-//   greeting    banner                         asking: Send(request)
-//               anything else, 5 s             next endpoint, or Failed (not_a_gpunode, ...)
-//   asking      answer                         Joined, or Failed
-//               on_disconnected, 25 s          Failed
+//   state       event              next
+//   idle        on_start           dialling: Dial
+//   dialling    on_dialled         greeting: Ask(hello)
+//               on_dial_failed     next endpoint: Dial, or Failed
+//   greeting    on_answer(banner)  asking: Ask(request), or Failed
+//               anything else      next endpoint: Dial, or Failed
+//   asking      on_answer          Joined, or Failed
+//               on_no_answer       Failed
 #pragma once
 
 #include <string>
@@ -24,16 +24,18 @@ namespace gpunode::security {
 
 class JoinClient {
  public:
-  static constexpr Duration kConnectTerm = std::chrono::seconds(5);
+  static constexpr Duration kDialTerm = std::chrono::seconds(5);
   static constexpr Duration kBannerTerm = std::chrono::seconds(5);
-  static constexpr Duration kAnswerTerm = std::chrono::seconds(25);
+  static constexpr Duration kAnswerTerm = std::chrono::seconds(12);
   static constexpr std::chrono::minutes kMaxSkew{5};
 
-  struct Connect {
-    std::string endpoint;  // close any earlier connection, then dial this one
+  struct Dial {
+    std::string endpoint;  // forget any earlier connection, then dial this one
+    Duration deadline{};
   };
-  struct Send {
+  struct Ask {
     Bytes frame;
+    Duration deadline{};
   };
   struct Joined {
     ClusterIdentity cluster;
@@ -42,35 +44,36 @@ class JoinClient {
   struct Failed {
     JoinReport report;
   };
-  using Action = std::variant<Connect, Send, Joined, Failed>;
-  using Actions = std::vector<Action>;
+  using Action = std::variant<Dial, Ask, Joined, Failed>;  // one at a time
 
-  // Tries `endpoints` (what the person named) first, then the token's own. `identity` must outlive
-  // it. Fails with invalid_argument when the record is out of bounds or no endpoint is known.
+  // Tries `endpoints` (what the person named), or the token's own when there are none. `identity`
+  // must outlive it. Fails with invalid_argument when the record is out of bounds or no endpoint is
+  // known.
   static Result<JoinClient> create(const Identity& identity, JoinToken token, JoinRecord record,
                                    std::vector<std::string> endpoints);
 
-  Actions on_start(Time now);
-  Actions on_name_not_resolved(Time now, std::string_view why);
-  Actions on_refused(Time now);  // the connection was refused
-  Actions on_connected(Time now);
-  Actions on_disconnected(Time now);
-  Actions on_frame(Time now, WallTime wall, ByteView frame);
-  Actions on_tick(Time now);  // call at least every 100 ms
+  Action on_start();
+  Action on_dialled();
+  // not_found: the name does not resolve; unavailable: nothing listens; timeout: silence;
+  // protocol_mismatch: something else listens there.
+  Action on_dial_failed(const Error& error);
+  Action on_answer(WallTime wall, ByteView frame);
+  Action on_no_answer(const Error& error);  // timeout, or the connection broke
 
   bool finished() const { return state_ == State::finished; }
   const std::string& endpoint() const { return endpoints_[at_]; }
 
  private:
-  enum class State { idle, connecting, greeting, asking, finished };
+  enum class State { idle, dialling, greeting, asking, finished };
   JoinClient(const Identity& identity, JoinToken token, JoinRecord record,
              std::vector<std::string> endpoints);
-  Actions dial(Time now);
-  Actions next_endpoint(Time now, JoinFailure failure, std::string detail);
-  Actions fail(JoinFailure failure, std::string detail);
-  Actions on_banner(Time now, WallTime wall, ByteView frame);
-  Actions on_answer(ByteView frame);
-  Actions refused_by(const JoinAnswer& answer);
+  Action dial();
+  Action next_endpoint(JoinFailure failure, std::string detail);
+  Action fail(JoinFailure failure, std::string detail);
+  Action greet(WallTime wall, ByteView frame);
+  std::optional<JoinReport> objection(const JoinBanner& banner, WallTime wall) const;
+  Action finish(ByteView frame);
+  Action refused_by(const JoinAnswer& answer);
 
   const Identity* identity_;
   JoinToken token_;
@@ -78,8 +81,6 @@ class JoinClient {
   std::vector<std::string> endpoints_;
   std::size_t at_ = 0;
   State state_ = State::idle;
-  Time deadline_{};
-  JoinBanner banner_;
   JoinRequest request_;
   std::optional<JoinReport> best_;  // of the endpoints tried so far
 };

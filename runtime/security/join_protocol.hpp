@@ -109,10 +109,11 @@ Result<NodeId> request_issuer(ByteView frame);
 
 // A request that the issuer has opened but not believed: only fixed fields are read so far.
 struct OpenedRequest {
-  JoinRequest request;  // record is empty
-  Sha256 proof{};
-  Bytes proven;  // what the proof is over
-  Bytes record;  // not parsed yet
+  JoinRequest request;    // record is empty
+  Signature signature{};  // by the joiner's signing key
+  Sha256 proof{};         // HMAC(K, cluster, issuer's key, proven)
+  Bytes proven;           // everything before the proof
+  Bytes record;           // not parsed yet
 };
 Result<OpenedRequest> open_request(ByteView frame, const Identity& issuer);
 // Whether the sender knows the token's secret. Constant time.

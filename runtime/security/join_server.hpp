@@ -1,17 +1,18 @@
 // A node's side of the join protocol, pure: greets callers, relays requests to the token's issuer,
-// and as the issuer decides. It never blocks on anything but storing a token's use. Strangers cost
-// it one bounded map entry each: rate limit an address, at most 64 in progress, 10 s each, then
-// the connection is dropped. Owned by the control thread.
+// and as the issuer decides. It blocks on nothing but storing a token's use and an admission.
+// Strangers cost it one bounded map entry each: a rate limit an address, at most 64 requests in
+// progress, each answered within 8 s. Every frame is an exchange of its own (frame in, one frame
+// or nothing out), as the join socket gives them. Owned by the control thread.
 //
 //   caller --hello--> Send(banner)          caller --request--> not mine: Relay
 //   caller --request--> mine: checks token, DialBack to the advertised address, then Send(answer)
 //   relay --request--> on_relayed: the same, answered with AnswerRelay
+//   anything else is garbage and gets no answer
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -22,20 +23,18 @@
 
 namespace gpunode::security {
 
-using JoinConnection = std::uint64_t;  // the transport's number for one caller
+using JoinExchange = std::uint64_t;  // the owner's number for one frame that awaits an answer
 
 class JoinServer {
  public:
   static constexpr std::size_t kMaxPending = 64;
-  static constexpr Duration kPendingTerm = std::chrono::seconds(10);
-  static constexpr Duration kRelayTerm = std::chrono::seconds(20);
+  static constexpr Duration kDialBackTerm = std::chrono::seconds(5);
+  static constexpr Duration kRelayTerm = std::chrono::seconds(8);  // the socket gives up after 10 s
+  static constexpr std::chrono::seconds kBannerTerm{60};  // a request answers a banner not older
 
-  struct Send {
-    JoinConnection connection = 0;
+  struct Send {  // the one answer to an exchange
+    JoinExchange exchange = 0;
     Bytes frame;
-  };
-  struct Drop {  // close it and forget it
-    JoinConnection connection = 0;
   };
   struct Relay {  // give `frame` to the node `issuer` over control, which calls on_relayed
     std::uint64_t relay = 0;
@@ -56,7 +55,7 @@ class JoinServer {
     JoinRecord record;
     bool reachable = false;
   };
-  using Action = std::variant<Send, Drop, Relay, AnswerRelay, DialBack, Admitted>;
+  using Action = std::variant<Send, Relay, AnswerRelay, DialBack, Admitted>;
   using Actions = std::vector<Action>;
 
   struct Parts {  // all outlive the server; audit may be null
@@ -71,35 +70,32 @@ class JoinServer {
   explicit JoinServer(Parts parts);
 
   // One frame from a caller at `address` (an IP address, without port).
-  Actions on_frame(Time now, WallTime wall, JoinConnection connection, std::string_view address,
+  Actions on_frame(Time now, WallTime wall, JoinExchange exchange, std::string_view address,
                    ByteView frame);
-  void on_closed(JoinConnection connection);
 
   // As the issuer: a request that the member `via` passes on.
   Actions on_relayed(Time now, WallTime wall, const NodeId& via, std::uint64_t relay,
                      ByteView frame);
   // As the relay: the issuer's answer, or that the issuer cannot be reached any more.
-  Actions on_relay_answer(Time now, std::uint64_t relay, ByteView frame);
-  Actions on_relay_failed(Time now, std::uint64_t relay);
+  Actions on_relay_answer(std::uint64_t relay, ByteView frame);
+  Actions on_relay_failed(std::uint64_t relay);
 
   // As the issuer: which of DialBack's endpoints answered; empty = none.
-  Actions on_dial_back(Time now, WallTime wall, std::uint64_t check, std::string_view reached);
+  Actions on_dial_back(WallTime wall, std::uint64_t check, std::string_view reached);
 
   Actions on_tick(Time now, WallTime wall);
 
-  std::size_t pending() const { return callers_.size() + checks_.size(); }
+  std::size_t pending() const { return relays_.size() + checks_.size(); }
 
  private:
-  struct Caller {
-    Time deadline{};
-    Nonce nonce{};
-    std::uint64_t relay = 0;  // a request of its is with the issuer
-    bool asked = false;
-  };
-  struct Origin {  // where an answer goes
-    JoinConnection connection = 0;
+  struct Origin {  // where an answer goes: to a caller, or through the relay `via`
+    std::uint64_t number = 0;
     std::optional<NodeId> via;
-    std::uint64_t relay = 0;
+  };
+  struct Relayed {
+    JoinExchange exchange = 0;
+    NodeId issuer;
+    Time deadline{};
   };
   struct Check {
     Origin origin;
@@ -107,21 +103,27 @@ class JoinServer {
     Time deadline{};
   };
 
-  Actions on_hello(Time now, WallTime wall, JoinConnection connection, ByteView frame);
-  Actions on_request(Time now, WallTime wall, JoinConnection connection, ByteView frame);
-  Actions decide(Time now, WallTime wall, const Origin& origin, const Nonce* banner_nonce,
-                 ByteView frame);
+  Nonce banner_nonce(WallTime wall) const;
+  bool banner_is_fresh(const Nonce& nonce, WallTime wall) const;
+  Actions on_hello(WallTime wall, JoinExchange exchange, ByteView frame);
+  Actions on_request(Time now, WallTime wall, JoinExchange exchange, ByteView frame);
+  Actions decide(Time now, WallTime wall, const Origin& origin, ByteView frame);
+  Actions check_address(Time now, WallTime wall, const Origin& origin, JoinRequest request);
   Actions admit(WallTime wall, const Origin& origin, const JoinRequest& request, bool reachable);
+  Result<Admission> admission_for(WallTime wall, const JoinRequest& request, bool& fresh);
   Actions refuse(WallTime wall, const Origin& origin, const JoinRequest& request,
                  JoinRefusal refusal, std::string detail);
-  Actions answer(const Origin& origin, Bytes frame);
-  Actions close_with(JoinConnection connection, Bytes frame);
+  Actions refuse_token(WallTime wall, const Origin& origin, const JoinRequest& request,
+                       TokenVerdict verdict);
+  Actions answer(const Origin& origin, Bytes frame) const;
+  Actions refuse_in_clear(const Origin& origin, JoinRefusal refusal, std::string_view detail) const;
+  std::string name_of(const NodeId& node) const;
   void audit(WallTime wall, std::string_view event, std::vector<AuditField> fields);
 
   Parts parts_;
   RateLimit rate_;
-  std::unordered_map<JoinConnection, Caller> callers_;
-  std::map<std::uint64_t, JoinConnection> relays_;
+  Secret<32> banner_key_;  // makes banner nonces recognisable without remembering them
+  std::map<std::uint64_t, Relayed> relays_;
   std::map<std::uint64_t, Check> checks_;
   std::uint64_t next_number_ = 1;
 };

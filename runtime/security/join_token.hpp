@@ -48,6 +48,14 @@ struct JoinToken {
   Secret<32> proof_key() const;
 };
 
+// What the issuer keeps of a token.
+struct StoredToken {
+  Secret<32> proof;  // K
+  WallTime expires;
+  std::uint32_t uses = 0;
+  std::set<NodeId> used_by;
+};
+
 // Why a token does not admit.
 enum class TokenVerdict { good, unknown, expired, used_up };
 
@@ -88,17 +96,11 @@ class TokenBook {
   std::size_t size() const { return entries_.size(); }
 
  private:
-  struct Entry {
-    Secret<32> proof;
-    WallTime expires;
-    std::uint32_t uses = 0;
-    std::set<NodeId> used_by;
-  };
   explicit TokenBook(storage::DurableRecord record) : record_(std::move(record)) {}
   Result<void> store();
 
   storage::DurableRecord record_;
-  std::map<TokenId, Entry> entries_;
+  std::map<TokenId, StoredToken> entries_;
 };
 
 }  // namespace gpunode::security

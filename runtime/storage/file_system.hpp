@@ -27,7 +27,7 @@ struct Entry {
   std::string name;  // last part of the path, raw bytes
   EntryKind kind = EntryKind::other;
   std::uint64_t size_bytes = 0;  // of a file
-  bool open_to_others = false;   // group or others have any right; set by inspect() only
+  bool open_to_others = false;   // group or others have any right to this file
 };
 
 // A file being written; the destructor closes it, durable or not.

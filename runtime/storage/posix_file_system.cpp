@@ -106,6 +106,7 @@ Entry entry_of(std::string name, const struct stat& status) {
   if (S_ISREG(status.st_mode)) {
     entry.kind = EntryKind::file;
     entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
+    entry.open_to_others = (status.st_mode & 077) != 0;
   } else if (S_ISDIR(status.st_mode)) {
     entry.kind = EntryKind::folder;
   } else if (S_ISLNK(status.st_mode)) {

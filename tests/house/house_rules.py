@@ -13,6 +13,7 @@ import tempfile
 import source_tree
 
 MAX_LINES = 500
+EXAMPLE_LINES = 120
 README_LINES = 40
 TOP_FOLDERS = ("runtime", "kernels", "actors", "schemas", "tools", "examples", "tests", "cmake")
 TOP_ENTRIES = TOP_FOLDERS + ("CMakeLists.txt", "CMakePresets.json", "README.md", "CHANGELOG.md",
@@ -27,12 +28,10 @@ TEXT_ENDINGS = source_tree.CODE_ENDINGS + (".fbs", ".js", ".css", ".toml") + HAS
 def has_head_comment(path, text):
     """True when the first line that is not a shebang, pragma or blank begins a comment.
 
-    A .cpp may begin with the header that it belongs to, whose comment then is the head of both: one
-    of its own folder, or for a unit test the one under test.
+    A .cpp may begin with a header of ours instead, the one whose promise it keeps: that header's
+    comment then is the head of both.
     """
-    folder = os.path.dirname(path).removesuffix("/detail")
-    begins = '#include "' + ("" if path.startswith("tests/unit/") else folder + "/")
-    if path.endswith(".cpp") and text and text[0].startswith(begins):
+    if path.endswith(".cpp") and text and text[0].startswith('#include "'):
         return True
     for line in text[:4]:
         if line.startswith(("#!", "#pragma once")) or not line.strip():
@@ -49,6 +48,8 @@ def check_file(root, path):
     text = source_tree.lines(root, path)
     if len(text) > MAX_LINES:
         yield f"{path}:{len(text)}: no file over {MAX_LINES} lines: look for the second concept"
+    if path.startswith("examples/") and len(text) >= EXAMPLE_LINES:
+        yield f"{path}:{len(text)}: an example stays under {EXAMPLE_LINES} lines"
     if not has_head_comment(path, text):
         yield f"{path}:1: a file begins with a comment: what it is, why, who owns it, what it costs"
     if EMPTY_NAMES.search(os.path.basename(path)):
@@ -96,6 +97,7 @@ CLEAN.update({"runtime/base/a.hpp": HEADER, "LICENSE": "x", "runtime/CMakeLists.
               "runtime/base/b.cpp": '#include "runtime/base/b.hpp"\n'})
 SEEDED = [
     ("runtime/base/a.cpp", "// Head.\n" + "int x;\n" * MAX_LINES, "no file over"),
+    ("examples/01_a.cpp", "// Head.\n" + "int x;\n" * EXAMPLE_LINES, "stays under"),
     ("runtime/base/a.cpp", "int x;\n", "begins with a comment"),
     ("runtime/CMakeLists.txt", "add_library(x)\n", "begins with a comment"),
     ("runtime/base/a.cpp", "// Head.\n// TO" + "DO: later\n", "left over"),

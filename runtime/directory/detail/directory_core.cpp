@@ -4,11 +4,10 @@
 
 namespace gpunode::directory {
 
-namespace {
-bool newer(const Position& a, const Position& b) {
+bool Directory::Core::newer(const Position& a, const Position& b) const {
+  if (config_.mutation.ignore_epoch) return a.version > b.version;
   return std::pair(a.epoch, a.version) > std::pair(b.epoch, b.version);
 }
-}  // namespace
 
 Directory::Core::Core(NodeId self, Boot epoch, DirectoryConfig config, DirectorySigning signing,
                       std::uint64_t seed, Time now)
@@ -231,9 +230,7 @@ void Directory::Core::on_delta(Time now, const NodeId& from, const Delta& delta)
   Held& held = found->second;
   const Position theirs{delta.owner, delta.epoch, delta.version};
   const Position mine{delta.owner, held.complete.epoch, held.complete.version};
-  const bool stale_accepted =
-      config_.mutation.accept_stale_epoch && delta.epoch < held.complete.epoch;
-  if (!newer(theirs, mine) && !stale_accepted) return;
+  if (!newer(theirs, mine)) return;
 
   Keyspace candidate;
   if (!fits(held, delta, candidate)) return request(from, theirs);

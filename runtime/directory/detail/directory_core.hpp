@@ -38,6 +38,8 @@ class Directory::Core {
     std::optional<Keyspace> partial;  // on its way in, not yet verified
     std::optional<Time> gone_since;   // hidden since; absent while its owner is live
   };
+  // Whether a is a later state of the same keyspace than b: a higher life, or more of the same.
+  bool newer(const Position& a, const Position& b) const;
   void seal_own();
   void push_own();
   void collect_own(Time now);

@@ -20,7 +20,7 @@ Swim::Core::Core(MemberRecord self, SwimConfig config, RecordSigning signing, st
       rng_(mix(seed, 0x5717)),
       now_(now),
       self_(std::move(self)),
-      last_tick_(now),
+      last_run_(now),
       next_probe_(now + jittered(config.period)),
       next_gossip_(now + jittered(config.period)),
       next_sync_(now + jittered(config.sync_interval)),
@@ -77,10 +77,13 @@ std::size_t Swim::Core::wanted_observers(const NodeId& target) const {
   return confirmers(target) >= 2 ? 2 : 1;
 }
 
-bool Swim::Core::answered_recently(const Member& member) const {
+// Whether our own link speaks against this rumour. Where others saw dials refused, a connection of
+// ours that broke since the last answer bears them out.
+bool Swim::Core::contradicts(const Member& member, const Rumor& rumor) const {
   if (config_.mutation.ignore_answers) return false;
   const auto track = tracks_.find(member.record.id);
-  if (track == tracks_.end() || track->second.reset_seen) return false;
+  if (track == tracks_.end()) return false;
+  if (track->second.reset_seen && !rumor.refused_by.empty()) return false;
   return member.heard != Time{} &&
          now_ - member.heard < suspicion_minimum(config_, live_count(), health_);
 }
@@ -113,6 +116,7 @@ bool Swim::Core::apply_record(const MemberRecord& record, std::string_view reaso
       return false;
     }
     found = members_.emplace(record.id, Member{}).first;
+    if (const auto heard = strangers_.extract(record.id)) found->second.heard = heard.mapped();
     round_.insert(round_.begin() + static_cast<std::ptrdiff_t>(rng_.below(round_.size() + 1)),
                   record.id);
   }
@@ -210,7 +214,7 @@ void Swim::Core::contest(const Member& member, const Rumor& rumor) {
 }
 
 void Swim::Core::apply_suspect(Member& member, const Rumor& rumor) {
-  if (member.state == MemberState::alive && answered_recently(member)) {
+  if (member.state == MemberState::alive && contradicts(member, rumor)) {
     if (!rumor.refused_by.empty()) {
       tracks_[member.record.id].dial_asked = true;
       hint_connect(member);
@@ -232,7 +236,7 @@ void Swim::Core::apply_suspect(Member& member, const Rumor& rumor) {
 }
 
 void Swim::Core::apply_dead(Member& member, const Rumor& rumor) {
-  if (answered_recently(member)) {
+  if (contradicts(member, rumor)) {
     if (!rumor.refused_by.empty()) {
       tracks_[member.record.id].dial_asked = true;
       hint_connect(member);
@@ -260,7 +264,11 @@ void Swim::Core::suspect(Member& member) {
 // Any sign of life. `direct`: on our own link, not through a helper.
 void Swim::Core::answered(const NodeId& id, bool direct) {
   const auto found = members_.find(id);
-  if (found == members_.end()) return;
+  if (found == members_.end()) {
+    if (strangers_.size() >= config_.max_members) strangers_.clear();
+    if (direct) strangers_[id] = now_;
+    return;
+  }
   Member& member = found->second;
   Track& track = tracks_[id];
   if (direct) member.heard = now_;
@@ -316,6 +324,7 @@ bool Swim::Core::judge(Member& member) {
 }
 
 void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
+  if (state == ConnectionState::up) answered(peer, true);
   const auto found = members_.find(peer);
   if (found == members_.end()) {
     if (state == ConnectionState::up && seeds_.contains(peer)) send_table(peer, true);
@@ -325,7 +334,6 @@ void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
   Track& track = tracks_[peer];
   const bool live = member.state == MemberState::alive || member.state == MemberState::suspect;
   if (state == ConnectionState::up) {
-    answered(peer, true);
     if (!live) send_table(peer, true);
   } else if (state == ConnectionState::reset) {
     track.reset_seen = true;

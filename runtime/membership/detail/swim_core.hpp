@@ -22,7 +22,7 @@ class Swim::Core {
  public:
   Core(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed, Time now);
 
-  void on_tick(Time now);
+  void on_tick();
   void on_message(const NodeId& from, ByteView bytes);
   void on_traffic(const NodeId& from);
   void on_connection(const NodeId& peer, ConnectionState state);
@@ -30,8 +30,9 @@ class Swim::Core {
   void add_seed(const MemberRecord& record);
   void announce(const MemberRecord& changed);
 
-  // Every entry point runs between these two: the time is set, and what changed is pushed.
-  void begin(Time now) { now_ = now; }
+  // Every entry point runs between these two: the time is set and a pause of this machine noticed,
+  // before anything is judged; and what changed is pushed.
+  void begin(Time now);
   Actions finish();
 
   const SwimConfig& config() const { return config_; }
@@ -84,7 +85,7 @@ class Swim::Core {
   void set_dead(Member& member, std::string_view reason);
   void set_state(Member& member, MemberState state, std::string_view reason);
   bool judge(Member& member);
-  bool answered_recently(const Member& member) const;
+  bool contradicts(const Member& member, const Rumor& rumor) const;
   std::size_t confirmers(const NodeId& target) const;
   std::size_t wanted_observers(const NodeId& target) const;
   void change_self(std::uint64_t counter);
@@ -125,6 +126,7 @@ class Swim::Core {
   std::map<NodeId, Member> members_;
   std::map<NodeId, Track> tracks_;
   std::map<NodeId, Seed> seeds_;
+  std::map<NodeId, Time> strangers_;   // when we heard from each peer without a record
   std::map<NodeId, Time> last_table_;  // when each peer, known or not, last got a full table
   RumorQueue rumors_;
   bool push_wanted_ = false;
@@ -136,10 +138,9 @@ class Swim::Core {
   std::vector<NodeId> round_;
   std::uint64_t sequence_ = 0;
   int health_ = 0;
-  bool ticked_ = false;
   bool conflict_told_ = false;
   std::uint64_t rejected_ = 0;
-  Time last_tick_{};
+  Time last_run_{};
   Time next_probe_{};
   Time next_gossip_{};
   Time next_sync_{};

@@ -29,6 +29,11 @@ int Swim::Core::tell_limit() const {
   return std::max(2, static_cast<int>(std::ceil(config_.retransmit_factor * std::log10(n + 1.0))));
 }
 
+void Swim::Core::begin(Time now) {
+  now_ = now;
+  forgive_lateness();
+}
+
 Actions Swim::Core::finish() {
   if (push_wanted_) {
     push_wanted_ = false;
@@ -109,11 +114,8 @@ void Swim::Core::on_message(const NodeId& from, ByteView bytes) {
   }
 }
 
-void Swim::Core::on_tick(Time now) {
+void Swim::Core::on_tick() {
   if (self_.left) return;
-  forgive_lateness();
-  last_tick_ = now;
-  ticked_ = true;
   advance_relays();
   advance_probes();
   judge_suspects();
@@ -128,8 +130,8 @@ void Swim::Core::on_tick(Time now) {
 // This machine did not run for a while, so the others' silence proves nothing: all waits begin
 // that much later, and this machine counts as slow.
 void Swim::Core::forgive_lateness() {
-  if (!ticked_) return;
-  const Duration late = now_ - last_tick_ - config_.period / 4;
+  const Duration late = now_ - last_run_ - config_.period / 4;
+  last_run_ = now_;
   if (late < config_.period / 2) return;
   shift_health(+1);
   for (auto& [sequence, probe] : probes_) probe.started += late;

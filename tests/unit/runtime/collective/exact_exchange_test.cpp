@@ -14,18 +14,6 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr ChunkLayout kLayout{10, 4};  // chunks of 4, 4 and 2
-
-Group two_members(std::uint64_t seed = 1) {
-  Rng rng(seed);
-  Tree tree = Tree::of_slices(4);
-  return Group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true));
-}
-
-SharedBytes floats(std::vector<float> values) {
-  return SharedBytes::from(to_bytes(bytes_of(std::span<const float>(values))));
-}
-
 template <class T>
 std::vector<T> of_kind(const std::vector<Group::Flying>& wire) {
   std::vector<T> found;
@@ -299,6 +287,71 @@ TEST(ExactExchange, a_committed_member_still_answers_a_peer_that_missed_everythi
   EXPECT_TRUE(group.all_committed());
 }
 
+TEST(ExactExchange, waits_anew_for_done_once_it_holds_the_step_then_tells_its_own_again) {
+  Group group = two_members();
+  group.tick(milliseconds(400));
+  group.compute_all();
+  while (!group.wire.empty()) {
+    auto flying = group.wire.front();
+    group.wire.erase(group.wire.begin());
+    if (!std::holds_alternative<Done>(flying.send.message))
+      group.deliver(flying.from, flying.send.rank, flying.send.message);
+  }
+  ASSERT_TRUE(group[0].held());
+  group.tick(milliseconds(499));
+  EXPECT_THAT(group.wire, IsEmpty());
+  group.tick(milliseconds(1));
+  ASSERT_EQ(of_kind<Done>(group.wire).size(), 2u);
+  EXPECT_EQ(of_kind<Need>(group.wire).size(), 2u);
+  EXPECT_EQ(of_kind<Done>(group.wire)[0], group[0].done());
+}
+
+TEST(ExactExchange, holding_the_step_starts_the_wait_for_done_of_peers_long_silent) {
+  Rng rng(1);
+  Tree tree = Tree::of_slices(4);
+  Group group(tree, SlicePlan{{0, 0, 1, 1}}, 3, ChunkLayout{4, 4}, random_slices(rng, 4, 4, true));
+  // Rank 0 owns the only chunk; rank 2 owes nothing but its DONE.
+  group.compute(0, {1, 0});
+  group.tick(milliseconds(450));
+  group.wire.clear();
+  group.compute(1, {1, 1});
+  group.deliver(1, 0, ExchangeMessage(group.wire[0].send.message));
+  ASSERT_TRUE(group[0].held());
+  group.wire.clear();
+  group.tick(milliseconds(100));
+  for (const auto& flying : group.wire) EXPECT_NE(flying.from, 0);
+}
+
+TEST(ExactExchange, does_not_answer_questions_that_are_settled) {
+  Group group = two_members();
+  group.compute_all();
+  Rng rng(1);
+  group.run(rng, {});
+  ASSERT_TRUE(group.all_committed());
+  group.deliver(1, 0, Need{{1}, {0, 2}, false});
+  EXPECT_THAT(group.wire, IsEmpty());
+  group.deliver(1, 0, Need{{}, {}, true});
+  EXPECT_EQ(group.wire.size(), 1u);
+}
+
+TEST(ExactExchange, the_digest_covers_the_values_and_what_was_fed) {
+  Tree tree = Tree::of_slices(1);
+  auto digest_of_step = [&](float value, Fed fed) {
+    Group group(tree, balanced_plan(tree, 1), 1, kLayout, {Values(10)});
+    Values values(10, 1.0f);
+    values[9] = value;
+    std::vector<SendTo> out;
+    group[0].on_partial(group.now(), {0, 0}, std::make_shared<const Values>(values), fed, out);
+    return group[0].result_digest();
+  };
+  Digest first = digest_of_step(1.0f, {{1, 2}, 3});
+  EXPECT_EQ(digest_of_step(1.0f, {{1, 2}, 3}), first);
+  EXPECT_NE(digest_of_step(2.0f, {{1, 2}, 3}), first);
+  EXPECT_NE(digest_of_step(1.0f, {{9, 2}, 3}), first);
+  EXPECT_NE(digest_of_step(1.0f, {{1, 9}, 3}), first);
+  EXPECT_NE(digest_of_step(1.0f, {{1, 2}, 9}), first);
+}
+
 TEST(ExactExchange, a_reconnection_recovers_at_once) {
   Group group = two_members();
   group.compute_all();
@@ -319,117 +372,6 @@ TEST(ExactExchange, tells_the_compute_times_of_all) {
   ASSERT_TRUE(group.all_committed());
   for (int rank : {0, 1}) EXPECT_THAT(group[rank].compute_us(), ElementsAre(1500, 2500));
   EXPECT_EQ(group[0].done().compute_us, 1500u);
-}
-
-TEST(ExactExchange, a_done_with_another_digest_is_a_disagreement) {
-  Group group = two_members();
-  group.deliver(1, 0, Done{{1, 2}, {}, 0});
-  EXPECT_FALSE(group[0].disagreed());
-  group.compute_all();
-  Rng rng(1);
-  group.run(rng, {});
-  EXPECT_TRUE(group[0].held());
-  EXPECT_TRUE(group[0].disagreed());
-  EXPECT_FALSE(group[0].committed());
-}
-
-TEST(ExactExchange, two_peers_that_disagree_are_noticed_before_the_step_is_held) {
-  Rng rng(1);
-  Tree tree = Tree::of_slices(4);
-  Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
-  group.deliver(1, 0, Done{{1, 2}, {}, 0});
-  group.deliver(2, 0, Done{{1, 3}, {}, 0});
-  EXPECT_TRUE(group[0].disagreed());
-}
-
-TEST(ExactExchange, owners_that_saw_other_samples_are_noticed) {
-  Rng rng(1);
-  Tree tree = Tree::of_slices(4);
-  Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
-  group.deliver(1, 0, ResultChunk{1, {{0, 1}, 8}, floats({1, 2, 3, 4})});
-  group.deliver(2, 0, ResultChunk{2, {{0, 1}, 9}, floats({1, 2})});
-  EXPECT_TRUE(group[0].disagreed());
-}
-
-struct Bad {
-  const char* why;
-  std::uint16_t from;
-  ExchangeMessage message;
-};
-
-TEST(ExactExchange, drops_and_counts_what_cannot_be_right) {
-  Fed fed = fed_of(Tree::of_slices(4), {1, 1});
-  SharedBytes four = floats({1, 2, 3, 4}), three = floats({1, 2, 3});
-  std::vector<Bad> all{
-      {"own rank", 0, PartialChunk{0, {1, 1}, fed, four}},
-      {"no such rank", 2, PartialChunk{0, {1, 1}, fed, four}},
-      {"no such rank", 65535, Done{}},
-      {"no such chunk", 1, PartialChunk{3, {1, 1}, fed, four}},
-      {"no such chunk", 1, PartialChunk{4294967295u, {1, 1}, fed, four}},
-      {"not the owner", 1, PartialChunk{1, {1, 1}, fed, four}},
-      {"node of mine", 1, PartialChunk{0, {1, 0}, fed, four}},
-      {"node below the cover", 1, PartialChunk{0, {0, 3}, fed, four}},
-      {"node above the cover", 1, PartialChunk{0, {2, 0}, fed, four}},
-      {"no such node", 1, PartialChunk{0, {77, 123456}, fed, four}},
-      {"too short", 1, PartialChunk{0, {1, 1}, fed, three}},
-      {"too long", 1, PartialChunk{2, {1, 1}, fed, four}},
-      {"empty", 1, PartialChunk{0, {1, 1}, fed, {}}},
-      {"result of my chunk", 1, ResultChunk{0, fed, four}},
-      {"result of no chunk", 1, ResultChunk{5, fed, four}},
-      {"short result", 1, ResultChunk{1, fed, three}},
-      {"need of no chunk", 1, Need{{}, {3}, false}},
-      {"need of a result that I do not own", 1, Need{{}, {1}, false}},
-      {"need of a partial that it does not own", 1, Need{{0}, {}, false}},
-      {"need of one chunk over and over", 1, Need{{1, 1, 1}, {}, false}},
-      {"need out of order", 1, Need{{}, {2, 0}, false}},
-  };
-  Group group = two_members();
-  group.compute(0, {1, 0});
-  group.wire.clear();
-  std::uint64_t dropped = 0;
-  for (const Bad& bad : all) {
-    group.deliver(bad.from, 0, bad.message);
-    EXPECT_EQ(group[0].dropped_messages(), ++dropped) << bad.why;
-    EXPECT_THAT(group.wire, IsEmpty()) << bad.why;
-  }
-  // None of it left a trace.
-  group.compute(1, {1, 1});
-  Rng rng(1);
-  group.run(rng, {});
-  group.tick(milliseconds(500));
-  group.run(rng, {});
-  EXPECT_TRUE(group.all_committed());
-  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
-}
-
-TEST(ExactExchange, a_second_and_other_value_is_dropped_and_the_first_stands) {
-  Group group = two_members();
-  group.compute(1, {1, 1});
-  auto sent = group.wire;
-  group.wire.clear();
-  for (auto& flying : sent) group.deliver(1, 0, flying.send.message);
-  PartialChunk other = std::get<PartialChunk>(sent[0].send.message);
-  group.deliver(1, 0, other);
-  EXPECT_EQ(group[0].dropped_messages(), 0u);
-  other.payload = floats({9, 9, 9, 9});
-  group.deliver(1, 0, other);
-  EXPECT_EQ(group[0].dropped_messages(), 1u);
-  other.fed.sample_count += 1;
-  group.deliver(1, 0, other);
-  EXPECT_EQ(group[0].dropped_messages(), 2u);
-
-  group.compute(0, {1, 0});
-  Rng rng(1);
-  group.run(rng, {});
-  ASSERT_TRUE(group.all_committed());
-  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
-  group.deliver(1, 0, ResultChunk{1, group[0].fed(), floats({9, 9, 9, 9})});
-  EXPECT_EQ(group[0].dropped_messages(), 3u);
-  Done second = group[1].done();
-  second.compute_us += 1;
-  group.deliver(1, 0, second);
-  EXPECT_EQ(group[0].dropped_messages(), 4u);
-  EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
 }
 
 TEST(ExactExchange, names_whom_it_waits_for) {

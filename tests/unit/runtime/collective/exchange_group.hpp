@@ -93,7 +93,12 @@ class Group {
       options.tree = tree_;
       options.plan = plan;
       options.layout = layout;
-      options.add = plain_add;
+      options.add = [](float* out, std::span<const float* const> inputs, std::size_t count) {
+        for (const float* input : inputs)
+          GPUNODE_CHECK(reinterpret_cast<std::uintptr_t>(input) % alignof(float) == 0,
+                        "misaligned");
+        plain_add(out, inputs, count);
+      };
       exchanges_.emplace_back(std::move(options), now_);
     }
   }
@@ -172,6 +177,18 @@ class Group {
   Time now_{};
   std::vector<ExactExchange> exchanges_;
 };
+
+inline constexpr ChunkLayout kLayout{10, 4};  // chunks of 4, 4 and 2
+
+inline Group two_members(std::uint64_t seed = 1) {
+  Rng rng(seed);
+  Tree tree = Tree::of_slices(4);
+  return Group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true));
+}
+
+inline SharedBytes floats(std::vector<float> values) {
+  return SharedBytes::from(to_bytes(bytes_of(std::span<const float>(values))));
+}
 
 // Every slice to a random member: scattered, or in contiguous runs of random length (also empty).
 inline SlicePlan scattered_plan(Rng& rng, std::uint32_t slices, std::uint16_t members) {

@@ -1,0 +1,107 @@
+#include "kernels/cpu/cpu_backend.hpp"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/detail/isa.hpp"
+#include "kernels/cpu/operations.hpp"
+
+namespace gpunode::cpu {
+namespace {
+
+class CpuStream final : public tensor::Stream {
+ public:
+  Result<void> synchronise() override { return {}; }
+};
+
+std::string library_text() {
+  const dnnl_version_t* version = dnnl_version();
+  std::string isa;
+  switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41:
+      isa = "sse4.1";
+      break;
+    case dnnl_cpu_isa_avx:
+      isa = "avx";
+      break;
+    case dnnl_cpu_isa_avx2:
+      isa = "avx2";
+      break;
+    case dnnl_cpu_isa_avx2_vnni:
+      isa = "avx2 vnni";
+      break;
+    case dnnl_cpu_isa_avx512_core:
+      isa = "avx512";
+      break;
+    case dnnl_cpu_isa_avx512_core_vnni:
+      isa = "avx512 vnni";
+      break;
+    case dnnl_cpu_isa_avx512_core_bf16:
+      isa = "avx512 bf16";
+      break;
+    case dnnl_cpu_isa_avx512_core_amx:
+      isa = "avx512 amx";
+      break;
+    default:
+      isa = "other";
+  }
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch) + " (" + isa + ")";
+}
+
+class CpuBackend final : public ops::Backend {
+ public:
+  CpuBackend() {
+    capabilities_.instruction_set = to_string(current_isa());
+    capabilities_.library = library_text();
+    capabilities_.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                 static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    capabilities_.host_accessible = true;
+    operations_.matmul = matmul;
+    operations_.layernorm = layernorm;
+    operations_.layernorm_backward = layernorm_backward;
+    operations_.gelu = gelu;
+    operations_.gelu_backward = gelu_backward;
+    operations_.attention = attention;
+    operations_.attention_backward = attention_backward;
+    operations_.attention_cached = attention_cached;
+    operations_.embedding = embedding;
+    operations_.embedding_backward = embedding_backward;
+    operations_.cross_entropy = cross_entropy;
+    operations_.add = add;
+    operations_.column_sum = column_sum;
+    operations_.adamw = adamw;
+    operations_.square_sum = square_sum;
+  }
+
+  const tensor::Device& device() const override { return memory()->device(); }
+  const ops::Capabilities& capabilities() const override { return capabilities_; }
+  const ops::Operations& operations() const override { return operations_; }
+  std::shared_ptr<tensor::Memory> memory() const override { return tensor::host_memory(); }
+
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override {
+    return std::unique_ptr<tensor::Stream>(std::make_unique<CpuStream>());
+  }
+  Result<void> upload(tensor::Stream&, std::span<const float> from, float* to) override {
+    std::copy(from.begin(), from.end(), to);
+    return {};
+  }
+  Result<void> download(tensor::Stream&, const float* from, std::span<float> to) override {
+    std::copy_n(from, to.size(), to.begin());
+    return {};
+  }
+
+ private:
+  ops::Capabilities capabilities_;
+  ops::Operations operations_;
+};
+
+}  // namespace
+
+std::unique_ptr<ops::Backend> open_backend() {
+  return std::make_unique<CpuBackend>();
+}
+
+}  // namespace gpunode::cpu

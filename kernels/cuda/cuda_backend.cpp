@@ -1,0 +1,15 @@
+#include "kernels/cuda/cuda_backend.hpp"
+
+namespace gpunode::cuda {
+
+int device_count() {
+  return 0;
+}
+
+Result<std::unique_ptr<ops::Backend>> open_backend(int) {
+  return {ErrorCode::unsupported,
+          "this gpunode was built without CUDA: it computes on the CPU; to use a GPU, build with "
+          "-DGPUNODE_CUDA=ON and nvcc 12 or newer"};
+}
+
+}  // namespace gpunode::cuda

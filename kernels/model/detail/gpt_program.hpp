@@ -1,0 +1,65 @@
+// GPT made ready on one device: its weights there, and a lane's memory for each thread that
+// computes. Lanes share nothing but the weights. Memory grows to the largest slice seen and then
+// stays.
+#pragma once
+
+#include <vector>
+
+#include "kernels/model/detail/gpt_activations.hpp"
+#include "kernels/model/detail/gpt_pass.hpp"
+#include "kernels/tensor/workspace.hpp"
+
+namespace gpunode::model {
+
+class GptProgram final : public Program {
+ public:
+  static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend, int lanes);
+  static std::uint64_t working_bytes(const Gpt& model, int lanes, std::size_t samples);
+
+  GptProgram(const Gpt& model, ops::Backend& backend);
+
+  Result<void> load(std::span<const float> parameters) override;
+  Result<float> gradient(int lane, std::span<const Sample> samples,
+                         std::span<float> gradient_sum) override;
+  Result<double> evaluate(int lane, std::span<const Sample> samples) override;
+  Result<std::unique_ptr<Session>> session() override;
+
+  const Gpt& model() const { return model_; }
+  ops::Backend& backend() { return backend_; }
+  tensor::BufferPool& pool() { return pool_; }
+  const GptViews<const float>& weights() const { return weights_; }
+  bool loaded() const { return loaded_; }
+
+ private:
+  struct Lane {
+    Lane(std::unique_ptr<tensor::Stream> opened, tensor::BufferPool& pool)
+        : stream(std::move(opened)), workspace(pool) {}
+    std::unique_ptr<tensor::Stream> stream;
+    tensor::Workspace workspace;
+    tensor::Buffer memory;
+    std::size_t samples = 0;  // that the views below are for
+    GptActivations activations;
+    GptScratch scratch;
+    std::vector<Token> tokens, targets;
+  };
+  // Makes the lane ready for these samples. Fails with: invalid_argument, out_of_memory.
+  Result<GptBatch> prepare(Lane& lane, std::span<const Sample> samples);
+  Result<double> forward_loss(Lane& lane, const GptBatch& batch, OperationSequence& sequence,
+                              bool keep_gradient);
+
+  const Gpt& model_;
+  ops::Backend& backend_;
+  tensor::BufferPool pool_;
+  tensor::Buffer weight_memory_;
+  std::unique_ptr<tensor::Stream> stream_;
+  GptViews<const float> weights_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  bool loaded_ = false;
+};
+
+// What a program needs before its weights can be read. Fails with: wrong_state.
+Result<void> require_loaded(const GptProgram& program);
+
+Result<std::unique_ptr<Session>> open_gpt_session(GptProgram& program);
+
+}  // namespace gpunode::model

@@ -1,0 +1,46 @@
+#include "kernels/model/fingerprint.hpp"
+
+#include "kernels/model/optimizer.hpp"
+#include "kernels/ops/backend.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::model {
+namespace {
+
+constexpr std::uint64_t kSeed = 0x676e6f6465;  // any value, but the same everywhere
+
+}  // namespace
+
+Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
+                                        std::size_t samples_per_slice) {
+  auto program = model.program(backend, 1);
+  if (!program) return program.error().within("fingerprint");
+  std::vector<float> weights(model.parameter_count()), gradient(model.parameter_count());
+  model.initialise(kSeed, weights);
+  if (auto done = (*program)->load(weights); !done) return done.error();
+
+  std::vector<std::vector<std::uint8_t>> texts(samples_per_slice);
+  std::vector<Sample> samples;
+  const std::size_t values = std::min<std::size_t>(model.vocabulary(), 256);
+  std::uint64_t counter = 0;
+  for (std::size_t index = 0; index < samples_per_slice; ++index) {
+    for (std::size_t byte = 0; byte < model.sample_bytes(); ++byte)
+      texts[index].push_back(static_cast<std::uint8_t>(mix(kSeed, counter++) % values));
+    samples.push_back({index, texts[index]});
+  }
+  auto loss = (*program)->gradient(0, samples, gradient);
+  if (!loss) return loss.error().within("fingerprint");
+
+  Adamw optimizer(model.parameters(), AdamwOptions{}, backend);
+  const auto tokens = samples_per_slice * model.tokens_per_sample();
+  optimizer.apply(1, gradient, tokens, weights);
+  DigestStream digest;
+  digest.add(std::as_bytes(std::span(&*loss, 1)));
+  digest.add(std::as_bytes(std::span<const float>(gradient)));
+  digest.add(std::as_bytes(std::span<const float>(weights)));
+  const ops::Capabilities& capabilities = backend.capabilities();
+  return Fingerprint{digest.value(), backend.device().name + " " + capabilities.instruction_set +
+                                         ", " + capabilities.library};
+}
+
+}  // namespace gpunode::model

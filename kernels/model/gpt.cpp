@@ -1,0 +1,137 @@
+#include "kernels/model/gpt.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "kernels/model/detail/gpt_program.hpp"
+#include "kernels/model/registry.hpp"
+#include "kernels/tensor/exact_math.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::model {
+namespace {
+
+constexpr float kZeros = 0.0f;
+constexpr float kOnes = -1.0f;
+constexpr float kDeviation = 0.02f;
+
+// One standard normal value for each counter: Box and Muller's transform of two uniform ones.
+double normal_value(std::uint64_t seed, std::uint64_t place) {
+  const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
+    return (static_cast<double>(mix(seed, counter) >> 11) + 0.5) * 0x1.0p-53;
+  };
+  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * place)));
+  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * place + 1));
+}
+
+}  // namespace
+
+Gpt::Gpt(GptConfig config) : config_(config) {
+  const std::int64_t C = config.channels, F = config.expansion * C;
+  const float residual =
+      kDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));  // IEEE square root
+  offsets_.token_table = append("token_table", {config.vocabulary, C}, kDeviation);
+  offsets_.position_table = append("position_table", {config.context, C}, kDeviation);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = "blocks." + std::to_string(layer) + ".";
+    GptBlockOffsets block{};
+    block.norm1_weight = append(prefix + "norm1.weight", {C}, kOnes);
+    block.norm1_bias = append(prefix + "norm1.bias", {C}, kZeros);
+    block.attention_weight = append(prefix + "attention.weight", {3 * C, C}, kDeviation);
+    block.attention_bias = append(prefix + "attention.bias", {3 * C}, kZeros);
+    block.projection_weight = append(prefix + "projection.weight", {C, C}, residual);
+    block.projection_bias = append(prefix + "projection.bias", {C}, kZeros);
+    block.norm2_weight = append(prefix + "norm2.weight", {C}, kOnes);
+    block.norm2_bias = append(prefix + "norm2.bias", {C}, kZeros);
+    block.expand_weight = append(prefix + "expand.weight", {F, C}, kDeviation);
+    block.expand_bias = append(prefix + "expand.bias", {F}, kZeros);
+    block.reduce_weight = append(prefix + "reduce.weight", {C, F}, residual);
+    block.reduce_bias = append(prefix + "reduce.bias", {C}, kZeros);
+    offsets_.blocks.push_back(block);
+  }
+  offsets_.norm_weight = append("norm.weight", {C}, kOnes);
+  offsets_.norm_bias = append("norm.bias", {C}, kZeros);
+}
+
+std::size_t Gpt::append(std::string name, std::vector<std::int64_t> shape, float deviation) {
+  const std::size_t offset = parameter_count_;
+  const bool decay = shape.size() > 1;
+  parameters_.push_back({std::move(name), std::move(shape), decay});
+  deviations_.push_back(deviation);
+  parameter_count_ += parameters_.back().element_count();
+  return offset;
+}
+
+std::string Gpt::name() const {
+  return "gpt " + std::to_string(config_.layers) + "x" + std::to_string(config_.channels);
+}
+
+Settings Gpt::config() const {
+  return {{"layers", std::to_string(config_.layers)},
+          {"heads", std::to_string(config_.heads)},
+          {"channels", std::to_string(config_.channels)},
+          {"context", std::to_string(config_.context)},
+          {"vocabulary", std::to_string(config_.vocabulary)},
+          {"expansion", std::to_string(config_.expansion)}};
+}
+
+std::size_t Gpt::sample_bytes() const {
+  return static_cast<std::size_t>(config_.context) + 1;
+}
+std::size_t Gpt::tokens_per_sample() const {
+  return static_cast<std::size_t>(config_.context);
+}
+std::size_t Gpt::vocabulary() const {
+  return static_cast<std::size_t>(config_.vocabulary);
+}
+
+void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
+  GPUNODE_CHECK(parameters.size() == parameter_count_, "initialise: wrong number of parameters");
+  std::size_t place = 0;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const float deviation = deviations_[index];
+    for (const std::size_t end = place + parameters_[index].element_count(); place < end; ++place) {
+      if (deviation > 0)
+        parameters[place] = static_cast<float>(double{deviation} * normal_value(seed, place));
+      else
+        parameters[place] = deviation < 0 ? 1.0f : 0.0f;
+    }
+  }
+}
+
+std::uint64_t Gpt::working_bytes(int lanes, std::size_t samples_per_slice) const {
+  return GptProgram::working_bytes(*this, lanes, samples_per_slice);
+}
+
+Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int lanes) const {
+  return GptProgram::open(*this, backend, lanes);
+}
+
+Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
+  const GptConfig fallback;
+  GptConfig config;
+  struct Key {
+    std::string name;
+    std::int64_t GptConfig::*field;
+    std::int64_t low, high;
+  };
+  const std::vector<Key> keys = {
+      {"layers", &GptConfig::layers, 1, 1000},        {"heads", &GptConfig::heads, 1, 1000},
+      {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
+      {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
+  std::vector<std::string> names;
+  for (const Key& key : keys) names.push_back(key.name);
+  if (auto known = reject_unknown(settings, names); !known) return known.error();
+  for (const Key& key : keys) {
+    auto value = take_integer(settings, key.name, {fallback.*key.field, key.low, key.high});
+    if (!value) return value.error();
+    config.*key.field = *value;
+  }
+  if (config.channels % config.heads != 0)
+    return {ErrorCode::invalid_argument,
+            "heads = " + std::to_string(config.heads) + " does not divide channels = " +
+                std::to_string(config.channels) + ": choose a divisor"};
+  return std::unique_ptr<Model>(std::make_unique<Gpt>(config));
+}
+
+}  // namespace gpunode::model

@@ -1,0 +1,69 @@
+// GPT over bytes or other small vocabularies: token and position embedding, pre-norm blocks of
+// causal attention and a GELU network, output weights tied to the token table. A sample is context
+// + 1 bytes: each of the first `context` predicts its successor. Forward and backward are
+// hand-written compositions of backend operations (gpt_program.cpp). Source: Radford et al.,
+// "Language Models are Unsupervised Multitask Learners", 2019.
+#pragma once
+
+#include "kernels/model/model.hpp"
+
+namespace gpunode::model {
+
+struct GptConfig {
+  std::int64_t layers = 4;        // L; more: deeper, slower in proportion
+  std::int64_t heads = 4;         // H, divides channels
+  std::int64_t channels = 128;    // C; more: wider, cost grows with its square
+  std::int64_t context = 64;      // T, tokens seen at once
+  std::int64_t vocabulary = 256;  // V, byte values that may occur: 0 .. V-1
+  std::int64_t expansion = 4;     // inner width of the network in each block, in channels
+};
+
+// Where each tensor starts in the flat parameter vector.
+struct GptBlockOffsets {
+  std::size_t norm1_weight, norm1_bias;            // (C)
+  std::size_t attention_weight, attention_bias;    // (3*C, C), (3*C)
+  std::size_t projection_weight, projection_bias;  // (C, C), (C)
+  std::size_t norm2_weight, norm2_bias;            // (C)
+  std::size_t expand_weight, expand_bias;          // (F, C), (F)
+  std::size_t reduce_weight, reduce_bias;          // (C, F), (C)
+};
+struct GptOffsets {
+  std::size_t token_table, position_table;  // (V, C), (T, C)
+  std::vector<GptBlockOffsets> blocks;
+  std::size_t norm_weight, norm_bias;  // (C)
+};
+
+class Gpt final : public Model {
+ public:
+  explicit Gpt(GptConfig config);
+
+  std::string kind() const override { return "gpt"; }
+  std::string name() const override;
+  Settings config() const override;
+  const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
+  std::size_t parameter_count() const override { return parameter_count_; }
+  std::size_t sample_bytes() const override;
+  std::size_t tokens_per_sample() const override;
+  std::size_t vocabulary() const override;
+  // Weights N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0, norm weights 1.
+  void initialise(std::uint64_t seed, std::span<float> parameters) const override;
+  std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const override;
+  Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const override;
+
+  const GptConfig& shape() const { return config_; }
+  const GptOffsets& offsets() const { return offsets_; }
+
+ private:
+  std::size_t append(std::string name, std::vector<std::int64_t> shape, float deviation);
+
+  GptConfig config_;
+  GptOffsets offsets_;
+  std::vector<ParameterSpec> parameters_;
+  std::vector<float> deviations_;  // of the initial values; 0: constant 0, negative: constant 1
+  std::size_t parameter_count_ = 0;
+};
+
+// Keys: layers, heads, channels, context, vocabulary, expansion.
+Result<std::unique_ptr<Model>> make_gpt(const Settings& settings);
+
+}  // namespace gpunode::model

@@ -1,0 +1,303 @@
+#include "runtime/security/join_server.hpp"
+
+#include "runtime/base/log.hpp"
+#include "runtime/security/detail/layout.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace gpunode::security {
+
+namespace {
+
+void append(JoinServer::Actions& to, JoinServer::Actions from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
+  return out;
+}
+
+}  // namespace
+
+JoinServer::JoinServer(Parts parts) : parts_(std::move(parts)), banner_key_(random_secret<32>()) {}
+
+JoinServer::Actions JoinServer::on_frame(Time now, WallTime wall, JoinExchange exchange,
+                                         std::string_view address, ByteView frame) {
+  auto kind = frame_kind(frame);
+  if (kind != JoinFrame::hello && kind != JoinFrame::request) return {};
+  if (!rate_.allow(address, now)) {
+    return refuse_in_clear({exchange, {}}, JoinRefusal::too_many,
+                           "too many attempts to join from " + std::string(address));
+  }
+  return kind == JoinFrame::hello ? on_hello(wall, exchange, frame)
+                                  : on_request(now, wall, exchange, frame);
+}
+
+JoinServer::Actions JoinServer::on_hello(WallTime wall, JoinExchange exchange, ByteView frame) {
+  auto hello = decode_hello(frame);
+  if (!hello) return {};
+  JoinBanner banner;
+  banner.cluster_hash = parts_.admissions.cluster().public_hash();
+  banner.clock = wall;
+  banner.node = parts_.identity.id();
+  banner.name = parts_.name;
+  banner.nonce = banner_nonce(wall);
+  if (hello->issuer == parts_.identity.id()) {
+    banner.issuer = IssuerState::here;
+  } else if (parts_.admissions.snapshot()->find(hello->issuer) == nullptr) {
+    banner.issuer = IssuerState::unknown;
+  } else {
+    banner.issuer = parts_.is_up(hello->issuer) ? IssuerState::up : IssuerState::away;
+  }
+  return {Send{exchange, encode_banner(banner)}};
+}
+
+// The time in milliseconds and a MAC of it: recognised later without having been remembered.
+Nonce JoinServer::banner_nonce(WallTime wall) const {
+  detail::LayoutWriter writer;
+  writer.u64(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(wall.time_since_epoch()).count()));
+  Sha256 mac = hmac_sha256(banner_key_.view(), writer.bytes());
+  writer.raw(ByteView(mac).first(24));
+  Nonce nonce;
+  std::memcpy(nonce.data(), writer.bytes().data(), nonce.size());
+  return nonce;
+}
+
+bool JoinServer::banner_is_fresh(const Nonce& nonce, WallTime wall) const {
+  detail::LayoutReader reader(nonce);
+  auto ms = static_cast<std::int64_t>(reader.u64() & ((std::uint64_t{1} << 43) - 1));
+  WallTime shown{std::chrono::milliseconds(ms)};
+  return constant_time_equal(banner_nonce(shown), nonce) &&
+         std::chrono::abs(wall - shown) <= kBannerTerm;
+}
+
+JoinServer::Actions JoinServer::on_request(Time now, WallTime wall, JoinExchange exchange,
+                                           ByteView frame) {
+  Origin origin{exchange, {}};
+  auto issuer = request_issuer(frame);
+  if (!issuer)
+    return refuse_in_clear(origin, JoinRefusal::protocol_mismatch, issuer.error().detail);
+  if (*issuer == parts_.identity.id()) return decide(now, wall, origin, frame);
+  if (parts_.admissions.snapshot()->find(*issuer) == nullptr) {
+    return refuse_in_clear(
+        origin, JoinRefusal::issuer_unknown,
+        "the node that made the token (" + issuer->short_text() + ") is not known here");
+  }
+  if (!parts_.is_up(*issuer)) {
+    return refuse_in_clear(origin, JoinRefusal::issuer_away,
+                           "the node that made the token (" + name_of(*issuer) + ") is away");
+  }
+  if (pending() >= kMaxPending) {
+    return refuse_in_clear(origin, JoinRefusal::too_many, "64 joins are in progress here");
+  }
+  std::uint64_t number = next_number_++;
+  relays_[number] = {exchange, *issuer, now + kRelayTerm};
+  return {Relay{number, *issuer, to_bytes(frame)}};
+}
+
+JoinServer::Actions JoinServer::on_relayed(Time now, WallTime wall, const NodeId& via,
+                                           std::uint64_t relay, ByteView frame) {
+  auto issuer = request_issuer(frame);
+  if (!issuer || *issuer != parts_.identity.id()) {
+    return refuse_in_clear({relay, via}, JoinRefusal::malformed, "relayed to the wrong node");
+  }
+  return decide(now, wall, {relay, via}, frame);
+}
+
+JoinServer::Actions JoinServer::on_relay_answer(std::uint64_t relay, ByteView frame) {
+  auto found = relays_.find(relay);
+  if (found == relays_.end()) return {};
+  JoinExchange exchange = found->second.exchange;
+  relays_.erase(found);
+  return {Send{exchange, to_bytes(frame)}};
+}
+
+JoinServer::Actions JoinServer::on_relay_failed(std::uint64_t relay) {
+  auto found = relays_.find(relay);
+  if (found == relays_.end()) return {};
+  Relayed relayed = found->second;
+  relays_.erase(found);
+  return refuse_in_clear(
+      {relayed.exchange, {}}, JoinRefusal::issuer_away,
+      "the node that made the token (" + name_of(relayed.issuer) + ") does not answer");
+}
+
+// As the issuer. Nothing of the request is parsed before its proof is checked.
+JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& origin,
+                                       ByteView frame) {
+  auto opened = open_request(frame, parts_.identity);
+  if (!opened) {
+    return refuse_in_clear(origin, JoinRefusal::wrong_token,
+                           "the join request is not sealed to the key of this node");
+  }
+  const JoinRequest& claim = opened->request;
+  if (!origin.via && !banner_is_fresh(claim.banner_nonce, wall)) {
+    return refuse(wall, origin, claim, JoinRefusal::stale_banner,
+                  "the join request answers no banner of the last minute");
+  }
+  const Secret<32>* proof_key = parts_.tokens.proof_key(claim.token);
+  if (proof_key == nullptr || !proves_token(*opened, *proof_key, parts_.admissions.cluster(),
+                                            parts_.identity.curve_key())) {
+    return refuse(wall, origin, claim, JoinRefusal::wrong_token,
+                  "node " + name_of(parts_.identity.id()) + " does not know this join token");
+  }
+  auto request = believe_request(*opened);
+  if (!request) {
+    return refuse(wall, origin, claim, JoinRefusal::malformed, request.error().detail);
+  }
+  TokenVerdict verdict = parts_.tokens.check(request->token, node_id_of(request->sign_key), wall);
+  if (verdict != TokenVerdict::good) return refuse_token(wall, origin, *request, verdict);
+  return check_address(now, wall, origin, std::move(*request));
+}
+
+JoinServer::Actions JoinServer::check_address(Time now, WallTime wall, const Origin& origin,
+                                              JoinRequest request) {
+  if (request.record.advertised.empty()) return admit(wall, origin, request, false);
+  if (pending() >= kMaxPending) {
+    return refuse(wall, origin, request, JoinRefusal::too_many, "64 joins are in progress here");
+  }
+  std::uint64_t number = next_number_++;
+  std::vector<std::string> endpoints = request.record.advertised;
+  checks_[number] = {origin, std::move(request), now + kDialBackTerm};
+  return {DialBack{number, std::move(endpoints)}};
+}
+
+JoinServer::Actions JoinServer::on_dial_back(WallTime wall, std::uint64_t check,
+                                             std::string_view reached) {
+  auto found = checks_.find(check);
+  if (found == checks_.end()) return {};
+  Check waiting = std::move(found->second);
+  checks_.erase(found);
+  if (reached.empty() && waiting.request.record.must_be_reachable) {
+    return refuse(wall, waiting.origin, waiting.request, JoinRefusal::address_not_reachable,
+                  "node " + name_of(parts_.identity.id()) + " cannot connect to " +
+                      joined(waiting.request.record.advertised));
+  }
+  return admit(wall, waiting.origin, waiting.request, !reached.empty());
+}
+
+// The use of the token is on disk before the admission, and both before the answer.
+JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
+                                      const JoinRequest& request, bool reachable) {
+  NodeId node = node_id_of(request.sign_key);
+  TokenVerdict verdict = parts_.tokens.check(request.token, node, wall);
+  if (verdict != TokenVerdict::good) return refuse_token(wall, origin, request, verdict);
+  if (!parts_.admissions.may_admit(parts_.identity.id(), wall)) {
+    return refuse(wall, origin, request, JoinRefusal::may_not_admit,
+                  "node " + name_of(parts_.identity.id()) + " may not admit others");
+  }
+  auto used = parts_.tokens.use(request.token, node, wall);
+  if (!used) {
+    return refuse(wall, origin, request, JoinRefusal::storage_failed, used.error().message());
+  }
+  bool fresh = false;
+  auto admission = admission_for(wall, request, fresh);
+  if (!admission) {
+    JoinRefusal refusal = admission.error().code == ErrorCode::invalid_argument
+                              ? JoinRefusal::malformed
+                              : JoinRefusal::storage_failed;
+    return refuse(wall, origin, request, refusal, admission.error().message());
+  }
+  audit(wall, "node_admitted",
+        {{"node", node.text()},
+         {"name", request.record.name},
+         {"token", to_hex(request.token)},
+         {"reachable", reachable ? "yes" : "no"},
+         {"again", fresh ? "no" : "yes"}});
+  JoinAnswer reply;
+  reply.reachable = reachable;
+  reply.admission = *admission;
+  reply.admissions = parts_.admissions.all();
+  if (parts_.members) reply.members = parts_.members();
+  Actions actions = answer(origin, encode_answer(reply, request, parts_.identity));
+  actions.push_back(Admitted{*admission, request.record, reachable});
+  return actions;
+}
+
+// The record of a node that asks again, because its answer was lost, is the one it had.
+Result<Admission> JoinServer::admission_for(WallTime wall, const JoinRequest& request,
+                                            bool& fresh) {
+  NodeId node = node_id_of(request.sign_key);
+  auto snapshot = parts_.admissions.snapshot();
+  const Admission* known = snapshot->find(node);
+  fresh = known == nullptr || known->curve_key != request.curve_key ||
+          known->name != request.record.name || known->expired(wall);
+  if (!fresh) return *known;
+  Admission record;
+  record.node = node;
+  record.sign_key = request.sign_key;
+  record.curve_key = request.curve_key;
+  record.name = request.record.name;
+  record.issued = wall;
+  return parts_.admissions.admit(parts_.identity, std::move(record));
+}
+
+JoinServer::Actions JoinServer::refuse_token(WallTime wall, const Origin& origin,
+                                             const JoinRequest& request, TokenVerdict verdict) {
+  if (verdict == TokenVerdict::expired) {
+    return refuse(wall, origin, request, JoinRefusal::token_expired, "the join token has expired");
+  }
+  if (verdict == TokenVerdict::used_up) {
+    return refuse(wall, origin, request, JoinRefusal::token_used_up,
+                  "the join token has been used as often as it may be");
+  }
+  return refuse(wall, origin, request, JoinRefusal::wrong_token,
+                "node " + name_of(parts_.identity.id()) + " does not know this join token");
+}
+
+// A refusal that only the claimed key's owner can read.
+JoinServer::Actions JoinServer::refuse(WallTime wall, const Origin& origin,
+                                       const JoinRequest& request, JoinRefusal refusal,
+                                       std::string detail) {
+  audit(wall, "join_refused",
+        {{"node", node_id_of(request.sign_key).text()},
+         {"token", to_hex(request.token)},
+         {"reason", detail}});
+  JoinAnswer reply;
+  reply.refusal = refusal;
+  reply.detail = std::move(detail);
+  return answer(origin, encode_answer(reply, request, parts_.identity));
+}
+
+JoinServer::Actions JoinServer::refuse_in_clear(const Origin& origin, JoinRefusal refusal,
+                                                std::string_view detail) const {
+  return answer(origin, encode_refusal(refusal, detail));
+}
+
+JoinServer::Actions JoinServer::answer(const Origin& origin, Bytes frame) const {
+  if (origin.via) return {AnswerRelay{*origin.via, origin.number, std::move(frame)}};
+  return {Send{origin.number, std::move(frame)}};
+}
+
+JoinServer::Actions JoinServer::on_tick(Time now, WallTime wall) {
+  std::vector<std::uint64_t> late_relays, late_checks;
+  for (const auto& [number, relayed] : relays_) {
+    if (now >= relayed.deadline) late_relays.push_back(number);
+  }
+  for (const auto& [number, check] : checks_) {
+    if (now >= check.deadline) late_checks.push_back(number);
+  }
+  Actions actions;
+  for (std::uint64_t number : late_relays) append(actions, on_relay_failed(number));
+  for (std::uint64_t number : late_checks) append(actions, on_dial_back(wall, number, {}));
+  return actions;
+}
+
+std::string JoinServer::name_of(const NodeId& node) const {
+  auto snapshot = parts_.admissions.snapshot();
+  const Admission* admission = snapshot->find(node);
+  return (admission == nullptr ? "" : admission->name + " ") + node.short_text();
+}
+
+void JoinServer::audit(WallTime wall, std::string_view event, std::vector<AuditField> fields) {
+  if (parts_.audit == nullptr) return;
+  if (auto written = parts_.audit->append(wall, event, fields); !written) {
+    log::error("security", "the audit log cannot be written: " + written.error().message());
+  }
+}
+
+}  // namespace gpunode::security

@@ -1,0 +1,55 @@
+#include "runtime/security/keys.hpp"
+
+#include "runtime/security/crypto.hpp"
+#include "runtime/security/detail/layout.hpp"
+#include "runtime/security/detail/sodium.hpp"
+#include "runtime/security/detail/z85.hpp"
+
+namespace gpunode::security {
+
+std::string CurveKey::z85() const {
+  std::string text(40, '\0');
+  detail::z85_encode(value, text.data());
+  return text;
+}
+
+std::optional<CurveKey> CurveKey::from_z85(std::string_view text) {
+  CurveKey key;
+  if (!detail::z85_decode(text, key.value)) return std::nullopt;
+  return key;
+}
+
+std::optional<CurveKey> CurveKey::from(ByteView bytes) {
+  CurveKey key;
+  if (bytes.size() != key.value.size()) return std::nullopt;
+  std::memcpy(key.value.data(), bytes.data(), bytes.size());
+  return key;
+}
+
+NodeId node_id_of(const SignKey& key) {
+  return NodeId{sha256(key.value)};
+}
+
+bool verify(const SignKey& key, std::string_view purpose, ByteView message,
+            const Signature& signature) {
+  detail::ensure_sodium();
+  detail::LayoutWriter signed_bytes;
+  signed_bytes.text(purpose);
+  signed_bytes.raw(message);
+  ByteView bytes = signed_bytes.bytes();
+  return crypto_sign_verify_detached(detail::raw(signature), detail::raw(bytes), bytes.size(),
+                                     detail::raw(key.value)) == 0;
+}
+
+Bytes seal_to(const CurveKey& key, ByteView message) {
+  detail::ensure_sodium();
+  static_assert(kSealedBoxBytes == crypto_box_SEALBYTES);
+  Bytes sealed(message.size() + kSealedBoxBytes);
+  // Fails only for a key that is a weak point; its owner then finds a box that does not open.
+  int failed = crypto_box_seal(detail::raw_out(sealed), detail::raw(message), message.size(),
+                               detail::raw(key.value));
+  if (failed != 0) random_bytes(sealed);
+  return sealed;
+}
+
+}  // namespace gpunode::security

@@ -1,0 +1,33 @@
+#include "runtime/security/rate_limit.hpp"
+
+#include <algorithm>
+
+namespace gpunode::security {
+
+double RateLimit::level_of(const Bucket& bucket, Time now) const {
+  double seconds = std::chrono::duration<double>(now - bucket.seen).count();
+  return std::min(options_.burst, bucket.level + std::max(0.0, seconds) * options_.per_second);
+}
+
+bool RateLimit::allow(std::string_view address, Time now) {
+  std::string key(address);
+  auto found = buckets_.find(key);
+  if (found == buckets_.end()) {
+    if (buckets_.size() >= options_.addresses) drop_full(now);
+    if (buckets_.size() >= options_.addresses) key.clear();  // the bucket that strangers share
+    found = buckets_.try_emplace(key, Bucket{options_.burst, now}).first;
+  }
+  Bucket& bucket = found->second;
+  bucket.level = level_of(bucket, now);
+  bucket.seen = std::max(bucket.seen, now);
+  if (bucket.level < 1) return false;
+  bucket.level -= 1;
+  return true;
+}
+
+void RateLimit::drop_full(Time now) {
+  std::erase_if(buckets_,
+                [&](const auto& item) { return level_of(item.second, now) >= options_.burst; });
+}
+
+}  // namespace gpunode::security

@@ -1,0 +1,237 @@
+#include "runtime/snapshot/manifest_codec.hpp"
+
+#include <set>
+
+#include "runtime/snapshot/safetensors.hpp"
+#include "schemas/checkpoint_generated.h"
+
+namespace gpunode::snapshot {
+namespace {
+
+namespace wire = gpunode::wire::checkpoint;
+constexpr std::size_t kHashBytes = 32;
+constexpr std::size_t kNameLimitBytes = 4096;
+
+wire::Hash128 to_wire(const Digest& digest) {
+  return {digest.high, digest.low};
+}
+Digest from_wire(const wire::Hash128& hash) {
+  return {hash.high(), hash.low()};
+}
+
+wire::Hash256 to_wire(const storage::Sha256& hash) {
+  std::uint64_t words[4];
+  std::memcpy(words, hash.value.data(), sizeof words);
+  return {words[0], words[1], words[2], words[3]};
+}
+storage::Sha256 from_wire(const wire::Hash256& hash) {
+  std::uint64_t words[4] = {hash.a(), hash.b(), hash.c(), hash.d()};
+  storage::Sha256 result;
+  std::memcpy(result.value.data(), words, sizeof words);
+  return result;
+}
+
+Error refused(const std::string& why) {
+  return Error{ErrorCode::corrupted, "checkpoint manifest: " + why + ": use another checkpoint"};
+}
+
+// A name that stays inside its folder whatever wrote the manifest.
+bool is_shard_name(std::string_view name) {
+  constexpr std::string_view kEnding = ".safetensors";
+  if (!name.ends_with(kEnding) || name.size() == kEnding.size() || name.size() > 128) return false;
+  name.remove_suffix(kEnding.size());
+  for (char c : name)
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_') return false;
+  return true;
+}
+
+template <class Table>
+bool all_present(const flatbuffers::Vector<flatbuffers::Offset<Table>>* items) {
+  if (!items) return true;
+  for (const Table* item : *items)
+    if (!item) return false;
+  return true;
+}
+
+Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
+  if (!from.job() || !from.sample_sum() || !from.state_digest())
+    return refused("a field is missing");
+  auto text = [](const flatbuffers::String* s) { return s ? s->str() : std::string(); };
+  CheckpointMeta meta;
+  meta.key = {from_wire(*from.job()), from.generation(), from.rollback_epoch(), from.step()};
+  meta.job_name = text(from.job_name());
+  meta.view_id = from.view_id();
+  meta.model.kind = text(from.model_kind());
+  if (from.model_settings())
+    for (const wire::Setting* setting : *from.model_settings())
+      if (!meta.model.settings.emplace(setting->key()->str(), setting->value()->str()).second)
+        return refused("a model setting stands twice");
+  if (from.optimizer())
+    for (const wire::Scalar* scalar : *from.optimizer())
+      if (!meta.optimizer.emplace(scalar->key()->str(), scalar->value()).second)
+        return refused("an optimizer value stands twice");
+  meta.sampler_seed = from.sampler_seed();
+  meta.sampler_position = from.sampler_position();
+  meta.sample_sum = from_wire(*from.sample_sum());
+  meta.sample_count = from.sample_count();
+  meta.state_digest = from_wire(*from.state_digest());
+  meta.unix_seconds = from.unix_seconds();
+  return meta;
+}
+
+Result<ShardRecord> decode_shard(const wire::Shard& from) {
+  ShardRecord shard;
+  shard.file = from.file()->str();
+  if (!is_shard_name(shard.file)) return refused("a shard's name is not one");
+  if (from.part() > wire::Part::second_moment) return refused(shard.file + " is of no known part");
+  if (!from.sha256()) return refused(shard.file + " has no hash");
+  if (from.block_bytes() != ShardRecord::kBlockBytes)
+    return refused(shard.file + " has blocks of another size");
+  shard.part = static_cast<TensorPart>(from.part());
+  shard.size_bytes = from.size_bytes();
+  shard.sha256 = from_wire(*from.sha256());
+  std::uint64_t blocks = shard.size_bytes / ShardRecord::kBlockBytes +
+                         (shard.size_bytes % ShardRecord::kBlockBytes != 0 ? 1 : 0);
+  if ((from.blocks() ? from.blocks()->size() : 0) != blocks)
+    return refused(shard.file + " has another number of block hashes than blocks");
+  shard.blocks.reserve(blocks);
+  if (from.blocks())
+    for (const wire::Hash128* hash : *from.blocks()) shard.blocks.push_back(from_wire(*hash));
+  return shard;
+}
+
+Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Manifest& manifest) {
+  ParameterRecord parameter;
+  parameter.name = from.name()->str();
+  if (parameter.name.empty() || parameter.name.size() > kNameLimitBytes)
+    return refused("a parameter without a proper name");
+  if (from.element() > wire::Element::u8)
+    return refused(parameter.name + " is of no known element type");
+  parameter.type = static_cast<ElementType>(from.element());
+  if (from.shape()) {
+    if (from.shape()->size() > kSafetensorsRankLimit)
+      return refused(parameter.name + " has too many dimensions");
+    parameter.shape.assign(from.shape()->begin(), from.shape()->end());
+  }
+  if (!tensor_bytes(parameter.type, parameter.shape))
+    return refused(parameter.name + " is too large");
+  parameter.weight_shard = from.weight_shard();
+  parameter.first_moment_shard = from.first_moment_shard();
+  parameter.second_moment_shard = from.second_moment_shard();
+  for (TensorPart part :
+       {TensorPart::weight, TensorPart::first_moment, TensorPart::second_moment}) {
+    std::int32_t shard = parameter.shard_of(part);
+    if (shard == -1 && part != TensorPart::weight) continue;
+    if (shard < 0 || static_cast<std::size_t>(shard) >= manifest.shards.size() ||
+        manifest.shards[shard].part != part)
+      return refused(parameter.name + " lies in a shard that is not there");
+  }
+  return parameter;
+}
+
+Result<Manifest> decode_tables(const wire::Manifest& from) {
+  if (!all_present(from.shards()) || !all_present(from.parameters()) ||
+      !all_present(from.model_settings()) || !all_present(from.optimizer()))
+    return refused("a table is missing");
+  Manifest manifest;
+  Result<CheckpointMeta> meta = decode_meta(from);
+  if (!meta) return meta.error();
+  manifest.meta = std::move(*meta);
+  std::set<std::string> names;
+  if (from.shards()) {
+    for (const wire::Shard* item : *from.shards()) {
+      Result<ShardRecord> shard = decode_shard(*item);
+      if (!shard) return shard.error();
+      if (!names.insert(shard->file).second) return refused(shard->file + " stands twice");
+      manifest.shards.push_back(std::move(*shard));
+    }
+  }
+  names.clear();
+  if (from.parameters()) {
+    for (const wire::Parameter* item : *from.parameters()) {
+      Result<ParameterRecord> parameter = decode_parameter(*item, manifest);
+      if (!parameter) return parameter.error();
+      if (!names.insert(parameter->name).second) return refused(parameter->name + " stands twice");
+      manifest.parameters.push_back(std::move(*parameter));
+    }
+  }
+  return manifest;
+}
+
+flatbuffers::Offset<wire::Shard> encode_shard(flatbuffers::FlatBufferBuilder& builder,
+                                              const ShardRecord& shard) {
+  std::vector<wire::Hash128> blocks;
+  blocks.reserve(shard.blocks.size());
+  for (const Digest& block : shard.blocks) blocks.push_back(to_wire(block));
+  wire::Hash256 hash = to_wire(shard.sha256);
+  auto file = builder.CreateString(shard.file);
+  auto hashes = builder.CreateVectorOfStructs(blocks);
+  return wire::CreateShard(builder, file, static_cast<wire::Part>(shard.part), shard.size_bytes,
+                           &hash, ShardRecord::kBlockBytes, hashes);
+}
+
+}  // namespace
+
+Bytes encode_manifest(const Manifest& manifest) {
+  flatbuffers::FlatBufferBuilder builder(64 * 1024);
+  const CheckpointMeta& meta = manifest.meta;
+  std::vector<flatbuffers::Offset<wire::Setting>> settings;
+  for (const auto& [key, value] : meta.model.settings) {
+    auto key_at = builder.CreateString(key);
+    settings.push_back(wire::CreateSetting(builder, key_at, builder.CreateString(value)));
+  }
+  std::vector<flatbuffers::Offset<wire::Scalar>> optimizer;
+  for (const auto& [key, value] : meta.optimizer)
+    optimizer.push_back(wire::CreateScalar(builder, builder.CreateString(key), value));
+  std::vector<flatbuffers::Offset<wire::Shard>> shards;
+  for (const ShardRecord& shard : manifest.shards) shards.push_back(encode_shard(builder, shard));
+  std::vector<flatbuffers::Offset<wire::Parameter>> parameters;
+  for (const ParameterRecord& parameter : manifest.parameters) {
+    auto name = builder.CreateString(parameter.name);
+    auto shape = builder.CreateVector(parameter.shape);
+    parameters.push_back(wire::CreateParameter(
+        builder, name, static_cast<wire::Element>(parameter.type), shape, parameter.weight_shard,
+        parameter.first_moment_shard, parameter.second_moment_shard));
+  }
+  wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
+                state = to_wire(meta.state_digest);
+  auto job_name = builder.CreateString(meta.job_name);
+  auto kind = builder.CreateString(meta.model.kind);
+  auto settings_at = builder.CreateVector(settings);
+  auto optimizer_at = builder.CreateVector(optimizer);
+  auto parameters_at = builder.CreateVector(parameters);
+  auto shards_at = builder.CreateVector(shards);
+  auto root =
+      wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.generation,
+                           meta.key.rollback_epoch, meta.key.step, meta.view_id, kind, settings_at,
+                           optimizer_at, meta.sampler_seed, meta.sampler_position, &sum,
+                           meta.sample_count, &state, meta.unix_seconds, parameters_at, shards_at);
+  wire::FinishManifestBuffer(builder, root);
+  ByteView table(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
+  Bytes bytes = to_bytes(table);
+  storage::Sha256 hash = storage::sha256_of(table);
+  bytes.insert(bytes.end(), hash.value.begin(), hash.value.end());
+  return bytes;
+}
+
+Result<Manifest> decode_manifest(ByteView bytes) {
+  if (bytes.size() < kHashBytes + 8) return refused("it ends early");
+  if (bytes.size() > kManifestLimitBytes) return refused("it is too long");
+  ByteView table = bytes.first(bytes.size() - kHashBytes);
+  if (storage::Sha256::from(bytes.last(kHashBytes)) != storage::sha256_of(table))
+    return refused("its checksum does not match");
+  Bytes aligned = to_bytes(table);
+  const auto* start = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  if (!wire::ManifestBufferHasIdentifier(start)) return refused("it is something else");
+  flatbuffers::Verifier verifier(start, aligned.size(), /*max_depth=*/8, /*max_tables=*/1u << 22);
+  if (!wire::VerifyManifestBuffer(verifier)) return refused("its tables are damaged");
+  const wire::Manifest& manifest = *wire::GetManifest(start);
+  if (manifest.format() != kManifestFormat)
+    return Error{ErrorCode::unsupported,
+                 "checkpoint manifest: written by another version (format " +
+                     std::to_string(manifest.format()) + ", this one reads " +
+                     std::to_string(kManifestFormat) + ")"};
+  return decode_tables(manifest);
+}
+
+}  // namespace gpunode::snapshot

@@ -1,0 +1,162 @@
+// The audit log: it keeps what was said, and shows every kind of tampering.
+#include "runtime/security/audit_log.hpp"
+
+#include "tests/support/fault_file_system.hpp"
+#include "tests/support/memory_file_system.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::security {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::FaultFileSystem;
+using testing::FileOperation;
+using testing::MemoryFileSystem;
+
+const WallTime kNow{1'700'000'000s};
+const storage::Path kFile = "/state/audit/000001.log";
+
+struct Log {
+  MemoryFileSystem disk;
+  FaultFileSystem files{disk};
+  Identity identity = Identity::create();
+
+  Log() { EXPECT_TRUE(disk.create_folder("/state")); }
+  AuditLog open() {
+    auto log = AuditLog::open(files, "/state", identity);
+    EXPECT_TRUE(log) << log.error().message();
+    return std::move(*log);
+  }
+  void write(int entries) {
+    AuditLog log = open();
+    for (int number = 0; number < entries; ++number) {
+      EXPECT_TRUE(log.append(kNow, "join_refused", {{"number", std::to_string(number)}}));
+    }
+  }
+  std::string text(const storage::Path& path = kFile) {
+    auto bytes = files.read(path, 1 << 20);
+    EXPECT_TRUE(bytes);
+    return std::string(as_text(*bytes));
+  }
+  void replace(const std::string& text, const storage::Path& path = kFile) {
+    EXPECT_TRUE(files.write_atomic(path, {as_bytes(text)}));
+  }
+  std::string verdict() {
+    auto verdict = AuditLog::verify(files, "/state", identity.sign_key());
+    return verdict ? std::to_string(verdict->entries) : verdict.error().detail;
+  }
+};
+
+TEST(AuditLog, keeps_entries_across_restarts_and_power_loss) {
+  Log log;
+  log.write(3);
+  log.disk.crash();
+  log.write(2);
+  EXPECT_EQ(log.verdict(), "5");
+  EXPECT_EQ(log.open().entries(), 5u);
+  std::string text = log.text();
+  EXPECT_TRUE(
+      text.starts_with("{\"seq\":1,\"time\":\"2023-11-14T22:13:20Z\",\"event\":"
+                       "\"join_refused\",\"number\":\"0\",\"prev\":\"0000"))
+      << text;
+}
+
+TEST(AuditLog, is_empty_at_first) {
+  Log log;
+  EXPECT_EQ(log.verdict(), "0");
+}
+
+TEST(AuditLog, shows_a_changed_character) {
+  Log log;
+  log.write(3);
+  const std::string whole = log.text();
+  for (std::size_t at = 0; at < whole.size(); at += 3) {
+    std::string changed = whole;
+    changed[at] = changed[at] == 'x' ? 'y' : 'x';
+    log.replace(changed);
+    EXPECT_NE(log.verdict(), "3") << at;
+  }
+  log.replace(whole);
+  EXPECT_EQ(log.verdict(), "3");
+}
+
+TEST(AuditLog, shows_dropped_swapped_and_doubled_lines) {
+  Log log;
+  log.write(3);
+  std::string whole = log.text();
+  std::size_t one = whole.find('\n') + 1, two = whole.find('\n', one) + 1;
+  std::string first = whole.substr(0, one), second = whole.substr(one, two - one),
+              third = whole.substr(two);
+  for (const std::string& bad :
+       {second + third, first + third, first + second, first, first + third + second,
+        first + first + second + third, std::string()}) {
+    log.replace(bad);
+    EXPECT_NE(log.verdict(), "3");
+    EXPECT_FALSE(AuditLog::open(log.files, "/state", log.identity));
+  }
+}
+
+TEST(AuditLog, shows_a_missing_file_and_another_nodes_log) {
+  Log log;
+  log.write(3);
+  log.write(2);
+  Identity other = Identity::create();
+  EXPECT_FALSE(AuditLog::verify(log.files, "/state", other.sign_key()));
+  ASSERT_TRUE(log.disk.remove("/state/audit/000002.log"));
+  EXPECT_NE(log.verdict().find("missing"), std::string::npos);
+}
+
+TEST(AuditLog, names_file_and_line) {
+  Log log;
+  log.write(3);
+  std::string text = log.text();
+  text[text.find("\"number\":\"1\"") + 10] = '7';
+  log.replace(text);
+  EXPECT_EQ(log.verdict(), "/state/audit/000001.log:2: the entry was changed");
+}
+
+TEST(AuditLog, passes_over_a_torn_last_line) {
+  Log log;
+  log.write(2);
+  log.replace(log.text() + "{\"seq\":3,\"time\":\"20");
+  EXPECT_EQ(log.verdict(), "2");
+  log.write(1);
+  EXPECT_EQ(log.verdict(), "3");
+}
+
+TEST(AuditLog, stays_valid_whatever_write_fails) {
+  for (auto operation : {FileOperation::append, FileOperation::sync, FileOperation::rename,
+                         FileOperation::write_new, FileOperation::sync_folder}) {
+    for (std::uint64_t nth = 0; nth < 3; ++nth) {
+      Log log;
+      AuditLog open = log.open();
+      ASSERT_TRUE(open.append(kNow, "a", {}));
+      log.files.fail(operation, nth);
+      int failed = 0;
+      for (int round = 0; round < 4; ++round) failed += !open.append(kNow, "b", {}).has_value();
+      log.files.heal();
+      EXPECT_LE(failed, 2);
+      EXPECT_TRUE(open.append(kNow, "c", {}));
+      EXPECT_TRUE(AuditLog::verify(log.files, "/state", log.identity.sign_key())) << log.verdict();
+      log.disk.crash();
+      EXPECT_TRUE(AuditLog::verify(log.files, "/state", log.identity.sign_key())) << log.verdict();
+    }
+  }
+}
+
+TEST(AuditLog, cannot_be_forged_through_a_name) {
+  Log log;
+  AuditLog open = log.open();
+  ASSERT_TRUE(
+      open.append(kNow, "node_admitted", {{"name", "x\",\"sig\":\"\n{\"seq\":2}\\\xff\x01"}}));
+  EXPECT_EQ(log.verdict(), "1");
+  std::string text = log.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_NE(text.find("\\u00ff\\u0001"), std::string::npos);
+  ASSERT_TRUE(open.append(kNow, "node_admitted", {{"name", "J\xc3\xbcrgen"}}));
+  EXPECT_NE(log.text().find("J\xc3\xbcrgen"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpunode::security

@@ -1,0 +1,174 @@
+// A node's keys: kept, private, refused when they leaked; and the cluster record beside them.
+#include "runtime/security/identity.hpp"
+
+#include "runtime/security/cluster_identity.hpp"
+#include "runtime/security/crypto.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tests/support/memory_file_system.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <type_traits>
+
+namespace gpunode::security {
+namespace {
+
+using testing::MemoryFileSystem;
+using testing::TemporaryFolder;
+
+struct State {
+  MemoryFileSystem files;
+  storage::Path path = "/state";
+  State() { EXPECT_TRUE(files.create_folder(path)); }
+};
+
+template <class T>
+concept Printable = requires(std::ostream& out, const T& value) {
+  out << value;
+};
+
+TEST(Secret, cannot_be_printed_or_copied_by_accident) {
+  EXPECT_FALSE(Printable<Secret<32>>);
+  EXPECT_FALSE(Printable<Identity>);
+  EXPECT_FALSE(std::is_copy_constructible_v<Secret<32>>);
+  EXPECT_FALSE(std::is_copy_constructible_v<Identity>);
+}
+
+TEST(Secret, is_wiped_when_moved_from) {
+  auto one = random_secret<32>();
+  auto two = std::move(one);
+  EXPECT_EQ(to_hex(one.view()), std::string(64, '0'));
+  EXPECT_NE(to_hex(two.view()), std::string(64, '0'));
+}
+
+TEST(Identity, is_the_same_after_a_restart) {
+  State state;
+  auto first = Identity::load_or_create(state.files, state.path);
+  ASSERT_TRUE(first);
+  state.files.crash();
+  auto second = Identity::load_or_create(state.files, state.path);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(first->id(), second->id());
+  EXPECT_EQ(first->curve_key(), second->curve_key());
+  EXPECT_EQ(first->id(), node_id_of(first->sign_key()));
+  Signature signature = second->sign("test", as_bytes("message"));
+  EXPECT_TRUE(verify(first->sign_key(), "test", as_bytes("message"), signature));
+}
+
+TEST(Identity, makes_a_file_that_only_its_owner_can_read) {
+  TemporaryFolder folder;
+  storage::PosixFileSystem files;
+  ASSERT_TRUE(Identity::load_or_create(files, folder.path()));
+  auto mode = std::filesystem::status(folder.path() / "identity.key").permissions();
+  EXPECT_EQ(static_cast<unsigned>(mode), 0600u);
+}
+
+TEST(Identity, refuses_a_key_file_that_others_can_read) {
+  using std::filesystem::perms;
+  TemporaryFolder folder;
+  storage::PosixFileSystem files;
+  ASSERT_TRUE(Identity::load_or_create(files, folder.path()));
+  for (perms extra : {perms::group_read, perms::others_read, perms::group_write}) {
+    auto path = folder.path() / "identity.key";
+    std::filesystem::permissions(path, perms::owner_read | perms::owner_write | extra);
+    auto loaded = Identity::load_or_create(files, folder.path());
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, ErrorCode::permission_denied);
+    EXPECT_NE(loaded.error().detail.find("chmod 600 " + path.string()), std::string::npos);
+  }
+}
+
+TEST(Identity, names_a_damaged_key_file_instead_of_becoming_another_node) {
+  State state;
+  ASSERT_TRUE(Identity::load_or_create(state.files, state.path));
+  state.files.damage(state.path / "identity.key", 40);
+  auto loaded = Identity::load_or_create(state.files, state.path);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::corrupted);
+  EXPECT_NE(loaded.error().detail.find("identity.key"), std::string::npos);
+}
+
+TEST(Identity, signs_for_one_purpose_only) {
+  Identity one = Identity::create(), two = Identity::create();
+  Signature signature = one.sign("purpose", as_bytes("message"));
+  EXPECT_TRUE(verify(one.sign_key(), "purpose", as_bytes("message"), signature));
+  EXPECT_FALSE(verify(one.sign_key(), "other", as_bytes("message"), signature));
+  EXPECT_FALSE(verify(one.sign_key(), "purposem", as_bytes("essage"), signature));
+  EXPECT_FALSE(verify(one.sign_key(), "purpose", as_bytes("messag"), signature));
+  EXPECT_FALSE(verify(two.sign_key(), "purpose", as_bytes("message"), signature));
+}
+
+TEST(Identity, opens_only_what_is_sealed_to_it) {
+  Identity one = Identity::create(), two = Identity::create();
+  Bytes sealed = seal_to(one.curve_key(), as_bytes("secret"));
+  EXPECT_EQ(sealed.size(), 6 + kSealedBoxBytes);
+  auto opened = one.open_sealed(sealed);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(as_text(*opened), "secret");
+  EXPECT_FALSE(two.open_sealed(sealed));
+  sealed[10] ^= std::byte{1};
+  EXPECT_FALSE(one.open_sealed(sealed));
+  EXPECT_FALSE(one.open_sealed({}));
+}
+
+TEST(CurveKey, has_the_z85_text_of_the_specification) {
+  // The test key of ZeroMQ's RFC 32 and of the libzmq documentation.
+  Bytes bytes = from_hex("8e0bdd697628b91d8f245587ee95c5b04d48963f79259877b49cd9063aead3b7");
+  auto key = CurveKey::from(bytes);
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->z85(), "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6");
+  EXPECT_EQ(CurveKey::from_z85(key->z85()), key);
+}
+
+TEST(CurveKey, refuses_what_is_not_z85) {
+  EXPECT_FALSE(CurveKey::from_z85(""));
+  EXPECT_FALSE(CurveKey::from_z85(std::string(39, '0')));
+  EXPECT_FALSE(CurveKey::from_z85(std::string(40, '"')));
+  EXPECT_FALSE(CurveKey::from_z85(std::string(40, '#'))) << "a group beyond 2^32";
+}
+
+TEST(CurveKey, belongs_to_its_secret_as_zeromq_takes_it) {
+  Identity node = Identity::create();
+  auto secret = node.curve_secret_z85();
+  auto text = as_text(secret.view());
+  EXPECT_EQ(text.size(), 41u);
+  EXPECT_EQ(text.back(), '\0');
+  auto parsed = CurveKey::from_z85(text.substr(0, 40));
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(constant_time_equal(parsed->value, node.curve_secret().view()));
+}
+
+TEST(ClusterIdentity, is_made_once_and_kept) {
+  State state;
+  Identity founder = Identity::create();
+  auto none = ClusterIdentity::load(state.files, state.path);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::not_found);
+  auto made = ClusterIdentity::init(state.files, state.path, founder);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->founder, founder.id());
+  state.files.crash();
+  auto loaded = ClusterIdentity::load(state.files, state.path);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(*loaded, *made);
+  auto again = ClusterIdentity::init(state.files, state.path, founder);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, ErrorCode::already_exists);
+  EXPECT_TRUE(made->save(state.files, state.path)) << "the same cluster may be saved again";
+}
+
+TEST(ClusterIdentity, shows_a_hash_that_tells_clusters_apart) {
+  State one, two;
+  Identity founder = Identity::create();
+  auto first = ClusterIdentity::init(one.files, one.path, founder);
+  auto second = ClusterIdentity::init(two.files, two.path, founder);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first->public_hash(), second->public_hash());
+  EXPECT_EQ(first->public_hash(), first->public_hash());
+  EXPECT_NE(first->public_hash(), first->id.value);
+}
+
+}  // namespace
+}  // namespace gpunode::security

@@ -1,0 +1,10 @@
+// The benchmarks of gpunode-bench; each parses its own options and returns an exit status.
+#pragma once
+
+namespace gpunode::bench {
+
+// train [--seconds S] [--lanes N] [--rounds R] [--no-peer] [--require RATIO] [--profile FILE]
+// Status 1 if the ratio to PyTorch is below RATIO.
+int train(int argc, char** argv);
+
+}  // namespace gpunode::bench

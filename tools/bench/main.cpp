@@ -1,0 +1,24 @@
+// gpunode-bench: measures parts of gpunode against named baselines in the same run, and prints the
+// ratio. A baseline that is not installed is skipped with a line.
+#include <cstdio>
+#include <cstring>
+
+#include "tools/bench/benchmarks.hpp"
+
+int main(int argc, char** argv) {
+  struct Benchmark {
+    const char* name;
+    const char* text;
+    int (*run)(int argc, char** argv);
+  };
+  static constexpr Benchmark kBenchmarks[] = {
+      {"train", "tokens a second of the small GPT, against PyTorch", gpunode::bench::train},
+  };
+  if (argc > 1)
+    for (const Benchmark& benchmark : kBenchmarks)
+      if (std::strcmp(argv[1], benchmark.name) == 0) return benchmark.run(argc - 1, argv + 1);
+  std::fprintf(stderr, "usage: gpunode-bench <benchmark> [options]\n");
+  for (const Benchmark& benchmark : kBenchmarks)
+    std::fprintf(stderr, "  %-10s %s\n", benchmark.name, benchmark.text);
+  return 2;
+}

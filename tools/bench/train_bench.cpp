@@ -1,0 +1,148 @@
+// Training speed of the small GPT: 4 layers, 4 heads, 128 channels, context 64, batch 12 in
+// 4 slices, 2 threads; rounds of ours and of PyTorch's alternate and the medians are compared.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/base/rng.hpp"
+#include "tools/bench/benchmarks.hpp"
+#include "tools/bench/local_trainer.hpp"
+
+#ifndef GPUNODE_BENCH_PEERS
+#define GPUNODE_BENCH_PEERS "tools/bench/peers"
+#endif
+
+namespace gpunode::bench {
+namespace {
+
+struct Options {
+  double seconds = 4;  // of a round
+  int lanes = 2;
+  int rounds = 3;
+  bool peer = true;
+  double require = 0;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int index = 1; index < argc; ++index) {
+    const std::string flag = argv[index];
+    if (flag == "--no-peer") {
+      options.peer = false;
+      continue;
+    }
+    if (index + 1 == argc) return false;
+    const char* value = argv[++index];
+    if (flag == "--seconds")
+      options.seconds = std::atof(value);
+    else if (flag == "--lanes")
+      options.lanes = std::atoi(value);
+    else if (flag == "--rounds")
+      options.rounds = std::atoi(value);
+    else if (flag == "--require")
+      options.require = std::atof(value);
+    else
+      return false;
+  }
+  return options.seconds > 0 && options.lanes > 0 && options.rounds > 0;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Tokens a second of PyTorch, tuned; 0 if it cannot be run.
+double measure_peer(const Options& options) {
+  const std::string command =
+      "OPENBLAS_CORETYPE=SKYLAKEX OMP_NUM_THREADS=" + std::to_string(options.lanes) +
+      " /usr/bin/python3 " GPUNODE_BENCH_PEERS "/torch_train.py --threads " +
+      std::to_string(options.lanes) + " --seconds " + std::to_string(options.seconds) +
+      " 2>/dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return 0;
+  double rate = 0;
+  const int fields = std::fscanf(pipe, "tokens_per_second %lf", &rate);
+  const int status = pclose(pipe);
+  return fields == 1 && status == 0 ? rate : 0;
+}
+
+double measure_ours(LocalTrainer& trainer, std::uint64_t& step, double seconds,
+                    std::size_t tokens_per_step, std::span<const std::uint8_t> text) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  std::size_t steps = 0;
+  for (;;) {
+    auto report = trainer.step(++step, text);
+    if (!report) {
+      std::fprintf(stderr, "%s\n", report.error().message().c_str());
+      return 0;
+    }
+    ++steps;
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    if (elapsed >= seconds) return static_cast<double>(steps * tokens_per_step) / elapsed;
+  }
+}
+
+}  // namespace
+
+int train(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fprintf(stderr,
+                 "usage: gpunode-bench train [--seconds S] [--lanes N] [--rounds R] [--no-peer] "
+                 "[--require RATIO]\n");
+    return 2;
+  }
+  auto model = model::make_model("gpt", {});
+  auto backend = cpu::open_backend();
+  TrainerOptions settings;
+  settings.lanes = options.lanes;
+  settings.optimizer.total_steps = 1'000'000;
+  auto trainer = LocalTrainer::open(**model, *backend, settings);
+  if (!trainer) {
+    std::fprintf(stderr, "%s\n", trainer.error().message().c_str());
+    return 1;
+  }
+  std::vector<std::uint8_t> text(1 << 20);
+  for (std::size_t place = 0; place < text.size(); ++place)
+    text[place] = static_cast<std::uint8_t>(32 + mix(7, place) % 64);
+  const std::size_t tokens = settings.batch * (*model)->tokens_per_sample();
+
+  std::uint64_t step = 0;
+  measure_ours(**trainer, step, 0.5, tokens, text);  // warm up
+  std::vector<double> ours, peers;
+  for (int round = 0; round < options.rounds; ++round) {
+    if (options.peer && (round == 0 || !peers.empty())) {
+      const double rate = measure_peer(options);
+      if (rate > 0) peers.push_back(rate);
+    }
+    ours.push_back(measure_ours(**trainer, step, options.seconds, tokens, text));
+  }
+  std::printf("%s, batch %zu in %zu slices, %d threads, %s (%s)\n", (*model)->name().c_str(),
+              settings.batch, settings.slices, options.lanes,
+              backend->capabilities().instruction_set.c_str(),
+              backend->capabilities().library.c_str());
+  std::printf("gpunode  %.0f tokens/s (%.2f ms a step), median of %d rounds\n", median(ours),
+              1e3 * static_cast<double>(tokens) / median(ours), options.rounds);
+  if (peers.empty()) {
+    if (options.peer)
+      std::printf("PyTorch  skipped: /usr/bin/python3 cannot import torch (python3-torch)\n");
+    return 0;
+  }
+  const double ratio = median(ours) / median(peers);
+  std::printf("PyTorch  %.0f tokens/s (tuned, %d threads)\nratio    %.2f\n", median(peers),
+              options.lanes, ratio);
+  if (ratio < options.require) {
+    std::printf("FAILED: the ratio is below %.2f\n", options.require);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace gpunode::bench
