@@ -1,0 +1,100 @@
+// A slice's gradient has the same bits whichever lane computes it, however many run at once,
+// wherever its result lies in memory and whatever was computed before.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/fingerprint.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::model {
+namespace {
+
+constexpr int kSlices = 8;
+
+struct Slices {
+  std::vector<std::vector<std::uint8_t>> texts;
+  std::vector<std::vector<Sample>> samples;
+
+  explicit Slices(const Model& model) : samples(kSlices) {
+    for (std::uint64_t index = 0; index < kSlices * 3; ++index) {
+      texts.emplace_back();
+      for (std::size_t byte = 0; byte < model.sample_bytes(); ++byte)
+        texts.back().push_back(static_cast<std::uint8_t>(mix(index, byte)));
+    }
+    for (std::uint64_t index = 0; index < kSlices * 3; ++index)
+      samples[index / 3].push_back({index, texts[index]});
+  }
+};
+
+// Gradient and loss of every slice, computed by `lanes` threads.
+std::vector<std::vector<float>> gradients(const Model& model, int lanes, std::size_t shift) {
+  auto backend = cpu::open_backend();
+  auto program = model.program(*backend, lanes);
+  std::vector<float> weights(model.parameter_count());
+  model.initialise(1, weights);
+  EXPECT_TRUE((*program)->load(weights));
+  const Slices slices(model);
+  std::vector<std::vector<float>> results(kSlices);
+  std::vector<std::thread> threads;
+  for (int lane = 0; lane < lanes; ++lane)
+    threads.emplace_back([&, lane] {
+      for (int slice = lane; slice < kSlices; slice += lanes) {
+        auto& result = results[static_cast<std::size_t>(slice)];
+        result.assign(model.parameter_count() + 16, -1.0f);
+        auto loss = (*program)->gradient(lane, slices.samples[static_cast<std::size_t>(slice)],
+                                         std::span(result).subspan(shift, model.parameter_count()));
+        EXPECT_TRUE(loss);
+        result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift));
+        result.resize(model.parameter_count());
+        result.push_back(*loss);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+void expect_equal(const std::vector<std::vector<float>>& left,
+                  const std::vector<std::vector<float>>& right) {
+  for (int slice = 0; slice < kSlices; ++slice) {
+    const auto& a = left[static_cast<std::size_t>(slice)];
+    const auto& b = right[static_cast<std::size_t>(slice)];
+    ASSERT_EQ(a.size(), b.size());
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << "slice " << slice;
+  }
+}
+
+TEST(Determinism, GradientsDoNotDependOnLanesOrPlaces) {
+  auto model = make_model("gpt", {{"layers", "2"}});
+  ASSERT_TRUE(model);
+  const auto alone = gradients(**model, 1, 0);
+  expect_equal(alone, gradients(**model, 3, 0));
+  expect_equal(alone, gradients(**model, 2, 7));
+}
+
+TEST(Determinism, GradientsDependOnTheSamples) {
+  auto model = make_model("gpt", {{"layers", "1"}});
+  const auto all = gradients(**model, 1, 0);
+  EXPECT_NE(std::memcmp(all[0].data(), all[1].data(), all[0].size() * sizeof(float)), 0);
+}
+
+TEST(Determinism, TheFingerprintIsAFunctionOfModelAndShape) {
+  auto backend = cpu::open_backend();
+  auto model = make_model("gpt", {{"layers", "1"}});
+  auto wider = make_model("gpt", {{"layers", "1"}, {"channels", "64"}});
+  auto first = compute_fingerprint(**model, *backend, 3);
+  auto again = compute_fingerprint(**model, *backend, 3);
+  auto other = compute_fingerprint(**model, *backend, 2);
+  auto shape = compute_fingerprint(**wider, *backend, 3);
+  ASSERT_TRUE(first && again && other && shape);
+  EXPECT_EQ(first->digest, again->digest);
+  EXPECT_NE(first->digest, other->digest);
+  EXPECT_NE(first->digest, shape->digest);
+  EXPECT_NE(first->text.find("oneDNN"), std::string::npos) << first->text;
+}
+
+}  // namespace
+}  // namespace gpunode::model

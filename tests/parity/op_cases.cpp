@@ -1,0 +1,328 @@
+// Forward operations of the parity table.
+#include <cmath>
+
+#include "tests/parity/references.hpp"
+
+namespace gpunode::parity {
+namespace {
+
+struct MatmulShape {
+  std::int64_t rows, columns, inner;
+  bool transpose_a, transpose_b, accumulate, bias;
+};
+
+void add_matmul(std::vector<Case>& table, const MatmulShape& s) {
+  Case one;
+  one.name = "matmul " + shape_text({s.rows, s.columns, s.inner}) + (s.transpose_a ? " ta" : "") +
+             (s.transpose_b ? " tb" : "") + (s.accumulate ? " accumulate" : "") +
+             (s.bias ? " bias" : "");
+  one.operation = "matmul";
+  one.inputs = {numbers(1, s.rows * s.inner), numbers(2, s.inner * s.columns),
+                numbers(3, s.columns)};
+  one.output_sizes = {static_cast<std::size_t>(s.rows * s.columns)};
+  one.tolerance = 2e-7 * static_cast<double>(s.inner) + 1e-6;
+  one.run = [s](Run& run) {
+    ops::MatmulArgs args;
+    args.a = {run.in[0],
+              s.transpose_a ? tensor::Shape{s.inner, s.rows} : tensor::Shape{s.rows, s.inner}};
+    args.b = {run.in[1], s.transpose_b ? tensor::Shape{s.columns, s.inner}
+                                       : tensor::Shape{s.inner, s.columns}};
+    args.c = {run.out[0], {s.rows, s.columns}};
+    args.transpose_a = s.transpose_a;
+    args.transpose_b = s.transpose_b;
+    args.accumulate = s.accumulate;
+    if (s.bias) args.bias = {run.in[2], {s.columns}};
+    return run.ops.matmul(run.stream, run.workspace, args);
+  };
+  one.reference = [s](const std::vector<Vector64>& in) {
+    Vector64 c(static_cast<std::size_t>(s.rows * s.columns), s.accumulate ? 0.5 : 0.0);
+    for (std::int64_t m = 0; m < s.rows; ++m)
+      for (std::int64_t n = 0; n < s.columns; ++n) {
+        double& sum = c[static_cast<std::size_t>(m * s.columns + n)];
+        if (s.bias) sum += in[2][static_cast<std::size_t>(n)];
+        for (std::int64_t k = 0; k < s.inner; ++k)
+          sum +=
+              in[0][static_cast<std::size_t>(s.transpose_a ? k * s.rows + m : m * s.inner + k)] *
+              in[1][static_cast<std::size_t>(s.transpose_b ? n * s.inner + k : k * s.columns + n)];
+      }
+    return std::vector<Vector64>{c};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_layernorm(std::vector<Case>& table, std::int64_t rows, std::int64_t columns) {
+  Case one;
+  one.name = "layernorm " + shape_text({rows, columns});
+  one.operation = "layernorm";
+  one.inputs = {numbers(1, rows * columns, 3), numbers(2, columns), numbers(3, columns)};
+  const auto count = static_cast<std::size_t>(rows);
+  one.output_sizes = {one.inputs[0].size(), count, count};
+  one.run = [rows, columns](Run& run) {
+    return run.ops.layernorm(run.stream, run.workspace,
+                             {.x = {run.in[0], {rows, columns}},
+                              .weight = {run.in[1], {columns}},
+                              .bias = {run.in[2], {columns}},
+                              .y = {run.out[0], {rows, columns}},
+                              .mean = {run.out[1], {rows}},
+                              .rstd = {run.out[2], {rows}}});
+  };
+  one.reference = [count](const std::vector<Vector64>& in) {
+    const Vector64 ungraded(count, std::nan(""));
+    return std::vector<Vector64>{reference_layernorm(in[0], in[1], in[2]), ungraded, ungraded};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_gelu(std::vector<Case>& table, std::int64_t count) {
+  Case one;
+  one.name = "gelu " + shape_text({count});
+  one.operation = "gelu";
+  one.inputs = {numbers(1, count, 12)};
+  one.output_sizes = {one.inputs[0].size()};
+  one.tolerance = 1e-6;
+  one.run = [count](Run& run) {
+    return run.ops.gelu(run.stream, run.workspace,
+                        {.x = {run.in[0], {count}}, .y = {run.out[0], {count}}});
+  };
+  one.reference = [](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{reference_gelu(in[0])};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_attention(std::vector<Case>& table, AttentionShape s) {
+  const std::string text = shape_text({s.samples, s.length, s.channels, s.heads});
+  Case one;
+  one.name = "attention " + text;
+  one.operation = "attention";
+  one.inputs = {numbers(1, s.samples * s.length * 3 * s.channels, 2)};
+  const auto padded = ops::padded_row(s.length);
+  one.output_sizes = {static_cast<std::size_t>(s.samples * s.length * s.channels),
+                      static_cast<std::size_t>(s.samples * s.heads * s.length * padded)};
+  one.run = [s, padded](Run& run) {
+    return run.ops.attention(run.stream, run.workspace,
+                             {.qkv = {run.in[0], {s.samples, s.length, 3 * s.channels}},
+                              .heads = s.heads,
+                              .probabilities = {run.out[1], {s.samples, s.heads, s.length, padded}},
+                              .out = {run.out[0], {s.samples, s.length, s.channels}}});
+  };
+  const Vector64 ungraded(one.output_sizes[1], std::nan(""));
+  one.reference = [s, ungraded](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{reference_attention(s, in[0]), ungraded};
+  };
+  table.push_back(one);
+  if (s.samples != 1) return;
+
+  // The same through a cache: a first part, then the rest one position at a time.
+  one.name = "attention_cached " + text;
+  one.operation = "attention_cached";
+  one.output_sizes = {static_cast<std::size_t>(s.length * s.channels),
+                      static_cast<std::size_t>(s.length * s.channels),
+                      static_cast<std::size_t>(s.length * s.channels)};
+  one.run = [s](Run& run) -> Result<void> {
+    for (std::int64_t at = 0, count = s.length / 2 + 1; at < s.length; at += count, count = 1) {
+      auto done = run.ops.attention_cached(
+          run.stream, run.workspace,
+          {.qkv = {run.in[0] + at * 3 * s.channels, {count, 3 * s.channels}},
+           .heads = s.heads,
+           .position = at,
+           .keys = {run.out[1], {s.length, s.channels}},
+           .values = {run.out[2], {s.length, s.channels}},
+           .out = {run.out[0] + at * s.channels, {count, s.channels}}});
+      if (!done) return done;
+    }
+    return {};
+  };
+  const Vector64 cache(one.output_sizes[1], std::nan(""));
+  one.reference = [s, cache](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{reference_attention(s, in[0]), cache, cache};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t columns) {
+  Case one;
+  one.name = "cross_entropy " + shape_text({rows, columns});
+  one.operation = "cross_entropy";
+  one.inputs = {numbers(1, rows * columns, 8)};
+  one.output_sizes = {static_cast<std::size_t>(rows), one.inputs[0].size()};
+  const auto targets = token_numbers(2, rows, columns);
+  one.tolerance = 1e-6;
+  one.run = [=](Run& run) {
+    return run.ops.cross_entropy(run.stream, run.workspace,
+                                 {.logits = {run.in[0], {rows, columns}},
+                                  .targets = {targets.data(), {rows}},
+                                  .losses = {run.out[0], {rows}},
+                                  .dlogits = {run.out[1], {rows, columns}}});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    const Function64 losses = [&](const std::vector<Vector64>& x) {
+      return reference_losses(x[0], targets);
+    };
+    const Vector64 ones(static_cast<std::size_t>(rows), 1.0);
+    return std::vector<Vector64>{losses(in), differentiate(losses, in, 0, ones)};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_sums(std::vector<Case>& table, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t count = rows * columns;
+  for (bool three : {false, true}) {
+    Case one;
+    one.name = std::string(three ? "add three " : "add two ") + shape_text({rows, columns});
+    one.operation = "add";
+    one.inputs = {numbers(1, count), numbers(2, count), numbers(3, count)};
+    one.output_sizes = {static_cast<std::size_t>(count)};
+    one.tolerance = 1e-7;
+    one.run = [=](Run& run) {
+      return run.ops.add(
+          run.stream, run.workspace,
+          {.a = {run.in[0], {count}},
+           .b = {run.in[1], {count}},
+           .c = three ? tensor::ConstTensor{run.in[2], {count}} : tensor::ConstTensor{},
+           .out = {run.out[0], {count}}});
+    };
+    one.reference = [three](const std::vector<Vector64>& in) {
+      Vector64 sum;
+      for (std::size_t i = 0; i < in[0].size(); ++i)
+        sum.push_back(in[0][i] + in[1][i] + (three ? in[2][i] : 0));
+      return std::vector<Vector64>{sum};
+    };
+    table.push_back(std::move(one));
+  }
+  Case one;
+  one.name = "column_sum " + shape_text({rows, columns});
+  one.operation = "column_sum";
+  one.inputs = {numbers(1, count)};
+  one.output_sizes = {static_cast<std::size_t>(columns)};
+  one.run = [=](Run& run) {
+    return run.ops.column_sum(run.stream, run.workspace,
+                              {.x = {run.in[0], {rows, columns}}, .out = {run.out[0], {columns}}});
+  };
+  one.reference = [columns](const std::vector<Vector64>& in) {
+    Vector64 sums(static_cast<std::size_t>(columns));
+    for (std::size_t i = 0; i < in[0].size(); ++i) sums[i % sums.size()] += in[0][i];
+    return std::vector<Vector64>{sums};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_embedding(std::vector<Case>& table, std::int64_t samples, std::int64_t positions,
+                   std::int64_t channels) {
+  constexpr std::int64_t kVocabulary = 11, kFirst = 2;
+  Case one;
+  one.name = "embedding " + shape_text({samples, positions, channels});
+  one.operation = "embedding";
+  one.inputs = {numbers(1, kVocabulary * channels), numbers(2, (kFirst + positions) * channels)};
+  one.output_sizes = {static_cast<std::size_t>(samples * positions * channels)};
+  const auto tokens = token_numbers(3, samples * positions, kVocabulary);
+  one.run = [=](Run& run) {
+    return run.ops.embedding(run.stream, run.workspace,
+                             {.tokens = {tokens.data(), {samples, positions}},
+                              .token_table = {run.in[0], {kVocabulary, channels}},
+                              .position_table = {run.in[1], {kFirst + positions, channels}},
+                              .first = kFirst,
+                              .x = {run.out[0], {samples, positions, channels}}});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    Vector64 x;
+    for (std::size_t place = 0; place < tokens.size(); ++place)
+      for (std::int64_t c = 0; c < channels; ++c)
+        x.push_back(in[0][static_cast<std::size_t>(tokens[place] * channels + c)] +
+                    in[1][static_cast<std::size_t>(
+                        (kFirst + static_cast<std::int64_t>(place) % positions) * channels + c)]);
+    return std::vector<Vector64>{x};
+  };
+  table.push_back(std::move(one));
+}
+
+void add_adamw(std::vector<Case>& table, std::int64_t count) {
+  Case one;
+  one.name = "adamw " + shape_text({count});
+  one.operation = "adamw";
+  one.inputs = {numbers(1, count, 5)};
+  one.output_sizes.assign(3, static_cast<std::size_t>(count));  // weights, first, second: from 0.5
+  one.run = [count](Run& run) {
+    return run.ops.adamw(run.stream, run.workspace,
+                         {.gradient = {run.in[0], {count}},
+                          .weights = {run.out[0], {count}},
+                          .first = {run.out[1], {count}},
+                          .second = {run.out[2], {count}},
+                          .scale = 0.25f,
+                          .rate = 0.125f,
+                          .beta1 = 0.875f,
+                          .beta2 = 0.984375f,
+                          .epsilon = 0.0009765625f,
+                          .decay = 0.125f,
+                          .correction1 = 0.5f,
+                          .correction2 = 0.25f});
+  };
+  one.reference = [](const std::vector<Vector64>& in) {
+    std::vector<Vector64> state(3);
+    for (double raw : in[0]) {
+      const double g = raw * 0.25, first = 0.875 * 0.5 + 0.125 * g;
+      const double second = 0.984375 * 0.5 + 0.015625 * g * g;
+      state[0].push_back(
+          0.5 - 0.125 * (first / 0.5 / (std::sqrt(second / 0.25) + 0.0009765625) + 0.125 * 0.5));
+      state[1].push_back(first);
+      state[2].push_back(second);
+    }
+    return state;
+  };
+  table.push_back(std::move(one));
+}
+
+void add_square_sum(std::vector<Case>& table, std::int64_t count) {
+  Case one;
+  one.name = "square_sum " + shape_text({count});
+  one.operation = "square_sum";
+  one.inputs = {numbers(1, count, 100)};
+  one.output_sizes = {1};
+  one.tolerance = 1e-7;  // of the float that the table carries; the operation itself is float64
+  one.run = [count](Run& run) -> Result<void> {
+    double sum = 0;
+    auto done =
+        run.ops.square_sum(run.stream, run.workspace, {.x = {run.in[0], {count}}, .sum = &sum});
+    *run.out[0] = static_cast<float>(sum);
+    return done;
+  };
+  one.reference = [](const std::vector<Vector64>& in) {
+    double sum = 0;
+    for (double x : in[0]) sum += x * x;
+    return std::vector<Vector64>{{sum}};
+  };
+  table.push_back(std::move(one));
+}
+
+}  // namespace
+
+void add_forward_cases(std::vector<Case>& table) {
+  for (const MatmulShape& shape : {MatmulShape{192, 384, 128, false, true, false, true},
+                                   {192, 128, 512, false, true, false, true},
+                                   {512, 128, 192, true, false, false, false},
+                                   {192, 512, 128, false, false, false, false},
+                                   {1, 256, 128, false, true, false, false},
+                                   {7, 5, 3, false, false, true, true},
+                                   {33, 17, 65, true, true, true, false}})
+    add_matmul(table, shape);
+  for (auto [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{192, 128}, {3, 37}, {5, 8}, {1, 768}})
+    add_layernorm(table, rows, columns);
+  for (std::int64_t count : {1, 15, 4096, 4099}) add_gelu(table, count);
+  for (const AttentionShape& shape : {AttentionShape{3, 64, 128, 4},
+                                      {1, 64, 32, 1},
+                                      {1, 19, 24, 3},
+                                      {2, 33, 40, 2},
+                                      {1, 1, 16, 1}})
+    add_attention(table, shape);
+  for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{192, 256}, {5, 65}, {3, 2}})
+    add_cross_entropy(table, rows, columns);
+  for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{192, 512}, {7, 67}, {1, 3}})
+    add_sums(table, rows, columns);
+  add_embedding(table, 3, 64, 128);
+  add_embedding(table, 2, 5, 7);
+  for (std::int64_t count : {1, 31, 32768}) add_adamw(table, count);
+  for (std::int64_t count : {1, 31, 32768}) add_square_sum(table, count);
+}
+
+}  // namespace gpunode::parity

@@ -1,0 +1,90 @@
+// The CPU against float64, and against itself: instruction sets, repetitions and places in memory
+// must not show in the bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/detail/isa.hpp"
+#include "tests/parity/op_table.hpp"
+
+namespace gpunode::parity {
+namespace {
+
+class Operation : public testing::TestWithParam<std::size_t> {
+ protected:
+  const Case& row() const { return cases()[GetParam()]; }
+};
+
+bool same_bits(const std::vector<Vector>& left, const std::vector<Vector>& right) {
+  for (std::size_t index = 0; index < left.size(); ++index)
+    if (std::memcmp(left[index].data(), right[index].data(), left[index].size() * sizeof(float)) !=
+        0)
+      return false;
+  return left.size() == right.size();
+}
+
+struct WidestIsa {  // puts the choice back when a test ends
+  const cpu::Isa widest = cpu::current_isa();
+  ~WidestIsa() { cpu::use_isa(widest); }
+};
+
+TEST_P(Operation, AgreesWithItsDefinitionInFloat64) {
+  auto backend = cpu::open_backend();
+  auto outputs = run_case(row(), *backend);
+  ASSERT_TRUE(outputs) << outputs.error().message();
+  EXPECT_LE(worst_difference(*outputs, row().reference(widen(row().inputs))), row().tolerance);
+}
+
+TEST_P(Operation, HasTheSameBitsOnEveryInstructionSet) {
+  if (row().operation == "matmul") GTEST_SKIP() << "oneDNN's products follow the instruction set";
+  auto backend = cpu::open_backend();
+  auto widest = run_case(row(), *backend);
+  ASSERT_TRUE(widest);
+  const WidestIsa restore;
+  for (cpu::Isa isa : {cpu::Isa::avx2, cpu::Isa::portable}) {
+    if (!cpu::use_isa(isa)) continue;
+    auto narrower = run_case(row(), *backend);
+    ASSERT_TRUE(narrower);
+    EXPECT_TRUE(same_bits(*widest, *narrower)) << cpu::to_string(isa);
+  }
+}
+
+TEST_P(Operation, RepeatsItsBits) {
+  auto backend = cpu::open_backend();
+  auto first = run_case(row(), *backend);
+  auto again = run_case(row(), *backend);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(same_bits(*first, *again));
+}
+
+std::string test_name(const testing::TestParamInfo<std::size_t>& info) {
+  std::string name = cases()[info.param].name;
+  for (char& letter : name)
+    if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Operation, testing::Range<std::size_t>(0, cases().size()),
+                         test_name);
+
+TEST(OpTable, CoversEveryOperationOfABackend) {
+  std::set<std::string> covered;
+  for (const Case& one : cases()) covered.insert(one.operation);
+  for (std::string_view name : ops::Operations{}.missing())
+    EXPECT_TRUE(covered.contains(std::string(name))) << name << " has no row in the table";
+}
+
+TEST(OpTable, NoticesAWrongResult) {
+  const Case& row = cases().front();
+  auto backend = cpu::open_backend();
+  auto outputs = run_case(row, *backend);
+  ASSERT_TRUE(outputs);
+  (*outputs)[0][3] += 0.01f;
+  EXPECT_GT(worst_difference(*outputs, row.reference(widen(row.inputs))), row.tolerance);
+}
+
+}  // namespace
+}  // namespace gpunode::parity
