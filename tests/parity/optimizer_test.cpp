@@ -1,0 +1,121 @@
+// The optimizer on the CPU: schedule, clipping, skipped steps, and bits that do not depend on
+// threads.
+#include "kernels/model/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::model {
+namespace {
+
+const std::vector<ParameterSpec> kParameters = {
+    {"weight", {300, 350}, true}, {"bias", {77}, false}, {"other", {64, 64}, true}};
+constexpr std::size_t kCount = 300 * 350 + 77 + 64 * 64;
+
+std::vector<float> some_gradient(std::uint64_t seed, double size) {
+  Rng rng(seed);
+  std::vector<float> gradient(kCount);
+  for (float& value : gradient) value = static_cast<float>((2 * rng.uniform() - 1) * size);
+  return gradient;
+}
+
+struct Trained {
+  std::unique_ptr<ops::Backend> backend = cpu::open_backend();
+  AdamwOptions options;
+  std::vector<float> weights = std::vector<float>(kCount, 0.5f);
+};
+
+TEST(LearningRate, WarmsUpThenFallsAsACosine) {
+  const AdamwOptions options;  // 1e-3 to 1e-4, warm-up 100 of 2000
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1), 1e-5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 50), 5e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 100), 1e-3);
+  EXPECT_NEAR(learning_rate(options, 1050), (1e-3 + 1e-4) / 2, 1e-15);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 2000), 1e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 5000), 1e-4);
+}
+
+TEST(Adamw, ClipsTheMeanGradientByItsGlobalNorm) {
+  Trained one, other;
+  const auto gradient = some_gradient(1, 100);
+  std::vector<float> larger;
+  for (float value : gradient) larger.push_back(value * 8);
+  one.options.epsilon = other.options.epsilon = 1e-2;  // so that the gradient's size matters
+  Adamw first(kParameters, one.options, *one.backend),
+      second(kParameters, other.options, *other.backend);
+  const auto small = first.apply(1, gradient, 10, one.weights);
+  const auto large = second.apply(1, larger, 10, other.weights);
+  double square = 0;
+  for (float value : gradient) square += double{value} * value;
+  EXPECT_NEAR(small.gradient_norm, std::sqrt(square) / 10, 1e-9 * small.gradient_norm);
+  EXPECT_DOUBLE_EQ(large.gradient_norm, 8 * small.gradient_norm);
+  for (std::size_t i = 0; i < kCount; i += 97) EXPECT_FLOAT_EQ(one.weights[i], other.weights[i]);
+}
+
+TEST(Adamw, DecaysMatricesOnly) {
+  Trained trained;
+  Adamw optimizer(kParameters, trained.options, *trained.backend);
+  optimizer.apply(100, std::vector<float>(kCount, 0.0f), 1, trained.weights);
+  EXPECT_FLOAT_EQ(trained.weights[0], 0.5f - 1e-3f * 0.1f * 0.5f);
+  EXPECT_EQ(trained.weights[300 * 350], 0.5f);
+  EXPECT_FLOAT_EQ(trained.weights[300 * 350 + 77], 0.5f - 1e-3f * 0.1f * 0.5f);
+}
+
+TEST(Adamw, SkipsAStepWhoseSumIsNotFinite) {
+  for (float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Trained trained;
+    Adamw optimizer(kParameters, trained.options, *trained.backend);
+    auto gradient = some_gradient(1, 1);
+    optimizer.apply(1, gradient, 10, trained.weights);
+    const auto weights = trained.weights;
+    const std::vector<float> first(optimizer.first_moment().begin(),
+                                   optimizer.first_moment().end());
+    gradient[kCount - 1] = bad;
+    EXPECT_TRUE(optimizer.apply(2, gradient, 10, trained.weights).skipped);
+    EXPECT_EQ(trained.weights, weights);
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), optimizer.first_moment().begin()));
+  }
+}
+
+TEST(Adamw, HasTheSameBitsInWhateverOrderBlocksAreDone) {
+  Trained in_order, backwards;
+  Adamw first(kParameters, in_order.options, *in_order.backend);
+  Adamw second(kParameters, backwards.options, *backwards.backend);
+  const Parallel reversed = [](std::size_t count, const std::function<void(std::size_t)>& task) {
+    for (std::size_t index = count; index-- > 0;) task(index);
+  };
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    const auto gradient = some_gradient(step, 10);
+    first.apply(step, gradient, 100, in_order.weights);
+    second.apply(step, gradient, 100, backwards.weights, reversed);
+  }
+  EXPECT_EQ(std::memcmp(in_order.weights.data(), backwards.weights.data(), kCount * sizeof(float)),
+            0);
+  EXPECT_NE(in_order.weights[0], 0.5f);
+}
+
+TEST(Adamw, GoesOnFromRestoredState) {
+  Trained whole, parted;
+  Adamw through(kParameters, whole.options, *whole.backend);
+  Adamw before(kParameters, parted.options, *parted.backend);
+  through.apply(1, some_gradient(1, 10), 100, whole.weights);
+  before.apply(1, some_gradient(1, 10), 100, parted.weights);
+  Adamw after(kParameters, parted.options, *parted.backend);
+  std::copy(before.first_moment().begin(), before.first_moment().end(),
+            after.first_moment().begin());
+  std::copy(before.second_moment().begin(), before.second_moment().end(),
+            after.second_moment().begin());
+  through.apply(2, some_gradient(2, 10), 100, whole.weights);
+  after.apply(2, some_gradient(2, 10), 100, parted.weights);
+  EXPECT_EQ(whole.weights, parted.weights);
+}
+
+}  // namespace
+}  // namespace gpunode::model

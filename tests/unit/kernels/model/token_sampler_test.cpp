@@ -1,0 +1,91 @@
+#include "kernels/model/token_sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace gpunode::model {
+namespace {
+
+// Scores the successor of the last token read, modulo ten, highest.
+class CountingSession final : public Session {
+ public:
+  std::size_t position() const override { return position_; }
+  std::size_t capacity() const override { return 8; }
+  void reset() override { position_ = 0; }
+  Result<void> append(std::span<const Token> tokens, std::span<float> logits) override {
+    if (tokens.size() > capacity() - position_) return {ErrorCode::resource_exhausted, "full"};
+    position_ += tokens.size();
+    for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = 0;
+    logits[static_cast<std::size_t>((tokens.back() + 1) % 10)] = 5;
+    return {};
+  }
+
+ private:
+  std::size_t position_ = 0;
+};
+
+TEST(TokenSampler, WithoutTemperatureTakesTheHighestScore) {
+  TokenSampler sampler({.temperature = 0});
+  const std::array<float, 4> logits = {0.1f, 3.0f, 3.0f, -1.0f};
+  EXPECT_EQ(sampler.choose(logits), 1);
+}
+
+TEST(TokenSampler, DrawsInProportionToTheSoftmax) {
+  TokenSampler sampler({.temperature = 0.5, .seed = 4});
+  const std::array<float, 3> logits = {0.0f, 0.5f, 1.0f};
+  std::array<int, 3> counts{};
+  constexpr int kDraws = 30000;
+  for (int draw = 0; draw < kDraws; ++draw)
+    ++counts[static_cast<std::size_t>(sampler.choose(logits))];
+  const double total = 1 + std::exp(1.0) + std::exp(2.0);
+  EXPECT_NEAR(counts[0], kDraws / total, 300);
+  EXPECT_NEAR(counts[2], kDraws * std::exp(2.0) / total, 300);
+}
+
+TEST(TokenSampler, KeepsToTheTopK) {
+  TokenSampler sampler({.temperature = 10, .top_k = 2, .seed = 1});
+  const std::array<float, 5> logits = {1, 5, 2, 4, 3};
+  std::set<Token> seen;
+  for (int draw = 0; draw < 200; ++draw) seen.insert(sampler.choose(logits));
+  EXPECT_EQ(seen, (std::set<Token>{1, 3}));
+}
+
+TEST(TokenSampler, RepeatsItselfWithTheSameSeed) {
+  const std::array<float, 5> logits = {1, 1, 1, 1, 1};
+  TokenSampler first({.seed = 9}), again({.seed = 9}), other({.seed = 10});
+  int differences = 0;
+  for (int draw = 0; draw < 50; ++draw) {
+    const Token token = first.choose(logits);
+    EXPECT_EQ(again.choose(logits), token);
+    differences += other.choose(logits) != token;
+  }
+  EXPECT_GT(differences, 0);
+}
+
+TEST(TokenSampler, NeverChoosesAScoreThatIsNoNumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  TokenSampler sampler({});
+  for (int draw = 0; draw < 20; ++draw) {
+    EXPECT_EQ(sampler.choose(std::array<float, 3>{nan, 1.0f, HUGE_VALF}), 1);
+    EXPECT_EQ(sampler.choose(std::array<float, 2>{nan, nan}), 0);
+  }
+}
+
+TEST(Generator, GoesOnBeyondTheSessionsCapacity) {
+  Generator generator(std::make_unique<CountingSession>(), 10, {.temperature = 0});
+  EXPECT_EQ(generator.next().error().code, ErrorCode::wrong_state);
+  const std::vector<Token> prompt = {7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8};  // longer than it holds
+  ASSERT_TRUE(generator.prompt(prompt));
+  for (int expected = 9; expected < 60; ++expected) {
+    auto token = generator.next();
+    ASSERT_TRUE(token);
+    EXPECT_EQ(*token, expected % 10);
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::model
