@@ -1,0 +1,96 @@
+#include "runtime/telemetry/registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace gpunode::telemetry {
+namespace {
+
+TEST(Registry, TheSameNameAndLabelsGiveTheSameInstrument) {
+  Registry registry;
+  Counter& counter = registry.counter("frames_total", "frames", {{"lane", "bulk"}});
+  EXPECT_EQ(&counter, &registry.counter("frames_total", "frames", {{"lane", "bulk"}}));
+  EXPECT_NE(&counter, &registry.counter("frames_total", "frames", {{"lane", "control"}}));
+}
+
+TEST(Registry, CountersAndGaugesAreWrittenInPrometheusText) {
+  Registry registry;
+  registry.counter("frames_total", "Frames sent.", {{"lane", "bulk"}}).add(3);
+  registry.gauge("load", "Share of time.").set(0.25);
+  EXPECT_EQ(registry.prometheus_text(),
+            "# HELP frames_total Frames sent.\n"
+            "# TYPE frames_total counter\n"
+            "frames_total{lane=\"bulk\"} 3\n"
+            "# HELP load Share of time.\n"
+            "# TYPE load gauge\n"
+            "load 0.25\n");
+}
+
+TEST(Registry, LabelValuesAndHelpAreEscaped) {
+  Registry registry;
+  registry.gauge("g", "two\nlines \\", {{"path", "a\"b\\c\nd"}}).set(1);
+  const std::string text = registry.prometheus_text();
+  EXPECT_NE(text.find("# HELP g two\\nlines \\\\\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("g{path=\"a\\\"b\\\\c\\nd\"} 1\n"), std::string::npos) << text;
+}
+
+TEST(Registry, AHistogramIsWrittenCumulatively) {
+  Registry registry;
+  Histogram& histogram = registry.histogram("wait_seconds", "Wait.", {{"queue", "q"}});
+  histogram.record(0.5);
+  histogram.record(3.0);
+  histogram.record(1e9);
+  const std::string text = registry.prometheus_text();
+  EXPECT_NE(text.find("wait_seconds_bucket{queue=\"q\",le=\"0.5\"} 1\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("wait_seconds_bucket{queue=\"q\",le=\"4\"} 2\n"), std::string::npos);
+  EXPECT_NE(text.find("wait_seconds_bucket{queue=\"q\",le=\"+Inf\"} 3\n"), std::string::npos);
+  EXPECT_NE(text.find("wait_seconds_count{queue=\"q\"} 3\n"), std::string::npos);
+}
+
+TEST(Registry, ANameOfTwoKindsBreaksNothing) {
+  Registry registry;
+  registry.counter("x", "first").add(1);
+  registry.gauge("x", "second").set(7);
+  EXPECT_EQ(registry.prometheus_text(), "# HELP x first\n# TYPE x counter\nx 1\n");
+}
+
+TEST(Histogram, QuantilesAreRightWithinABucket) {
+  Histogram histogram;
+  EXPECT_EQ(histogram.quantile(0.5), 0.0);
+  for (int i = 1; i <= 1000; ++i) histogram.record(i / 1000.0);
+  for (const double q : {0.1, 0.5, 0.9, 0.99}) {
+    EXPECT_GE(histogram.quantile(q), q * 0.999);
+    EXPECT_LE(histogram.quantile(q), q * std::exp2(0.25) * 1.001);
+  }
+  EXPECT_NEAR(histogram.sum(), 500.5, 1e-6);
+}
+
+TEST(Histogram, StrangeValuesAreCountedWithoutHarm) {
+  Histogram histogram;
+  histogram.record(-1);
+  histogram.record(std::nan(""));
+  histogram.record(0);
+  histogram.record(1e-30);
+  histogram.record(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(histogram.count(), 5u);
+  EXPECT_EQ(histogram.bucket(0), 4u);
+  EXPECT_EQ(histogram.bucket(Histogram::kBuckets - 1), 1u);
+}
+
+TEST(Counter, ThreadsLoseNoCounts) {
+  Registry registry;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int j = 0; j < 5000; ++j) registry.counter("c_total", "c").add();
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(registry.counter("c_total", "c").value(), 20'000u);
+}
+
+}  // namespace
+}  // namespace gpunode::telemetry
