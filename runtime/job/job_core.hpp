@@ -68,7 +68,7 @@ struct Committed {
   collective::Fed running;
 };
 // A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
-// Asked for only between Apply of `step` and Apply of step + 1.
+// Asked for only between on_applied(step) and Apply of step + 1.
 struct ReadState {
   std::uint64_t token = 0;
   std::uint64_t step = 0;
@@ -79,6 +79,11 @@ struct InstallState {
   SharedBytes state;
 };
 enum class Role : std::uint8_t { member, learner, outsider };
+// Every member lost the state: load the checkpoint of this step (step 0: the initial state of the
+// manifest) in place of the state, then call on_state_installed.
+struct RestoreState {
+  std::uint64_t step = 0;
+};
 // A view was installed. Work for steps below base_step + 1 is void.
 struct ViewInstalled {
   view::View view;
@@ -95,7 +100,7 @@ struct Report {
   std::string text;
 };
 using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
-                            ViewInstalled, Paused, Finished, Report>;
+                            RestoreState, ViewInstalled, Paused, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // --- inputs --------------------------------------------------------------------------------
@@ -123,6 +128,13 @@ struct JobStatus {
   std::uint64_t sync_total_bytes = 0;
   Duration in_phase{};
   std::string reason;  // why it is paused or has no new view
+};
+
+// A durable checkpoint on this node's disk; step 0 means none.
+struct Checkpoint {
+  std::uint64_t step = 0;
+  Digest state_digest;      // as given to on_applied
+  collective::Fed running;  // as told by Committed
 };
 
 class JobCore {
@@ -162,6 +174,7 @@ class JobCore {
     Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused
     std::uint32_t state_part_bytes = 1u << 20;
+    Checkpoint checkpoint;   // newest durable one on this node
     Bytes votes;             // the job's vote file of an earlier life; empty: none
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;
@@ -185,10 +198,12 @@ class JobCore {
   void on_partial(Time now, std::uint64_t step, collective::TreeNode node,
                   collective::SharedFloats sum, collective::Fed fed, std::uint32_t compute_us,
                   Actions& out);
-  // state: digest of the whole state after the step.
+  // state: digest_of() the bytes that ReadState would give after this step.
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
   void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   void on_state_installed(Time now, std::uint64_t step, Actions& out);
+  // A newer checkpoint is durable on this node.
+  void set_checkpoint(const Checkpoint& checkpoint);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.
   void set_hints(std::vector<NodeId> nodes);
   // Asks the members to take this node in (also after request_leave). Members and candidates of
@@ -204,6 +219,7 @@ class JobCore {
 
  private:
   struct State;
+  explicit JobCore(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -41,6 +41,7 @@ struct ViewAsk {};
 // Asks to be admitted as a learner; repeated until the sender is a member that holds the state.
 struct JoinAsk {
   Digest fingerprint;
+  bool outside = true;               // no member of the view that it knows; false: still syncing
   std::uint64_t received_bytes = 0;  // of the state, so far
 };
 struct JoinRefused {

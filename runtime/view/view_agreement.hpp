@@ -5,8 +5,10 @@
 //   open      | freeze, persist, PROMISE | freeze, persist, ACCEPTED   | -
 //   frozen    | persist, PROMISE         | persist, ACCEPTED           | propose after the delay
 //   proposing | yields to a higher one   | yields to a higher one      | retry, higher ballot
-// Lower ballots are answered with REFUSE. A decided view ends the instance: adopt() starts the
-// next. No promise and no vote leaves this node before the bytes behind it are durable.
+// Members that do not vote (learners) are asked too: they freeze and tell where they stand, but
+// count for no quorum. Lower ballots are answered with REFUSE. A decided view ends the instance:
+// adopt() starts the next. No promise and no vote leaves this node before the bytes behind it are
+// durable.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +95,7 @@ Result<Votes> decode_votes(ByteView bytes);  // fails with corrupted
 struct VoteTimings {
   Duration rank_delay = std::chrono::milliseconds(50);  // per live acceptor of lower rank
   Duration jitter = std::chrono::milliseconds(30);
-  Duration grace = std::chrono::milliseconds(300);           // for promisers that nobody suspects
+  Duration grace = std::chrono::milliseconds(1000);          // for promisers that nobody suspects
   Duration forming_grace = std::chrono::milliseconds(2000);  // the same, for view 1
   Duration retry = std::chrono::milliseconds(500);           // first retry of a ballot; doubles
   Duration retry_max = std::chrono::milliseconds(4000);
@@ -162,6 +164,9 @@ class ViewAgreement {
   };
 
   bool is_acceptor() const;
+  bool is_asked() const;
+  std::vector<NodeId> asked() const;
+  Duration grace() const;
   Duration turn_delay();
   Standing standing();
   void start_ballot(Time now, Effects& out);
@@ -173,7 +178,7 @@ class ViewAgreement {
   void on_accept(Time now, const NodeId& from, const Accept& message, Effects& out);
   void on_accepted(const NodeId& from, const Accepted& message, Effects& out);
   void yield_to(Time now, const Ballot& ballot);
-  void persist_then(bool needed, const NodeId& to, VoteMessage message, Time now, Effects& out);
+  void persist_then(const NodeId& to, VoteMessage message, Time now, Effects& out);
   void deliver(Time now, const NodeId& to, VoteMessage message, Effects& out);
   bool quorum(std::span<const NodeId> yes) const;
 
@@ -190,7 +195,6 @@ class ViewAgreement {
   std::uint64_t next_token_ = 1;
   struct Deferred {
     std::uint64_t token;
-    std::uint64_t instance;
     NodeId to;
     VoteMessage message;
   };

@@ -1,0 +1,145 @@
+// The inside of JobCore, split by concern over four sources: job_core.cpp (inputs and routing),
+// job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission) and job_sync.cpp
+// (state transfer in both directions).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/state_transfer.hpp"
+#include "runtime/job/view_proposal.hpp"
+
+namespace gpunode::job {
+
+struct JobCore::State {
+  explicit State(Options chosen);
+
+  struct Peer {
+    PeerState state = PeerState::alive;
+    Time state_at{};
+    Time heard{};
+    Time doubted_until{};   // another member said that it cannot reach it
+    Time notified{};        // when a VIEW was last sent to it
+    Time asked{};           // when a VIEW was last asked of it
+    bool finished = false;  // said that it has committed the last step
+  };
+  struct Joiner {
+    Boot boot = 0;
+    Time asked{};
+    Digest fingerprint;
+    std::uint64_t received_bytes = 0;
+    Time progress{};
+    Time barred_until{};
+  };
+  struct Partial {
+    collective::SharedFloats sum;
+    collective::Fed fed;
+  };
+
+  // job_core.cpp: inputs and routing
+  void tick(Time now, Actions& out);
+  void route(Time now, const NodeId& from, const JobMessage& message, Actions& out);
+  void send(const NodeId& to, JobBody body, Actions& out, bool bulk = false) const;
+  void report(std::string text, Actions& out) const;
+  void note_heard(Time now, const NodeId& from);
+  void peer_changed(Time now, const NodeId& peer, PeerState state, Actions& out);
+  void set_phase(Time now);
+  JobStatus status(Time now) const;
+
+  // job_steps.cpp: exchange and commit
+  bool can_exchange() const;
+  void maybe_begin(Time now, Actions& out);
+  void ask_compute(Actions& out);
+  void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);
+  void answer_need(const NodeId& from, const StepMessage& message, Actions& out) const;
+  void on_partial(Time now, std::uint64_t step, collective::TreeNode node, Partial partial,
+                  std::uint32_t compute_us, Actions& out);
+  void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
+  void advance(Time now, Actions& out);
+  void commit(Time now, collective::SharedFloats result, const Digest& result_digest,
+              const collective::Fed& fed, Actions& out);
+  void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
+  void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
+  void finish_tick(Time now, Actions& out);
+
+  // job_views.cpp: view changes and admission
+  view::Standing standing() const;
+  Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers) const;
+  bool suspected(const NodeId& node) const;
+  bool gone(const NodeId& node) const;
+  void change_view(Time now, const std::string& reason, Actions& out);
+  void watch_members(Time now, Actions& out);
+  void on_commit_boundary(Time now, Actions& out);
+  void on_hint(Time now, const NodeId& from, const FreezeHint& hint, Actions& out);
+  void on_join(Time now, const NodeId& from, const JobMessage& message, const JoinAsk& ask,
+               Actions& out);
+  void join_tick(Time now, Actions& out);
+  void on_notice(Time now, const view::DecidedView& decided, Actions& out);
+  void install(Time now, const view::DecidedView& decided, Actions& out);
+  bool holds_base() const;
+  void settle(Time now, Actions& out);
+  void tell_view(Time now, const NodeId& to, Actions& out, bool always = false);
+  void carry_out(Time now, view::ViewAgreement::Effects& effects, Actions& out);
+  std::vector<view::Member> fresh_joiners() const;
+  std::vector<NodeId> peers_of(const view::View& view) const;
+
+  // job_sync.cpp: state transfer
+  void start_fetch(Time now, Actions& out);
+  void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
+  void carry_out(StateSource::Effects& effects, Actions& out) const;
+  void offer_state();
+  void on_installed(Time now, std::uint64_t step, Actions& out);
+
+  Options options;
+  view::ViewAgreement agreement;
+  view::DecidedView decided;  // how the current view was decided, for VIEW
+  Time now{};                 // of the input being handled
+  Time phase_since{};
+  Time installed_at{};
+  Phase phase = Phase::outsider;
+  bool member = false;       // this life of this node is in the current view
+  bool state_ready = false;  // and holds its state: at base_step or later in this view
+  bool wants_in = false;
+  bool leaving = false;
+  bool pause_told = false;
+  bool finish_told = false;
+
+  // Where the state is.
+  std::uint64_t committed = 0;
+  std::uint64_t applied = 0;         // committed, or less while Apply is under way
+  std::uint32_t rollback_count = 0;  // of the lineage that the state belongs to
+  Digest state_digest;               // after `applied`
+  Digest result_digest;              // of the sum of step `committed`; zero: unknown
+  collective::Fed running;
+
+  // The step under way, and the one before it, which still answers late peers.
+  std::optional<collective::ExactExchange> exchange;
+  std::uint64_t exchange_step = 0;
+  std::optional<collective::ExactExchange> previous_exchange;
+  Digest plan_digest;
+  std::map<collective::TreeNode, Partial> partials;  // of step partial_step
+  std::uint64_t partial_step = 0;
+  std::uint32_t compute_us = 0;
+  bool discard_kept = false;
+  Time step_began{};
+  std::vector<std::pair<NodeId, StepMessage>> early;  // for the step after this one
+
+  std::map<NodeId, Peer> peers;
+  std::map<NodeId, Joiner> joiners;
+  std::vector<NodeId> hints;
+  Time join_asked{};
+  Time status_sent{};
+  Time done_at{};
+
+  StateSource source;
+  std::optional<StateFetch> fetch;
+  std::uint32_t fetch_rollback_count = 0;
+  std::optional<StateMeta> installing;  // handed to the driver, not yet confirmed
+  std::optional<Checkpoint> restoring;  // asked of the driver, not yet confirmed
+};
+
+}  // namespace gpunode::job

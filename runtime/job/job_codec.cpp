@@ -1,0 +1,297 @@
+#include "runtime/job/job_codec.hpp"
+
+#include <type_traits>
+
+#include "runtime/collective/exchange_codec.hpp"
+#include "runtime/view/view_fields_codec.hpp"
+#include "schemas/job_generated.h"
+
+namespace gpunode::job {
+
+namespace {
+
+namespace wire = gpunode::wire::job;
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+using view::from_wire;
+using view::to_wire;
+
+constexpr std::size_t kMaxReason = 1024;
+
+Error corrupted(const std::string& what) {
+  return {ErrorCode::corrupted, "job message: " + what};
+}
+
+// --- out ---
+
+struct Written {
+  wire::Body type;
+  Offset<void> at;
+};
+template <class T>
+Written written(wire::Body type, Offset<T> at) {
+  return {type, at.Union()};
+}
+
+Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Standing& where) {
+  const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
+  const auto state = to_wire(where.state_digest);
+  const auto applied = to_wire(where.applied_result_digest);
+  const auto held = to_wire(where.held_result_digest);
+  const auto fingerprint = to_wire(where.fingerprint);
+  const auto checkpoint = to_wire(where.checkpoint_digest);
+  return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.applied,
+                              where.held, &state, &applied, &held, &fingerprint,
+                              where.checkpoint_step, &checkpoint, unreachable);
+}
+
+Written write(FlatBufferBuilder& out, const view::Prepare& body) {
+  const auto ballot = to_wire(body.ballot);
+  return written(wire::Body::Prepare, wire::CreatePrepare(out, &ballot));
+}
+Written write(FlatBufferBuilder& out, const view::Promise& body) {
+  const auto ballot = to_wire(body.ballot);
+  const auto standing = standing_to_wire(out, body.standing);
+  if (!body.accepted)
+    return written(wire::Body::Promise, wire::CreatePromise(out, &ballot, nullptr, 0, standing));
+  const auto accepted = to_wire(out, body.accepted->view);
+  const auto accepted_ballot = to_wire(body.accepted->ballot);
+  return written(wire::Body::Promise,
+                 wire::CreatePromise(out, &ballot, &accepted_ballot, accepted, standing));
+}
+Written write(FlatBufferBuilder& out, const view::Refuse& body) {
+  const auto ballot = to_wire(body.promised);
+  return written(wire::Body::Refuse, wire::CreateRefuse(out, &ballot));
+}
+Written write(FlatBufferBuilder& out, const view::Accept& body) {
+  const auto ballot = to_wire(body.ballot);
+  const auto view = to_wire(out, body.view);
+  return written(wire::Body::Accept, wire::CreateAccept(out, &ballot, view));
+}
+Written write(FlatBufferBuilder& out, const view::Accepted& body) {
+  const auto ballot = to_wire(body.ballot);
+  return written(wire::Body::Accepted, wire::CreateAccepted(out, &ballot));
+}
+Written write(FlatBufferBuilder& out, const Vote& body) {
+  return std::visit([&](const auto& vote) { return write(out, vote); }, body.message);
+}
+Written write(FlatBufferBuilder& out, const FreezeHint& body) {
+  const auto reason = out.CreateString(body.reason.substr(0, kMaxReason));
+  const auto suspects = out.CreateVectorOfStructs(to_wire(body.suspects));
+  return written(wire::Body::FreezeHint, wire::CreateFreezeHint(out, reason, suspects));
+}
+Written write(FlatBufferBuilder& out, const ViewNotice& body) {
+  const auto view = to_wire(out, body.decided.view);
+  const auto by = out.CreateVectorOfStructs(to_wire(body.decided.accepted_by));
+  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by));
+}
+Written write(FlatBufferBuilder& out, const ViewAsk&) {
+  return written(wire::Body::ViewAsk, wire::CreateViewAsk(out));
+}
+Written write(FlatBufferBuilder& out, const JoinAsk& body) {
+  const auto fingerprint = to_wire(body.fingerprint);
+  return written(wire::Body::JoinAsk,
+                 wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes));
+}
+Written write(FlatBufferBuilder& out, const JoinRefused& body) {
+  const auto reason = out.CreateString(body.reason.substr(0, kMaxReason));
+  return written(wire::Body::JoinRefused, wire::CreateJoinRefused(out, reason));
+}
+Written write(FlatBufferBuilder& out, const StepStatus& body) {
+  return written(wire::Body::StepStatus,
+                 wire::CreateStepStatus(out, body.committed, body.state_ready));
+}
+Written write(FlatBufferBuilder& out, const StateAsk& body) {
+  return written(wire::Body::StateAsk, wire::CreateStateAsk(out, body.step));
+}
+Written write(FlatBufferBuilder& out, const StateMeta& body) {
+  const auto digest = to_wire(body.digest);
+  const auto result = to_wire(body.result_digest);
+  const wire::Fed fed(to_wire(body.fed.hash_sum), body.fed.sample_count);
+  return written(wire::Body::StateMeta,
+                 wire::CreateStateMeta(out, body.step, body.size_bytes, &digest, &result, &fed));
+}
+Written write(FlatBufferBuilder& out, const StateRead& body) {
+  return written(wire::Body::StateRead,
+                 wire::CreateStateRead(out, body.step, body.offset, body.length));
+}
+Written write(FlatBufferBuilder& out, const StatePart& body) {
+  return written(wire::Body::StatePart, wire::CreateStatePart(out, body.step, body.offset));
+}
+Written write(FlatBufferBuilder&, const StepMessage&) {
+  return {wire::Body::NONE, {}};
+}
+
+// --- in ---
+
+Result<view::Standing> standing_from_wire(const wire::Standing* from) {
+  if (!from) return corrupted("a promise without standing");
+  view::Standing where;
+  where.boot = from->boot();
+  where.has_memory = from->has_memory();
+  where.leaving = from->leaving();
+  where.applied = from->applied();
+  where.held = from->held();
+  where.state_digest = from_wire(from->state_digest());
+  where.applied_result_digest = from_wire(from->applied_result_digest());
+  where.held_result_digest = from_wire(from->held_result_digest());
+  where.fingerprint = from_wire(from->fingerprint());
+  where.checkpoint_step = from->checkpoint_step();
+  where.checkpoint_digest = from_wire(from->checkpoint_digest());
+  auto unreachable = from_wire(from->unreachable());
+  if (!unreachable) return unreachable.error();
+  where.unreachable = std::move(*unreachable);
+  if (where.held < where.applied || where.held - where.applied > 1)
+    return corrupted("a standing that cannot be");
+  return where;
+}
+
+Result<JobBody> read(const wire::Promise& from) {
+  view::Promise promise;
+  promise.ballot = from_wire(from.ballot());
+  if (from.accepted()) {
+    auto accepted = from_wire(from.accepted());
+    if (!accepted) return accepted.error();
+    promise.accepted = view::AcceptedView{from_wire(from.accepted_ballot()), std::move(*accepted)};
+  }
+  auto standing = standing_from_wire(from.standing());
+  if (!standing) return standing.error();
+  promise.standing = std::move(*standing);
+  return JobBody{Vote{std::move(promise)}};
+}
+
+Result<JobBody> read(const wire::Accept& from) {
+  auto view = from_wire(from.view());
+  if (!view) return view.error();
+  return JobBody{Vote{view::Accept{from_wire(from.ballot()), std::move(*view)}}};
+}
+
+Result<JobBody> read(const wire::FreezeHint& from) {
+  auto suspects = from_wire(from.suspects());
+  if (!suspects) return suspects.error();
+  if (from.reason() && from.reason()->size() > kMaxReason) return corrupted("a long reason");
+  return JobBody{FreezeHint{from.reason() ? from.reason()->str() : "", std::move(*suspects)}};
+}
+
+Result<JobBody> read(const wire::ViewNotice& from) {
+  auto view = from_wire(from.view());
+  if (!view) return view.error();
+  auto by = from_wire(from.accepted_by());
+  if (!by) return by.error();
+  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}}};
+}
+
+Result<JobBody> read(const wire::JoinRefused& from) {
+  if (from.reason() && from.reason()->size() > kMaxReason) return corrupted("a long reason");
+  return JobBody{JoinRefused{from.reason() ? from.reason()->str() : ""}};
+}
+
+Result<JobBody> read(const wire::StateMeta& from) {
+  StateMeta meta{from.step(),
+                 from.size_bytes(),
+                 from_wire(from.digest()),
+                 from_wire(from.result_digest()),
+                 {}};
+  if (from.fed()) meta.fed = {from_wire(&from.fed()->hash_sum()), from.fed()->sample_count()};
+  return JobBody{meta};
+}
+
+Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
+  switch (frame.body_type()) {
+    case wire::Body::Prepare:
+      return JobBody{Vote{view::Prepare{from_wire(frame.body_as_Prepare()->ballot())}}};
+    case wire::Body::Promise:
+      return read(*frame.body_as_Promise());
+    case wire::Body::Refuse:
+      return JobBody{Vote{view::Refuse{from_wire(frame.body_as_Refuse()->promised())}}};
+    case wire::Body::Accept:
+      return read(*frame.body_as_Accept());
+    case wire::Body::Accepted:
+      return JobBody{Vote{view::Accepted{from_wire(frame.body_as_Accepted()->ballot())}}};
+    case wire::Body::FreezeHint:
+      return read(*frame.body_as_FreezeHint());
+    case wire::Body::ViewNotice:
+      return read(*frame.body_as_ViewNotice());
+    case wire::Body::ViewAsk:
+      return JobBody{ViewAsk{}};
+    case wire::Body::JoinAsk: {
+      const auto& ask = *frame.body_as_JoinAsk();
+      return JobBody{JoinAsk{from_wire(ask.fingerprint()), ask.outside(), ask.received_bytes()}};
+    }
+    case wire::Body::JoinRefused:
+      return read(*frame.body_as_JoinRefused());
+    case wire::Body::StepStatus: {
+      const auto& status = *frame.body_as_StepStatus();
+      return JobBody{StepStatus{status.committed(), status.state_ready()}};
+    }
+    case wire::Body::StateAsk:
+      return JobBody{StateAsk{frame.body_as_StateAsk()->step()}};
+    case wire::Body::StateMeta:
+      return read(*frame.body_as_StateMeta());
+    case wire::Body::StateRead: {
+      const auto& ask = *frame.body_as_StateRead();
+      return JobBody{StateRead{ask.step(), ask.offset(), ask.length()}};
+    }
+    case wire::Body::StatePart: {
+      const auto& part = *frame.body_as_StatePart();
+      return JobBody{StatePart{part.step(), part.offset(), std::move(payload)}};
+    }
+    case wire::Body::NONE:
+      break;
+  }
+  return corrupted("a kind that this version does not know");
+}
+
+}  // namespace
+
+EncodedMessage encode_message(const JobMessage& message) {
+  if (const auto* step = std::get_if<StepMessage>(&message.body)) {
+    auto frame = collective::encode_exchange(
+        {message.view_id, step->step, message.generation, step->plan}, step->message);
+    return {std::move(frame.body), std::move(frame.payload)};
+  }
+  FlatBufferBuilder out;
+  const Written body = std::visit([&](const auto& one) { return write(out, one); }, message.body);
+  const auto job = to_wire(message.job);
+  wire::FinishJobFrameBuffer(
+      out, wire::CreateJobFrame(out, &job, message.generation, message.view_id, message.boot,
+                                body.type, body.at));
+  const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
+  EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
+  if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;
+  return encoded;
+}
+
+Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobId& job,
+                                  std::uint64_t element_count) {
+  JobMessage message;
+  message.job = job;
+  if (collective::is_exchange_body(body)) {
+    const auto layout = collective::ChunkLayout::of(element_count);
+    auto routed = collective::decode_exchange(body, std::move(payload), layout.chunk_count());
+    if (!routed) return routed.error();
+    message.generation = routed->route.generation;
+    message.view_id = routed->route.view_id;
+    message.body = StepMessage{routed->route.step, routed->route.plan, std::move(routed->message)};
+    return message;
+  }
+  const Bytes aligned = to_bytes(body);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, 64);
+  if (aligned.size() < 16 || !wire::VerifyJobFrameBuffer(verifier))
+    return corrupted("not a frame of this protocol");
+  const wire::JobFrame& frame = *wire::GetJobFrame(data);
+  if (from_wire(frame.job()) != job) return corrupted("it belongs to another job");
+  if (!payload.empty() && frame.body_type() != wire::Body::StatePart)
+    return corrupted("a payload where none belongs");
+  if (frame.body_type() != wire::Body::NONE && frame.body() == nullptr) return corrupted("no body");
+  message.generation = frame.generation();
+  message.view_id = frame.view_id();
+  message.boot = frame.boot();
+  auto decoded = read_body(frame, std::move(payload));
+  if (!decoded) return decoded.error();
+  message.body = std::move(*decoded);
+  return message;
+}
+
+}  // namespace gpunode::job

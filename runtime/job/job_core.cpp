@@ -1,0 +1,333 @@
+#include "runtime/job/job_core.hpp"
+
+#include <algorithm>
+
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+namespace {
+
+// A message that was under way when its sender died must not bring it back to life.
+constexpr Duration kVerdictHolds = std::chrono::milliseconds(200);
+
+view::Votes first_votes(const JobCore::Options& options) {
+  view::Votes votes;
+  if (!options.votes.empty()) {
+    auto kept = view::decode_votes(options.votes);
+    GPUNODE_CHECK(kept.has_value(), "create() has decoded the same bytes");
+    return std::move(*kept);
+  }
+  votes.view.job = options.job;
+  votes.view.acceptors = options.candidates;
+  votes.view.tie = options.candidates.front();
+  return votes;
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::outsider:
+      return "outsider";
+    case Phase::syncing:
+      return "syncing";
+    case Phase::running:
+      return "running";
+    case Phase::frozen:
+      return "frozen";
+    case Phase::paused:
+      return "paused";
+    case Phase::done:
+      return "done";
+  }
+  return "unknown";
+}
+
+JobCore::State::State(Options chosen)
+    : options(std::move(chosen)),
+      agreement({options.self.node, first_votes(options), options.timings.votes, options.seed,
+                 [this](const auto& promisers) { return compose(promisers); },
+                 [this] { return standing(); },
+                 [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
+  decided.view = agreement.view();
+  state_digest = options.initial_state_digest;
+  const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
+                                   options.self.node) != options.candidates.end();
+  wants_in = candidate || decided.view.rank_of(options.self.node).has_value();
+}
+
+Result<JobCore> JobCore::create(Options options) {
+  const auto bad = [](const char* what) { return Error{ErrorCode::invalid_argument, what}; };
+  if (options.candidates.empty()) return bad("a job needs at least one candidate node");
+  if (options.wanted_nodes == 0) return bad("a job needs at least one node: raise `nodes`");
+  if (options.min_nodes > options.wanted_nodes) return bad("min_nodes is larger than nodes");
+  if (!options.add) return bad("no function that adds");
+  if (options.state_part_bytes == 0) return bad("state_part_bytes is zero");
+  if (!options.votes.empty()) {
+    auto votes = view::decode_votes(options.votes);
+    if (!votes) return votes.error().within("job " + options.job.text());
+    if (votes->view.job != options.job)
+      return Error{ErrorCode::corrupted, "the vote file belongs to another job"};
+  }
+  JobCore core{std::make_unique<State>(std::move(options))};
+  return core;
+}
+
+JobCore::JobCore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+JobCore::JobCore(JobCore&&) noexcept = default;
+JobCore& JobCore::operator=(JobCore&&) noexcept = default;
+JobCore::~JobCore() = default;
+
+void JobCore::on_start(Time now, Actions& out) {
+  State& state = *state_;
+  state.now = state.phase_since = state.installed_at = state.step_began = now;
+  // Forming; or a restart, after which this node's place in the view is void.
+  if (state.agreement.view().is_acceptor(state.options.self.node)) state.agreement.want_change(now);
+  state.tick(now, out);
+}
+
+void JobCore::on_tick(Time now, Actions& out) {
+  state_->tick(now, out);
+}
+
+void JobCore::on_message(Time now, const NodeId& from, const JobMessage& message, Actions& out) {
+  if (message.job != state_->options.job || from == state_->options.self.node) return;
+  state_->now = now;
+  state_->route(now, from, message, out);
+  state_->set_phase(now);
+}
+
+void JobCore::on_peer(Time now, const NodeId& peer, PeerState state, Actions& out) {
+  if (peer == state_->options.self.node) return;
+  state_->now = now;
+  state_->peer_changed(now, peer, state, out);
+}
+
+void JobCore::on_persisted(Time now, std::uint64_t token, Actions& out) {
+  state_->now = now;
+  view::ViewAgreement::Effects effects;
+  state_->agreement.on_persisted(now, token, effects);
+  state_->carry_out(now, effects, out);
+  state_->set_phase(now);
+}
+
+void JobCore::on_partial(Time now, std::uint64_t step, collective::TreeNode node,
+                         collective::SharedFloats sum, collective::Fed fed,
+                         std::uint32_t compute_us, Actions& out) {
+  state_->now = now;
+  state_->on_partial(now, step, node, {std::move(sum), fed}, compute_us, out);
+}
+
+void JobCore::on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out) {
+  state_->now = now;
+  state_->on_applied(now, step, digest, out);
+  state_->set_phase(now);
+}
+
+void JobCore::on_state_read(Time now, std::uint64_t token, SharedBytes bytes, Actions& out) {
+  state_->now = now;
+  StateSource::Effects effects;
+  state_->source.on_snapshot(token, std::move(bytes), effects);
+  state_->carry_out(effects, out);
+}
+
+void JobCore::on_state_installed(Time now, std::uint64_t step, Actions& out) {
+  state_->now = now;
+  state_->on_installed(now, step, out);
+  state_->set_phase(now);
+}
+
+void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
+  state_->options.checkpoint = checkpoint;
+}
+void JobCore::set_hints(std::vector<NodeId> nodes) {
+  state_->hints = std::move(nodes);
+}
+
+void JobCore::request_join(Time now, Actions& out) {
+  state_->wants_in = true;
+  state_->leaving = false;
+  state_->join_asked = Time{};
+  state_->tick(now, out);
+}
+
+void JobCore::request_leave(Time now, Actions& out) {
+  state_->now = now;
+  state_->wants_in = false;
+  state_->leaving = true;
+  if (state_->member) state_->change_view(now, "this node leaves", out);
+}
+
+const view::View& JobCore::view() const {
+  return state_->agreement.view();
+}
+JobStatus JobCore::status(Time now) const {
+  return state_->status(now);
+}
+std::uint64_t JobCore::committed() const {
+  return state_->committed;
+}
+collective::Fed JobCore::running_fed() const {
+  return state_->running;
+}
+
+void JobCore::State::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
+  if (to == options.self.node) return;
+  const view::View& view = agreement.view();
+  out.push_back(Send{
+      to, {options.job, view.generation, view.view_id, options.self.boot, std::move(body)}, bulk});
+}
+
+void JobCore::State::report(std::string text, Actions& out) const {
+  out.push_back(Report{std::move(text)});
+}
+
+void JobCore::State::note_heard(Time at, const NodeId& from) {
+  Peer& peer = peers[from];
+  peer.heard = at;
+  if (at < peer.state_at + kVerdictHolds) return;
+  peer.state = PeerState::alive;
+  peer.doubted_until = Time{};
+}
+
+void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, Actions& out) {
+  Peer& peer = peers[node];
+  const bool back = state == PeerState::up || state == PeerState::alive;
+  peer.state = back ? PeerState::alive : state;
+  peer.state_at = back ? Time{} : at;
+  if (back) peer.doubted_until = Time{};
+  const auto rank = agreement.view().rank_of(node);
+  if (state == PeerState::up && rank && can_exchange()) {
+    std::vector<collective::SendTo> sends;
+    if (previous_exchange) previous_exchange->on_reconnected(at, *rank, sends);
+    send_step(committed, sends, out);
+    sends.clear();
+    if (exchange) exchange->on_reconnected(at, *rank, sends);
+    send_step(exchange_step, sends, out);
+  }
+  watch_members(at, out);
+}
+
+void JobCore::State::route(Time at, const NodeId& from, const JobMessage& message, Actions& out) {
+  note_heard(at, from);
+  if (const auto* ask = std::get_if<JoinAsk>(&message.body)) on_join(at, from, message, *ask, out);
+  if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
+    on_notice(at, notice->decided, out);
+    return;
+  }
+  if (std::holds_alternative<ViewAsk>(message.body)) {
+    tell_view(at, from, out, true);
+    return;
+  }
+  const view::View& view = agreement.view();
+  const auto theirs = std::pair(message.generation, message.view_id);
+  const auto ours = std::pair(view.generation, view.view_id);
+  if (theirs < ours) {
+    tell_view(at, from, out);
+    return;
+  }
+  if (theirs > ours) {
+    Peer& peer = peers[from];
+    if (at >= peer.asked + std::chrono::milliseconds(50)) {
+      peer.asked = at;
+      send(from, ViewAsk{}, out);
+    }
+    return;
+  }
+  if (const auto* step = std::get_if<StepMessage>(&message.body)) on_step(at, from, *step, out);
+  if (const auto* vote = std::get_if<Vote>(&message.body)) {
+    view::ViewAgreement::Effects effects;
+    agreement.on_message(at, from, vote->message, effects);
+    carry_out(at, effects, out);
+  }
+  if (const auto* hint = std::get_if<FreezeHint>(&message.body)) on_hint(at, from, *hint, out);
+  if (const auto* status = std::get_if<StepStatus>(&message.body))
+    on_status(at, from, *status, out);
+  if (const auto* refused = std::get_if<JoinRefused>(&message.body))
+    report("node " + from.short_text() + " does not take this node in: " + refused->reason, out);
+  if (const auto* ask = std::get_if<StateAsk>(&message.body)) {
+    StateSource::Effects effects;
+    if (view.rank_of(from)) source.on_ask(from, *ask, effects);
+    carry_out(effects, out);
+  }
+  if (const auto* read = std::get_if<StateRead>(&message.body)) {
+    StateSource::Effects effects;
+    if (view.rank_of(from)) source.on_read(from, *read, options.state_part_bytes, effects);
+    carry_out(effects, out);
+  }
+  StateFetch::Effects fetched;
+  if (const auto* meta = std::get_if<StateMeta>(&message.body))
+    if (fetch) fetch->on_meta(at, from, *meta, fetched);
+  if (const auto* part = std::get_if<StatePart>(&message.body))
+    if (fetch) fetch->on_part(at, from, *part, fetched);
+  carry_out(at, fetched, out);
+}
+
+void JobCore::State::tick(Time at, Actions& out) {
+  now = at;
+  view::ViewAgreement::Effects effects;
+  agreement.on_tick(at, effects);
+  carry_out(at, effects, out);
+  watch_members(at, out);
+  join_tick(at, out);
+  if (fetch) {
+    StateFetch::Effects fetched;
+    fetch->on_tick(at, fetched);
+    carry_out(at, fetched, out);
+  }
+  maybe_begin(at, out);
+  if (can_exchange() && exchange) {
+    std::vector<collective::SendTo> sends;
+    exchange->on_tick(at, sends);
+    send_step(exchange_step, sends, out);
+    advance(at, out);
+  }
+  finish_tick(at, out);
+  set_phase(at);
+  const bool stuck = agreement.frozen() && at >= phase_since + options.timings.pause_after;
+  if (stuck && !pause_told && phase == Phase::frozen) {
+    pause_told = true;
+    out.push_back(Paused{agreement.waiting_reason()});
+    set_phase(at);
+  }
+}
+
+void JobCore::State::set_phase(Time at) {
+  Phase next = Phase::running;
+  if (agreement.frozen())
+    next = pause_told ? Phase::paused : Phase::frozen;
+  else if (!member)
+    next = Phase::outsider;
+  else if (!state_ready)
+    next = Phase::syncing;
+  else if (committed >= options.total_steps)
+    next = Phase::done;
+  if (next == phase) return;
+  if (next != Phase::paused) phase_since = at;
+  phase = next;
+}
+
+JobStatus JobCore::State::status(Time at) const {
+  JobStatus status;
+  const view::View& view = agreement.view();
+  status.phase = phase;
+  status.view_id = view.view_id;
+  status.committed = committed;
+  status.total_steps = options.total_steps;
+  status.in_phase = at - phase_since;
+  status.reason = agreement.waiting_reason();
+  for (const view::Member& one : view.members) status.members.push_back(one.node);
+  if (exchange && member)
+    for (const std::uint16_t rank : exchange->waiting_for())
+      if (rank < view.members.size() && view.members[rank].node != options.self.node)
+        status.waiting_for.push_back(view.members[rank].node);
+  if (fetch) {
+    status.waiting_for = fetch->sources();
+    status.sync_received_bytes = fetch->received_bytes();
+    status.sync_total_bytes = fetch->meta() ? fetch->meta()->size_bytes : 0;
+  }
+  return status;
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,208 @@
+// The steps: one exact exchange at a time, committed when every member holds the same result.
+#include <algorithm>
+
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+namespace {
+constexpr std::size_t kMaxEarlyMessages = 65536;  // beyond it NEED fetches them again
+constexpr Duration kFinishPatience = std::chrono::seconds(10);
+}  // namespace
+
+bool JobCore::State::can_exchange() const {
+  return member && state_ready && !agreement.frozen();
+}
+
+// Starts the exchange of the next step once the state before it is in place.
+void JobCore::State::maybe_begin(Time at, Actions& out) {
+  if (!can_exchange() || exchange || applied != committed || committed >= options.total_steps)
+    return;
+  const view::View& view = agreement.view();
+  const std::uint64_t step = committed + 1;
+  collective::ExactExchange::Options chosen;
+  chosen.rank = *view.rank_of(options.self.node);
+  chosen.member_count = static_cast<std::uint16_t>(view.members.size());
+  chosen.owner_rotation = view.owner_rotation;
+  chosen.tree = options.tree;
+  chosen.plan = plan_for(options.tree, view, step);
+  chosen.layout = collective::ChunkLayout::of(options.element_count);
+  chosen.add = options.add;
+  chosen.need_after = options.timings.need_after;
+  plan_digest = chosen.plan.digest();
+  exchange.emplace(std::move(chosen), at);
+  exchange_step = step;
+  step_began = at;
+  if (partial_step != step) {
+    partials.clear();
+    partial_step = step;
+    compute_us = 0;
+  }
+  std::vector<collective::SendTo> sends;
+  exchange->set_compute_us(compute_us);
+  for (const collective::TreeNode& node : exchange->own_cover())
+    if (const auto found = partials.find(node); found != partials.end())
+      exchange->on_partial(at, node, found->second.sum, found->second.fed, sends);
+  send_step(step, sends, out);
+  ask_compute(out);
+
+  std::vector<std::pair<NodeId, StepMessage>> waiting;
+  waiting.swap(early);
+  for (const auto& [from, message] : waiting) on_step(at, from, message, out);
+  advance(at, out);
+}
+
+void JobCore::State::ask_compute(Actions& out) {
+  Compute compute{exchange_step, {}, discard_kept};
+  for (const collective::TreeNode& node : exchange->own_cover())
+    if (!partials.contains(node)) compute.nodes.push_back(node);
+  discard_kept = false;
+  out.push_back(std::move(compute));
+}
+
+void JobCore::State::send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends,
+                               Actions& out) {
+  const view::View& view = agreement.view();
+  const Digest plan =
+      step == exchange_step && exchange ? plan_digest : plan_for(options.tree, view, step).digest();
+  for (const collective::SendTo& one : sends) {
+    if (one.rank >= view.members.size()) continue;
+    const bool bulk = std::holds_alternative<collective::PartialChunk>(one.message) ||
+                      std::holds_alternative<collective::ResultChunk>(one.message);
+    send(view.members[one.rank].node, StepMessage{step, plan, one.message}, out, bulk);
+  }
+}
+
+void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& message,
+                             Actions& out) {
+  const auto rank = agreement.view().rank_of(from);
+  if (!rank || !member || agreement.frozen()) return;
+  const bool is_need = std::holds_alternative<collective::Need>(message.message);
+  std::vector<collective::SendTo> sends;
+  if (exchange && message.step == exchange_step) {
+    if (message.plan != plan_digest) {
+      change_view(at, "node " + from.short_text() + " follows another slice plan", out);
+      return;
+    }
+    exchange->on_message(at, *rank, message.message, sends);
+    send_step(exchange_step, sends, out);
+    if (is_need) answer_need(from, message, out);
+    advance(at, out);
+    return;
+  }
+  const std::uint64_t done = state_ready ? committed : agreement.view().base_step;
+  if (message.step == committed && previous_exchange) {
+    previous_exchange->on_message(at, *rank, message.message, sends);
+    send_step(committed, sends, out);
+  } else if (message.step > done && early.size() < kMaxEarlyMessages) {
+    early.emplace_back(from, message);
+  }
+  if (is_need) answer_need(from, message, out);
+}
+
+// Whoever asks learns at least that this node lives, and where it is.
+void JobCore::State::answer_need(const NodeId& from, const StepMessage&, Actions& out) const {
+  send(from, StepStatus{committed, state_ready}, out);
+}
+
+void JobCore::State::on_partial(Time at, std::uint64_t step, collective::TreeNode node,
+                                Partial partial, std::uint32_t spent_us, Actions& out) {
+  if (step != committed + 1 || !options.tree.contains(node) || !partial.sum ||
+      partial.sum->size() != options.element_count)
+    return;
+  if (partial_step != step) {
+    partials.clear();
+    partial_step = step;
+  }
+  if (!partials.emplace(node, partial).second) return;
+  compute_us = std::max(compute_us, spent_us);
+  if (!can_exchange() || !exchange || exchange_step != step) return;
+  const auto cover = exchange->own_cover();
+  if (std::find(cover.begin(), cover.end(), node) == cover.end()) return;
+  std::vector<collective::SendTo> sends;
+  exchange->set_compute_us(compute_us);
+  exchange->on_partial(at, node, partial.sum, partial.fed, sends);
+  send_step(step, sends, out);
+  advance(at, out);
+}
+
+// Commits the step under way if every member holds it.
+void JobCore::State::advance(Time at, Actions& out) {
+  if (!exchange || !can_exchange()) return;
+  if (exchange->disagreed()) {
+    change_view(at, "results of step " + std::to_string(exchange_step) + " differ", out);
+    return;
+  }
+  const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
+  if (!exchange->committed() && !own_way) return;
+  previous_exchange = std::move(exchange);
+  exchange.reset();
+  commit(at, previous_exchange->result(), previous_exchange->result_digest(),
+         previous_exchange->fed(), out);
+  on_commit_boundary(at, out);
+}
+
+void JobCore::State::commit(Time at, collective::SharedFloats result, const Digest& digest,
+                            const collective::Fed& fed, Actions& out) {
+  ++committed;
+  running += fed;
+  result_digest = digest;
+  partials.clear();
+  partial_step = 0;
+  compute_us = 0;
+  source.clear();
+  out.push_back(Apply{committed, std::move(result), fed});
+  out.push_back(Committed{committed, fed, running});
+  if (committed >= options.total_steps) done_at = at;
+}
+
+void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& digest, Actions& out) {
+  if (step != committed || applied == step) return;
+  applied = step;
+  state_digest = digest;
+  const view::View& view = agreement.view();
+  if (step == view.base_step && view.state_digest != Digest{} && digest != view.state_digest)
+    report("the state after step " + std::to_string(step) +
+               " differs from the other members': this machine computes differently",
+           out);
+  offer_state();
+  maybe_begin(at, out);
+}
+
+void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& status,
+                               Actions& out) {
+  if (!agreement.view().rank_of(from) || status.committed < options.total_steps) return;
+  Peer& peer = peers[from];
+  const bool news = !peer.finished;
+  peer.finished = true;
+  // Who still tells does not know yet that we are through.
+  if (!news && finish_told && member && committed >= options.total_steps)
+    send(from, StepStatus{committed, state_ready}, out);
+  if (!member && !finish_told) {
+    finish_told = true;
+    wants_in = false;
+    report("the job is finished; this node was not a member at its end", out);
+    out.push_back(Finished{});
+  }
+  finish_tick(at, out);
+}
+
+// After the last step: tell the others until all have told, then be through.
+void JobCore::State::finish_tick(Time at, Actions& out) {
+  if (!can_exchange() || finish_told || committed < options.total_steps || applied != committed)
+    return;
+  bool all = true;
+  for (const view::Member& one : agreement.view().members) {
+    if (one.node == options.self.node) continue;
+    all = all && (peers[one.node].finished || gone(one.node));
+  }
+  if (all || at >= done_at + kFinishPatience) finish_told = true;
+  if (finish_told || at >= status_sent + options.timings.linger_status) {
+    status_sent = at;
+    for (const view::Member& one : agreement.view().members)
+      send(one.node, StepStatus{committed, true}, out);
+  }
+  if (finish_told) out.push_back(Finished{});
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,81 @@
+// State transfer of the job: offering this node's state to learners, and becoming up to date.
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+void JobCore::State::offer_state() {
+  if (member && state_ready && applied == committed)
+    source.set_current({committed, 0, state_digest, result_digest, running});
+}
+
+void JobCore::State::start_fetch(Time at, Actions& out) {
+  const view::View& view = agreement.view();
+  std::vector<NodeId> sources;
+  for (const NodeId& node : view.sync_sources)
+    if (node != options.self.node) sources.push_back(node);
+  if (sources.empty()) report("no other member holds the state that this node needs", out);
+  const bool goes_on =
+      fetch && fetch->step() == view.base_step && fetch_rollback_count == view.rollback_count &&
+      fetch->meta() &&
+      (view.state_digest == Digest{} || fetch->meta()->digest == view.state_digest);
+  if (goes_on) {
+    fetch->set_sources(std::move(sources));
+  } else {
+    StateFetch::Options chosen;
+    chosen.step = view.base_step;
+    chosen.state_digest = view.state_digest;
+    chosen.result_digest = view.result_digest;
+    chosen.sources = std::move(sources);
+    chosen.max_bytes = options.max_state_bytes;
+    chosen.part_bytes = options.state_part_bytes;
+    fetch.emplace(std::move(chosen));
+    fetch_rollback_count = view.rollback_count;
+  }
+  StateFetch::Effects effects;
+  fetch->on_tick(at, effects);
+  carry_out(at, effects, out);
+}
+
+void JobCore::State::carry_out(Time, StateFetch::Effects& effects, Actions& out) {
+  for (StateSource::Reply& one : effects.sends) send(one.to, std::move(one.body), out);
+  if (!effects.report.empty()) report(std::move(effects.report), out);
+  if (!effects.complete) return;
+  installing = *fetch->meta();
+  fetch.reset();
+  out.push_back(InstallState{installing->step, std::move(*effects.complete)});
+}
+
+void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) const {
+  for (StateSource::Reply& one : effects.replies) {
+    const bool bulk = std::holds_alternative<StatePart>(one.body);
+    send(one.to, std::move(one.body), out, bulk);
+  }
+  if (effects.read_token) out.push_back(ReadState{*effects.read_token, committed});
+}
+
+void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
+  if (installing && installing->step == step) {
+    committed = applied = step;
+    state_digest = installing->digest;
+    result_digest = installing->result_digest;
+    running = installing->fed;
+    rollback_count = fetch_rollback_count;
+    installing.reset();
+  } else if (restoring && restoring->step == step) {
+    committed = applied = step;
+    state_digest = restoring->state_digest;
+    result_digest = Digest{};
+    running = restoring->running;
+    rollback_count = agreement.view().rollback_count;
+    restoring.reset();
+  } else {
+    return;
+  }
+  partials.clear();
+  partial_step = 0;
+  discard_kept = true;
+  if (committed >= options.total_steps) done_at = at;
+  settle(at, out);
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,336 @@
+// View changes: when one is wanted, what this node tells about itself, who is let in, and what a
+// decided view means for this node.
+#include <algorithm>
+
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+namespace {
+constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
+constexpr Duration kHeardLately = std::chrono::milliseconds(100);
+constexpr Duration kTellEvery = std::chrono::milliseconds(100);
+constexpr Duration kSyncStall = std::chrono::seconds(20);
+constexpr Duration kBarredFor = std::chrono::seconds(30);
+constexpr std::size_t kMaxJoiners = 4096;
+
+bool same_or_unknown(const Digest& left, const Digest& right) {
+  return left == right || left == Digest{} || right == Digest{};
+}
+}  // namespace
+
+view::Standing JobCore::State::standing() const {
+  view::Standing where;
+  where.boot = options.self.boot;
+  // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
+  where.has_memory = agreement.view().view_id == 0 || (member && state_ready);
+  where.leaving = leaving;
+  where.applied = where.held = committed;
+  where.applied_result_digest = where.held_result_digest = result_digest;
+  if (applied == committed) where.state_digest = state_digest;
+  if (exchange && exchange_step == committed + 1 && exchange->held()) {
+    where.held = committed + 1;
+    where.held_result_digest = exchange->result_digest();
+  }
+  where.fingerprint = options.fingerprint;
+  where.checkpoint_step = options.checkpoint.step;
+  where.checkpoint_digest = options.checkpoint.state_digest;
+  return where;
+}
+
+Result<view::View> JobCore::State::compose(
+    const std::vector<view::ViewAgreement::Promiser>& promisers) const {
+  ProposalRules rules;
+  rules.tree = options.tree;
+  rules.wanted_nodes = options.wanted_nodes;
+  rules.min_nodes = options.min_nodes;
+  rules.base_is_lowest_applied = options.mutations.base_is_lowest_applied;
+  rules.base_is_highest_held = options.mutations.base_is_highest_held;
+  rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
+  std::vector<view::ViewAgreement::Promiser> heard = promisers;
+  for (auto& one : heard) {
+    const auto joiner = joiners.find(one.node);
+    if (joiner != joiners.end() && joiner->second.barred_until > now && !one.standing.has_memory)
+      one.standing.leaving = true;
+  }
+  return propose_view(rules, agreement.view(), heard, fresh_joiners());
+}
+
+std::vector<view::Member> JobCore::State::fresh_joiners() const {
+  const view::View& view = agreement.view();
+  std::vector<view::Member> result;
+  for (const auto& [node, joiner] : joiners) {
+    const bool fresh = joiner.asked != Time{} && now < joiner.asked + options.timings.joiner_fresh;
+    const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
+    if (fresh && fits && !gone(node) && joiner.barred_until <= now)
+      result.push_back({node, joiner.boot});
+  }
+  return result;
+}
+
+bool JobCore::State::gone(const NodeId& node) const {
+  const auto found = peers.find(node);
+  return found != peers.end() &&
+         (found->second.state == PeerState::dead || found->second.state == PeerState::refused);
+}
+
+bool JobCore::State::suspected(const NodeId& node) const {
+  if (gone(node)) return true;
+  const auto found = peers.find(node);
+  return found != peers.end() &&
+         (found->second.state == PeerState::suspect || found->second.doubted_until > now);
+}
+
+std::vector<NodeId> JobCore::State::peers_of(const view::View& view) const {
+  std::vector<NodeId> nodes = view.acceptors;
+  for (const view::Member& one : view.members)
+    if (!view.is_acceptor(one.node)) nodes.push_back(one.node);
+  return nodes;
+}
+
+void JobCore::State::change_view(Time at, const std::string& reason, Actions& out) {
+  if (agreement.wanted() || agreement.frozen()) return;
+  report("view " + std::to_string(agreement.view().view_id) + " ends: " + reason, out);
+  agreement.want_change(at);
+  FreezeHint hint{reason, {}};
+  for (const NodeId& node : peers_of(agreement.view()))
+    if (suspected(node)) hint.suspects.push_back(node);
+  for (const NodeId& node : peers_of(agreement.view())) send(node, hint, out);
+}
+
+void JobCore::State::on_hint(Time at, const NodeId& from, const FreezeHint& hint, Actions&) {
+  const view::View& view = agreement.view();
+  if (!view.rank_of(from) && !view.is_acceptor(from)) return;
+  for (const NodeId& node : hint.suspects) {
+    if (node == options.self.node || (!view.rank_of(node) && !view.is_acceptor(node))) continue;
+    Peer& peer = peers[node];
+    if (at > peer.heard + kHeardLately) peer.doubted_until = at + kDoubtHolds;
+  }
+  agreement.want_change(at);
+}
+
+// Starts a view change for what the detector, silence or this node's own wish demand.
+void JobCore::State::watch_members(Time at, Actions& out) {
+  if (!member || agreement.frozen() || agreement.wanted()) return;
+  if (leaving) {
+    change_view(at, "this node leaves", out);
+    return;
+  }
+  if (committed >= options.total_steps) return;
+  const view::View& view = agreement.view();
+  for (const view::Member& one : view.members)
+    if (gone(one.node)) {
+      change_view(at, "node " + one.node.short_text() + " is gone", out);
+      return;
+    }
+  for (auto& [node, joiner] : joiners) {
+    const bool syncing = view.rank_of(node) && at < joiner.asked + options.timings.joiner_fresh;
+    if (!syncing || at < joiner.progress + kSyncStall) continue;
+    joiner.barred_until = at + kBarredFor;
+    change_view(at, "node " + node.short_text() + " does not get on with fetching the state", out);
+    return;
+  }
+  if (!exchange || !state_ready) return;
+  for (const std::uint16_t rank : exchange->waiting_for()) {
+    if (rank >= view.members.size() || view.members[rank].node == options.self.node) continue;
+    const NodeId& node = view.members[rank].node;
+    Peer& peer = peers[node];
+    const Duration silence = at - std::max({peer.heard, step_began, installed_at});
+    const bool stalled = suspected(node) && silence > options.timings.stall;
+    if (!stalled && silence <= options.timings.stall_alive) continue;
+    peer.doubted_until = at + kDoubtHolds;
+    change_view(at, "node " + node.short_text() + " is silent", out);
+    return;
+  }
+}
+
+// Between two steps: the moment for changes that nothing forces.
+void JobCore::State::on_commit_boundary(Time at, Actions&) {
+  const view::View& view = agreement.view();
+  if (!can_exchange() || committed >= options.total_steps) return;
+  if (!view.is_acceptor(options.self.node)) return;
+  const bool learner_is_through =
+      committed > view.base_step && view.acceptors.size() < view.members.size();
+  bool admits = false;
+  if (view.members.size() < options.wanted_nodes &&
+      at >= installed_at + options.timings.admit_every)
+    for (const view::Member& joiner : fresh_joiners())
+      admits = admits || !view.rank_of(joiner.node);
+  if (learner_is_through || admits) agreement.want_change(at);
+}
+
+void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,
+                             const JoinAsk& ask, Actions& out) {
+  const view::View& view = agreement.view();
+  if (joiners.size() >= kMaxJoiners && !joiners.contains(from)) return;
+  if (view.view_id > 0 && ask.fingerprint != view.fingerprint) {
+    send(from, JoinRefused{"its compute fingerprint differs: other instruction set or library"},
+         out);
+    return;
+  }
+  Joiner& joiner = joiners[from];
+  if (message.boot < joiner.boot) return;
+  if (message.boot > joiner.boot) joiner = Joiner{};
+  if (joiner.asked == Time{} || ask.received_bytes != joiner.received_bytes ||
+      at > joiner.asked + options.timings.joiner_fresh)
+    joiner.progress = at;
+  joiner.boot = message.boot;
+  joiner.asked = at;
+  joiner.fingerprint = ask.fingerprint;
+  joiner.received_bytes = ask.received_bytes;
+  if (!member) return;
+  if (committed >= options.total_steps) {
+    send(from, StepStatus{committed, state_ready}, out);
+    return;
+  }
+  const auto rank = view.rank_of(from);
+  if (!rank) return;
+  const Boot known = view.members[*rank].boot;
+  const bool lost_it = message.boot == known && ask.outside && message.view_id == view.view_id;
+  if (message.boot > known || lost_it)
+    change_view(at, "node " + from.short_text() + " came back without its state", out);
+}
+
+// Asks for admission, and shows members how far the state has come.
+void JobCore::State::join_tick(Time at, Actions& out) {
+  const view::View& view = agreement.view();
+  if (!wants_in || leaving || finish_told || (member && state_ready)) return;
+  if (view.view_id == 0 && view.is_acceptor(options.self.node)) return;
+  const bool full =
+      !member && view.members.size() >= options.wanted_nodes && !view.rank_of(options.self.node);
+  const Duration every = options.timings.join_every * (full ? 4 : 1);
+  if (join_asked != Time{} && at < join_asked + every) return;
+  join_asked = at;
+  std::set<NodeId> targets(hints.begin(), hints.end());
+  for (const NodeId& node : peers_of(view)) targets.insert(node);
+  const std::uint64_t received = fetch ? fetch->received_bytes() : 0;
+  for (const NodeId& node : targets)
+    send(node, JoinAsk{options.fingerprint, !member, received}, out);
+}
+
+void JobCore::State::tell_view(Time at, const NodeId& to, Actions& out, bool always) {
+  if (decided.view.view_id == 0) return;
+  Peer& peer = peers[to];
+  if (!always && peer.notified != Time{} && at < peer.notified + kTellEvery) return;
+  peer.notified = at;
+  send(to, ViewNotice{decided}, out);
+}
+
+void JobCore::State::carry_out(Time at, view::ViewAgreement::Effects& effects, Actions& out) {
+  for (auto& [token, bytes] : effects.persists) out.push_back(Persist{token, std::move(bytes)});
+  for (auto& [to, message] : effects.sends) send(to, Vote{std::move(message)}, out);
+  if (!effects.decided) return;
+  const view::DecidedView next = std::move(*effects.decided);
+  std::set<NodeId> all;
+  for (const NodeId& node : peers_of(agreement.view())) all.insert(node);
+  for (const NodeId& node : peers_of(next.view)) all.insert(node);
+  install(at, next, out);
+  for (const NodeId& node : all) tell_view(at, node, out, true);
+}
+
+void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& out) {
+  const view::View& view = agreement.view();
+  if (next.view.job != options.job) return;
+  if (std::pair(next.view.generation, next.view.view_id) <=
+      std::pair(view.generation, view.view_id))
+    return;
+  const bool follows =
+      next.view.generation == view.generation && next.view.view_id == view.view_id + 1;
+  const bool proven = !follows || options.mutations.votes.half_quorum_without_tie ||
+                      view::is_quorum(view, next.accepted_by);
+  if (!proven || next.view.plan.size() != options.tree.slice_count()) {
+    report("ignored a view " + std::to_string(next.view.view_id) +
+               " that is not proven or does not fit the job",
+           out);
+    return;
+  }
+  install(at, next, out);
+}
+
+void JobCore::State::install(Time at, const view::DecidedView& next, Actions& out) {
+  const view::View before = agreement.view();
+  decided = next;
+  const view::View& view = decided.view;
+  view::ViewAgreement::Effects effects;
+  agreement.adopt(at, view, effects);
+  carry_out(at, effects, out);
+  installed_at = step_began = at;
+  pause_told = false;
+  member = view.has_member(options.self);
+  state_ready = false;
+  early.clear();
+  previous_exchange.reset();
+  const bool redo =
+      view.owner_rotation != before.owner_rotation || view.rollback_count != before.rollback_count;
+  if (redo) {
+    partials.clear();
+    partial_step = 0;
+    discard_kept = true;
+  }
+  for (const view::Member& one : view.members)
+    if (const auto found = joiners.find(one.node); found != joiners.end())
+      found->second.asked = Time{};
+  if (view.rollback_count != before.rollback_count)
+    for (auto& [node, peer] : peers) peer.finished = false;
+  // A result that is held, but not yet committed, may be the view's base.
+  std::optional<collective::ExactExchange> held;
+  if (exchange && exchange->held() && exchange_step == committed + 1) held = std::move(exchange);
+  exchange.reset();
+
+  if (!member) {
+    leaving = false;
+    fetch.reset();
+    source.clear();
+    out.push_back(ViewInstalled{view, Role::outsider});
+    return;
+  }
+  const bool rolls_forward = held && view.base_step == committed + 1 &&
+                             rollback_count == view.rollback_count &&
+                             held->result_digest() == view.result_digest;
+  const bool survives = rolls_forward || holds_base();
+  out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner});
+  if (rolls_forward) commit(at, held->result(), held->result_digest(), held->fed(), out);
+  settle(at, out);
+}
+
+// The state here is the one that the view starts from (it may still be under Apply).
+bool JobCore::State::holds_base() const {
+  const view::View& view = agreement.view();
+  if (installing || restoring || committed != view.base_step ||
+      rollback_count != view.rollback_count)
+    return false;
+  return same_or_unknown(result_digest, view.result_digest) &&
+         (applied != committed || same_or_unknown(state_digest, view.state_digest));
+}
+
+// Enters the view as a member: with the state at hand, or by fetching it.
+void JobCore::State::settle(Time at, Actions& out) {
+  if (!member || state_ready || installing || restoring) return;
+  const view::View& view = agreement.view();
+  if (holds_base()) {
+    fetch.reset();
+    state_ready = true;
+    offer_state();
+    maybe_begin(at, out);
+    return;
+  }
+  source.clear();
+  const auto& sources = view.sync_sources;
+  const bool is_source =
+      std::find(sources.begin(), sources.end(), options.self.node) != sources.end();
+  if (view.rollback_count > rollback_count && is_source &&
+      (view.base_step == 0 || view.base_step == options.checkpoint.step)) {
+    fetch.reset();
+    restoring =
+        view.base_step == 0 ? Checkpoint{0, options.initial_state_digest, {}} : options.checkpoint;
+    out.push_back(RestoreState{view.base_step});
+    return;
+  }
+  if (committed > view.base_step && rollback_count == view.rollback_count)
+    report("the view resumes from step " + std::to_string(view.base_step) +
+               ", before a step that this node has committed: its state is fetched anew",
+           out);
+  start_fetch(at, out);
+}
+
+}  // namespace gpunode::job

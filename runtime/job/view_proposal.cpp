@@ -1,0 +1,222 @@
+#include "runtime/job/view_proposal.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace gpunode::job {
+
+namespace {
+
+using Promisers = std::vector<view::ViewAgreement::Promiser>;
+using view::Standing;
+using view::View;
+
+Error not_yet(std::string why) {
+  return {ErrorCode::unavailable, std::move(why)};
+}
+
+// Members of different arithmetic would drift apart: the most common kind goes on.
+Digest common_fingerprint(const Promisers& promisers) {
+  std::map<Digest, int> votes;
+  Digest best;
+  for (const auto& promiser : promisers) {
+    const int count = ++votes[promiser.standing.fingerprint];
+    if (best == Digest{} || count > votes[best]) best = promiser.standing.fingerprint;
+  }
+  return best;
+}
+
+// The digest of the sum of `step` at a survivor; zero if it does not say.
+Digest result_at(const Standing& standing, std::uint64_t step) {
+  if (standing.held == step) return standing.held_result_digest;
+  if (standing.applied == step) return standing.applied_result_digest;
+  return {};
+}
+
+struct Base {
+  std::uint64_t step = 0;
+  bool disagreed = false;
+  Promisers survivors;
+};
+
+// The majority's result of a step that differed twice; empty if there is none.
+Promisers majority_at(const Promisers& survivors, std::uint64_t step) {
+  for (const auto& one : survivors) {
+    Promisers same;
+    for (const auto& other : survivors)
+      if (result_at(other.standing, step) == result_at(one.standing, step)) same.push_back(other);
+    if (2 * same.size() > survivors.size()) return same;
+  }
+  return {};
+}
+
+Result<Base> resume_from(const ProposalRules& rules, const View& current, Promisers survivors) {
+  Base base;
+  std::uint64_t lowest_held = ~std::uint64_t{0}, lowest_applied = lowest_held, highest_held = 0;
+  for (const auto& one : survivors) {
+    lowest_held = std::min(lowest_held, one.standing.held);
+    lowest_applied = std::min(lowest_applied, one.standing.applied);
+    highest_held = std::max(highest_held, one.standing.held);
+  }
+  base.step = rules.base_is_lowest_applied ? lowest_applied
+              : rules.base_is_highest_held ? highest_held
+                                           : lowest_held;
+  const std::uint64_t step = base.step;
+  const Digest first = result_at(survivors.front().standing, step);
+  const bool differ = std::any_of(survivors.begin(), survivors.end(), [&](const auto& one) {
+    return result_at(one.standing, step) != first;
+  });
+  if (!differ || rules.base_is_highest_held) {
+    base.survivors = std::move(survivors);
+    return base;
+  }
+  // Results that differ were committed by nobody: who commits has seen equal digests of all.
+  const bool committed = std::any_of(survivors.begin(), survivors.end(),
+                                     [&](const auto& one) { return one.standing.applied >= step; });
+  if (!committed && current.disagreed_step != step) {
+    base.step = step - 1;
+    base.disagreed = true;
+    base.survivors = std::move(survivors);
+    return base;
+  }
+  base.survivors = majority_at(survivors, step);
+  if (base.survivors.empty())
+    return not_yet("members hold different results of step " + std::to_string(step) +
+                   " for the second time, and no majority holds the same");
+  return base;
+}
+
+// No acceptor has memory, and all of them have said so: back to the newest checkpoint, or to the
+// state before step 1, which the manifest alone gives.
+Result<Base> roll_back(const View& current, const Promisers& promisers) {
+  for (const NodeId& acceptor : current.acceptors) {
+    const bool told = std::any_of(promisers.begin(), promisers.end(),
+                                  [&](const auto& one) { return one.node == acceptor; });
+    if (!told)
+      return not_yet("no member that answers still holds the state; waiting for node " +
+                     acceptor.short_text());
+  }
+  Base base;
+  Digest digest;
+  for (const auto& one : promisers)
+    if (one.standing.checkpoint_step > base.step) {
+      base.step = one.standing.checkpoint_step;
+      digest = one.standing.checkpoint_digest;
+    }
+  for (const auto& one : promisers)
+    if (base.step == 0 ||
+        (one.standing.checkpoint_step == base.step && one.standing.checkpoint_digest == digest))
+      base.survivors.push_back(one);
+  return base;
+}
+
+bool contains(const std::vector<view::Member>& members, const NodeId& node) {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const view::Member& member) { return member.node == node; });
+}
+
+void choose_acceptors(const ProposalRules& rules, const View& current, const Base& base,
+                      View& next) {
+  std::uint64_t newest_commit = 0;
+  for (const auto& one : base.survivors)
+    newest_commit = std::max(newest_commit, one.standing.applied);
+  // A learner votes from the first step on that it took part in committing.
+  const bool first_step_done = newest_commit > current.base_step;
+  for (const auto& one : base.survivors)
+    if (contains(next.members, one.node) && (current.is_acceptor(one.node) || first_step_done))
+      next.acceptors.push_back(one.node);
+  // Only learners outlived the voters: they hold the state, so they vote.
+  if (next.acceptors.empty()) next.acceptors = next.sync_sources;
+  if (rules.joiners_are_acceptors) {
+    next.acceptors.clear();
+    for (const view::Member& member : next.members) next.acceptors.push_back(member.node);
+  }
+  next.tie = next.is_acceptor(current.tie) ? current.tie : next.acceptors.front();
+}
+
+void choose_plan(const ProposalRules& rules, const View& current, View& next) {
+  const auto count = static_cast<std::uint16_t>(next.members.size());
+  std::vector<std::int32_t> new_rank;
+  bool anyone = false;
+  for (const view::Member& member : current.members) {
+    const auto at = std::find(next.members.begin(), next.members.end(), member);
+    new_rank.push_back(
+        at == next.members.end() ? -1 : static_cast<std::int32_t>(at - next.members.begin()));
+    anyone = anyone || new_rank.back() >= 0;
+  }
+  if (!anyone) {
+    next.plan = collective::balanced_plan(rules.tree, count).owner;
+    return;
+  }
+  const collective::SlicePlan before = plan_for(rules.tree, current, next.base_step + 1);
+  next.plan = collective::plan_after_loss(rules.tree, before, new_rank, count).owner;
+}
+
+}  // namespace
+
+collective::SlicePlan plan_for(const collective::Tree& tree, const View& view, std::uint64_t step) {
+  if (step == view.base_step + 1 && view.plan.size() == tree.slice_count()) return {view.plan};
+  return collective::balanced_plan(tree, static_cast<std::uint16_t>(view.members.size()));
+}
+
+Result<View> propose_view(const ProposalRules& rules, const View& current,
+                          const Promisers& promisers, const std::vector<view::Member>& learners) {
+  View next = current;
+  next.previous = current.digest();
+  next.view_id = current.view_id + 1;
+  next.members.clear();
+  next.acceptors.clear();
+  next.sync_sources.clear();
+  if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
+
+  Promisers holders, staying;
+  for (const auto& one : promisers)
+    if (one.standing.has_memory && one.standing.fingerprint == next.fingerprint) {
+      holders.push_back(one);
+      if (!one.standing.leaving) staying.push_back(one);
+    }
+  if (staying.empty()) staying = holders;  // the last holder of a state may not leave
+  const bool lost = staying.empty();
+  Result<Base> base =
+      lost ? roll_back(current, promisers) : resume_from(rules, current, std::move(staying));
+  if (!base) return base.error();
+  if (lost) ++next.rollback_count;
+
+  // Old members keep their order, so that every survivor keeps most of what it knows by rank.
+  std::stable_sort(
+      base->survivors.begin(), base->survivors.end(), [&](const auto& left, const auto& right) {
+        const auto far = std::uint16_t{0xffff};
+        return current.rank_of(left.node).value_or(far) < current.rank_of(right.node).value_or(far);
+      });
+  next.base_step = base->step;
+  next.state_digest = next.result_digest = {};
+  for (const auto& one : base->survivors) {
+    if (next.members.size() >= rules.wanted_nodes) break;
+    next.members.push_back({one.node, one.standing.boot});
+    next.sync_sources.push_back(one.node);
+    if (!lost && one.standing.applied == base->step && next.state_digest == Digest{})
+      next.state_digest = one.standing.state_digest;
+    if (!lost && next.result_digest == Digest{})
+      next.result_digest = result_at(one.standing, base->step);
+  }
+  if (base->disagreed) {
+    ++next.owner_rotation;
+    next.disagreed_step = base->step + 1;
+  }
+  const auto admit = [&](const view::Member& member) {
+    if (next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
+      next.members.push_back(member);
+  };
+  for (const auto& one : promisers)
+    if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
+      admit({one.node, one.standing.boot});
+  for (const view::Member& member : learners) admit(member);
+  if (next.members.size() < rules.min_nodes)
+    return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
+                   std::to_string(next.members.size()) + " can take part");
+  choose_acceptors(rules, current, *base, next);
+  choose_plan(rules, current, next);
+  return next;
+}
+
+}  // namespace gpunode::job

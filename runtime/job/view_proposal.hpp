@@ -1,0 +1,35 @@
+// What the next view is, given what the promisers said: a pure function. Survivors are those that
+// still hold the state; the job resumes from the newest step that all of them hold; learners fill
+// up the wanted number. Interrupted attempts never get here: Paxos adopts their value as it is.
+#pragma once
+
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/collective/slice_plan.hpp"
+#include "runtime/collective/tree.hpp"
+#include "runtime/view/view_agreement.hpp"
+
+namespace gpunode::job {
+
+struct ProposalRules {
+  collective::Tree tree = collective::Tree::of_slices(1);
+  std::uint32_t wanted_nodes = 1;
+  std::uint32_t min_nodes = 1;
+  // Test-only faults.
+  bool base_is_lowest_applied = false;
+  bool base_is_highest_held = false;
+  bool joiners_are_acceptors = false;
+};
+
+// The plan of a step in a view: what the view says for its first step, balanced from then on.
+collective::SlicePlan plan_for(const collective::Tree& tree, const view::View& view,
+                               std::uint64_t step);
+
+// `learners`: nodes outside the promisers that asked to come in, in order of preference. Fails with
+// unavailable, and a reason for people: not enough nodes, or nobody holds the state.
+Result<view::View> propose_view(const ProposalRules& rules, const view::View& current,
+                                const std::vector<view::ViewAgreement::Promiser>& promisers,
+                                const std::vector<view::Member>& learners);
+
+}  // namespace gpunode::job

@@ -1,0 +1,262 @@
+#include "runtime/view/view_agreement.hpp"
+
+#include <algorithm>
+
+namespace gpunode::view {
+
+ViewAgreement::ViewAgreement(Options options)
+    : options_(std::move(options)), votes_(std::move(options_.votes)), rng_(options_.seed) {
+  frozen_ = votes_.promised.round > 0 || votes_.accepted.has_value();
+  highest_round_ = votes_.promised.round;
+}
+
+bool ViewAgreement::is_acceptor() const {
+  return votes_.view.is_acceptor(options_.self);
+}
+
+// Everyone whose standing counts for the next view: who votes, and members that do not yet.
+std::vector<NodeId> ViewAgreement::asked() const {
+  std::vector<NodeId> nodes = votes_.view.acceptors;
+  for (const Member& member : votes_.view.members)
+    if (!votes_.view.is_acceptor(member.node)) nodes.push_back(member.node);
+  return nodes;
+}
+
+bool ViewAgreement::is_asked() const {
+  return is_acceptor() || votes_.view.rank_of(options_.self).has_value();
+}
+
+Duration ViewAgreement::grace() const {
+  return votes_.view.view_id == 0 ? options_.timings.forming_grace : options_.timings.grace;
+}
+
+bool ViewAgreement::quorum(std::span<const NodeId> yes) const {
+  if (options_.mutations.half_quorum_without_tie) {
+    const auto count = std::count_if(
+        yes.begin(), yes.end(), [&](const NodeId& node) { return votes_.view.is_acceptor(node); });
+    return 2 * static_cast<std::size_t>(count) >= votes_.view.acceptors.size() && count > 0;
+  }
+  return is_quorum(votes_.view, yes);
+}
+
+// The lowest live rank goes first, the others after it in steps wide enough for a ballot to win.
+Duration ViewAgreement::turn_delay() {
+  std::size_t before = 0;
+  for (const NodeId& acceptor : votes_.view.acceptors) {
+    if (acceptor == options_.self) break;
+    if (!options_.suspected(acceptor)) ++before;
+  }
+  const auto jitter = static_cast<std::uint64_t>(options_.timings.jitter.count());
+  return before * options_.timings.rank_delay +
+         Duration(jitter == 0 ? 0 : static_cast<std::int64_t>(rng_.below(jitter)));
+}
+
+Standing ViewAgreement::standing() {
+  return options_.freeze();
+}
+
+void ViewAgreement::want_change(Time now) {
+  if (wanted_at_ || proposal_) return;
+  wanted_since_ = now;
+  wanted_at_ = now + (is_acceptor() ? turn_delay() : options_.timings.retry);
+}
+
+void ViewAgreement::start_ballot(Time now, Effects& out) {
+  const std::uint64_t round = std::max(highest_round_, votes_.promised.round) + 1;
+  highest_round_ = round;
+  const VoteTimings& timings = options_.timings;
+  Duration patience = timings.retry * (1u << std::min(attempts_, 4u));
+  patience = std::min(patience, timings.retry_max);
+  patience += Duration(
+      static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(patience.count()) / 2 + 1)));
+  ++attempts_;
+  proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}};
+  wanted_at_.reset();
+  waiting_reason_ = "no quorum of the last view answers";
+  // Asking waits for the own promise to be durable as well: after a restart this ballot must not
+  // be used a second time, for another value.
+  const Ballot ballot = proposal_->ballot;
+  const std::vector<NodeId> peers = asked();
+  on_prepare(now, options_.self, Prepare{ballot}, out);
+  for (const NodeId& peer : peers) {
+    if (peer == options_.self) continue;
+    if (options_.mutations.promise_not_durable)
+      out.sends.emplace_back(peer, Prepare{ballot});
+    else
+      deferred_.push_back({next_token_ - 1, peer, Prepare{ballot}});
+  }
+}
+
+void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& message,
+                               Effects& out) {
+  if (const auto* prepare = std::get_if<Prepare>(&message)) on_prepare(now, from, *prepare, out);
+  if (const auto* promise = std::get_if<Promise>(&message)) on_promise(now, from, *promise, out);
+  if (const auto* refuse = std::get_if<Refuse>(&message)) on_refuse(now, *refuse);
+  if (const auto* accept = std::get_if<Accept>(&message)) on_accept(now, from, *accept, out);
+  if (const auto* accepted = std::get_if<Accepted>(&message)) on_accepted(from, *accepted, out);
+}
+
+void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out) {
+  if (!is_asked() || message.ballot.round == 0 || message.ballot.proposer != from) return;
+  highest_round_ = std::max(highest_round_, message.ballot.round);
+  if (message.ballot < votes_.promised) {
+    deliver(now, from, Refuse{votes_.promised}, out);
+    return;
+  }
+  yield_to(now, message.ballot);
+  votes_.promised = message.ballot;
+  const Standing where = standing();
+  if (!options_.mutations.no_freeze_on_promise) frozen_ = true;
+  Promise promise{message.ballot, votes_.accepted, where};
+  if (is_acceptor())
+    persist_then(from, std::move(promise), now, out);
+  else
+    deliver(now, from, std::move(promise), out);
+}
+
+void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& message, Effects& out) {
+  if (!is_acceptor() || message.ballot.round == 0 || message.ballot.proposer != from) return;
+  if (message.view.view_id != votes_.view.view_id + 1 || message.view.job != votes_.view.job)
+    return;
+  highest_round_ = std::max(highest_round_, message.ballot.round);
+  if (message.ballot < votes_.promised) {
+    deliver(now, from, Refuse{votes_.promised}, out);
+    return;
+  }
+  yield_to(now, message.ballot);
+  votes_.promised = message.ballot;
+  votes_.accepted = AcceptedView{message.ballot, message.view};
+  standing();
+  if (!options_.mutations.no_freeze_on_promise) frozen_ = true;
+  persist_then(from, Accepted{message.ballot}, now, out);
+}
+
+// Somebody else's ballot is at work: our own proposal ends, and our next turn comes only if
+// nothing is decided for a while.
+void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
+  if (ballot.proposer == options_.self) return;
+  if (!proposal_ && !wanted_at_) wanted_since_ = now;
+  proposal_.reset();
+  const VoteTimings& timings = options_.timings;
+  wanted_at_ = now + grace() + timings.retry + turn_delay();
+  waiting_reason_ = "node " + ballot.proposer.short_text() + " is collecting votes";
+}
+
+void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& message, Effects& out) {
+  if (!proposal_ || proposal_->ballot != message.ballot || proposal_->value) return;
+  if (!votes_.view.is_acceptor(from) && !votes_.view.rank_of(from)) return;
+  if (message.accepted && message.accepted->view.view_id != votes_.view.view_id + 1) return;
+  proposal_->promises[from] = message;
+  try_value(now, out);
+}
+
+void ViewAgreement::try_value(Time now, Effects& out) {
+  Proposal& proposal = *proposal_;
+  std::vector<NodeId> promised;
+  bool all_answered = true;
+  for (const NodeId& peer : asked()) {
+    if (proposal.promises.contains(peer))
+      promised.push_back(peer);
+    else if (!options_.suspected(peer))
+      all_answered = false;
+  }
+  if (!quorum(promised)) return;
+  if (!all_answered && now < proposal.started + grace()) return;
+
+  const AcceptedView* newest = nullptr;
+  std::vector<Promiser> promisers;
+  for (const NodeId& node : promised) {
+    const Promise& promise = proposal.promises[node];
+    promisers.push_back({node, promise.standing});
+    if (promise.accepted && (!newest || newest->ballot < promise.accepted->ballot))
+      newest = &*promise.accepted;
+  }
+  if (newest) {
+    proposal.value = newest->view;
+  } else {
+    Result<View> composed = options_.compose(promisers);
+    if (!composed) {
+      waiting_reason_ = composed.error().detail;
+      return;
+    }
+    proposal.value = std::move(*composed);
+  }
+  waiting_reason_ = "collecting votes on the next view";
+  proposal.retry_at = std::max(proposal.retry_at, now + options_.timings.retry);
+  const Accept accept{proposal.ballot, *proposal.value};
+  for (const NodeId& acceptor : votes_.view.acceptors)
+    if (acceptor != options_.self) out.sends.emplace_back(acceptor, accept);
+  on_accept(now, options_.self, accept, out);
+}
+
+void ViewAgreement::on_refuse(Time now, const Refuse& message) {
+  highest_round_ = std::max(highest_round_, message.promised.round);
+  if (proposal_ && proposal_->ballot < message.promised) yield_to(now, message.promised);
+}
+
+void ViewAgreement::on_accepted(const NodeId& from, const Accepted& message, Effects& out) {
+  if (!proposal_ || !proposal_->value || proposal_->ballot != message.ballot) return;
+  if (!votes_.view.is_acceptor(from)) return;
+  proposal_->accepted_by.insert(from);
+  try_decide(out);
+}
+
+void ViewAgreement::try_decide(Effects& out) {
+  const std::vector<NodeId> yes(proposal_->accepted_by.begin(), proposal_->accepted_by.end());
+  if (!quorum(yes)) return;
+  out.decided = DecidedView{*proposal_->value, yes};
+  proposal_.reset();
+}
+
+void ViewAgreement::on_tick(Time now, Effects& out) {
+  if (proposal_) {
+    if (!proposal_->value) try_value(now, out);
+    if (proposal_ && now >= proposal_->retry_at) start_ballot(now, out);
+    return;
+  }
+  if (!wanted_at_ || now < *wanted_at_) return;
+  if (is_acceptor())
+    start_ballot(now, out);
+  else
+    wanted_at_.reset();  // the hint was sent; who may vote goes on
+}
+
+void ViewAgreement::persist_then(const NodeId& to, VoteMessage message, Time now, Effects& out) {
+  if (options_.mutations.promise_not_durable) {
+    deliver(now, to, std::move(message), out);
+    return;
+  }
+  const std::uint64_t token = next_token_++;
+  out.persists.emplace_back(token, encode_votes(votes_));
+  deferred_.push_back({token, to, std::move(message)});
+}
+
+void ViewAgreement::deliver(Time now, const NodeId& to, VoteMessage message, Effects& out) {
+  if (to == options_.self)
+    on_message(now, to, message, out);
+  else
+    out.sends.emplace_back(to, std::move(message));
+}
+
+void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
+  std::vector<Deferred> ready;
+  while (!deferred_.empty() && deferred_.front().token <= token) {
+    ready.push_back(std::move(deferred_.front()));
+    deferred_.erase(deferred_.begin());
+  }
+  for (Deferred& one : ready) deliver(now, one.to, std::move(one.message), out);
+}
+
+void ViewAgreement::adopt(Time, const View& view, Effects& out) {
+  votes_ = Votes{view, {}, {}};
+  frozen_ = false;
+  wanted_at_.reset();
+  proposal_.reset();
+  highest_round_ = 0;
+  attempts_ = 0;
+  waiting_reason_.clear();
+  deferred_.clear();  // they belong to the instance that is over
+  out.persists.emplace_back(next_token_++, encode_votes(votes_));
+}
+
+}  // namespace gpunode::view

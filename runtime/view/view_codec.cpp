@@ -1,0 +1,197 @@
+// View and votes to bytes and back, over schemas/view.fbs. What is read is verified before a field
+// is touched, then checked for sense: later code may index members by what a view says.
+#include <algorithm>
+#include <set>
+
+#include "runtime/view/view_fields_codec.hpp"
+
+namespace gpunode::view {
+
+namespace {
+
+Error corrupted(const std::string& what) {
+  return {ErrorCode::corrupted, "view record: " + what};
+}
+
+template <class T>
+bool has_twice(const std::vector<T>& values) {
+  std::set<T> seen;
+  return std::any_of(values.begin(), values.end(),
+                     [&](const T& value) { return !seen.insert(value).second; });
+}
+
+Result<View> checked(View view) {
+  std::vector<NodeId> nodes;
+  for (const Member& member : view.members) nodes.push_back(member.node);
+  if (has_twice(nodes) || has_twice(view.acceptors)) return corrupted("a node appears twice");
+  if (view.acceptors.empty()) return corrupted("no acceptors");
+  if (!view.is_acceptor(view.tie)) return corrupted("the tie-breaker does not vote");
+  if (view.view_id > 0 && view.members.empty()) return corrupted("no members");
+  if (view.view_id == 0 && (!view.plan.empty() || !view.members.empty()))
+    return corrupted("view 0 with members");
+  for (const std::uint16_t rank : view.plan)
+    if (rank >= view.members.size()) return corrupted("the plan names a rank that is none");
+  return view;
+}
+
+}  // namespace
+
+wire::view::Digest to_wire(const Digest& digest) {
+  return {digest.high, digest.low};
+}
+
+wire::view::NodeId to_wire(const NodeId& node) {
+  std::array<std::uint8_t, 32> value;
+  std::memcpy(value.data(), node.value.data(), value.size());
+  return wire::view::NodeId(flatbuffers::span<const std::uint8_t, 32>(value.data(), 32));
+}
+
+wire::view::Ballot to_wire(const Ballot& ballot) {
+  return {ballot.round, to_wire(ballot.proposer)};
+}
+
+std::vector<wire::view::NodeId> to_wire(const std::vector<NodeId>& nodes) {
+  std::vector<wire::view::NodeId> result;
+  for (const NodeId& node : nodes) result.push_back(to_wire(node));
+  return result;
+}
+
+flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                              const View& view) {
+  std::vector<wire::view::Member> members;
+  for (const Member& member : view.members) members.emplace_back(to_wire(member.node), member.boot);
+  const auto members_at = builder.CreateVectorOfStructs(members);
+  const auto acceptors_at = builder.CreateVectorOfStructs(to_wire(view.acceptors));
+  const auto plan_at = builder.CreateVector(view.plan);
+  const auto sources_at = builder.CreateVectorOfStructs(to_wire(view.sync_sources));
+  const auto job = to_wire(view.job);
+  const auto previous = to_wire(view.previous);
+  const auto tie = to_wire(view.tie);
+  const auto state = to_wire(view.state_digest);
+  const auto result = to_wire(view.result_digest);
+  const auto fingerprint = to_wire(view.fingerprint);
+  wire::view::ViewBuilder table(builder);
+  table.add_job(&job);
+  table.add_generation(view.generation);
+  table.add_view_id(view.view_id);
+  table.add_previous(&previous);
+  table.add_members(members_at);
+  table.add_acceptors(acceptors_at);
+  table.add_tie(&tie);
+  table.add_base_step(view.base_step);
+  table.add_state_digest(&state);
+  table.add_result_digest(&result);
+  table.add_plan(plan_at);
+  table.add_owner_rotation(view.owner_rotation);
+  table.add_fingerprint(&fingerprint);
+  table.add_rollback_count(view.rollback_count);
+  table.add_disagreed_step(view.disagreed_step);
+  table.add_sync_sources(sources_at);
+  return table.Finish();
+}
+
+Digest from_wire(const wire::view::Digest* digest) {
+  return digest ? Digest{digest->high(), digest->low()} : Digest{};
+}
+
+NodeId from_wire(const wire::view::NodeId* node) {
+  NodeId result;
+  if (node) std::memcpy(result.value.data(), node->value()->Data(), result.value.size());
+  return result;
+}
+
+Ballot from_wire(const wire::view::Ballot* ballot) {
+  return ballot ? Ballot{ballot->round(), from_wire(&ballot->proposer())} : Ballot{};
+}
+
+Result<std::vector<NodeId>> from_wire(const flatbuffers::Vector<const wire::view::NodeId*>* nodes) {
+  std::vector<NodeId> result;
+  if (!nodes) return result;
+  if (nodes->size() > kMaxMembers) return corrupted("too many nodes");
+  for (const wire::view::NodeId* node : *nodes) result.push_back(from_wire(node));
+  return result;
+}
+
+Result<View> from_wire(const wire::view::View* wire) {
+  if (!wire) return corrupted("absent");
+  View view;
+  view.job = from_wire(wire->job());
+  view.generation = wire->generation();
+  view.view_id = wire->view_id();
+  view.previous = from_wire(wire->previous());
+  if (wire->members()) {
+    if (wire->members()->size() > kMaxMembers) return corrupted("too many members");
+    for (const wire::view::Member* member : *wire->members())
+      view.members.push_back({from_wire(&member->node()), member->boot()});
+  }
+  auto acceptors = from_wire(wire->acceptors());
+  auto sources = from_wire(wire->sync_sources());
+  if (!acceptors) return acceptors.error();
+  if (!sources) return sources.error();
+  view.acceptors = std::move(*acceptors);
+  view.sync_sources = std::move(*sources);
+  view.tie = from_wire(wire->tie());
+  view.base_step = wire->base_step();
+  view.state_digest = from_wire(wire->state_digest());
+  view.result_digest = from_wire(wire->result_digest());
+  if (wire->plan()) {
+    if (wire->plan()->size() > kMaxSlices) return corrupted("too many slices");
+    view.plan.assign(wire->plan()->begin(), wire->plan()->end());
+  }
+  view.owner_rotation = wire->owner_rotation();
+  view.fingerprint = from_wire(wire->fingerprint());
+  view.rollback_count = wire->rollback_count();
+  view.disagreed_step = wire->disagreed_step();
+  return checked(std::move(view));
+}
+
+Bytes encode_votes(const Votes& votes) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto view_at = to_wire(builder, votes.view);
+  flatbuffers::Offset<wire::view::View> accepted_at;
+  if (votes.accepted) accepted_at = to_wire(builder, votes.accepted->view);
+  const auto promised = to_wire(votes.promised);
+  const auto accepted = to_wire(votes.accepted ? votes.accepted->ballot : Ballot{});
+  wire::view::VotesBuilder table(builder);
+  table.add_view(view_at);
+  table.add_promised(&promised);
+  if (votes.accepted) {
+    table.add_accepted_ballot(&accepted);
+    table.add_accepted(accepted_at);
+  }
+  wire::view::FinishVotesBuffer(builder, table.Finish());
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  Bytes bytes(data, data + builder.GetSize());
+  const Digest check = digest_of(bytes);
+  bytes.resize(bytes.size() + sizeof check);
+  std::memcpy(bytes.data() + bytes.size() - sizeof check, &check, sizeof check);
+  return bytes;
+}
+
+Result<Votes> decode_votes(ByteView bytes) {
+  Digest check;
+  if (bytes.size() < 16 + sizeof check)
+    return Error{ErrorCode::corrupted, "the vote file is cut short"};
+  const Bytes aligned = to_bytes(bytes.first(bytes.size() - sizeof check));
+  std::memcpy(&check, bytes.data() + aligned.size(), sizeof check);
+  if (check != digest_of(aligned))
+    return Error{ErrorCode::corrupted, "the vote file does not match its checksum"};
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, 64);
+  if (!wire::view::VerifyVotesBuffer(verifier))
+    return Error{ErrorCode::corrupted, "the vote file is not one of gpunode's"};
+  const wire::view::Votes* wire = wire::view::GetVotes(data);
+  Votes votes;
+  auto view = from_wire(wire->view());
+  if (!view) return view.error();
+  votes.view = std::move(*view);
+  votes.promised = from_wire(wire->promised());
+  if (wire->accepted()) {
+    auto accepted = from_wire(wire->accepted());
+    if (!accepted) return accepted.error();
+    votes.accepted = AcceptedView{from_wire(wire->accepted_ballot()), std::move(*accepted)};
+  }
+  return votes;
+}
+
+}  // namespace gpunode::view

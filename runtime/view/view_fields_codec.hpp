@@ -1,0 +1,31 @@
+// Fields that several schemas share (digest, node, ballot, view) to FlatBuffers and back. For the
+// codecs of view and job alone: it drags in generated code.
+#pragma once
+
+#include "runtime/base/result.hpp"
+#include "runtime/view/view_agreement.hpp"
+#include "schemas/view_generated.h"
+
+namespace gpunode::view {
+
+inline constexpr std::size_t kMaxMembers = 1024;
+inline constexpr std::size_t kMaxSlices = 4096;
+
+wire::view::Digest to_wire(const Digest& digest);
+wire::view::NodeId to_wire(const NodeId& node);
+wire::view::Ballot to_wire(const Ballot& ballot);
+std::vector<wire::view::NodeId> to_wire(const std::vector<NodeId>& nodes);
+flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                              const View& view);
+
+// An absent field is the value's default.
+Digest from_wire(const wire::view::Digest* digest);
+NodeId from_wire(const wire::view::NodeId* node);
+Ballot from_wire(const wire::view::Ballot* ballot);
+// Fails with corrupted: more nodes than kMaxMembers.
+Result<std::vector<NodeId>> from_wire(const flatbuffers::Vector<const wire::view::NodeId*>* nodes);
+// Fails with corrupted: over a limit, a node twice, a plan that names no member, no acceptor, a
+// tie-breaker that is none.
+Result<View> from_wire(const wire::view::View* view);
+
+}  // namespace gpunode::view

@@ -1,0 +1,172 @@
+#include "tests/sim/job_checks.hpp"
+
+#include <algorithm>
+
+namespace gpunode::sim {
+
+JobChecks::JobChecks(const JobModel& model, const view::View& first_view)
+    : model_(model), truth_(truth_of(model)) {
+  decided_[0] = first_view;
+}
+
+void JobChecks::fail(std::string text) {
+  if (failures_.size() < 8) failures_.push_back(std::move(text));
+}
+
+const view::View* JobChecks::decided(std::uint64_t view_id) const {
+  const auto found = decided_.find(view_id);
+  return found == decided_.end() ? nullptr : &found->second;
+}
+
+void JobChecks::on_send(const view::Member& node, const job::JobMessage& message,
+                        const Bytes& durable_votes) {
+  if (const auto* step = std::get_if<job::StepMessage>(&message.body)) {
+    const auto found = places_.find(node);
+    if (found == places_.end() || found->second.role == job::Role::outsider)
+      fail("7: a node that is no member takes part in step " + std::to_string(step->step));
+    else if (found->second.syncing && found->second.view_id == message.view_id)
+      fail("9: a learner takes part before its state is installed");
+    if (const auto* done = std::get_if<collective::Done>(&step->message)) {
+      auto& digest = done_[{message.view_id, step->step}][node.node];
+      if (digest != Digest{} && digest != done->result)
+        fail("a DONE changed inside a view, step " + std::to_string(step->step));
+      digest = done->result;
+    }
+  }
+  const auto* vote = std::get_if<job::Vote>(&message.body);
+  if (!vote) return;
+  const view::View* view = decided(message.view_id);
+  if (!view || !view->is_acceptor(node.node)) {
+    if (std::holds_alternative<view::Promise>(vote->message))
+      promised_.insert({node, message.view_id});
+    return;
+  }
+  view::Ballot ballot;
+  bool accepted = false;
+  if (const auto* promise = std::get_if<view::Promise>(&vote->message)) ballot = promise->ballot;
+  if (const auto* yes = std::get_if<view::Accepted>(&vote->message)) {
+    ballot = yes->ballot;
+    accepted = true;
+  }
+  if (ballot.round == 0) return;
+  promised_.insert({node, message.view_id});
+  const auto votes = view::decode_votes(durable_votes);
+  const bool durable =
+      votes && (votes->view.view_id > message.view_id ||
+                (votes->view.view_id == message.view_id && votes->promised >= ballot &&
+                 (!accepted || (votes->accepted && votes->accepted->ballot >= ballot))));
+  if (!durable) fail("13: a vote left its node before it was durable");
+}
+
+void JobChecks::on_view(const view::Member& node, const view::View& view, job::Role role) {
+  Place& place = places_[node];
+  place.view_id = view.view_id;
+  place.role = role;
+  place.syncing = role == job::Role::learner;
+  place.committed = view.base_step;
+  const auto found = decided_.find(view.view_id);
+  if (found != decided_.end()) {
+    if (!(found->second == view))
+      fail("1: two views were decided as view " + std::to_string(view.view_id));
+    return;
+  }
+  decided_[view.view_id] = view;
+  if (const view::View* before = decided(view.view_id - 1)) {
+    if (view.previous != before->digest()) fail("1: a view does not follow from the one before");
+    if (view.generation < before->generation) fail("15: the generation fell");
+    if (view.rollback_count > before->rollback_count) ++rollbacks_;
+  }
+  for (const NodeId& acceptor : view.acceptors)
+    if (std::find(view.sync_sources.begin(), view.sync_sources.end(), acceptor) ==
+        view.sync_sources.end())
+      fail("10: an acceptor does not hold the state");
+  for (const auto& [view_id, step] : newest_commit_) {
+    const view::View* earlier = decided(view_id);
+    if (view_id < view.view_id && step > view.base_step && earlier &&
+        earlier->rollback_count == view.rollback_count)
+      fail("3: view " + std::to_string(view.view_id) + " resumes from step " +
+           std::to_string(view.base_step) + ", but step " + std::to_string(step) +
+           " was committed in view " + std::to_string(view_id));
+  }
+}
+
+void JobChecks::on_apply(const view::Member&, const job::Apply& apply) {
+  if (apply.step >= truth_.result.size()) {
+    fail("a step beyond the last");
+    return;
+  }
+  const Digest digest = digest_of(bytes_of(std::span<const float>(*apply.result)));
+  if (digest != truth_.result[apply.step])
+    fail("2: step " + std::to_string(apply.step) + " was committed with another sum");
+}
+
+void JobChecks::on_committed(const view::Member& node, const job::Committed& commit,
+                             job::Phase phase) {
+  ++commits_;
+  Place& place = places_[node];
+  const view::View* view = decided(place.view_id);
+  if (!view || place.role != job::Role::member || phase == job::Phase::paused ||
+      phase == job::Phase::outsider) {
+    fail("7: a commit by a node that is no active member");
+    return;
+  }
+  highest_commit_ = std::max(highest_commit_, commit.step);
+  place.committed = commit.step;
+  if (!(commit.running == truth_.running[commit.step]))
+    fail("11: the samples used up to step " + std::to_string(commit.step) + " are not each once");
+  if (commit.step <= view->base_step) return;  // rolled forward on entering the view
+
+  newest_commit_[view->view_id] = std::max(newest_commit_[view->view_id], commit.step);
+  if (promised_.contains({node, view->view_id}))
+    fail("5: a commit in view " + std::to_string(view->view_id) + " after promising in it");
+  const auto& done = done_[{view->view_id, commit.step}];
+  Digest first;
+  for (const view::Member& one : view->members) {
+    const auto where = places_.find(one);
+    if (where == places_.end() || where->second.view_id < view->view_id)
+      fail("8: a commit before every member had installed the view");
+    else if (where->second.view_id == view->view_id && one.node != node.node &&
+             where->second.role == job::Role::member && !where->second.syncing &&
+             (where->second.committed + 1 < commit.step ||
+              where->second.committed > commit.step + 1))
+      fail("4: members are more than one step apart");
+    if (view->members.size() == 1) continue;
+    const auto said = done.find(one.node);
+    if (said == done.end()) {
+      fail("6: step " + std::to_string(commit.step) + " applied without the DONE of a member");
+      continue;
+    }
+    if (first == Digest{}) first = said->second;
+    if (said->second != first) fail("6: step applied while digests of DONE differ");
+  }
+  for (const auto& [view_id, later] : decided_)
+    if (view_id > view->view_id && later.rollback_count == view->rollback_count &&
+        commit.step > later.base_step)
+      fail("8: a straggler committed step " + std::to_string(commit.step) + " after view " +
+           std::to_string(view_id) + " resumed from " + std::to_string(later.base_step));
+}
+
+void JobChecks::on_install(const view::Member&, std::uint64_t step, const Digest& digest) {
+  if (step >= truth_.state.size() || digest != truth_.state[step])
+    fail("9: a learner installs another state than that of step " + std::to_string(step));
+}
+
+void JobChecks::on_installed(const view::Member& node) {
+  Place& place = places_[node];
+  place.syncing = false;
+  if (place.role == job::Role::learner) place.role = job::Role::member;
+  if (const view::View* view = decided(place.view_id)) place.committed = view->base_step;
+}
+
+void JobChecks::on_crash(const view::Member& node) {
+  // Its promises stay on record: they bind the node's next life as an acceptor.
+  places_[node].syncing = false;
+}
+
+void JobChecks::on_restart(const view::Votes& votes) {
+  if (!decided(votes.view.view_id) && votes.view.view_id > 0) return;
+  if (votes.view.view_id > 0 && !(*decided(votes.view.view_id) == votes.view))
+    fail("13: the vote file holds a view that was never decided");
+}
+
+}  // namespace gpunode::sim

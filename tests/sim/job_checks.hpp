@@ -1,0 +1,59 @@
+// The invariants of the job protocol, asserted after every action of every simulated node. It sees
+// what a god would see: all views, commits and messages of all nodes and lives.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/job/job_core.hpp"
+#include "tests/sim/job_model.hpp"
+
+namespace gpunode::sim {
+
+class JobChecks {
+ public:
+  JobChecks(const JobModel& model, const view::View& first_view);
+
+  void on_send(const view::Member& node, const job::JobMessage& message,
+               const Bytes& durable_votes);
+  void on_view(const view::Member& node, const view::View& view, job::Role role);
+  void on_apply(const view::Member& node, const job::Apply& apply);
+  void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
+  void on_install(const view::Member& node, std::uint64_t step, const Digest& digest);
+  void on_installed(const view::Member& node);
+  void on_crash(const view::Member& node);
+  void on_restart(const view::Votes& votes);
+
+  const std::vector<std::string>& failures() const { return failures_; }
+  std::uint64_t highest_commit() const { return highest_commit_; }
+  std::uint64_t commits() const { return commits_; }
+  std::uint64_t views() const { return decided_.size() - 1; }
+  std::uint64_t rollbacks() const { return rollbacks_; }
+
+ private:
+  struct Place {
+    std::uint64_t view_id = 0;
+    job::Role role = job::Role::outsider;
+    bool syncing = false;
+    std::uint64_t committed = 0;
+  };
+  void fail(std::string text);
+  const view::View* decided(std::uint64_t view_id) const;
+
+  const JobModel& model_;
+  const Truth& truth_;
+  std::vector<std::string> failures_;
+  std::map<std::uint64_t, view::View> decided_;
+  std::map<view::Member, Place> places_;
+  std::set<std::pair<view::Member, std::uint64_t>> promised_;  // node, view
+  // view, step -> node -> digest of its DONE
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<NodeId, Digest>> done_;
+  std::map<std::uint64_t, std::uint64_t> newest_commit_;  // view -> newest step committed in it
+  std::uint64_t highest_commit_ = 0;
+  std::uint64_t commits_ = 0;
+  std::uint64_t rollbacks_ = 0;
+};
+
+}  // namespace gpunode::sim

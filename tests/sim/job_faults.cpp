@@ -1,0 +1,176 @@
+// The hostile part of the simulated world: the failure detector's view of it, random faults, and
+// faults planned for dangerous moments.
+#include <algorithm>
+
+#include "tests/sim/job_world.hpp"
+
+namespace gpunode::sim {
+
+using namespace std::chrono_literals;
+
+// What SWIM would tell, 100 ms apart: suspicion and death by silence, recovery by contact.
+void JobWorld::detect() {
+  for (std::size_t self = 0; self < nodes_.size(); ++self)
+    for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
+      if (self == peer) continue;
+      Wire& wire = wires_[peer][self];
+      const bool reachable = nodes_[peer].core && now_ >= nodes_[peer].paused_until && !wire.cut &&
+                             !wires_[self][peer].cut;
+      if (reachable) wire.contact = now_;
+      if (!nodes_[self].core || now_ < nodes_[self].paused_until) continue;
+      const Duration silence = now_ - wire.contact;
+      job::PeerState verdict = job::PeerState::alive;
+      if (silence > 1200ms) verdict = job::PeerState::suspect;
+      if (silence > 2500ms) verdict = job::PeerState::dead;
+      if (!calm_ && verdict == job::PeerState::alive &&
+          rng_.chance(options_.false_suspicion_rate * 0.1))
+        verdict = rng_.chance(0.3) ? job::PeerState::dead : job::PeerState::suspect;
+      auto& seen = nodes_[self].seen[peer];
+      if (seen == verdict) continue;
+      if (seen == job::PeerState::dead && verdict == job::PeerState::suspect) continue;
+      seen = verdict;
+      feed(self,
+           [&](job::Actions& out) { nodes_[self].core->on_peer(now_, id(peer), verdict, out); });
+    }
+  schedule(now_ + 100ms, [this] { detect(); });
+}
+
+// Every 50 ms each kind of fault has its chance.
+void JobWorld::random_faults() {
+  if (calm_) return;
+  const auto chance = [&](double rate) { return rng_.chance(rate * 0.05); };
+  const std::size_t count = nodes_.size();
+  for (std::size_t node = 0; node < count; ++node) {
+    if (chance(options_.crash_rate)) {
+      crash(node);
+      if (rng_.chance(0.9)) schedule(now_ + between(20ms, 5s), [this, node] { restart(node); });
+    }
+    if (chance(options_.pause_rate)) pause(node, between(50ms, 4s));
+    if (chance(options_.leave_rate) && alive(node)) {
+      leave(node);
+      schedule(now_ + between(1s, 4s), [this, node] {
+        feed(node, [&](job::Actions& out) { core(node).request_join(now_, out); });
+      });
+    }
+  }
+  if (count > 1 && chance(options_.reset_rate)) {
+    const std::size_t a = rng_.below(count), b = (a + 1 + rng_.below(count - 1)) % count;
+    break_link(a, b);
+  }
+  if (count > 1 && chance(options_.cut_rate)) {
+    const std::uint64_t kind = rng_.below(3);
+    std::vector<std::pair<std::size_t, std::size_t>> cuts;
+    const std::size_t a = rng_.below(count), b = (a + 1 + rng_.below(count - 1)) % count;
+    if (kind == 0) cuts = {{a, b}};  // one way
+    if (kind == 1) cuts = {{a, b}, {b, a}};
+    if (kind == 2) {  // in two parts
+      std::vector<bool> side;
+      for (std::size_t node = 0; node < count; ++node) side.push_back(rng_.chance(0.5));
+      for (std::size_t x = 0; x < count; ++x)
+        for (std::size_t y = 0; y < count; ++y)
+          if (side[x] != side[y]) cuts.emplace_back(x, y);
+    }
+    for (const auto& [from, to] : cuts) set_cut(from, to, true);
+    schedule(now_ + between(50ms, 6s), [this, cuts] {
+      for (const auto& [from, to] : cuts) set_cut(from, to, false);
+    });
+  }
+  schedule(now_ + 50ms, [this] { random_faults(); });
+}
+
+void JobWorld::moment(std::size_t node, Moment what) {
+  if (calm_) return;
+  const std::uint32_t number = ++moments_[static_cast<std::size_t>(what)];
+  for (PlannedFault& fault : result_.planned) {
+    if (fault.fired || fault.moment != what || fault.nth != number) continue;
+    fault.fired = true;
+    note(node, "planned fault " + std::to_string(static_cast<int>(what)));
+    if (fault.strike == Strike::crash) {
+      crash(node);
+      schedule(now_ + between(20ms, 3s), [this, node] { restart(node); });
+    } else if (fault.strike == Strike::pause) {
+      pause(node, between(200ms, 4s));
+    } else {
+      for (std::size_t other = 0; other < nodes_.size(); ++other) {
+        if (other == node) continue;
+        set_cut(node, other, true);
+        set_cut(other, node, true);
+      }
+      schedule(now_ + between(100ms, 5s), [this, node] {
+        for (std::size_t other = 0; other < nodes_.size(); ++other) {
+          if (other == node) continue;
+          set_cut(node, other, false);
+          set_cut(other, node, false);
+        }
+      });
+    }
+  }
+}
+
+void JobWorld::moments_of(std::size_t node, const job::JobMessage& message, std::size_t) {
+  if (const auto* vote = std::get_if<job::Vote>(&message.body)) {
+    if (std::holds_alternative<view::Accepted>(vote->message)) moment(node, Moment::after_accepted);
+    if (std::holds_alternative<view::Promise>(vote->message)) moment(node, Moment::after_promise);
+    if (std::holds_alternative<view::Accept>(vote->message)) moment(node, Moment::on_accept);
+  }
+  if (const auto* step = std::get_if<job::StepMessage>(&message.body))
+    if (std::holds_alternative<collective::Done>(step->message))
+      moment(node, Moment::between_dones);
+  if (std::holds_alternative<job::ViewNotice>(message.body)) moment(node, Moment::on_notice);
+  if (std::holds_alternative<job::StatePart>(message.body)) moment(node, Moment::on_state_part);
+}
+
+void JobWorld::heal() {
+  calm_ = true;
+  for (std::size_t from = 0; from < nodes_.size(); ++from)
+    for (std::size_t to = 0; to < nodes_.size(); ++to)
+      if (from != to && wires_[from][to].cut) set_cut(from, to, false);
+  for (std::size_t node = 0; node < nodes_.size(); ++node) restart(node);
+}
+
+bool JobWorld::all_finished() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const Node& node) { return !node.core || node.finished; });
+}
+
+WorldResult JobWorld::run() {
+  for (std::size_t node = 0; node < nodes_.size(); ++node) start(node);
+  detect();
+  random_faults();
+  schedule(Time{} + options_.fault_time, [this] { heal(); });
+  const Time last = Time{} + options_.fault_time + options_.heal_time;
+  std::uint64_t handled = 0;
+  while (!events_.empty() && checks_->failures().empty()) {
+    if (++handled > 3'000'000) break;
+    Event event = events_.top();
+    events_.pop();
+    if (event.at > last) break;
+    now_ = event.at;
+    event.act();
+    if (calm_ && all_finished()) {
+      result_.finished = true;
+      break;
+    }
+  }
+  result_.failures = checks_->failures();
+  result_.commits = checks_->commits();
+  result_.views = checks_->views();
+  result_.rollbacks = checks_->rollbacks();
+  result_.ended = now_;
+  if (!result_.finished && result_.failures.empty())
+    result_.failures.push_back("stuck: the job did not end after all faults were healed");
+  const Truth& truth = truth_of(options_.model);
+  if (result_.failures.empty()) {
+    bool anyone = false;
+    for (const Node& node : nodes_)
+      if (node.core && node.state_step == options_.model.total_steps) {
+        anyone = true;
+        if (node.state_digest != truth.state.back())
+          result_.failures.push_back("the final state differs from that of one node alone");
+      }
+    if (!anyone) result_.failures.push_back("nobody holds the final state");
+  }
+  return result_;
+}
+
+}  // namespace gpunode::sim

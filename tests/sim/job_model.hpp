@@ -1,0 +1,42 @@
+// A tiny job whose arithmetic is a pure function, and what an undisturbed run of it on one node
+// gives after every step: the truth that every simulated run is held against, bit for bit.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/tree.hpp"
+
+namespace gpunode::sim {
+
+struct JobModel {
+  collective::Tree tree = collective::Tree::of_slices(4);
+  std::uint64_t element_count = 24;
+  std::uint64_t total_steps = 40;
+  std::uint64_t seed = 1;
+
+  std::vector<float> initial_state() const;
+  // Gradient of one slice: a function of (state, step, slice) alone.
+  std::vector<float> slice_gradient(const Digest& state, std::uint64_t step,
+                                    std::uint32_t slice) const;
+  // The sum of a tree node, and what was fed into it.
+  collective::SharedFloats node_sum(const Digest& state, std::uint64_t step,
+                                    collective::TreeNode node) const;
+  collective::Fed node_fed(std::uint64_t step, collective::TreeNode node) const;
+  static void apply(std::vector<float>& state, std::uint64_t step,
+                    const std::vector<float>& result);
+  static SharedBytes bytes_of_state(const std::vector<float>& state);
+  static void add(float* out, std::span<const float* const> inputs, std::size_t count);
+};
+
+// One node alone: [s] is after step s.
+struct Truth {
+  std::vector<Digest> state;
+  std::vector<Digest> result;
+  std::vector<collective::Fed> running;
+};
+const Truth& truth_of(const JobModel& model);  // cached
+
+}  // namespace gpunode::sim

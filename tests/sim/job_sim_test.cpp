@@ -1,0 +1,95 @@
+// Swarms of seeds through the simulated world: safety after every action, and the end of the job
+// once the faults are over. A failure prints its seed and the command that repeats it.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/job_world.hpp"
+
+namespace gpunode::sim {
+namespace {
+
+std::uint64_t seed_count(std::uint64_t normal) {
+  const char* text = std::getenv("GPUNODE_SIM_SEEDS");
+  return text ? std::strtoull(text, nullptr, 10) : normal;
+}
+
+// One seed decides the whole world: its size, its faults, their moments.
+WorldOptions world_of(std::uint64_t seed) {
+  Rng rng(mix(seed, 99));
+  WorldOptions options;
+  options.seed = seed;
+  const std::uint32_t slices[] = {4, 6, 8, 3, 5};
+  options.model.tree = collective::Tree::of_slices(slices[rng.below(5)]);
+  options.model.total_steps = 60;
+  options.candidate_count = 1 + static_cast<std::uint32_t>(rng.below(5));
+  options.node_count = options.candidate_count + static_cast<std::uint32_t>(rng.below(3));
+  options.wanted_nodes = 1 + static_cast<std::uint32_t>(rng.below(options.node_count));
+  if (rng.chance(0.5)) options.wanted_nodes = options.candidate_count;
+  options.fault_time = std::chrono::milliseconds(2000 + rng.below(10000));
+  const double fierce = rng.uniform();
+  options.crash_rate = rng.chance(0.7) ? 0.3 * fierce : 0;
+  options.cut_rate = rng.chance(0.6) ? 0.5 * fierce : 0;
+  options.reset_rate = rng.chance(0.7) ? 2 * fierce : 0;
+  options.pause_rate = rng.chance(0.4) ? 0.2 * fierce : 0;
+  options.false_suspicion_rate = rng.chance(0.4) ? 0.3 * fierce : 0;
+  options.leave_rate = rng.chance(0.2) ? 0.1 : 0;
+  options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
+  options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
+  options.over_the_wire = rng.chance(0.2);
+  const std::uint64_t planned = rng.below(4);
+  for (std::uint64_t i = 0; i < planned; ++i) {
+    PlannedFault fault;
+    fault.moment = static_cast<Moment>(rng.below(static_cast<std::uint64_t>(Moment::kCount)));
+    fault.strike = static_cast<Strike>(rng.below(static_cast<std::uint64_t>(Strike::kCount)));
+    fault.nth = 1 + static_cast<std::uint32_t>(rng.below(12));
+    options.planned.push_back(fault);
+  }
+  return options;
+}
+
+std::string told(std::uint64_t seed, const WorldResult& result) {
+  std::string text = "seed " + std::to_string(seed) + ":";
+  for (const std::string& failure : result.failures) text += "\n  " + failure;
+  return text + "\nrepeat with: GPUNODE_SIM_SEED=" + std::to_string(seed) +
+         " build/release/tests/sim/sim_job --gtest_filter=JobSim.one_seed_told_step_by_step";
+}
+
+TEST(JobSim, one_seed_told_step_by_step) {
+  const char* text = std::getenv("GPUNODE_SIM_SEED");
+  if (!text) GTEST_SKIP() << "set GPUNODE_SIM_SEED to see one seed";
+  const std::uint64_t seed = std::strtoull(text, nullptr, 10);
+  WorldOptions options = world_of(seed);
+  options.trace = true;
+  const WorldResult result = JobWorld(options).run();
+  EXPECT_TRUE(result.failures.empty()) << told(seed, result);
+}
+
+TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
+  WorldResult sum;
+  std::uint64_t planned = 0, fired = 0;
+  const std::uint64_t count = seed_count(1000);
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const WorldResult result = JobWorld(world_of(seed)).run();
+    ASSERT_TRUE(result.failures.empty()) << told(seed, result);
+    sum.commits += result.commits;
+    sum.views += result.views;
+    sum.rollbacks += result.rollbacks;
+    sum.crashes += result.crashes;
+    sum.learners += result.learners;
+    for (const PlannedFault& fault : result.planned) {
+      ++planned;
+      fired += fault.fired ? 1 : 0;
+    }
+  }
+  std::printf(
+      "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu rollbacks, "
+      "%llu of %llu planned faults fired\n",
+      static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
+      static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
+      static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
+      static_cast<unsigned long long>(fired), static_cast<unsigned long long>(planned));
+}
+
+}  // namespace
+}  // namespace gpunode::sim

@@ -1,0 +1,387 @@
+#include "tests/sim/job_world.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/job/job_codec.hpp"
+
+namespace gpunode::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration kTick = 25ms;
+
+NodeId node_id(std::size_t index) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(index + 1);
+  id.value[31] = static_cast<std::byte>(0x40 + index);
+  return id;
+}
+
+}  // namespace
+
+JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(options_.seed) {
+  nodes_.resize(options_.node_count);
+  wires_.assign(options_.node_count, std::vector<Wire>(options_.node_count));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].member = {node_id(i), 1};
+  for (std::size_t i = 0; i < options_.candidate_count; ++i) candidates_.push_back(node_id(i));
+  view::View first;
+  first.job = Digest{7, options_.model.seed};
+  first.acceptors = candidates_;
+  first.tie = candidates_.front();
+  checks_.emplace(options_.model, first);
+  result_.planned = options_.planned;
+}
+
+void JobWorld::note(std::size_t node, const std::string& text) const {
+  if (!options_.trace) return;
+  std::printf("%9.3f  n%zu  %s\n", std::chrono::duration<double>(now_.time_since_epoch()).count(),
+              node, text.c_str());
+}
+
+Duration JobWorld::between(Duration low, Duration high) {
+  return low + Duration(static_cast<std::int64_t>(
+                   rng_.below(static_cast<std::uint64_t>((high - low).count()) + 1)));
+}
+
+void JobWorld::schedule(Time when, std::function<void()> act) {
+  events_.push({when, order_++, std::move(act)});
+}
+
+void JobWorld::at(Duration when, std::function<void()> act) {
+  schedule(Time{} + when, std::move(act));
+}
+
+// Something that happens inside a node: void once its process is gone, late while it is paused.
+void JobWorld::on_node(std::size_t node, Duration delay, std::function<void()> act) {
+  const std::uint64_t life = nodes_[node].life;
+  schedule(now_ + delay, [this, node, life, act = std::move(act)] {
+    Node& one = nodes_[node];
+    if (one.life != life || !one.core) return;
+    if (now_ < one.paused_until)
+      one.while_paused.push_back(act);
+    else
+      act();
+  });
+}
+
+std::size_t JobWorld::index_of(const NodeId& id) const {
+  return static_cast<std::size_t>(id.value[0]) - 1;
+}
+
+void JobWorld::start(std::size_t node) {
+  Node& one = nodes_[node];
+  ++one.life;
+  one.while_paused.clear();
+  one.paused_until = Time{};
+  one.state = options_.model.initial_state();
+  one.state_step = 0;
+  one.state_digest = digest_of(JobModel::bytes_of_state(one.state).view);
+  one.state_free = one.disk_free = now_;
+  one.computing.clear();
+  one.unsynced.clear();
+  one.seen.clear();
+  one.finished = false;
+
+  job::JobCore::Options chosen;
+  chosen.self = one.member;
+  chosen.job = Digest{7, options_.model.seed};
+  chosen.candidates = candidates_;
+  chosen.wanted_nodes = options_.wanted_nodes;
+  chosen.min_nodes = options_.min_nodes;
+  chosen.total_steps = options_.model.total_steps;
+  chosen.tree = options_.model.tree;
+  chosen.element_count = options_.model.element_count;
+  chosen.add = &JobModel::add;
+  chosen.fingerprint = Digest{5, 5};
+  chosen.initial_state_digest = one.state_digest;
+  chosen.max_state_bytes = 1u << 22;
+  chosen.state_part_bytes = 64;
+  if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
+  chosen.votes = one.disk;
+  chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
+  chosen.mutations = options_.mutations;
+  auto core = job::JobCore::create(std::move(chosen));
+  GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
+  one.core.emplace(std::move(*core));
+  note(node, "starts, boot " + std::to_string(one.member.boot));
+  feed(node, [&](job::Actions& out) {
+    std::vector<NodeId> hints;
+    for (const Node& other : nodes_) hints.push_back(other.member.node);
+    one.core->set_hints(hints);
+    one.core->on_start(now_, out);
+    if (one.core) one.core->request_join(now_, out);
+  });
+  const std::uint64_t life = one.life;
+  auto tick = std::make_shared<std::function<void()>>();
+  *tick = [this, node, life, weak = std::weak_ptr(tick)] {
+    if (nodes_[node].life != life || !nodes_[node].core) return;
+    feed(node, [&](job::Actions& out) { nodes_[node].core->on_tick(now_, out); });
+    if (const auto self = weak.lock()) on_node(node, kTick, [self] { (*self)(); });
+  };
+  on_node(node, between(0ms, kTick), [tick] { (*tick)(); });
+}
+
+void JobWorld::crash(std::size_t node) {
+  Node& one = nodes_[node];
+  if (!one.core) return;
+  ++result_.crashes;
+  note(node, "CRASH");
+  checks_->on_crash(one.member);
+  // Of the writes under way some may have reached the disk, in order.
+  while (!one.unsynced.empty() && rng_.chance(0.3)) {
+    one.disk = std::move(one.unsynced.front().second);
+    one.unsynced.pop_front();
+  }
+  one.unsynced.clear();
+  one.core.reset();
+  ++one.life;
+  const bool refused = rng_.chance(0.8);
+  for (std::size_t other = 0; other < nodes_.size(); ++other) {
+    if (other == node) continue;
+    if (rng_.chance(0.5)) ++wires_[node][other].connection;  // what it had sent may be lost
+    if (!refused || wires_[node][other].cut || wires_[other][node].cut) continue;
+    on_node(other, between(1ms, 60ms), [this, node, other] {
+      if (nodes_[node].core) return;
+      feed(other, [&](job::Actions& out) {
+        nodes_[other].seen[node] = job::PeerState::dead;
+        nodes_[other].core->on_peer(now_, id(node), job::PeerState::refused, out);
+      });
+    });
+  }
+}
+
+void JobWorld::restart(std::size_t node) {
+  Node& one = nodes_[node];
+  if (one.core) return;
+  if (!one.disk.empty()) {
+    const auto votes = view::decode_votes(one.disk);
+    GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
+    checks_->on_restart(*votes);
+  }
+  ++one.member.boot;
+  start(node);
+}
+
+void JobWorld::pause(std::size_t node, Duration how_long) {
+  Node& one = nodes_[node];
+  if (!one.core || now_ < one.paused_until) return;
+  note(node, "paused");
+  one.paused_until = now_ + how_long;
+  const std::uint64_t life = one.life;
+  schedule(one.paused_until, [this, node, life] {
+    Node& again = nodes_[node];
+    if (again.life != life) return;
+    note(node, "goes on");
+    std::vector<std::function<void()>> missed;
+    missed.swap(again.while_paused);
+    for (const auto& act : missed)
+      if (again.life == life && again.core) act();
+  });
+}
+
+void JobWorld::leave(std::size_t node) {
+  feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, out); });
+}
+
+void JobWorld::set_cut(std::size_t from, std::size_t to, bool cut) {
+  if (wires_[from][to].cut != cut)
+    note(from, (cut ? "CUT to n" : "healed to n") + std::to_string(to));
+  wires_[from][to].cut = cut;
+  if (!cut) break_link(from, to);
+}
+
+// The connection is made anew: what was under way is lost, both sides are told.
+void JobWorld::break_link(std::size_t a, std::size_t b) {
+  ++wires_[a][b].connection;
+  ++wires_[b][a].connection;
+  for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)})
+    on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
+      if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
+      feed(self, [&](job::Actions& out) {
+        nodes_[self].core->on_peer(now_, id(peer), job::PeerState::up, out);
+      });
+    });
+}
+
+void JobWorld::feed(std::size_t node, const std::function<void(job::Actions&)>& input) {
+  if (!nodes_[node].core) return;
+  job::Actions actions;
+  input(actions);
+  carry_out(node, std::move(actions));
+}
+
+void JobWorld::carry_out(std::size_t node, job::Actions actions) {
+  const std::uint64_t life = nodes_[node].life;
+  std::size_t sent = 0;
+  for (job::Action& action : actions) {
+    Node& one = nodes_[node];
+    if (one.life != life || !one.core) return;  // a planned fault has struck
+    if (auto* message = std::get_if<job::Send>(&action)) {
+      checks_->on_send(one.member, message->message, one.disk);
+      send(node, *message);
+      moments_of(node, message->message, sent++);
+    } else if (auto* write = std::get_if<job::Persist>(&action)) {
+      persist(node, *write);
+      moment(node, Moment::before_durable);
+    } else if (auto* wish = std::get_if<job::Compute>(&action)) {
+      compute(node, *wish);
+    } else if (auto* apply = std::get_if<job::Apply>(&action)) {
+      checks_->on_apply(one.member, *apply);
+      with_state(node, [this, node, apply = *apply] {
+        Node& self = nodes_[node];
+        GPUNODE_CHECK(self.state_step + 1 == apply.step, "Apply out of order");
+        JobModel::apply(self.state, apply.step, *apply.result);
+        self.state_step = apply.step;
+        self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+        feed(node, [&](job::Actions& out) {
+          self.core->on_applied(now_, apply.step, self.state_digest, out);
+        });
+      });
+    } else if (auto* commit = std::get_if<job::Committed>(&action)) {
+      note(node, "commits " + std::to_string(commit->step));
+      commit_times_.emplace(commit->step, now_);
+      checks_->on_committed(one.member, *commit, one.core->status(now_).phase);
+      moment(node, Moment::on_commit);
+    } else if (auto* read = std::get_if<job::ReadState>(&action)) {
+      with_state(node, [this, node, read = *read] {
+        feed(node, [&](job::Actions& out) {
+          Node& self = nodes_[node];
+          if (self.state_step != read.step) return;
+          self.core->on_state_read(now_, read.token, JobModel::bytes_of_state(self.state), out);
+        });
+      });
+    } else if (auto* install = std::get_if<job::InstallState>(&action)) {
+      ++result_.learners;
+      with_state(node, [this, node, install = *install] {
+        Node& self = nodes_[node];
+        const auto* values = reinterpret_cast<const float*>(install.state.view.data());
+        self.state.assign(values, values + install.state.size() / sizeof(float));
+        self.state_step = install.step;
+        self.state_digest = digest_of(install.state.view);
+        checks_->on_install(self.member, install.step, self.state_digest);
+        checks_->on_installed(self.member);
+        feed(node,
+             [&](job::Actions& out) { self.core->on_state_installed(now_, install.step, out); });
+      });
+    } else if (auto* restore = std::get_if<job::RestoreState>(&action)) {
+      GPUNODE_CHECK(restore->step == 0, "the simulation has no checkpoints");
+      with_state(node, [this, node] {
+        Node& self = nodes_[node];
+        self.state = options_.model.initial_state();
+        self.state_step = 0;
+        self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+        checks_->on_installed(self.member);
+        feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, 0, out); });
+      });
+    } else if (auto* installed = std::get_if<job::ViewInstalled>(&action)) {
+      const view::View& view = installed->view;
+      std::string who;
+      for (const view::Member& member : view.members)
+        who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
+      std::string voters;
+      for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
+      note(node, "VIEW " + std::to_string(view.view_id) + " base " +
+                     std::to_string(view.base_step) + " members" + who + " acceptors" + voters +
+                     " role " + std::to_string(static_cast<int>(installed->role)));
+      if (view.owner_rotation > result_.disagreements) result_.disagreements = view.owner_rotation;
+      checks_->on_view(one.member, view, installed->role);
+    } else if (auto* paused = std::get_if<job::Paused>(&action)) {
+      note(node, "paused: " + paused->reason);
+    } else if (std::get_if<job::Finished>(&action)) {
+      note(node, "finished");
+      one.finished = true;
+    } else if (auto* text = std::get_if<job::Report>(&action)) {
+      note(node, text->text);
+    }
+  }
+}
+
+// Operations on the state happen one after another, in the order of their actions.
+void JobWorld::with_state(std::size_t node, std::function<void()> act) {
+  Node& one = nodes_[node];
+  one.state_free = std::max(one.state_free, now_) + between(1ms, 5ms);
+  on_node(node, one.state_free - now_, std::move(act));
+}
+
+void JobWorld::persist(std::size_t node, const job::Persist& write) {
+  Node& one = nodes_[node];
+  one.unsynced.emplace_back(write.token, write.votes);
+  const Duration slow = rng_.chance(0.02) ? between(50ms, 400ms) : between(1ms, 8ms);
+  one.disk_free = std::max(one.disk_free, now_) + slow;
+  on_node(node, one.disk_free - now_, [this, node, token = write.token] {
+    Node& self = nodes_[node];
+    while (!self.unsynced.empty() && self.unsynced.front().first <= token) {
+      self.disk = std::move(self.unsynced.front().second);
+      self.unsynced.pop_front();
+    }
+    feed(node, [&](job::Actions& out) { self.core->on_persisted(now_, token, out); });
+  });
+}
+
+void JobWorld::compute(std::size_t node, const job::Compute& wish) {
+  Node& one = nodes_[node];
+  if (one.computing_step != wish.step || wish.discard_kept) one.computing.clear();
+  one.computing_step = wish.step;
+  GPUNODE_CHECK(one.state_step + 1 == wish.step, "Compute before the state is in place");
+  for (const collective::TreeNode& tree_node : wish.nodes) {
+    computed_.insert(one.member.node);
+    const bool again = !one.computing.insert(tree_node).second;
+    if (again) continue;
+    on_node(node, between(2ms, 40ms), [this, node, tree_node, step = wish.step] {
+      Node& self = nodes_[node];
+      if (self.state_step + 1 != step || self.computing_step != step) return;
+      if (self.computing.erase(tree_node) == 0) return;
+      feed(node, [&](job::Actions& out) {
+        self.core->on_partial(now_, step, tree_node,
+                              options_.model.node_sum(self.state_digest, step, tree_node),
+                              options_.model.node_fed(step, tree_node), 1000, out);
+      });
+    });
+  }
+}
+
+void JobWorld::send(std::size_t from, const job::Send& send) {
+  const std::size_t to = index_of(send.to);
+  if (to >= nodes_.size()) return;
+  Wire& wire = wires_[from][to];
+  if (wire.cut || !nodes_[to].core || rng_.chance(calm_ ? 0 : options_.loss)) return;
+  job::JobMessage message = send.message;
+  if (!calm_ && rng_.chance(options_.corruption))
+    if (auto* step = std::get_if<job::StepMessage>(&message.body))
+      if (auto* chunk = std::get_if<collective::ResultChunk>(&step->message)) {
+        Bytes bytes = to_bytes(chunk->payload.view);
+        if (!bytes.empty()) bytes[rng_.below(bytes.size())] ^= std::byte{1};
+        chunk->payload = SharedBytes::from(std::move(bytes));
+      }
+  const Duration delay = rng_.chance(0.02) ? between(5ms, 80ms) : between(100us, 3ms);
+  Time& last = wire.last[send.bulk ? 1 : 0];
+  last = std::max(last + 1us, now_ + delay);
+  const std::uint64_t connection = wire.connection;
+  const int copies = !calm_ && rng_.chance(options_.repetition) ? 2 : 1;
+  for (int copy = 0; copy < copies; ++copy) {
+    const Time when = copy == 0 ? last : last + between(1ms, 300ms);
+    const std::uint64_t life = nodes_[to].life;
+    schedule(when, [this, from, to, connection, life, copy, message] {
+      const Wire& now_wire = wires_[from][to];
+      if (copy == 0 && (now_wire.connection != connection || now_wire.cut)) return;
+      if (nodes_[to].life != life || !nodes_[to].core) return;
+      on_node(to, 0ms, [this, from, to, message] { deliver(from, to, message); });
+    });
+  }
+}
+
+void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message) {
+  if (options_.over_the_wire) {
+    const job::EncodedMessage wire = job::encode_message(message);
+    auto back =
+        job::decode_message(wire.body, wire.payload, message.job, options_.model.element_count);
+    GPUNODE_CHECK(back.has_value(), back.has_value() ? "" : back.error().message());
+    message = std::move(*back);
+  }
+  feed(to, [&](job::Actions& out) { nodes_[to].core->on_message(now_, id(from), message, out); });
+}
+
+}  // namespace gpunode::sim

@@ -1,0 +1,173 @@
+// A world of virtual nodes that run one job: JobCores of the product, driven by one event queue
+// from one seed, over links that delay, lose, repeat, break and get cut, with disks that lose what
+// was not yet synced, crashes, restarts and pauses. Faults strike at random, and at planned moments
+// that are known to be dangerous. Every action passes the checks.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/rng.hpp"
+#include "runtime/job/job_core.hpp"
+#include "tests/sim/job_checks.hpp"
+#include "tests/sim/job_model.hpp"
+
+namespace gpunode::sim {
+
+// Moments at which a planned fault strikes.
+enum class Moment : std::uint8_t {
+  after_accepted,  // an acceptor has voted
+  after_promise,   // an acceptor has promised
+  on_accept,       // a proposer asks for votes
+  between_dones,   // a member has said DONE to some, not to all
+  on_notice,       // a decided view is told to some
+  before_durable,  // votes are written, not yet synced
+  on_commit,       // a step is committed, its Apply is under way
+  on_state_part,   // a learner is fed
+  kCount
+};
+enum class Strike : std::uint8_t { crash, isolate, pause, kCount };
+
+struct PlannedFault {
+  Moment moment = Moment::after_accepted;
+  Strike strike = Strike::crash;
+  std::uint32_t nth = 1;  // strikes at the nth such moment
+  bool fired = false;
+};
+
+struct WorldOptions {
+  std::uint64_t seed = 1;
+  JobModel model;
+  std::uint32_t node_count = 4;
+  std::uint32_t candidate_count = 3;
+  std::uint32_t wanted_nodes = 3;
+  std::uint32_t min_nodes = 1;
+  Duration fault_time = std::chrono::seconds(15);  // then everything heals
+  Duration heal_time = std::chrono::seconds(120);  // the job must end by then
+  double crash_rate = 0.1;                         // a second and node
+  double cut_rate = 0.2;                           // a second
+  double reset_rate = 0.5;                         // a second
+  double pause_rate = 0.1;
+  double false_suspicion_rate = 0.1;
+  double leave_rate = 0.0;
+  double loss = 0.01;        // of a message
+  double repetition = 0.01;  // of a message
+  double corruption = 0.0;   // of a result chunk, past all checksums
+  std::vector<PlannedFault> planned;
+  bool over_the_wire = true;  // messages pass the codec
+  job::JobCore::Mutations mutations;
+  bool trace = false;
+};
+
+struct WorldResult {
+  std::vector<std::string> failures;  // empty: all is well
+  bool finished = false;
+  std::uint64_t commits = 0;
+  std::uint64_t views = 0;
+  std::uint64_t rollbacks = 0;
+  std::uint64_t crashes = 0;
+  std::uint64_t learners = 0;
+  std::uint64_t disagreements = 0;
+  Time ended{};
+  std::vector<PlannedFault> planned;
+};
+
+class JobWorld {
+ public:
+  explicit JobWorld(WorldOptions options);
+  WorldResult run();
+
+  // For scenario tests: schedule something at a time, and look at a node.
+  void at(Duration when, std::function<void()> act);
+  void crash(std::size_t node);
+  void restart(std::size_t node);
+  void set_cut(std::size_t from, std::size_t to, bool cut);
+  void pause(std::size_t node, Duration how_long);
+  void leave(std::size_t node);
+  bool alive(std::size_t node) const { return nodes_[node].core.has_value(); }
+  job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
+  NodeId id(std::size_t node) const { return nodes_[node].member.node; }
+  Time now() const { return now_; }
+  // When each step was first committed anywhere.
+  const std::map<std::uint64_t, Time>& commit_times() const { return commit_times_; }
+  const std::set<NodeId>& computed_slices() const { return computed_; }
+
+ private:
+  struct Event {
+    Time at;
+    std::uint64_t order;
+    std::function<void()> act;
+    bool operator>(const Event& other) const {
+      return std::tie(at, order) > std::tie(other.at, other.order);
+    }
+  };
+  struct Node {
+    view::Member member;
+    std::optional<job::JobCore> core;
+    std::uint64_t life = 0;  // events of an earlier life are void
+    Time paused_until{};
+    std::vector<std::function<void()>> while_paused;
+    Bytes disk;                                            // durable votes
+    std::deque<std::pair<std::uint64_t, Bytes>> unsynced;  // token, votes
+    Time disk_free{};
+    std::vector<float> state;
+    std::uint64_t state_step = 0;
+    Digest state_digest;
+    Time state_free{};
+    std::set<collective::TreeNode> computing;
+    std::uint64_t computing_step = 0;
+    std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
+    bool finished = false;
+  };
+  struct Wire {
+    std::array<Time, 2> last{};  // control, bulk: order is kept within each
+    std::uint64_t connection = 0;
+    bool cut = false;
+    Time contact{};
+  };
+
+  void schedule(Time when, std::function<void()> act);
+  void on_node(std::size_t node, Duration delay, std::function<void()> act);
+  void start(std::size_t node);
+  void feed(std::size_t node, const std::function<void(job::Actions&)>& input);
+  void carry_out(std::size_t node, job::Actions actions);
+  void send(std::size_t from, const job::Send& send);
+  void deliver(std::size_t from, std::size_t to, job::JobMessage message);
+  void persist(std::size_t node, const job::Persist& write);
+  void compute(std::size_t node, const job::Compute& wish);
+  void with_state(std::size_t node, std::function<void()> act);
+  void break_link(std::size_t a, std::size_t b);
+  void detect();
+  void random_faults();
+  void moment(std::size_t node, Moment what);
+  void moments_of(std::size_t node, const job::JobMessage& message, std::size_t sent_so_far);
+  void heal();
+  bool all_finished() const;
+  std::size_t index_of(const NodeId& id) const;
+  Duration between(Duration low, Duration high);
+  void note(std::size_t node, const std::string& text) const;
+
+  WorldOptions options_;
+  Rng rng_;
+  Time now_{};
+  std::uint64_t order_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<Wire>> wires_;
+  std::vector<NodeId> candidates_;
+  std::optional<JobChecks> checks_;
+  bool calm_ = false;  // the faults are over
+  std::array<std::uint32_t, static_cast<std::size_t>(Moment::kCount)> moments_{};
+  std::map<std::uint64_t, Time> commit_times_;
+  std::set<NodeId> computed_;
+  WorldResult result_;
+};
+
+}  // namespace gpunode::sim
