@@ -50,7 +50,7 @@ JobCore::State::State(Options chosen)
                  [this](const auto& promisers) { return compose(promisers); },
                  [this] { return standing(); },
                  [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
-  decided.view = agreement.view();
+  decided = {agreement.view(), agreement.votes().decided_by};
   state_digest = options.initial_state_digest;
   const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
                                    options.self.node) != options.candidates.end();
@@ -216,15 +216,11 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     on_notice(at, notice->decided, out);
     return;
   }
-  if (std::holds_alternative<ViewAsk>(message.body)) {
-    tell_view(at, from, out, true);
-    return;
-  }
   const view::View& view = agreement.view();
   const auto theirs = std::pair(message.generation, message.view_id);
   const auto ours = std::pair(view.generation, view.view_id);
   if (theirs < ours) {
-    tell_view(at, from, out);
+    tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
     return;
   }
   if (theirs > ours) {
@@ -271,6 +267,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   carry_out(at, effects, out);
   watch_members(at, out);
   join_tick(at, out);
+  ask_tick(at, out);
   if (fetch) {
     StateFetch::Effects fetched;
     fetch->on_tick(at, fetched);

@@ -208,6 +208,18 @@ void JobCore::State::join_tick(Time at, Actions& out) {
     send(node, JoinAsk{options.fingerprint, !member, received}, out);
 }
 
+// Frozen for a while: the next view may have been decided without this node hearing of it.
+void JobCore::State::ask_tick(Time at, Actions& out) {
+  constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
+  const bool waits = agreement.frozen() || agreement.wanted();
+  if (!waits) view_asked = at;
+  if (!waits || at < view_asked + kAskEvery) return;
+  view_asked = at;
+  std::set<NodeId> targets(hints.begin(), hints.end());
+  for (const NodeId& node : peers_of(agreement.view())) targets.insert(node);
+  for (const NodeId& node : targets) send(node, ViewAsk{}, out);
+}
+
 void JobCore::State::tell_view(Time at, const NodeId& to, Actions& out, bool always) {
   if (decided.view.view_id == 0) return;
   Peer& peer = peers[to];
@@ -252,7 +264,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   decided = next;
   const view::View& view = decided.view;
   view::ViewAgreement::Effects effects;
-  agreement.adopt(at, view, effects);
+  agreement.adopt(decided, effects);
   carry_out(at, effects, out);
   installed_at = step_began = at;
   pause_told = false;

@@ -247,8 +247,8 @@ void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
   for (Deferred& one : ready) deliver(now, one.to, std::move(one.message), out);
 }
 
-void ViewAgreement::adopt(Time, const View& view, Effects& out) {
-  votes_ = Votes{view, {}, {}};
+void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
+  votes_ = Votes{decided.view, decided.accepted_by, {}, {}};
   frozen_ = false;
   wanted_at_.reset();
   proposal_.reset();

@@ -86,6 +86,7 @@ struct DecidedView {
 // What an acceptor's disk holds: the newest view it knows and its votes on the next one.
 struct Votes {
   View view;
+  std::vector<NodeId> decided_by;  // proof of `view`, for nodes that know only the one before
   Ballot promised;
   std::optional<AcceptedView> accepted;
 };
@@ -151,7 +152,7 @@ class ViewAgreement {
   void on_tick(Time now, Effects& out);
   void on_persisted(Time now, std::uint64_t token, Effects& out);
   // A decided view with a higher view_id became known: its instance is over.
-  void adopt(Time now, const View& view, Effects& out);
+  void adopt(const DecidedView& decided, Effects& out);
 
  private:
   struct Proposal {

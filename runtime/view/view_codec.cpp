@@ -148,12 +148,14 @@ Result<View> from_wire(const wire::view::View* wire) {
 Bytes encode_votes(const Votes& votes) {
   flatbuffers::FlatBufferBuilder builder;
   const auto view_at = to_wire(builder, votes.view);
+  const auto decided_by_at = builder.CreateVectorOfStructs(to_wire(votes.decided_by));
   flatbuffers::Offset<wire::view::View> accepted_at;
   if (votes.accepted) accepted_at = to_wire(builder, votes.accepted->view);
   const auto promised = to_wire(votes.promised);
   const auto accepted = to_wire(votes.accepted ? votes.accepted->ballot : Ballot{});
   wire::view::VotesBuilder table(builder);
   table.add_view(view_at);
+  table.add_decided_by(decided_by_at);
   table.add_promised(&promised);
   if (votes.accepted) {
     table.add_accepted_ballot(&accepted);
@@ -185,6 +187,9 @@ Result<Votes> decode_votes(ByteView bytes) {
   auto view = from_wire(wire->view());
   if (!view) return view.error();
   votes.view = std::move(*view);
+  auto decided_by = from_wire(wire->decided_by());
+  if (!decided_by) return decided_by.error();
+  votes.decided_by = std::move(*decided_by);
   votes.promised = from_wire(wire->promised());
   if (wire->accepted()) {
     auto accepted = from_wire(wire->accepted());

@@ -78,6 +78,7 @@ struct JobCore::State {
   void on_join(Time now, const NodeId& from, const JobMessage& message, const JoinAsk& ask,
                Actions& out);
   void join_tick(Time now, Actions& out);
+  void ask_tick(Time now, Actions& out);
   void on_notice(Time now, const view::DecidedView& decided, Actions& out);
   void install(Time now, const view::DecidedView& decided, Actions& out);
   bool holds_base() const;
@@ -132,6 +133,7 @@ struct JobCore::State {
   std::map<NodeId, Joiner> joiners;
   std::vector<NodeId> hints;
   Time join_asked{};
+  Time view_asked{};
   Time status_sent{};
   Time done_at{};
 
