@@ -7,7 +7,7 @@ import re
 import sys
 
 CODE_FOLDERS = ("runtime", "kernels", "actors", "tools", "examples", "tests")
-CODE_ENDINGS = (".cpp", ".hpp", ".cu", ".cuh")
+CODE_ENDINGS = (".cpp", ".hpp", ".cu", ".cuh", ".inc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
