@@ -8,7 +8,7 @@ namespace gpunode::transport::test {
 namespace {
 
 template <class NetType>
-class LinkContract : public testing::Test {
+class LinkContract : public ::testing::Test {
  protected:
   struct Node {
     Journal journal;
@@ -42,7 +42,7 @@ class LinkContract : public testing::Test {
   std::map<int, std::unique_ptr<Node>> nodes_;
 };
 
-using Nets = testing::Types<MemoryNet, ZmqNet>;
+using Nets = ::testing::Types<MemoryNet, ZmqNet>;
 TYPED_TEST_SUITE(LinkContract, Nets);
 
 TYPED_TEST(LinkContract, MessagesOfEachLaneArriveInOrderWithTheirParts) {

@@ -1,0 +1,97 @@
+// The asking end of the local command channel (local_socket.hpp).
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/transport/detail/local_wire.hpp"
+#include "runtime/transport/detail/zmq_socket.hpp"
+#include "runtime/transport/local_socket.hpp"
+
+namespace gpunode::transport {
+
+namespace {
+
+using namespace detail;
+
+Error no_node(const std::string& path) {
+  std::string state = path.substr(0, path.rfind('/'));
+  return {ErrorCode::unavailable,
+          "no node runs with state directory " + state + ": start one with gpunode up"};
+}
+
+enum class Wait { reply, gone, late };
+
+// Waits until a reply can be read, the server is gone, or `patience` is over.
+Wait wait_for_reply(Socket& socket, Monitor& monitor, Duration patience) {
+  SystemClock clock;
+  Time deadline = clock.now() + patience;
+  bool gone = false;
+  for (;;) {
+    while (auto event = monitor.next()) gone |= event->event == ZMQ_EVENT_DISCONNECTED;
+    if (socket.events() & ZMQ_POLLIN) return Wait::reply;  // before `gone`: it came earlier
+    if (gone) return Wait::gone;
+    int timeout = -1;
+    if (patience > Duration::zero()) {
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
+      if (left.count() <= 0) return Wait::late;
+      timeout = static_cast<int>(std::min<long long>(left.count() + 1, 60'000));
+    }
+    if (monitor.events() & ZMQ_POLLIN) continue;
+    pollfd waiting[2] = {{socket.fd(), POLLIN, 0}, {monitor.fd(), POLLIN, 0}};
+    ::poll(waiting, 2, timeout);
+  }
+}
+
+}  // namespace
+
+Result<std::string> call_local(const LocalCall& call) {
+  if (call.path.size() > kMaxLocalPath) {
+    return {ErrorCode::invalid_argument, "the socket path " + call.path +
+                                             " is longer than the 107 bytes that the system "
+                                             "allows: choose a shorter --state directory"};
+  }
+  int cause = try_local(call.path);
+  if (cause == EACCES || cause == EPERM) {
+    return {ErrorCode::permission_denied,
+            call.path + " belongs to another user: run the command as that user"};
+  }
+  if (cause != 0) return no_node(call.path);
+
+  Socket socket(control_context(), ZMQ_DEALER);
+  socket.set(ZMQ_RECONNECT_IVL, -1);
+  socket.set_wide(ZMQ_MAXMSGSIZE, kMaxLocalBytes);
+  Monitor monitor(control_context(), socket);
+  socket.connect("ipc://" + call.path);
+  Frames request;
+  request.emplace_back(as_bytes(call.request));
+  Result<std::string> result{ErrorCode::internal, "no answer"};
+  if (socket.send(request) != Sent::yes) result = no_node(call.path);
+  for (bool over = request.empty(); !over;) {
+    over = true;
+    switch (wait_for_reply(socket, monitor, call.patience)) {
+      case Wait::gone:
+        result = {ErrorCode::peer_lost, "the node ended before it had answered"};
+        break;
+      case Wait::late:
+        result = {ErrorCode::timeout, "the node did not answer in time: it is busy or stopped"};
+        break;
+      case Wait::reply: {
+        Frames parts = socket.receive(1);
+        over = false;
+        if (parts.empty() || parts[0].size() == 0) break;
+        std::string text(as_text(parts[0].view().subspan(1)));
+        if (static_cast<char>(parts[0].data()[0]) == kFinal) {
+          result = std::move(text);
+          over = true;
+        } else if (call.on_partial) {
+          call.on_partial(text);
+        }
+      }
+    }
+  }
+  monitor.stop(socket);
+  return result;
+}
+
+}  // namespace gpunode::transport

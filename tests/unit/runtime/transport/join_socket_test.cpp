@@ -1,0 +1,191 @@
+#include "runtime/transport/join_socket.hpp"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "runtime/transport/detail/tcp.hpp"
+
+namespace gpunode::transport {
+namespace {
+
+std::uint16_t port_of(const JoinSocket& socket) {
+  return detail::parse_endpoint(socket.endpoint())->port;
+}
+
+std::unique_ptr<JoinSocket> echo(JoinSocket::Limits limits = {}) {
+  JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [](const std::string& address, Bytes frame, JoinSocket::Reply reply) {
+    std::string text = address + " " + std::string(as_text(frame));
+    reply(to_bytes(as_bytes(text)));
+  };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks), limits);
+  EXPECT_TRUE(socket) << socket.error().message();
+  return socket ? std::move(*socket) : nullptr;
+}
+
+// A plain TCP listener that says `greeting` to whoever comes, and nothing else.
+class Stranger {
+ public:
+  explicit Stranger(std::string greeting) : greeting_(std::move(greeting)) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    ::listen(listener_, 8);
+    socklen_t size = sizeof address;
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] {
+      for (;;) {
+        int client = ::accept(listener_, nullptr, nullptr);
+        if (client < 0) return;
+        [[maybe_unused]] auto sent =
+            ::send(client, greeting_.data(), greeting_.size(), MSG_NOSIGNAL);
+        clients_.push_back(client);
+      }
+    });
+  }
+  ~Stranger() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    for (int client : clients_) ::close(client);
+    ::close(listener_);
+  }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  std::string greeting_;
+  int listener_;
+  std::uint16_t port_ = 0;
+  std::vector<int> clients_;
+  std::thread thread_;
+};
+
+TEST(JoinSocketTest, AFrameIsAnsweredAndItsAddressIsKnown) {
+  auto socket = echo();
+  auto connection = JoinConnection::dial("127.0.0.1", port_of(*socket));
+  ASSERT_TRUE(connection) << connection.error().message();
+  for (std::string text : {"one", "two"}) {
+    auto answer = (*connection)->ask(as_bytes(text), std::chrono::seconds(10));
+    ASSERT_TRUE(answer) << answer.error().message();
+    EXPECT_EQ(as_text(*answer), "127.0.0.1 " + text);
+  }
+}
+
+TEST(JoinSocketTest, AReplyMayComeLaterFromAnotherThread) {
+  std::thread later;
+  JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [&](const std::string&, Bytes frame, JoinSocket::Reply reply) {
+    later = std::thread([frame = std::move(frame), reply] { reply(frame); });
+  };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks));
+  ASSERT_TRUE(socket);
+  auto connection = JoinConnection::dial("127.0.0.1", port_of(**socket));
+  ASSERT_TRUE(connection);
+  auto answer = (*connection)->ask(as_bytes("x"), std::chrono::seconds(10));
+  later.join();
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(as_text(*answer), "x");
+}
+
+TEST(JoinSocketTest, ANameThatDoesNotResolveIsNotFound) {
+  auto connection = JoinConnection::dial("no-such-host.invalid", 7603);
+  ASSERT_FALSE(connection);
+  EXPECT_EQ(connection.error().code, ErrorCode::not_found);
+  EXPECT_NE(connection.error().detail.find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(JoinSocketTest, AShutPortIsUnavailable) {
+  std::uint16_t port;
+  {
+    Stranger stranger("");
+    port = stranger.port();
+  }
+  auto connection = JoinConnection::dial("127.0.0.1", port);
+  ASSERT_FALSE(connection);
+  EXPECT_EQ(connection.error().code, ErrorCode::unavailable);
+  EXPECT_EQ(tcp_reachable("tcp://127.0.0.1:" + std::to_string(port)).error().code,
+            ErrorCode::unavailable);
+}
+
+TEST(JoinSocketTest, AForeignServiceIsToldFromAGpunode) {
+  for (std::string greeting : {"SSH-2.0-OpenSSH_9.2\r\n", "", "HTTP/1.1 400 Bad Request\r\n\r\n"}) {
+    Stranger stranger(greeting);
+    auto connection =
+        JoinConnection::dial("127.0.0.1", stranger.port(), std::chrono::milliseconds(300));
+    ASSERT_FALSE(connection) << greeting;
+    EXPECT_EQ(connection.error().code, ErrorCode::protocol_mismatch) << greeting;
+  }
+}
+
+TEST(JoinSocketTest, AFrameOverTheLimitIsRefusedBeforeItLeaves) {
+  std::atomic<int> frames{0};
+  JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [&](const std::string&, Bytes, JoinSocket::Reply) { ++frames; };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks));
+  ASSERT_TRUE(socket);
+  auto connection = JoinConnection::dial("127.0.0.1", port_of(**socket));
+  ASSERT_TRUE(connection);
+  auto answer = (*connection)->ask(Bytes(kMaxJoinFrameBytes + 1), std::chrono::seconds(1));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(frames, 0);
+}
+
+TEST(JoinSocketTest, ASilentConnectionIsDroppedAndSoIsTheOldestOfTooMany) {
+  JoinSocket::Limits limits;
+  limits.connections = 2;
+  limits.life = std::chrono::milliseconds(200);
+  auto socket = echo(limits);
+  std::vector<pollfd> silent;
+  for (int i = 0; i < 4; ++i) {
+    auto address = detail::numeric_address({"127.0.0.1", port_of(*socket)});
+    int fd = detail::begin_connect(*address);
+    ASSERT_GE(fd, 0);
+    silent.push_back({fd, POLLRDHUP, 0});
+  }
+  for (pollfd& connection : silent) {
+    EXPECT_EQ(::poll(&connection, 1, 10'000), 1) << "still open";
+    ::close(connection.fd);
+  }
+}
+
+TEST(JoinSocketTest, WhoMayNotSpeakGetsNoAnswer) {
+  std::atomic<int> frames{0};
+  JoinSocket::Callbacks callbacks;
+  callbacks.may_speak = [](const std::string&) { return false; };
+  callbacks.on_frame = [&](const std::string&, Bytes, JoinSocket::Reply) { ++frames; };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks));
+  ASSERT_TRUE(socket);
+  auto connection = JoinConnection::dial("127.0.0.1", port_of(**socket));
+  ASSERT_TRUE(connection);
+  auto answer = (*connection)->ask(as_bytes("x"), std::chrono::milliseconds(100));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::timeout);
+  EXPECT_EQ(frames, 0);
+}
+
+TEST(JoinSocketTest, ATakenPortIsNamed) {
+  auto socket = echo();
+  auto second = JoinSocket::listen(socket->endpoint(), {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::already_exists);
+  EXPECT_NE(second.error().detail.find(std::to_string(port_of(*socket))), std::string::npos);
+}
+
+TEST(JoinSocketTest, AnOpenPortIsReachable) {
+  auto socket = echo();
+  EXPECT_TRUE(tcp_reachable(socket->endpoint()));
+  EXPECT_EQ(tcp_reachable("nonsense").error().code, ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace gpunode::transport
