@@ -10,8 +10,10 @@ namespace gpunode::security::detail {
 
 void ensure_sodium();  // initialises libsodium once; thread-safe
 
+// Never null, also for no bytes: libsodium declares its arguments so.
 inline const unsigned char* raw(ByteView bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
+  static constexpr unsigned char kNothing = 0;
+  return bytes.empty() ? &kNothing : reinterpret_cast<const unsigned char*>(bytes.data());
 }
 template <std::size_t N>
 unsigned char* raw(std::array<std::byte, N>& bytes) {

@@ -6,6 +6,8 @@
 namespace gpunode::security {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(Join, admits_through_the_issuer) {
   World world;
   auto action = world.join(world.token(), world.founder);

@@ -15,7 +15,6 @@
 
 namespace gpunode::security {
 
-using namespace std::chrono_literals;
 using testing::FaultFileSystem;
 using testing::MemoryFileSystem;
 
@@ -72,8 +71,8 @@ struct World {
   }
 
   JoinToken token(std::uint32_t uses = 1) {
-    auto token = founder.tokens->create({15min, uses, {"tcp://10.0.0.1:7600"}}, cluster,
-                                        founder.identity, clock.wall());
+    auto token = founder.tokens->create({std::chrono::minutes(15), uses, {"tcp://10.0.0.1:7600"}},
+                                        cluster, founder.identity, clock.wall());
     EXPECT_TRUE(token);
     return std::move(*JoinToken::parse(token->text()));
   }
