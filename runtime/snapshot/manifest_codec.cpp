@@ -1,5 +1,6 @@
 #include "runtime/snapshot/manifest_codec.hpp"
 
+#include <cstring>
 #include <set>
 
 #include "runtime/snapshot/safetensors.hpp"
@@ -53,6 +54,17 @@ bool all_present(const flatbuffers::Vector<flatbuffers::Offset<Table>>* items) {
   return true;
 }
 
+// The verifier checks a vector's bounds but not that its elements lie aligned, so a damaged one is
+// copied and never looked at in its place.
+template <class Vector>
+std::vector<std::uint64_t> numbers_of(const Vector* from, std::size_t words_each) {
+  std::vector<std::uint64_t> words;
+  if (!from || from->size() == 0) return words;
+  words.resize(from->size() * words_each);
+  std::memcpy(words.data(), from->Data(), words.size() * sizeof(std::uint64_t));
+  return words;
+}
+
 Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   if (!from.job() || !from.sample_sum() || !from.state_digest())
     return refused("a field is missing");
@@ -94,9 +106,10 @@ Result<ShardRecord> decode_shard(const wire::Shard& from) {
                          (shard.size_bytes % ShardRecord::kBlockBytes != 0 ? 1 : 0);
   if ((from.blocks() ? from.blocks()->size() : 0) != blocks)
     return refused(shard.file + " has another number of block hashes than blocks");
+  std::vector<std::uint64_t> words = numbers_of(from.blocks(), 2);
   shard.blocks.reserve(blocks);
-  if (from.blocks())
-    for (const wire::Hash128* hash : *from.blocks()) shard.blocks.push_back(from_wire(*hash));
+  for (std::size_t i = 0; i < words.size(); i += 2)
+    shard.blocks.push_back({words[i], words[i + 1]});
   return shard;
 }
 
@@ -111,7 +124,7 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
   if (from.shape()) {
     if (from.shape()->size() > kSafetensorsRankLimit)
       return refused(parameter.name + " has too many dimensions");
-    parameter.shape.assign(from.shape()->begin(), from.shape()->end());
+    parameter.shape = numbers_of(from.shape(), 1);
   }
   if (!tensor_bytes(parameter.type, parameter.shape))
     return refused(parameter.name + " is too large");
