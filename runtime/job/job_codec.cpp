@@ -99,7 +99,7 @@ Written write(FlatBufferBuilder& out, const JoinRefused& body) {
 }
 Written write(FlatBufferBuilder& out, const StepStatus& body) {
   return written(wire::Body::StepStatus,
-                 wire::CreateStepStatus(out, body.committed, body.state_ready));
+                 wire::CreateStepStatus(out, body.committed, body.state_ready, body.finished));
 }
 Written write(FlatBufferBuilder& out, const StateAsk& body) {
   return written(wire::Body::StateAsk, wire::CreateStateAsk(out, body.step));
@@ -222,7 +222,7 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       return read(*frame.body_as_JoinRefused());
     case wire::Body::StepStatus: {
       const auto& status = *frame.body_as_StepStatus();
-      return JobBody{StepStatus{status.committed(), status.state_ready()}};
+      return JobBody{StepStatus{status.committed(), status.state_ready(), status.finished()}};
     }
     case wire::Body::StateAsk:
       return JobBody{StateAsk{frame.body_as_StateAsk()->step()}};

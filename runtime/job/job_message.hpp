@@ -51,6 +51,7 @@ struct JoinRefused {
 struct StepStatus {
   std::uint64_t committed = 0;
   bool state_ready = false;  // the state at the view's base is installed
+  bool finished = false;     // knows that every member is through: needs no answer
 };
 // State transfer, pulled by the learner.
 struct StateAsk {

@@ -102,7 +102,7 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
 
 // Whoever asks learns at least that this node lives, and where it is.
 void JobCore::State::answer_need(const NodeId& from, const StepMessage&, Actions& out) const {
-  send(from, StepStatus{committed, state_ready}, out);
+  send(from, StepStatus{committed, state_ready, finish_told}, out);
 }
 
 void JobCore::State::on_partial(Time at, std::uint64_t step, collective::TreeNode node,
@@ -176,8 +176,8 @@ void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& st
   const bool news = !peer.finished;
   peer.finished = true;
   // Who still tells does not know yet that we are through.
-  if (!news && finish_told && member && committed >= options.total_steps)
-    send(from, StepStatus{committed, state_ready}, out);
+  if (!news && !status.finished && finish_told && member && committed >= options.total_steps)
+    send(from, StepStatus{committed, state_ready, true}, out);
   if (!member && !finish_told) {
     finish_told = true;
     wants_in = false;
@@ -200,7 +200,7 @@ void JobCore::State::finish_tick(Time at, Actions& out) {
   if (finish_told || at >= status_sent + options.timings.linger_status) {
     status_sent = at;
     for (const view::Member& one : agreement.view().members)
-      send(one.node, StepStatus{committed, true}, out);
+      send(one.node, StepStatus{committed, true, finish_told}, out);
   }
   if (finish_told) out.push_back(Finished{});
 }

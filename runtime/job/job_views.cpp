@@ -111,7 +111,13 @@ void JobCore::State::on_hint(Time at, const NodeId& from, const FreezeHint& hint
 
 // Starts a view change for what the detector, silence or this node's own wish demand.
 void JobCore::State::watch_members(Time at, Actions& out) {
-  if (!member || agreement.frozen() || agreement.wanted()) return;
+  if (agreement.frozen() || agreement.wanted()) return;
+  if (!member) {
+    // A voter of an earlier life: if its fellows are no better off, it has to start by itself.
+    const bool voter = agreement.view().is_acceptor(options.self.node);
+    if (voter && at >= installed_at + options.timings.stall) agreement.want_change(at);
+    return;
+  }
   if (leaving) {
     change_view(at, "this node leaves", out);
     return;
@@ -180,7 +186,7 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   joiner.received_bytes = ask.received_bytes;
   if (!member) return;
   if (committed >= options.total_steps) {
-    send(from, StepStatus{committed, state_ready}, out);
+    send(from, StepStatus{committed, state_ready, finish_told}, out);
     return;
   }
   const auto rank = view.rank_of(from);
