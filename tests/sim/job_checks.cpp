@@ -64,6 +64,13 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
   place.role = role;
   place.syncing = role == job::Role::learner;
   place.committed = view.base_step;
+  const view::View* earlier = decided(view.view_id - 1);
+  const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count;
+  if (role == job::Role::learner && !rolls_back &&
+      std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
+          view.sync_sources.end())
+    fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
+         " resumes from");
   const auto found = decided_.find(view.view_id);
   if (found != decided_.end()) {
     if (!(found->second == view))

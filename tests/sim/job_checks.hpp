@@ -26,6 +26,8 @@ class JobChecks {
   void on_crash(const view::Member& node);
   void on_restart(const view::Votes& votes);
 
+  void breach(std::string text) { fail(std::move(text)); }
+
   const std::vector<std::string>& failures() const { return failures_; }
   std::uint64_t highest_commit() const { return highest_commit_; }
   std::uint64_t commits() const { return commits_; }

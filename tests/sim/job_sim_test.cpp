@@ -1,6 +1,7 @@
 // Swarms of seeds through the simulated world: safety after every action, and the end of the job
 // once the faults are over. A failure prints its seed and the command that repeats it.
 #include <cstdlib>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -89,6 +90,46 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
       static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
       static_cast<unsigned long long>(fired), static_cast<unsigned long long>(planned));
+}
+
+// How many seeds it takes until a faulty core is caught; 0 if none of them does.
+std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, std::string* how) {
+  constexpr std::uint64_t kMost = 600;
+  for (std::uint64_t seed = 1; seed <= kMost; ++seed) {
+    WorldOptions options = world_of(seed);
+    options.mutations = mutations;
+    options.heal_time = std::chrono::seconds(60);
+    const WorldResult result = JobWorld(options).run();
+    if (result.failures.empty()) continue;
+    *how = result.failures.front();
+    return seed;
+  }
+  return 0;
+}
+
+TEST(JobSimMutations, each_broken_rule_is_caught) {
+  struct Case {
+    const char* name;
+    std::function<void(job::JobCore::Mutations&)> breaks;
+  };
+  const Case cases[] = {
+      {"apply on own completion", [](auto& m) { m.apply_on_own_completion = true; }},
+      {"base is the lowest applied", [](auto& m) { m.base_is_lowest_applied = true; }},
+      {"base is the highest held", [](auto& m) { m.base_is_highest_held = true; }},
+      {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }},
+      {"a promise does not freeze", [](auto& m) { m.votes.no_freeze_on_promise = true; }},
+      {"half without the tie is a quorum", [](auto& m) { m.votes.half_quorum_without_tie = true; }},
+      {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
+  };
+  for (const Case& one : cases) {
+    job::JobCore::Mutations mutations;
+    one.breaks(mutations);
+    std::string how;
+    const std::uint64_t seed = seeds_until_caught(mutations, &how);
+    std::printf("%-34s seed %4llu  %s\n", one.name, static_cast<unsigned long long>(seed),
+                how.c_str());
+    EXPECT_GT(seed, 0u) << one.name << " was not caught";
+  }
 }
 
 }  // namespace

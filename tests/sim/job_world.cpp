@@ -232,7 +232,10 @@ void JobWorld::carry_out(std::size_t node, job::Actions actions) {
       checks_->on_apply(one.member, *apply);
       with_state(node, [this, node, apply = *apply] {
         Node& self = nodes_[node];
-        GPUNODE_CHECK(self.state_step + 1 == apply.step, "Apply out of order");
+        if (self.state_step + 1 != apply.step) {
+          checks_->breach("Apply of another step than the next");
+          return;
+        }
         JobModel::apply(self.state, apply.step, *apply.result);
         self.state_step = apply.step;
         self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
@@ -325,7 +328,10 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
   Node& one = nodes_[node];
   if (one.computing_step != wish.step || wish.discard_kept) one.computing.clear();
   one.computing_step = wish.step;
-  GPUNODE_CHECK(one.state_step + 1 == wish.step, "Compute before the state is in place");
+  if (one.state_step + 1 != wish.step) {
+    checks_->breach("Compute before the state is in place");
+    return;
+  }
   for (const collective::TreeNode& tree_node : wish.nodes) {
     computed_.insert(one.member.node);
     const bool again = !one.computing.insert(tree_node).second;
