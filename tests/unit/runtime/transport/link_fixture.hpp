@@ -93,6 +93,10 @@ class Journal {
     }
     return result;
   }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    events_.clear();
+  }
   std::vector<Event> all() {
     std::lock_guard lock(mutex_);
     return {events_.begin(), events_.end()};

@@ -1,0 +1,154 @@
+// The listening half of LaneLoop: the inbox, who opens sessions through it, and what becomes of the
+// connections behind it.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/transport/detail/lane_loop.hpp"
+#include "runtime/transport/detail/tcp.hpp"
+
+namespace gpunode::transport::detail {
+
+namespace {
+
+constexpr int kBatch = 256;           // messages taken before other sockets get their turn
+constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wrong one
+
+}  // namespace
+
+void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
+  bool old = hello.boot < peer.seen_boot ||
+             (hello.boot == peer.seen_boot && hello.order <= peer.seen_order);
+  if (old) return answer_not_yet(hello, hello.session, parts);
+  peer.seen_boot = hello.boot;
+  peer.seen_order = hello.order;
+  bool mine_wins =
+      !peer.session && peer.dial && peer.dial->hello_sent && options_.node < peer.address.node;
+  if (mine_wins) return answer_not_yet(hello, hello.session, parts);
+  if (peer.session) {
+    end_session(peer);
+    report(peer, LinkState::reset);
+  }
+  close_dial(peer);
+
+  Session session;
+  session.nonce = hello.session;
+  session.route = to_bytes(parts[0].view());
+  session.source_fd = parts.back().source_fd();
+  session.own_fd = duplicate_connection(session.source_fd, ports_);
+  Envelope welcome;
+  welcome.kind = Kind::welcome;
+  welcome.session = hello.session;
+  welcome.boot = options_.boot;
+  welcome.order = ++order_;
+  Frames out = pack(hello.session, welcome, {}, {}, nullptr);
+  if (send_all(out, inbox_, &session.route) != Sent::yes) {
+    if (session.own_fd >= 0) ::close(session.own_fd);
+    on_forgotten(hello.session);
+    on_broken(peer);
+    return;
+  }
+  open_session(peer, std::move(session));
+}
+
+void LaneLoop::answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts) {
+  Envelope answer;
+  answer.kind = Kind::not_yet;
+  answer.session = hello.session;
+  Frames out = pack(nonce, answer, {}, {}, nullptr);
+  Bytes route = to_bytes(parts[0].view());
+  send_all(out, inbox_, &route);
+}
+
+void LaneLoop::service_inbox() {
+  for (int i = 0; i < kBatch; ++i) {
+    Frames parts = inbox_.receive(kMaxParts);
+    if (parts.empty()) {
+      if (inbox_.events() & ZMQ_POLLIN) continue;
+      return;
+    }
+    take_inbox(parts);
+  }
+  reactor_.post([this] { service_inbox(); });
+}
+
+void LaneLoop::take_inbox(Frames& parts) {
+  std::optional<Origin> origin;
+  if (parts.size() == 2) origin = origin_of(parts.back().property("User-Id"));
+  Peer* peer = origin ? find(origin->peer) : nullptr;
+  Incoming incoming;
+  Unpacked unpacked = origin ? unpack(origin->nonce, parts.back(), incoming) : Unpacked::bad;
+  if (unpacked == Unpacked::half) return;
+  bool of_session = peer && peer->session && !peer->session->dialled &&
+                    std::ranges::equal(peer->session->route, parts[0].view());
+  if (unpacked == Unpacked::bad) {
+    ++dropped_;
+    if (of_session) break_session(*peer, true);
+    return;
+  }
+  if (incoming.envelope.kind == Kind::hello) {
+    read_inbox_monitor();  // the descriptor of an older connection may be in use again
+    apply_disconnects();
+    end_handshake(parts.back().source_fd());
+    if (origin->nonce != 0 && origin->nonce != incoming.envelope.session) {
+      ++dropped_;
+    } else if (!peer) {
+      answer_not_yet(incoming.envelope, origin->nonce, parts);
+    } else {
+      accept(*peer, incoming.envelope, parts);
+    }
+    return;
+  }
+  if (!of_session) {
+    ++dropped_;
+    return;
+  }
+  take_session(*peer, std::move(incoming));
+}
+
+void LaneLoop::read_inbox_monitor() {
+  do {
+    while (auto event = inbox_monitor_.next()) {
+      if (event->event == ZMQ_EVENT_ACCEPTED) {
+        begin_handshake(event->value);
+      } else if (event->event == ZMQ_EVENT_DISCONNECTED) {
+        end_handshake(event->value);
+        disconnected_.push_back(event->value);
+      }
+    }
+  } while (inbox_monitor_.events() & ZMQ_POLLIN);
+}
+
+// Who has not proven a key yet may hold a frame's worth of our memory: only so many may. The oldest
+// goes, as an honest one says hello within milliseconds. (The monitor's own event for a handshake
+// that succeeded does not name the connection.)
+void LaneLoop::begin_handshake(int fd) {
+  end_handshake(fd);
+  handshakes_.emplace_back(fd, duplicate_connection(fd, ports_));
+  if (handshakes_.size() <= max_handshakes()) return;
+  ++dropped_;
+  if (handshakes_.front().second >= 0) ::shutdown(handshakes_.front().second, SHUT_RDWR);
+  end_handshake(handshakes_.front().first);
+}
+
+void LaneLoop::end_handshake(int fd) {
+  auto found = std::ranges::find(handshakes_, fd, &std::pair<int, int>::first);
+  if (found == handshakes_.end()) return;
+  if (found->second >= 0) ::close(found->second);
+  handshakes_.erase(found);
+}
+
+void LaneLoop::apply_disconnects() {
+  std::vector<int> fds;
+  fds.swap(disconnected_);
+  for (int fd : fds) {
+    auto found = session_of_fd_.find(fd);
+    if (found == session_of_fd_.end()) continue;
+    Peer* peer = find(found->second);
+    session_of_fd_.erase(found);
+    if (peer && peer->session && peer->session->source_fd == fd) break_session(*peer, false);
+  }
+}
+
+}  // namespace gpunode::transport::detail
