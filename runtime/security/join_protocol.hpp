@@ -22,7 +22,7 @@ namespace gpunode::security {
 
 inline constexpr std::uint16_t kJoinVersion = 1;
 inline constexpr std::size_t kMaxRequestBytes = 4096;
-inline constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxAnswerBytes = std::size_t{1} << 20;
 
 enum class JoinFrame : std::uint8_t { hello = 1, banner = 2, request = 3, answer = 4 };
 
