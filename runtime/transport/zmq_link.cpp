@@ -16,10 +16,11 @@ class ComposedLink final : public ZmqLink {
         bulk_(options_, events_, [this](const NodeId& to, const detail::Envelope& envelope) {
           control_.post_envelope(to, envelope);
         }) {
-    control_.tell({[this](const NodeId& node, bool up) { bulk_.control_changed(node, up); },
-                   [this](const NodeId& from, const detail::Envelope& envelope) {
-                     bulk_.post_envelope(from, envelope);
-                   }});
+    control_.tell(
+        {[this](const NodeId& node, bool up, Boot boot) { bulk_.control_changed(node, up, boot); },
+         [this](const NodeId& from, const detail::Envelope& envelope) {
+           bulk_.post_envelope(from, envelope);
+         }});
   }
   ~ComposedLink() override { close(); }
 

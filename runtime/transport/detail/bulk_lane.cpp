@@ -83,16 +83,20 @@ bool BulkLane::can_queue(const Outbound& outbound, const Message& message) const
 
 // Opening.
 
-void BulkLane::control_changed(const NodeId& node, bool up) {
+void BulkLane::control_changed(const NodeId& node, bool up, Boot boot) {
   if (auto outbound = outbound_of(node)) {
     std::lock_guard lock(outbound->mutex);
     outbound->idle_accepting = up;
     if (up) outbound->accepting = true;
   }
-  if (up) return;
-  reactor_.post([this, node] {
-    tickets_.forget(node);
+  reactor_.post([this, node, up, boot] {
     Peer* peer = find(node);
+    if (up) {
+      // The peer lives anew; what TCP still holds open leads to its last life.
+      if (peer && peer->session && peer->seen_boot < boot) break_session(*peer, false);
+      return;
+    }
+    tickets_.forget(node);
     if (!peer || peer->session) return;
     if (openings_.contains(node)) give_up_or_retry(*peer);
   });

@@ -19,7 +19,7 @@ class BulkLane final : public LaneLoop {
   ~BulkLane() override;
 
   // From the control lane's thread.
-  void control_changed(const NodeId& node, bool up);
+  void control_changed(const NodeId& node, bool up, Boot boot);
   void post_envelope(const NodeId& from, const Envelope& envelope);
 
   // Knocks with a ticket that nobody gave out. Fails with internal unless it is refused.

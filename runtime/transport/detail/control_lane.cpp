@@ -125,7 +125,7 @@ void ControlLane::seek(Peer& peer) {
 }
 
 void ControlLane::on_broken(Peer& peer) {
-  if (bulk_.on_control) bulk_.on_control(peer.address.node, false);
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, false, 0);
   // A session that broke as soon as it was open is not tried again at once.
   if (reactor_.now() - peer.opened < std::chrono::seconds(1)) {
     schedule_redial(peer);
@@ -135,11 +135,11 @@ void ControlLane::on_broken(Peer& peer) {
 }
 
 void ControlLane::on_open(Peer& peer) {
-  if (bulk_.on_control) bulk_.on_control(peer.address.node, true);
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, true, peer.seen_boot);
 }
 
 void ControlLane::on_dropped(Peer& peer) {
-  if (bulk_.on_control) bulk_.on_control(peer.address.node, false);
+  if (bulk_.on_control) bulk_.on_control(peer.address.node, false, 0);
 }
 
 void ControlLane::on_internal(Peer& peer, const Envelope& envelope) {

@@ -11,7 +11,7 @@ class ControlLane final : public LaneLoop {
  public:
   // What the bulk lane is told, on this lane's thread.
   struct Bulk {
-    std::function<void(const NodeId&, bool up)> on_control;
+    std::function<void(const NodeId&, bool up, Boot boot)> on_control;
     std::function<void(const NodeId&, const Envelope&)> on_envelope;
   };
 

@@ -11,6 +11,8 @@ namespace gpunode::transport::detail {
 
 namespace {
 
+constexpr std::size_t kTurnBytes = std::size_t{4} << 20;  // sent to one peer before the next
+
 std::size_t size_of(const Message& message) {
   return message.body.size() + message.payload.size();
 }
@@ -96,8 +98,10 @@ void LaneLoop::set_peer(const PeerAddress& address) {
     Peer& peer = peers_[address.node];
     bool other_key = peer.outbound && peer.address.curve_public_key != address.curve_public_key;
     if (other_key && peer.session) break_session(peer, true);
-    if (other_key && peer.dial) close_dial(peer);
+    bool elsewhere = peer.address.control_endpoints != address.control_endpoints ||
+                     peer.address.bulk_endpoints != address.bulk_endpoints;
     peer.address = address;
+    if ((other_key || elsewhere) && !peer.session) close_dial(peer);
     peer.outbound = outbound;
     peer.pause = options_.redial_min;
     if (!peer.session && !peer.dial) seek(peer);
@@ -292,7 +296,7 @@ bool LaneLoop::send_internal(Peer& peer, Envelope envelope) {
 }
 
 LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
-  for (;;) {
+  for (std::size_t bytes = 0; bytes < kTurnBytes;) {
     Message message;
     {
       std::lock_guard lock(peer.outbound->mutex);
@@ -309,12 +313,17 @@ LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
     envelope.stream = message.stream;
     auto charge = std::make_shared<Charge>(peer.outbound, size_of(message));
     Sent sent = transmit(peer, envelope, message.body, message.payload, charge);
-    if (sent == Sent::yes) continue;
+    if (sent == Sent::yes) {
+      bytes += size_of(message) + 64;
+      continue;
+    }
     peer.outbound->bytes += size_of(message);
     std::lock_guard lock(peer.outbound->mutex);
     peer.outbound->queue.push_front(std::move(message));
     return sent == Sent::would_block ? Flushed::blocked : Flushed::broken;
   }
+  reactor_.post([this, node = peer.address.node] { service_peer(node); });
+  return Flushed::all;  // for this turn
 }
 
 void LaneLoop::service_peer(const NodeId& node) {

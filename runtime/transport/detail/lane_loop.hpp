@@ -157,6 +157,7 @@ class LaneLoop {
   void close_dial(Peer& peer);
   void schedule_redial(Peer& peer);
   void end_session(Peer& peer);
+  void break_session(Peer& peer, bool tell_peer);
   void report(const Peer& peer, LinkState state);
   void discard_queue(Peer& peer);
   // Sends with a place in the session's sequence; false: not now.
@@ -196,7 +197,6 @@ class LaneLoop {
   void accept(Peer& peer, const Envelope& hello, Frames& parts);
   void answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts);
   void open_session(Peer& peer, Session session);
-  void break_session(Peer& peer, bool tell_peer);
   Flushed flush(Peer& peer);
   Sent send_all(Frames& frames, Socket& socket, const Bytes* route);
   Sent transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload,
