@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace gpunode::ingest {
@@ -67,6 +69,28 @@ TEST_F(PrefetcherTest, what_is_ready_is_no_starvation_and_what_is_not_is) {
   expect_right(prefetcher.take({9, 3}), {9, 3});  // never planned
   EXPECT_EQ(prefetcher.starvation().taken, 2u);
   EXPECT_EQ(prefetcher.starvation().waited, 1u);
+}
+
+// Time passes only by being looked at.
+class TickingClock final : public Clock {
+ public:
+  Time now() const override { return Time(std::chrono::milliseconds(++ticks_)); }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+
+ private:
+  mutable std::atomic<int> ticks_{0};
+};
+
+TEST_F(PrefetcherTest, counts_the_time_of_waiting_and_of_nothing_else) {
+  TickingClock clock;
+  Prefetcher prefetcher(reader_, clock, 2);
+  (void)prefetcher.take({0, 0});
+  (void)prefetcher.take({0, 1});
+  EXPECT_EQ(prefetcher.starvation().waiting, std::chrono::milliseconds(2));
+  prefetcher.plan({{0, 2}});
+  wait_ready(prefetcher, 1);
+  (void)prefetcher.take({0, 2});
+  EXPECT_EQ(prefetcher.starvation().waiting, std::chrono::milliseconds(2));
 }
 
 TEST_F(PrefetcherTest, a_new_plan_keeps_what_is_still_wanted_and_drops_the_rest) {
