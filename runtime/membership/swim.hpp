@@ -51,7 +51,9 @@ struct Send {  // one datagram over the control channel; may be lost
   NodeId to;
   Bytes bytes;
 };
-struct Changed {  // a member is new, has a new record or another state
+// A member is new, has a new record or another state. A restarted member is the same id, alive, in
+// a record of a higher boot: compare boots to see that what the old life held is gone.
+struct Changed {
   MemberRecord record;
   MemberState state;
   std::string reason;  // "silent", "connection refused", "rumour", "left", "joined", ...

@@ -66,7 +66,7 @@ void strike(World& world) {
   int up = 0;
   for (int i = 0; i < world.size(); ++i) up += world.up(i);
   const int victim = random_up(world);
-  switch (rng.below(12)) {
+  switch (rng.below(13)) {
     case 0:
       if (up > 2) world.kill(victim);
       return;
@@ -92,6 +92,8 @@ void strike(World& world) {
       return;
     case 9:
       return world.reset_link(victim, random_up(world));
+    case 10:
+      return world.forge(victim, random_up(world), random_up(world));
     default:
       return world.heal();
   }
@@ -265,6 +267,9 @@ TEST(MembershipSim, NoticesThatAnOlderLifeReplacesANewerOne) {
 }
 TEST(MembershipSim, NoticesThatAnswersAreIgnored) {
   EXPECT_TRUE(noticed({.ignore_answers = true}));
+}
+TEST(MembershipSim, NoticesThatForgedRecordsAreBelieved) {
+  EXPECT_TRUE(noticed({.unsigned_records = true}));
 }
 TEST(MembershipSim, NoticesThatDeletionsLeaveNoTrace) {
   EXPECT_TRUE(noticed({}, {.forget_tombstones = true}));

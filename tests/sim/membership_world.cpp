@@ -1,5 +1,7 @@
 #include "tests/sim/membership_world.hpp"
 
+#include "runtime/membership/membership_codec.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +63,7 @@ void FaultCounts::add(const FaultCounts& other) {
   erased += other.erased;
   refused += other.refused;
   reset += other.reset;
+  forged += other.forged;
 }
 
 std::vector<std::string> FaultCounts::never_struck() const {
@@ -77,7 +80,8 @@ std::vector<std::string> FaultCounts::never_struck() const {
                                     {left, "leave"},
                                     {erased, "deletion"},
                                     {refused, "refused dial"},
-                                    {reset, "reset of a good link"}})
+                                    {reset, "reset of a good link"},
+                                    {forged, "forged record"}})
     if (count == 0) missing.emplace_back(text);
   return missing;
 }
@@ -193,6 +197,19 @@ void World::reset_link(int a, int b) {
   connection(b, a, ConnectionState::reset, Duration::zero());
 }
 
+void World::forge(int liar, int about, int to) {
+  const membership::Member* known = nodes_[liar].swim->find(id_of(about));
+  if (!known || to == about) return;
+  ++faults_.forged;
+  membership::Message message;
+  MemberRecord record = known->record;
+  record.name = "forged";
+  ++record.incarnation.counter;
+  message.rumors.push_back(
+      {MemberState::alive, record.id, record.incarnation, {}, {}, std::move(record)});
+  transmit(liar, id_of(to), Channel::swim, membership::encode(message));
+}
+
 void World::connection(int index, int peer, ConnectionState state, Duration after) {
   on_node(index, nodes_[index].boot, now_ + after, [=, this] {
     if (state == ConnectionState::refused) ++faults_.refused;
@@ -284,6 +301,8 @@ void World::on_changed(int index, const membership::Changed& changed) {
   if (newest != node.incarnations.end() && changed.record.incarnation < newest->second)
     violation(name(index) + " goes back to an older incarnation of " + name(subject));
   node.incarnations[subject] = changed.record.incarnation;
+  if (changed.record.name != name(subject))
+    violation(name(index) + " believes a record of " + name(subject) + " that it never signed");
   if (changed.state == MemberState::dead) {
     ++dead_verdicts_;
     const bool same_life = up(subject) && nodes_[subject].boot == changed.record.incarnation.boot;

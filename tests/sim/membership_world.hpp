@@ -38,7 +38,7 @@ struct WorldOptions {
 struct FaultCounts {
   std::uint64_t lost = 0, doubled = 0, straggled = 0, blocked = 0, blocked_one_way = 0, killed = 0,
                 powered_off = 0, restarted = 0, paused = 0, left = 0, erased = 0, refused = 0,
-                reset = 0;
+                reset = 0, forged = 0;
   void add(const FaultCounts& other);
   std::vector<std::string> never_struck() const;
 };
@@ -53,7 +53,9 @@ class World {
   void power_off(int index);  // silence
   void leave(int index);
   void pause(int index, Duration time);  // runs nothing, then all at once
-  void reset_link(int a, int b);         // the connection breaks, both stay
+  // `liar` tells `to` of a newer record of `about` that `about` never signed.
+  void forge(int liar, int about, int to);
+  void reset_link(int a, int b);  // the connection breaks, both stay
   void cut(int from, int to, bool blocked) { blocked_[{from, to}] = blocked; }
   void heal() { blocked_.clear(); }
   void publish(int index, const std::string& key);
