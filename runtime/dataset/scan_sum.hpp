@@ -3,7 +3,7 @@
 // separate code: it calls neither Sampler, Shuffle, TextDataset nor sample_hash. Per data_epoch it
 // marks the samples of all used positions in a bitmap, then walks the bitmap in the order of the
 // text and adds the hashes of what is marked. A sample marked twice is found on the way.
-// Cost: about 150 ns a sample on one thread, and N/8 bytes of memory.
+// Cost: about 300 ns a sample on one thread, and N/8 bytes of memory.
 #pragma once
 
 #include <cstdint>

@@ -206,7 +206,7 @@ Result<Manifest> CheckpointStore::write_parts(const CheckpointMeta& meta, const 
   if (Result<void> done = (*file)->append(bytes); !done) return done.error();
   if (Result<void> done = (*file)->sync(); !done) return done.error();
   if (Result<void> done = files_->sync_folder(temporary); !done) return done.error();
-  fault_point("checkpoint.manifest", meta.key.step);
+  fault_point("checkpoint", meta.key.step);
   return manifest;
 }
 

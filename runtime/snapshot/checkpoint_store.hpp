@@ -34,8 +34,9 @@ class CheckpointStore {
   CheckpointStore(storage::FileSystem& files, storage::Path root, StoreOptions options = {})
       : files_(&files), root_(std::move(root)), options_(options) {}
 
-  // Writes the state; durable when it returns success. Fault points "checkpoint.shard",
-  // "checkpoint.manifest", "checkpoint.renamed" are passed on the way.
+  // Writes the state; durable when it returns success. Fault points on the way, with the step:
+  // "checkpoint.shard" (a shard is on disk), "checkpoint" (all is, under the hidden name),
+  // "checkpoint.renamed" (visible, its name not yet synced).
   // Fails with disk_full, io_error, permission_denied; already_exists if the key is there.
   // After a failure: the temporary is gone and earlier checkpoints are untouched.
   Result<Manifest> write(const CheckpointMeta& meta, const StateView& state);

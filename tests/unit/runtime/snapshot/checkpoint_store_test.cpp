@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/snapshot/export.hpp"
+#include "runtime/base/fault_point.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
@@ -264,6 +264,19 @@ TEST_F(CheckpointStoreTest, a_crash_at_any_moment_shows_whole_checkpoints_only) 
   }
   EXPECT_GT(seen_new, 10);
   EXPECT_GT(seen_old, 10);
+}
+
+std::vector<std::string> points_passed;
+
+TEST_F(CheckpointStoreTest, the_fault_points_of_the_kill_test_are_passed_in_order) {
+  points_passed.clear();
+  fault_hook = [](std::string_view point, std::uint64_t step) {
+    points_passed.push_back(std::string(point) + " " + std::to_string(step));
+  };
+  ASSERT_TRUE(store_.write(meta_of(4), small_.view(false)).has_value());
+  fault_hook = nullptr;
+  EXPECT_EQ(points_passed, (std::vector<std::string>{"checkpoint.shard 4", "checkpoint 4",
+                                                     "checkpoint.renamed 4"}));
 }
 
 TEST_F(CheckpointStoreTest, what_a_crash_left_is_cleaned_up_and_never_listed) {
