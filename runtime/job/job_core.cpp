@@ -10,6 +10,7 @@ namespace {
 
 // A message that was under way when its sender died must not bring it back to life.
 constexpr Duration kVerdictHolds = std::chrono::milliseconds(200);
+constexpr Duration kRefusalHolds = std::chrono::milliseconds(2000);
 
 view::Votes first_votes(const JobCore::Options& options) {
   view::Votes votes;
@@ -193,6 +194,10 @@ void JobCore::State::note_heard(Time at, const NodeId& from) {
 
 void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, Actions& out) {
   Peer& peer = peers[node];
+  // The detector is slower than a refused dial: its old word does not outweigh that.
+  const bool stale = state == PeerState::alive && peer.state == PeerState::refused &&
+                     at < peer.state_at + kRefusalHolds;
+  if (stale) return;
   const bool back = state == PeerState::up || state == PeerState::alive;
   peer.state = back ? PeerState::alive : state;
   peer.state_at = back ? Time{} : at;

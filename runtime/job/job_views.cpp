@@ -137,11 +137,19 @@ void JobCore::State::watch_members(Time at, Actions& out) {
     return;
   }
   if (!exchange || !state_ready) return;
-  for (const std::uint16_t rank : exchange->waiting_for()) {
-    if (rank >= view.members.size() || view.members[rank].node == options.self.node) continue;
+  const std::vector<std::uint16_t> awaited = exchange->waiting_for();
+  for (std::uint16_t rank = 0; rank < view.members.size(); ++rank) {
     const NodeId& node = view.members[rank].node;
     Peer& peer = peers[node];
-    const Duration silence = at - std::max({peer.heard, step_began, installed_at});
+    if (node == options.self.node ||
+        std::find(awaited.begin(), awaited.end(), rank) == awaited.end()) {
+      peer.awaited_since.reset();
+      continue;
+    }
+    // Two members may have nothing to tell each other during a long step: that is no silence.
+    if (!peer.awaited_since) peer.awaited_since = at;
+    const Duration silence =
+        at - std::max({peer.heard, *peer.awaited_since, step_began, installed_at});
     const bool stalled = suspected(node) && silence > options.timings.stall;
     if (!stalled && silence <= options.timings.stall_alive) continue;
     peer.doubted_until = at + kDoubtHolds;

@@ -27,7 +27,7 @@ void JobWorld::detect() {
         verdict = rng_.chance(0.3) ? job::PeerState::dead : job::PeerState::suspect;
       auto& seen = nodes_[self].seen[peer];
       if (seen == verdict) continue;
-      if (seen == job::PeerState::dead && verdict == job::PeerState::suspect) continue;
+      if (seen == job::PeerState::dead && !reachable) continue;
       seen = verdict;
       feed(self,
            [&](job::Actions& out) { nodes_[self].core->on_peer(now_, id(peer), verdict, out); });
@@ -49,6 +49,7 @@ void JobWorld::random_faults() {
     if (chance(options_.leave_rate) && alive(node)) {
       leave(node);
       schedule(now_ + between(1s, 4s), [this, node] {
+        nodes_[node].left = false;
         feed(node, [&](job::Actions& out) { core(node).request_join(now_, out); });
       });
     }
@@ -129,8 +130,11 @@ void JobWorld::heal() {
 }
 
 bool JobWorld::all_finished() const {
-  return std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const Node& node) { return !node.core || node.finished; });
+  return std::all_of(nodes_.begin(), nodes_.end(), [this](const Node& node) {
+    const bool gone =
+        node.left && node.core && node.core->status(now_).phase == job::Phase::outsider;
+    return !node.core || node.finished || gone;
+  });
 }
 
 WorldResult JobWorld::run() {

@@ -83,7 +83,7 @@ void JobWorld::start(std::size_t node) {
   one.computing.clear();
   one.unsynced.clear();
   one.seen.clear();
-  one.finished = false;
+  one.finished = one.left = false;
 
   job::JobCore::Options chosen;
   chosen.self = one.member;
@@ -138,7 +138,7 @@ void JobWorld::crash(std::size_t node) {
   one.unsynced.clear();
   one.core.reset();
   ++one.life;
-  const bool refused = rng_.chance(0.8);
+  const bool refused = rng_.chance(options_.refused);
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     if (other == node) continue;
     if (rng_.chance(0.5)) ++wires_[node][other].connection;  // what it had sent may be lost
@@ -183,6 +183,8 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
 }
 
 void JobWorld::leave(std::size_t node) {
+  note(node, "leaves");
+  nodes_[node].left = true;
   feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, out); });
 }
 
@@ -336,16 +338,17 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
     computed_.insert(one.member.node);
     const bool again = !one.computing.insert(tree_node).second;
     if (again) continue;
-    on_node(node, between(2ms, 40ms), [this, node, tree_node, step = wish.step] {
-      Node& self = nodes_[node];
-      if (self.state_step + 1 != step || self.computing_step != step) return;
-      if (self.computing.erase(tree_node) == 0) return;
-      feed(node, [&](job::Actions& out) {
-        self.core->on_partial(now_, step, tree_node,
-                              options_.model.node_sum(self.state_digest, step, tree_node),
-                              options_.model.node_fed(step, tree_node), 1000, out);
-      });
-    });
+    on_node(node, between(options_.compute_low, options_.compute_high),
+            [this, node, tree_node, step = wish.step] {
+              Node& self = nodes_[node];
+              if (self.state_step + 1 != step || self.computing_step != step) return;
+              if (self.computing.erase(tree_node) == 0) return;
+              feed(node, [&](job::Actions& out) {
+                self.core->on_partial(now_, step, tree_node,
+                                      options_.model.node_sum(self.state_digest, step, tree_node),
+                                      options_.model.node_fed(step, tree_node), 1000, out);
+              });
+            });
   }
 }
 

@@ -59,7 +59,10 @@ struct WorldOptions {
   double leave_rate = 0.0;
   double loss = 0.01;        // of a message
   double repetition = 0.01;  // of a message
-  double corruption = 0.0;   // of a result chunk, past all checksums
+  double refused = 0.8;      // share of crashes that a refused dial tells at once
+  Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum
+  Duration compute_high = std::chrono::milliseconds(40);
+  double corruption = 0.0;  // of a result chunk, past all checksums
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;  // messages pass the codec
   job::JobCore::Mutations mutations;
@@ -95,6 +98,7 @@ class JobWorld {
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }
   Time now() const { return now_; }
+  std::uint64_t highest_commit() const { return checks_->highest_commit(); }
   // When each step was first committed anywhere.
   const std::map<std::uint64_t, Time>& commit_times() const { return commit_times_; }
   const std::set<NodeId>& computed_slices() const { return computed_; }
@@ -125,6 +129,7 @@ class JobWorld {
     std::uint64_t computing_step = 0;
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
+    bool left = false;  // by its own wish
   };
   struct Wire {
     std::array<Time, 2> last{};  // control, bulk: order is kept within each

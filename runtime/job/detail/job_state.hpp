@@ -22,10 +22,11 @@ struct JobCore::State {
     PeerState state = PeerState::alive;
     Time state_at{};
     Time heard{};
-    Time doubted_until{};   // another member said that it cannot reach it
-    Time notified{};        // when a VIEW was last sent to it
-    Time asked{};           // when a VIEW was last asked of it
-    bool finished = false;  // said that it has committed the last step
+    Time doubted_until{};               // another member said that it cannot reach it
+    Time notified{};                    // when a VIEW was last sent to it
+    Time asked{};                       // when a VIEW was last asked of it
+    std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
+    bool finished = false;              // said that it has committed the last step
   };
   struct Joiner {
     Boot boot = 0;

@@ -1,0 +1,218 @@
+// Named situations in the simulated world, one test each: what must happen, and how fast.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/job_world.hpp"
+
+namespace gpunode::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A world without accidents.
+WorldOptions calm_world(std::uint32_t nodes, std::uint64_t steps) {
+  WorldOptions options;
+  options.trace = std::getenv("GPUNODE_SIM_TRACE") != nullptr;
+  options.model.tree = collective::Tree::of_slices(8);
+  options.model.total_steps = steps;
+  options.node_count = options.candidate_count = options.wanted_nodes = nodes;
+  options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
+  options.false_suspicion_rate = options.loss = options.repetition = 0;
+  options.refused = 1;
+  options.fault_time = 0ms;
+  return options;
+}
+
+void expect_good(const WorldResult& result) {
+  EXPECT_TRUE(result.finished);
+  for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
+}
+
+// The longest time without a commit anywhere, from `since` on.
+Duration longest_gap(const JobWorld& world, Duration since) {
+  Duration longest{};
+  Time last = Time{} + since;
+  for (const auto& [step, when] : world.commit_times()) {
+    if (when > last) longest = std::max(longest, when - last);
+    last = std::max(last, when);
+  }
+  return longest;
+}
+
+TEST(JobScenario, a_quiet_hour_of_slow_steps_sees_one_view) {
+  WorldOptions options = calm_world(3, 60);
+  options.compute_low = 10s;
+  options.compute_high = 50s;
+  options.heal_time = 5000s;
+  const WorldResult result = JobWorld(options).run();
+  expect_good(result);
+  EXPECT_EQ(result.views, 1u);
+}
+
+TEST(JobScenario, one_node_alone_runs_to_the_end) {
+  const WorldResult result = JobWorld(calm_world(1, 50)).run();
+  expect_good(result);
+  EXPECT_EQ(result.views, 1u);
+}
+
+TEST(JobScenario, after_a_kill_the_next_commit_comes_within_a_second) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed)
+    for (std::size_t victim = 0; victim < 3; ++victim) {
+      WorldOptions options = calm_world(3, 60);
+      options.seed = seed;
+      options.fault_time = 60s;  // the victim stays away
+      options.heal_time = 60s;
+      JobWorld world(options);
+      world.at(1s + Duration(seed * 7ms), [&] { world.crash(victim); });
+      const WorldResult result = world.run();
+      expect_good(result);
+      EXPECT_LT(longest_gap(world, 1s), 1s) << "seed " << seed << " victim " << victim;
+    }
+}
+
+TEST(JobScenario, a_power_loss_costs_less_than_three_seconds) {
+  WorldOptions options = calm_world(3, 60);
+  options.refused = 0;
+  options.fault_time = 60s;
+  options.heal_time = 60s;
+  JobWorld world(options);
+  world.at(1s, [&] { world.crash(1); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_LT(longest_gap(world, 1s), 3s);
+}
+
+TEST(JobScenario, a_fourth_node_is_let_in_and_computes) {
+  WorldOptions options = calm_world(4, 100);
+  options.candidate_count = 3;
+  options.fault_time = 1s;
+  JobWorld world(options);
+  world.at(0ms, [&] { world.crash(3); });  // it starts after the others
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_TRUE(world.computed_slices().contains(world.id(3)));
+  EXPECT_EQ(result.learners, 1u);
+  EXPECT_EQ(world.core(0).view().acceptors.size(), 4u);
+}
+
+TEST(JobScenario, a_killed_member_comes_back_as_a_learner_and_votes_again) {
+  WorldOptions options = calm_world(3, 100);
+  options.fault_time = 2s;
+  JobWorld world(options);
+  world.at(1s, [&] { world.crash(2); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.learners, 1u);
+  EXPECT_EQ(result.rollbacks, 0u);
+  EXPECT_EQ(world.core(0).view().acceptors.size(), 3u);
+}
+
+TEST(JobScenario, a_minority_pauses_and_rejoins) {
+  WorldOptions options = calm_world(5, 150);
+  options.fault_time = 8s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    for (std::size_t a : {3, 4})
+      for (std::size_t b : {0, 1, 2}) {
+        world.set_cut(a, b, true);
+        world.set_cut(b, a, true);
+      }
+  });
+  std::uint64_t small_side = 0;
+  bool paused = false;
+  world.at(5s, [&] { small_side = world.core(3).committed(); });
+  world.at(7900ms, [&] {
+    EXPECT_EQ(world.core(3).committed(), small_side);
+    EXPECT_EQ(world.core(4).committed(), small_side);
+    EXPECT_GT(world.core(0).committed(), small_side + 10);
+    paused = world.core(3).status(world.now()).phase == job::Phase::paused;
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_TRUE(paused);
+  EXPECT_EQ(world.core(0).view().members.size(), 5u);
+}
+
+TEST(JobScenario, a_stopped_process_is_left_behind_and_rejoins) {
+  WorldOptions options = calm_world(3, 150);
+  options.fault_time = 7s;
+  JobWorld world(options);
+  world.at(1s, [&] { world.pause(1, 5s); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.crashes, 0u);
+  EXPECT_GE(result.learners, 1u);
+  EXPECT_LT(longest_gap(world, 1s), 3s);
+}
+
+TEST(JobScenario, of_two_nodes_only_the_one_with_the_tie_goes_on) {
+  WorldOptions options = calm_world(2, 150);
+  options.fault_time = 8s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    world.set_cut(0, 1, true);
+    world.set_cut(1, 0, true);
+  });
+  std::uint64_t with_tie = 0, without = 0;
+  world.at(5s, [&] {
+    with_tie = world.core(0).committed();
+    without = world.core(1).committed();
+  });
+  world.at(7s, [&] {
+    EXPECT_GT(world.core(0).committed(), with_tie);
+    EXPECT_EQ(world.core(1).committed(), without);
+  });
+  expect_good(world.run());
+}
+
+TEST(JobScenario, a_result_that_arrives_wrong_is_summed_again_by_another_owner) {
+  std::uint64_t disagreements = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    WorldOptions options = calm_world(3, 60);
+    options.seed = seed;
+    options.fault_time = 4s;
+    options.corruption = 0.02;
+    const WorldResult result = JobWorld(options).run();
+    expect_good(result);
+    disagreements += result.disagreements;
+  }
+  EXPECT_GT(disagreements, 10u);
+}
+
+TEST(JobScenario, a_node_that_leaves_is_left_out_without_a_pause) {
+  WorldOptions options = calm_world(3, 80);
+  JobWorld world(options);
+  world.at(1s, [&] { world.leave(2); });
+  world.at(1500ms, [&] {
+    EXPECT_EQ(world.core(0).view().members.size(), 2u);
+    EXPECT_EQ(world.core(2).status(world.now()).phase, job::Phase::outsider);
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_LT(longest_gap(world, 1s), 500ms);
+}
+
+TEST(JobScenario, a_crash_of_all_goes_back_and_still_ends_with_the_same_bits) {
+  WorldOptions options = calm_world(3, 60);
+  options.fault_time = 3s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    for (std::size_t node = 0; node < 3; ++node) world.crash(node);
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.rollbacks, 1u);
+}
+
+TEST(JobScenario, a_large_vector_in_many_chunks_survives_a_kill) {
+  WorldOptions options = calm_world(3, 40);
+  options.model.element_count = 3 * 16384 + 5;
+  options.fault_time = 2s;
+  JobWorld world(options);
+  world.at(700ms, [&] { world.crash(1); });
+  expect_good(world.run());
+}
+
+}  // namespace
+}  // namespace gpunode::sim
