@@ -4,6 +4,7 @@
 // Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
 // control). Inside a lane the messages to one peer arrive in the order of sending or not at all: a
 // break loses what was in flight, and is reported through on_state before anything newer arrives.
+// A bulk session is opened by the first message to be sent; control must be up, later ones wait.
 // A peer is who its key says: `from` is proven by the link, never read from a message.
 #pragma once
 
@@ -49,7 +50,7 @@ struct PeerAddress {
 
 enum class LinkState : std::uint8_t {
   up,      // a session to the peer is open
-  reset,   // the session broke; what was in flight is lost
+  reset,   // the session broke, or on bulk could not be opened; what was in flight is lost
   refused  // dialling again was answered by a refusal: nothing listens there
 };
 

@@ -5,6 +5,10 @@
 // directions. A break ends the session: on_state(reset), then the side that has an address dials
 // anew. A peer is the key that ZAP accepted, whatever its frames say. The contexts are shared by
 // all links of the process and are never terminated (libzmq 4.3.4 has bugs there).
+// Revoking a key is drop_peer() plus an `admit` that answers revoked: ZAP only judges new knocks.
+// For the program, not for this library: libzmq allocates every received chunk, and glibc maps and
+// unmaps each one; mallopt(M_MMAP_THRESHOLD, 256 MiB) and M_TRIM_THRESHOLD likewise make four and
+// more members up to a third faster.
 // Costs: two threads a link, two I/O threads a context and process, one copy of each body.
 #pragma once
 

@@ -246,6 +246,10 @@ void LaneLoop::take_session(Peer& peer, Incoming incoming) {
   if (envelope.kind != Kind::data) return on_internal(peer, envelope);
   ++received_;
   bytes_received_ += incoming.body.size() + incoming.payload.size();
+  if (envelope.topic == 0 || envelope.topic > static_cast<std::uint16_t>(Topic::admission)) {
+    ++dropped_;  // of a later version than ours
+    return;
+  }
   Message message;
   message.topic = static_cast<Topic>(envelope.topic);
   message.stream = envelope.stream;

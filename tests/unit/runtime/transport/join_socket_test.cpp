@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/rng.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport {
@@ -156,6 +157,32 @@ TEST(JoinSocketTest, ASilentConnectionIsDroppedAndSoIsTheOldestOfTooMany) {
     EXPECT_EQ(::poll(&connection, 1, 10'000), 1) << "still open";
     ::close(connection.fd);
   }
+}
+
+TEST(JoinSocketTest, GarbageDisturbsNobodyWhoJoins) {
+  auto socket = echo();
+  auto honest = JoinConnection::dial("127.0.0.1", port_of(*socket));
+  ASSERT_TRUE(honest) << honest.error().message();
+  Rng rng(1);
+  auto address = detail::numeric_address({"127.0.0.1", port_of(*socket)});
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    std::string bytes;
+    if (attempt % 2 > 0) {  // a good greeting first
+      bytes = std::string("\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL", 16);
+      bytes.resize(64, '\0');
+    }
+    std::size_t noise = rng.below(9'000);
+    for (std::size_t i = 0; i < noise; ++i) bytes.push_back(static_cast<char>(rng.next()));
+    int fd = detail::begin_connect(*address);
+    ASSERT_GE(fd, 0);
+    pollfd ready{fd, POLLOUT, 0};
+    ::poll(&ready, 1, 1'000);
+    [[maybe_unused]] auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    ::close(fd);
+  }
+  auto answer = (*honest)->ask(as_bytes("x"), std::chrono::seconds(10));
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(as_text(*answer), "127.0.0.1 x");
 }
 
 TEST(JoinSocketTest, WhoMayNotSpeakGetsNoAnswer) {

@@ -250,13 +250,18 @@ TEST_F(ZmqLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   data.kind = detail::Kind::data;
   data.session = 77;
   data.seq = 1;
+  data.topic = 99;  // unknown: dropped, and no harm done
+  frames = frame(data);
+  ASSERT_EQ(socket.send(frames), detail::Sent::yes);
+  data.topic = static_cast<std::uint16_t>(Topic::job);
+  data.seq = 2;
   frames = frame(data);
   ASSERT_EQ(socket.send(frames), detail::Sent::yes);
   ASSERT_TRUE(one->journal.wait_messages(1));
   EXPECT_EQ(one->journal.messages()[0].from, node_id(3));
 
   // A gap in the sequence ends that session, and only that one.
-  data.seq = 3;
+  data.seq = 4;
   frames = frame(data);
   ASSERT_EQ(socket.send(frames), detail::Sent::yes);
   ASSERT_TRUE(one->journal.wait_state(node_id(3), Lane::control, LinkState::reset));
