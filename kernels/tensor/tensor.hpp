@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <type_traits>
 
 #include "kernels/tensor/shape.hpp"
 
@@ -15,7 +15,10 @@ struct View {
 
   std::int64_t element_count() const { return shape.element_count(); }
   explicit operator bool() const { return data != nullptr; }
-  operator View<const T>() const requires(!std::is_const_v<T>) { return {data, shape}; }
+  template <class U>
+  requires(std::is_same_v<U, const T> && !std::is_const_v<T>) operator View<U>() const {
+    return {data, shape};
+  }
 };
 
 using Tensor = View<float>;

@@ -1,5 +1,7 @@
+// What a build without nvcc has in place of the CUDA backend; toolkit/ holds the other one.
 #include "kernels/cuda/cuda_backend.hpp"
 
+#ifndef GPUNODE_HAS_CUDA
 namespace gpunode::cuda {
 
 int device_count() {
@@ -8,8 +10,9 @@ int device_count() {
 
 Result<std::unique_ptr<ops::Backend>> open_backend(int) {
   return {ErrorCode::unsupported,
-          "this gpunode was built without CUDA: it computes on the CPU; to use a GPU, build with "
+          "this gpunode was built without CUDA and computes on the CPU; to use a GPU, build with "
           "-DGPUNODE_CUDA=ON and nvcc 12 or newer"};
 }
 
 }  // namespace gpunode::cuda
+#endif

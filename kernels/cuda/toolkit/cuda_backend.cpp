@@ -1,0 +1,119 @@
+#include "kernels/cuda/cuda_backend.hpp"
+
+#include <string>
+
+#include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/operations.hpp"
+
+namespace gpunode::cuda {
+namespace {
+
+class DeviceMemory final : public tensor::Memory {
+ public:
+  DeviceMemory(std::shared_ptr<Context> context, tensor::Device device)
+      : context_(std::move(context)), device_(std::move(device)) {}
+
+  const tensor::Device& device() const override { return device_; }
+
+  Result<void*> allocate(std::size_t bytes) override {
+    if (auto done = context_->activate(); !done) return done.error();
+    void* data = nullptr;
+    auto done = check(cudaMalloc(&data, bytes), "allocating GPU memory");
+    if (!done) {
+      cudaGetLastError();  // this failure is handled; later launches must not see it
+      return done.error().within(std::to_string(bytes) + " bytes on " + device_.name);
+    }
+    return data;
+  }
+
+  void release(void* data, std::size_t) override {
+    if (context_->activate()) cudaFree(data);
+  }
+
+ private:
+  std::shared_ptr<Context> context_;
+  tensor::Device device_;
+};
+
+class CudaBackend final : public ops::Backend {
+ public:
+  CudaBackend(std::shared_ptr<Context> context, const cudaDeviceProp& properties)
+      : context_(std::move(context)),
+        memory_(std::make_shared<DeviceMemory>(
+            context_,
+            tensor::Device{tensor::DeviceKind::cuda, context_->ordinal, properties.name})) {
+    capabilities_.instruction_set =
+        "sm_" + std::to_string(properties.major * 10 + properties.minor);
+    capabilities_.library = context_->cublas ? "cuBLASLt " + context_->cublas->version
+                                             : "cuBLASLt not found: no matrix products";
+    capabilities_.memory_bytes = properties.totalGlobalMem;
+    if (context_->cublas) operations_.matmul = matmul;
+    operations_.layernorm = layernorm;
+    operations_.layernorm_backward = layernorm_backward;
+    operations_.adamw = adamw;
+  }
+
+  const tensor::Device& device() const override { return memory_->device(); }
+  const ops::Capabilities& capabilities() const override { return capabilities_; }
+  const ops::Operations& operations() const override { return operations_; }
+  std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override {
+    return CudaStream::open(context_);
+  }
+  Result<void> upload(tensor::Stream& stream, std::span<const float> from, float* to) override {
+    return check(cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice,
+                                 own(stream).stream()),
+                 "copying to the GPU");
+  }
+  Result<void> download(tensor::Stream& stream, const float* from, std::span<float> to) override {
+    return check(cudaMemcpyAsync(to.data(), from, to.size_bytes(), cudaMemcpyDeviceToHost,
+                                 own(stream).stream()),
+                 "copying from the GPU");
+  }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<DeviceMemory> memory_;
+  ops::Capabilities capabilities_;
+  ops::Operations operations_;
+};
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    int driver = 0;  // its version; 0 where there is none
+    cudaDriverGetVersion(&driver);
+    const std::string cause = driver == 0 ? "there is no driver" : cudaGetErrorString(status);
+    return {ErrorCode::no_device, "no usable NVIDIA GPU (" + cause +
+                                      "): this node computes on the CPU; if the machine has a GPU, "
+                                      "install its driver and check it with nvidia-smi"};
+  }
+  if (ordinal < 0 || ordinal >= count)
+    return {ErrorCode::no_device, "there is no GPU number " + std::to_string(ordinal) +
+                                      "; the driver shows " + std::to_string(count)};
+  cudaDeviceProp properties{};
+  if (auto done = check(cudaGetDeviceProperties(&properties, ordinal), "asking the GPU's name");
+      !done)
+    return done.error();
+  auto context = std::make_shared<Context>();
+  context->ordinal = ordinal;
+  if (auto done = context->activate(); !done) return done.error();
+  context->cublas = CublasLt::open();
+  return std::unique_ptr<ops::Backend>(
+      std::make_unique<CudaBackend>(std::move(context), properties));
+}
+
+}  // namespace gpunode::cuda

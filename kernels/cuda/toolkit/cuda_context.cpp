@@ -1,0 +1,78 @@
+#include <dlfcn.h>
+
+#include <string>
+
+#include "kernels/cuda/toolkit/cuda_context.hpp"
+
+namespace gpunode::cuda {
+
+Result<void> check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return {};
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::internal;
+  return {code, std::string(what) + ": CUDA says " + cudaGetErrorName(status) + ", " +
+                    cudaGetErrorString(status)};
+}
+
+namespace {
+
+void* open_library() {
+  const std::string name = "libcublasLt.so." + std::to_string(CUDART_VERSION / 1000);
+  for (const std::string& place : {name, "/usr/local/cuda/lib64/" + name})
+    if (void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<CublasLt> CublasLt::open() {
+  void* library = open_library();  // stays open: its kernels may be referenced until exit
+  if (!library) return nullptr;
+  auto api = std::make_unique<CublasLt>();
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtGetVersion) version = nullptr;
+  const bool whole = find(library, "cublasLtCreate", create) &&
+                     find(library, "cublasLtGetVersion", version) &&
+                     find(library, "cublasLtDestroy", api->destroy_) &&
+                     find(library, "cublasLtMatmul", api->matmul) &&
+                     find(library, "cublasLtMatmulDescCreate", api->desc_create) &&
+                     find(library, "cublasLtMatmulDescDestroy", api->desc_destroy) &&
+                     find(library, "cublasLtMatmulDescSetAttribute", api->desc_set) &&
+                     find(library, "cublasLtMatrixLayoutCreate", api->layout_create) &&
+                     find(library, "cublasLtMatrixLayoutDestroy", api->layout_destroy) &&
+                     find(library, "cublasLtMatmulPreferenceCreate", api->preference_create) &&
+                     find(library, "cublasLtMatmulPreferenceDestroy", api->preference_destroy) &&
+                     find(library, "cublasLtMatmulPreferenceSetAttribute", api->preference_set) &&
+                     find(library, "cublasLtMatmulAlgoGetHeuristic", api->heuristic);
+  if (!whole || create(&api->handle) != CUBLAS_STATUS_SUCCESS) return nullptr;
+  api->version = std::to_string(version());
+  return api;
+}
+
+CublasLt::~CublasLt() {
+  if (handle) destroy_(handle);
+}
+
+Result<std::unique_ptr<tensor::Stream>> CudaStream::open(std::shared_ptr<Context> context) {
+  if (auto done = context->activate(); !done) return done.error();
+  cudaStream_t stream = nullptr;
+  auto done = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "opening a stream");
+  if (!done) return done.error();
+  return std::unique_ptr<tensor::Stream>(new CudaStream(std::move(context), stream));
+}
+
+CudaStream::~CudaStream() {
+  cudaStreamDestroy(stream_);
+}
+
+Result<void> CudaStream::synchronise() {
+  return check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+}
+
+}  // namespace gpunode::cuda

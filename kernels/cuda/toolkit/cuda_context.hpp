@@ -1,0 +1,79 @@
+// What all streams of one GPU share: its number, cuBLASLt if that could be opened, and the
+// algorithm chosen for each product's shape. Algorithms are chosen once and kept, as another choice
+// would give other bits. Thread-safe.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "kernels/tensor/stream.hpp"
+
+namespace gpunode::cuda {
+
+// `what` failed: a Result with the runtime's own name for the cause.
+Result<void> check(cudaError_t status, const char* what);
+
+// cuBLASLt, opened with dlopen: linking it would make half a gigabyte a condition for starting.
+class CublasLt {
+ public:
+  // Null if the library is not on this machine.
+  static std::unique_ptr<CublasLt> open();
+  ~CublasLt();
+
+  decltype(&cublasLtMatmul) matmul = nullptr;
+  decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
+  decltype(&cublasLtMatmulDescDestroy) desc_destroy = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  std::string version;
+
+ private:
+  decltype(&cublasLtDestroy) destroy_ = nullptr;
+};
+
+struct Context {
+  int ordinal = 0;
+  std::unique_ptr<CublasLt> cublas;
+
+  // Rows, columns, inner extent, then the flags of the product.
+  using ProductKey = std::array<std::int64_t, 4>;
+  std::mutex mutex;
+  std::map<ProductKey, cublasLtMatmulAlgo_t> algorithms;
+
+  Result<void> activate() const { return check(cudaSetDevice(ordinal), "choosing the GPU"); }
+};
+
+class CudaStream final : public tensor::Stream {
+ public:
+  static Result<std::unique_ptr<tensor::Stream>> open(std::shared_ptr<Context> context);
+  ~CudaStream() override;
+  Result<void> synchronise() override;
+  void* native() const override { return stream_; }
+  cudaStream_t stream() const { return stream_; }
+  Context& context() const { return *context_; }
+
+ private:
+  CudaStream(std::shared_ptr<Context> context, cudaStream_t stream)
+      : context_(std::move(context)), stream_(stream) {}
+  std::shared_ptr<Context> context_;
+  cudaStream_t stream_;
+};
+
+// Every stream that reaches a CUDA operation was opened by this backend.
+inline CudaStream& own(tensor::Stream& stream) {
+  return static_cast<CudaStream&>(stream);
+}
+
+}  // namespace gpunode::cuda

@@ -1,0 +1,111 @@
+// Matrix products through cuBLASLt. It thinks in columns: our row-major c = a b is its c^T = b^T
+// a^T, with the operands exchanged and nothing copied.
+#include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/operations.hpp"
+
+namespace gpunode::cuda {
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = 4 << 20;
+
+// The descriptors of one product, destroyed with it.
+struct Product {
+  CublasLt& api;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t left = nullptr, right = nullptr, out = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;  // the first failure
+
+  explicit Product(CublasLt& library) : api(library) {}
+  ~Product() {
+    if (preference) api.preference_destroy(preference);
+    for (cublasLtMatrixLayout_t layout : {left, right, out})
+      if (layout) api.layout_destroy(layout);
+    if (operation) api.desc_destroy(operation);
+  }
+  void note(cublasStatus_t result) {
+    if (status == CUBLAS_STATUS_SUCCESS) status = result;
+  }
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+    if (status == CUBLAS_STATUS_SUCCESS)
+      note(api.desc_set(operation, attribute, &value, sizeof value));
+  }
+};
+
+// A row-major (rows, columns) matrix is a column-major (columns, rows) one.
+void describe(Product& product, cublasLtMatrixLayout_t& layout, const tensor::Shape& shape) {
+  product.note(product.api.layout_create(&layout, CUDA_R_32F, static_cast<std::uint64_t>(shape[1]),
+                                         static_cast<std::uint64_t>(shape[0]), shape[1]));
+}
+
+void describe(Product& product, const ops::MatmulArgs& args, std::size_t workspace_bytes) {
+  product.note(product.api.desc_create(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  product.set(CUBLASLT_MATMUL_DESC_TRANSA, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  product.set(CUBLASLT_MATMUL_DESC_TRANSB, args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (args.bias) {
+    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
+  }
+  describe(product, product.left, args.b.shape);
+  describe(product, product.right, args.a.shape);
+  describe(product, product.out, args.c.shape);
+  product.note(product.api.preference_create(&product.preference));
+  if (product.status == CUBLAS_STATUS_SUCCESS)
+    product.note(product.api.preference_set(product.preference,
+                                            CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                            &workspace_bytes, sizeof workspace_bytes));
+}
+
+Error failure(cublasStatus_t status, const ops::MatmulArgs& args) {
+  return {ErrorCode::internal, "cuBLASLt's product " + args.a.shape.text() + " x " +
+                                   args.b.shape.text() + " failed with status " +
+                                   std::to_string(static_cast<int>(status))};
+}
+
+// The algorithm for this shape: the library's first choice, made once.
+Result<cublasLtMatmulAlgo_t> choose(Context& context, Product& product, const ops::MatmulArgs& args,
+                                    bool with_workspace) {
+  const std::int64_t flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
+                             (args.accumulate ? 4 : 0) | (args.bias ? 8 : 0) |
+                             (with_workspace ? 16 : 0);
+  const Context::ProductKey key = {args.c.shape[0], args.c.shape[1],
+                                   args.a.shape[args.transpose_a ? 0 : 1], flags};
+  std::lock_guard lock(context.mutex);
+  if (auto found = context.algorithms.find(key); found != context.algorithms.end())
+    return found->second;
+  cublasLtMatmulHeuristicResult_t result{};
+  int count = 0;
+  const cublasStatus_t status =
+      product.api.heuristic(product.api.handle, product.operation, product.left, product.right,
+                            product.out, product.out, product.preference, 1, &result, &count);
+  if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
+  if (count == 0) return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
+  context.algorithms.emplace(key, result.algo);
+  return result.algo;
+}
+
+}  // namespace
+
+Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
+                    const ops::MatmulArgs& args) {
+  Context& context = own(stream).context();
+  if (auto done = context.activate(); !done) return done;
+  tensor::Workspace::Scope scope(workspace);
+  void* scratch = workspace.take_bytes(kWorkspaceBytes);
+  const std::size_t scratch_bytes = scratch ? kWorkspaceBytes : 0;
+  Product product(*context.cublas);
+  describe(product, args, scratch_bytes);
+  if (product.status != CUBLAS_STATUS_SUCCESS) return failure(product.status, args);
+  auto algorithm = choose(context, product, args, scratch != nullptr);
+  if (!algorithm) return algorithm.error();
+  const float one = 1.0f, kept = args.accumulate ? 1.0f : 0.0f;
+  const cublasStatus_t status =
+      product.api.matmul(product.api.handle, product.operation, &one, args.b.data, product.left,
+                         args.a.data, product.right, &kept, args.c.data, product.out, args.c.data,
+                         product.out, &*algorithm, scratch, scratch_bytes, own(stream).stream());
+  if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
+  return {};
+}
+
+}  // namespace gpunode::cuda
