@@ -87,7 +87,7 @@ void BulkLane::control_changed(const NodeId& node, bool up, Boot boot) {
   if (auto outbound = outbound_of(node)) {
     std::lock_guard lock(outbound->mutex);
     outbound->idle_accepting = up;
-    if (up) outbound->accepting = true;
+    outbound->accepting = up || outbound->open;
   }
   reactor_.post([this, node, up, boot] {
     Peer* peer = find(node);
@@ -98,7 +98,17 @@ void BulkLane::control_changed(const NodeId& node, bool up, Boot boot) {
     }
     tickets_.forget(node);
     if (!peer || peer->session) return;
-    if (openings_.contains(node)) give_up_or_retry(*peer);
+    // Without control no session comes about: what waits for one is lost.
+    openings_.erase(node);
+    failures_.erase(node);
+    close_dial(*peer);
+    bool waiting;
+    {
+      std::lock_guard lock(peer->outbound->mutex);
+      waiting = !peer->outbound->queue.empty();
+    }
+    discard_queue(*peer);
+    if (waiting) report(*peer, LinkState::reset);
   });
 }
 

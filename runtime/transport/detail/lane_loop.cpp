@@ -174,6 +174,7 @@ void LaneLoop::discard_queue(Peer& peer) {
   std::deque<Message> lost;
   {
     std::lock_guard lock(peer.outbound->mutex);
+    peer.outbound->open = false;
     peer.outbound->accepting = peer.outbound->idle_accepting;
     peer.outbound->scheduled = false;
     lost.swap(peer.outbound->queue);
@@ -192,6 +193,7 @@ void LaneLoop::open_session(Peer& peer, Session session) {
   on_open(peer);
   {
     std::lock_guard lock(peer.outbound->mutex);
+    peer.outbound->open = true;
     peer.outbound->accepting = true;  // before `up`: its reader may send at once
     peer.outbound->scheduled = true;
   }

@@ -36,7 +36,8 @@ namespace gpunode::transport::detail {
 struct Outbound {
   std::mutex mutex;
   std::deque<Message> queue;
-  bool accepting = false;             // send may queue
+  bool accepting = false;             // send may queue: open or idle_accepting
+  bool open = false;                  // there is a session
   bool idle_accepting = false;        // also without a session: bulk opens one then
   bool scheduled = false;             // a flush is posted
   std::atomic<std::size_t> bytes{0};  // queued, and on bulk also in ZeroMQ's hands

@@ -117,9 +117,11 @@ TYPED_TEST(LinkContract, AClosedPeerIsReportedAsResetAndThenAsRefused) {
   this->two().link->close();
   EXPECT_TRUE(this->one().journal.wait_state(node_id(2), Lane::control, LinkState::reset));
   EXPECT_TRUE(this->one().journal.wait_state(node_id(2), Lane::control, LinkState::refused));
-  auto sent = this->one().link->send(node_id(2), Lane::control, text_message(1, "x"));
-  ASSERT_FALSE(sent);
-  EXPECT_EQ(sent.error().code, ErrorCode::unavailable);
+  for (Lane lane : {Lane::control, Lane::bulk}) {
+    auto sent = this->one().link->send(node_id(2), lane, text_message(1, "x"));
+    ASSERT_FALSE(sent);
+    EXPECT_EQ(sent.error().code, ErrorCode::unavailable);
+  }
 }
 
 TYPED_TEST(LinkContract, ARestartedPeerIsReportedAsResetBeforeItsFirstMessage) {
