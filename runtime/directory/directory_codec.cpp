@@ -119,6 +119,10 @@ Result<Message> decode(ByteView bytes) {
   if (in.positions()) {
     if (in.positions()->size() > kMaxPositions)
       return {ErrorCode::resource_exhausted, "directory message with too many positions"};
+    // The verifier of FlatBuffers 2.0.8 does not look at the alignment of a vector's structs.
+    if (in.positions()->size() > 0 &&
+        reinterpret_cast<std::uintptr_t>(in.positions()->Data()) % alignof(wire::Position) != 0)
+      return {ErrorCode::corrupted, "directory message with misplaced positions"};
     for (const wire::Position* each : *in.positions())
       message.positions.push_back(
           {NodeId{array_of(&each->owner())}, each->epoch(), each->version()});
