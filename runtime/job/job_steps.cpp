@@ -1,6 +1,7 @@
 // The steps: one exact exchange at a time, committed when every member holds the same result.
 #include <algorithm>
 
+#include "runtime/base/fault_point.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -57,6 +58,7 @@ void JobCore::State::ask_compute(Actions& out) {
   for (const collective::TreeNode& node : exchange->own_cover())
     if (!partials.contains(node)) compute.nodes.push_back(node);
   discard_kept = false;
+  fault_point("compute", exchange_step);
   out.push_back(std::move(compute));
 }
 
@@ -116,6 +118,7 @@ void JobCore::State::on_partial(Time at, std::uint64_t step, collective::TreeNod
   }
   if (!partials.emplace(node, partial).second) return;
   compute_us = std::max(compute_us, spent_us);
+  fault_point("reduce", step);
   if (!can_exchange() || !exchange || exchange_step != step) return;
   const auto cover = exchange->own_cover();
   if (std::find(cover.begin(), cover.end(), node) == cover.end()) return;
@@ -132,6 +135,10 @@ void JobCore::State::advance(Time at, Actions& out) {
   if (exchange->disagreed()) {
     change_view(at, "results of step " + std::to_string(exchange_step) + " differ", out);
     return;
+  }
+  if (exchange->held() && told_held != exchange_step) {
+    told_held = exchange_step;
+    fault_point("held", exchange_step);
   }
   const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
   if (!exchange->committed() && !own_way) return;
@@ -151,6 +158,7 @@ void JobCore::State::commit(Time at, collective::SharedFloats result, const Dige
   partial_step = 0;
   compute_us = 0;
   source.clear();
+  fault_point("commit", committed);
   out.push_back(Apply{committed, std::move(result), fed});
   out.push_back(Committed{committed, fed, running});
   if (committed >= options.total_steps) done_at = at;

@@ -2,6 +2,7 @@
 // decided view means for this node.
 #include <algorithm>
 
+#include "runtime/base/fault_point.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -11,6 +12,7 @@ constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
 constexpr Duration kHeardLately = std::chrono::milliseconds(100);
 constexpr Duration kTellEvery = std::chrono::milliseconds(100);
 constexpr Duration kSyncStall = std::chrono::seconds(20);
+constexpr Duration kRefusedFor = std::chrono::seconds(5);
 constexpr Duration kBarredFor = std::chrono::seconds(30);
 constexpr std::size_t kMaxJoiners = 4096;
 
@@ -20,6 +22,7 @@ bool same_or_unknown(const Digest& left, const Digest& right) {
 }  // namespace
 
 view::Standing JobCore::State::standing() const {
+  if (agreement.view().view_id == 0) fault_point("forming", 0);
   view::Standing where;
   where.boot = options.self.boot;
   // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
@@ -35,6 +38,10 @@ view::Standing JobCore::State::standing() const {
   where.fingerprint = options.fingerprint;
   where.checkpoint_step = options.checkpoint.step;
   where.checkpoint_digest = options.checkpoint.state_digest;
+  for (const NodeId& node : peers_of(agreement.view()))
+    if (node != options.self.node && gone(node)) where.unreachable.push_back(node);
+  for (const auto& [node, joiner] : joiners)
+    if (gone(node) && !agreement.view().rank_of(node)) where.unreachable.push_back(node);
   return where;
 }
 
@@ -293,6 +300,9 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     partial_step = 0;
     discard_kept = true;
   }
+  if (view.members.size() < options.wanted_nodes)
+    for (const view::Member& one : fresh_joiners())  // not all members reach it: not soon again
+      if (!view.rank_of(one.node)) joiners[one.node].barred_until = at + kRefusedFor;
   for (const view::Member& one : view.members)
     if (const auto found = joiners.find(one.node); found != joiners.end())
       found->second.asked = Time{};

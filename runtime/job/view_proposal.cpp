@@ -115,6 +115,34 @@ bool contains(const std::vector<view::Member>& members, const NodeId& node) {
                      [&](const view::Member& member) { return member.node == node; });
 }
 
+bool cannot_reach(const Standing& standing, const NodeId& node) {
+  return std::find(standing.unreachable.begin(), standing.unreachable.end(), node) !=
+         standing.unreachable.end();
+}
+
+// Leaves out the worst connected, highest rank first, until all survivors reach each other. Any
+// number of survivors is safe; losing most of them at once is more likely a fault of the network.
+bool keep_who_reach_each_other(Promisers& survivors) {
+  const std::size_t before = survivors.size();
+  for (;;) {
+    std::size_t worst = 0, most = 0;
+    for (std::size_t i = 0; i < survivors.size(); ++i) {
+      std::size_t broken = 0;
+      for (const auto& other : survivors)
+        if (cannot_reach(survivors[i].standing, other.node) ||
+            cannot_reach(other.standing, survivors[i].node))
+          ++broken;
+      if (broken > 0 && broken >= most) {
+        most = broken;
+        worst = i;
+      }
+    }
+    if (most == 0) return true;
+    survivors.erase(survivors.begin() + static_cast<std::ptrdiff_t>(worst));
+    if (2 * survivors.size() < before) return false;
+  }
+}
+
 void choose_acceptors(const ProposalRules& rules, const View& current, const Base& base,
                       View& next) {
   std::uint64_t newest_commit = 0;
@@ -169,6 +197,11 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   next.sync_sources.clear();
   if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
 
+  // Old members keep their order.
+  const auto by_rank = [&](const auto& left, const auto& right) {
+    const auto far = std::uint16_t{0xffff};
+    return current.rank_of(left.node).value_or(far) < current.rank_of(right.node).value_or(far);
+  };
   Promisers holders, staying;
   for (const auto& one : promisers)
     if (one.standing.has_memory && one.standing.fingerprint == next.fingerprint) {
@@ -176,18 +209,15 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
       if (!one.standing.leaving) staying.push_back(one);
     }
   if (staying.empty()) staying = holders;  // the last holder of a state may not leave
+  std::stable_sort(staying.begin(), staying.end(), by_rank);
+  if (!keep_who_reach_each_other(staying)) return not_yet("most members cannot reach each other");
   const bool lost = staying.empty();
   Result<Base> base =
       lost ? roll_back(current, promisers) : resume_from(rules, current, std::move(staying));
   if (!base) return base.error();
   if (lost) ++next.rollback_count;
 
-  // Old members keep their order, so that every survivor keeps most of what it knows by rank.
-  std::stable_sort(
-      base->survivors.begin(), base->survivors.end(), [&](const auto& left, const auto& right) {
-        const auto far = std::uint16_t{0xffff};
-        return current.rank_of(left.node).value_or(far) < current.rank_of(right.node).value_or(far);
-      });
+  std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank);
   next.base_step = base->step;
   next.state_digest = next.result_digest = {};
   for (const auto& one : base->survivors) {
@@ -204,7 +234,10 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     next.disagreed_step = base->step + 1;
   }
   const auto admit = [&](const view::Member& member) {
-    if (next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
+    const bool reached =
+        std::none_of(base->survivors.begin(), base->survivors.end(),
+                     [&](const auto& one) { return cannot_reach(one.standing, member.node); });
+    if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
       next.members.push_back(member);
   };
   for (const auto& one : promisers)

@@ -4,12 +4,16 @@
 
 namespace gpunode::sim {
 
-JobChecks::JobChecks(const JobModel& model, const view::View& first_view)
-    : model_(model), truth_(truth_of(model)) {
+JobChecks::JobChecks(const JobModel& model, const view::View& first_view, bool only_effects)
+    : model_(model), only_effects_(only_effects), truth_(truth_of(model)) {
   decided_[0] = first_view;
 }
 
 void JobChecks::fail(std::string text) {
+  const bool harmless = text.starts_with("5:") || text.starts_with("6:") ||
+                        text.starts_with("10:") || text.starts_with("13:") ||
+                        text.starts_with("3: a survivor") || text.starts_with("4:");
+  if (only_effects_ && harmless) return;
   if (failures_.size() < 8) failures_.push_back(std::move(text));
 }
 

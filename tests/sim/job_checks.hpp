@@ -14,7 +14,8 @@ namespace gpunode::sim {
 
 class JobChecks {
  public:
-  JobChecks(const JobModel& model, const view::View& first_view);
+  // only_effects: of rules that are broken, count only what harms the result or the lineage.
+  JobChecks(const JobModel& model, const view::View& first_view, bool only_effects);
 
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
@@ -45,6 +46,7 @@ class JobChecks {
   const view::View* decided(std::uint64_t view_id) const;
 
   const JobModel& model_;
+  bool only_effects_;
   const Truth& truth_;
   std::vector<std::string> failures_;
   std::map<std::uint64_t, view::View> decided_;

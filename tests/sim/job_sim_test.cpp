@@ -2,6 +2,7 @@
 // once the faults are over. A failure prints its seed and the command that repeats it.
 #include <cstdlib>
 #include <functional>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -68,8 +69,9 @@ TEST(JobSim, one_seed_told_step_by_step) {
 
 TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
   WorldResult sum;
-  std::uint64_t planned = 0, fired = 0;
-  const std::uint64_t count = seed_count(1000);
+  std::uint64_t planned = 0;
+  std::map<std::pair<Moment, Strike>, std::uint64_t> fired;
+  const std::uint64_t count = seed_count(3000);
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     const WorldResult result = JobWorld(world_of(seed)).run();
     ASSERT_TRUE(result.failures.empty()) << told(seed, result);
@@ -80,8 +82,18 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.learners += result.learners;
     for (const PlannedFault& fault : result.planned) {
       ++planned;
-      fired += fault.fired ? 1 : 0;
+      if (fault.fired) ++fired[{fault.moment, fault.strike}];
     }
+  }
+  std::uint64_t struck = 0;
+  for (const auto& [kind, times] : fired) struck += times;
+  constexpr auto kKinds =
+      static_cast<std::size_t>(Moment::kCount) * static_cast<std::size_t>(Strike::kCount);
+  if (count >= 500) {
+    EXPECT_EQ(fired.size(), kKinds) << "a kind of planned fault never struck";
+    EXPECT_GT(struck, planned / 3);
+    EXPECT_GT(sum.learners, count / 2);
+    EXPECT_GT(sum.views, 3 * count);
   }
   std::printf(
       "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu rollbacks, "
@@ -89,15 +101,17 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
       static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
-      static_cast<unsigned long long>(fired), static_cast<unsigned long long>(planned));
+      static_cast<unsigned long long>(struck), static_cast<unsigned long long>(planned));
 }
 
 // How many seeds it takes until a faulty core is caught; 0 if none of them does.
-std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, std::string* how) {
-  constexpr std::uint64_t kMost = 600;
+std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool only_effects,
+                                 std::string* how) {
+  const std::uint64_t kMost = only_effects ? 1000 : 600;
   for (std::uint64_t seed = 1; seed <= kMost; ++seed) {
     WorldOptions options = world_of(seed);
     options.mutations = mutations;
+    options.only_effects = only_effects;
     options.heal_time = std::chrono::seconds(60);
     const WorldResult result = JobWorld(options).run();
     if (result.failures.empty()) continue;
@@ -111,12 +125,13 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
   struct Case {
     const char* name;
     std::function<void(job::JobCore::Mutations&)> breaks;
+    bool harms = true;  // within these seeds; else only the rule's own check sees it
   };
   const Case cases[] = {
       {"apply on own completion", [](auto& m) { m.apply_on_own_completion = true; }},
       {"base is the lowest applied", [](auto& m) { m.base_is_lowest_applied = true; }},
-      {"base is the highest held", [](auto& m) { m.base_is_highest_held = true; }},
-      {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }},
+      {"base is the highest held", [](auto& m) { m.base_is_highest_held = true; }, false},
+      {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }, false},
       {"a promise does not freeze", [](auto& m) { m.votes.no_freeze_on_promise = true; }},
       {"half without the tie is a quorum", [](auto& m) { m.votes.half_quorum_without_tie = true; }},
       {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
@@ -124,11 +139,14 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
   for (const Case& one : cases) {
     job::JobCore::Mutations mutations;
     one.breaks(mutations);
-    std::string how;
-    const std::uint64_t seed = seeds_until_caught(mutations, &how);
-    std::printf("%-34s seed %4llu  %s\n", one.name, static_cast<unsigned long long>(seed),
-                how.c_str());
-    EXPECT_GT(seed, 0u) << one.name << " was not caught";
+    for (const bool only_effects : {false, true}) {
+      if (only_effects && !one.harms) continue;
+      std::string how;
+      const std::uint64_t seed = seeds_until_caught(mutations, only_effects, &how);
+      std::printf("%-34s seed %4llu  %s\n", one.name, static_cast<unsigned long long>(seed),
+                  how.c_str());
+      EXPECT_GT(seed, 0u) << one.name << " was not caught";
+    }
   }
 }
 

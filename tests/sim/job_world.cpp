@@ -31,7 +31,7 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   first.job = Digest{7, options_.model.seed};
   first.acceptors = candidates_;
   first.tie = candidates_.front();
-  checks_.emplace(options_.model, first);
+  checks_.emplace(options_.model, first, options_.only_effects);
   result_.planned = options_.planned;
 }
 

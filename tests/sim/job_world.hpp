@@ -66,6 +66,7 @@ struct WorldOptions {
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;  // messages pass the codec
   job::JobCore::Mutations mutations;
+  bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;
 };
 

@@ -121,6 +121,7 @@ struct JobCore::State {
   // The step under way, and the one before it, which still answers late peers.
   std::optional<collective::ExactExchange> exchange;
   std::uint64_t exchange_step = 0;
+  std::uint64_t told_held = 0;  // step whose fault point was passed
   std::optional<collective::ExactExchange> previous_exchange;
   Digest plan_digest;
   std::map<collective::TreeNode, Partial> partials;  // of step partial_step
