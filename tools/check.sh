@@ -121,28 +121,16 @@ check_format() {
   echo "${#files[@]} files are in the house's format"
 }
 
-cuda_flags=(-DGPUNODE_CUDA=OFF)
-find_cuda() {  # sets cuda_flags; says in a line what it found
-  local nvcc version
-  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-  [ -n "$nvcc" ] || { echo "no nvcc here: the CUDA twins are left out"; return 0; }
-  version=$("$nvcc" --version 2>/dev/null | sed -nE 's/.*release ([0-9]+)\.([0-9]+).*/\1.\2/p')
-  if [ "${version%%.*}" -ge 12 ] 2>/dev/null; then
-    echo "nvcc $version at $nvcc: the CUDA twins are built too"
-    cuda_flags=(-DGPUNODE_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc")
-  else
-    echo "nvcc ${version:-of unknown version} at $nvcc is too old (12 is needed): CUDA is skipped"
-  fi
-}
-
-build() {  # build PRESET TARGETS...
-  local preset=$1
-  shift
-  cmake --preset "$preset" "${cuda_flags[@]}" >"$log" 2>&1 || {
+# The CUDA twins are compiled where nvcc 12 or newer is; CMake looks for it and says what it found.
+build() {  # build PRESET CUDA TARGETS...
+  local preset=$1 cuda=$2
+  shift 2
+  cmake --preset "$preset" "-DGPUNODE_CUDA=$cuda" >"$log" 2>&1 || {
     cat "$log" >&2
     echo "check: configuring failed; a foreign build/$preset can be the cause: rm -r build/$preset" >&2
     return 1
   }
+  sed -n 's/^-- CUDA twins: /CUDA twins: /p' "$log"
   cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"}
 }
 
@@ -153,16 +141,15 @@ if [ $sanitize = yes ]; then
   # detect_leaks stays on; the suppressions name two null references inside Debian's CAF.
   export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1}"
   export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:suppressions=$PWD/tests/house/ubsan.supp"
-  stage "build (asan)" build asan tests_unit tests_sim
+  stage "build (asan)" build asan OFF tests_unit tests_sim
   tests "unit (asan)" build/asan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
   tests "sim (asan)" build/asan "$jobs" -L '^sim$' -LE '^(learn|killall)$'
 else
-  find_cuda
   dir=build/release
   if [ $quick = yes ]; then
-    stage build build release tests_unit
+    stage build build release ON tests_unit
   else
-    stage build build release
+    stage build build release ON
   fi
   tests unit $dir "$jobs" -L '^unit$'
   if [ $quick = no ]; then
@@ -173,7 +160,7 @@ else
     tests install $dir 1 -L '^install$'
   fi
   if [ $learn = yes ] || [ $kill_all = yes ]; then
-    [ $quick = no ] || stage "build (rest)" build release
+    [ $quick = no ] || stage "build (rest)" build release ON
   fi
   [ $learn = no ] || tests learn $dir 1 -L '^learn$'
   [ $kill_all = no ] || tests kill-all $dir 1 -L '^killall$'
