@@ -10,8 +10,8 @@ namespace {
 
 template <class Constants>
 Constants constants_of(const ops::AdamwArgs& args) {
-  return {args.scale,   args.rate,  args.beta1,       args.beta2,
-          args.epsilon, args.decay, args.correction1, args.correction2};
+  return {args.scale,   args.rate,  args.beta1,    args.beta2,
+          args.epsilon, args.decay, args.upscale1, args.upscale2};
 }
 
 template <class Constants>

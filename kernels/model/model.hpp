@@ -74,10 +74,10 @@ class Program {
 
   // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the
   // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
-  // depend on weights and samples only, not on lane, threads or earlier calls.
-  // Thread: the calling one does all the work; different lanes may run at the same time.
-  // Fails with: invalid_argument (bytes of the wrong length), out_of_memory, internal.
-  // After a failure: `gradient_sum` unspecified.
+  // depend on weights and samples only, not on lane, threads or earlier calls. Without samples (a
+  // job may have more slices than samples) gradient and loss are zero. Thread: the calling one does
+  // all the work; different lanes may run at the same time. Fails with: invalid_argument (bytes of
+  // the wrong length), out_of_memory, internal. After a failure: `gradient_sum` unspecified.
   virtual Result<float> gradient(int lane, std::span<const Sample> samples,
                                  std::span<float> gradient_sum) = 0;
 

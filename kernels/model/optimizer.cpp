@@ -96,8 +96,8 @@ StepOutcome Adamw::apply(std::uint64_t step, std::span<const float> gradient_sum
   common.beta1 = static_cast<float>(options_.beta1);
   common.beta2 = static_cast<float>(options_.beta2);
   common.epsilon = static_cast<float>(options_.epsilon);
-  common.correction1 = static_cast<float>(1.0 - tensor::exact_power(options_.beta1, step));
-  common.correction2 = static_cast<float>(1.0 - tensor::exact_power(options_.beta2, step));
+  common.upscale1 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta1, step)));
+  common.upscale2 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta2, step)));
   each_block([&](std::size_t index, tensor::Workspace& workspace) {
     const Block& block = blocks_[index];
     ops::AdamwArgs args = common;

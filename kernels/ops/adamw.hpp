@@ -1,7 +1,7 @@
 // AdamW on one block of the flat parameter vector, and the square sum that the clip norm is made
 // of. Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization", 2019.
 //   g = gradient * scale;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2
-//   w = w - rate * ((m / correction1) / (sqrt(v / correction2) + epsilon) + decay * w)
+//   w = w - rate * ((m * upscale1) / (sqrt(v * upscale2) + epsilon) + decay * w)
 #pragma once
 
 #include "kernels/tensor/stream.hpp"
@@ -15,7 +15,7 @@ struct AdamwArgs {
   tensor::Tensor weights, first, second;  // (n) each, updated
   float scale = 1;                        // of the gradient: 1/tokens and clipping
   float rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
-  float correction1 = 1, correction2 = 1;  // 1 - beta^step
+  float upscale1 = 1, upscale2 = 1;  // 1 / (1 - beta^step): the moments start from zero
 };
 using AdamwFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const AdamwArgs&);
 

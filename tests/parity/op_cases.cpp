@@ -254,8 +254,8 @@ void add_adamw(std::vector<Case>& table, std::int64_t count) {
                           .beta2 = 0.984375f,
                           .epsilon = 0.0009765625f,
                           .decay = 0.125f,
-                          .correction1 = 0.5f,
-                          .correction2 = 0.25f});
+                          .upscale1 = 2.0f,
+                          .upscale2 = 4.0f});
   };
   one.reference = [](const std::vector<Vector64>& in) {
     std::vector<Vector64> state(3);

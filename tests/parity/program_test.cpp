@@ -36,11 +36,21 @@ TEST(Program, RefusesSamplesThatDoNotFit) {
     EXPECT_EQ(loss.error().code, ErrorCode::invalid_argument);
     EXPECT_NE(loss.error().detail.find("17"), std::string::npos) << loss.error().detail;
   }
-  EXPECT_FALSE(ready.program->gradient(0, {}, ready.gradient));
   const Sample sample{0, good};
   EXPECT_FALSE(
       ready.program->gradient(0, std::span(&sample, 1), std::span(ready.gradient).first(5)));
   EXPECT_TRUE(ready.program->gradient(0, std::span(&sample, 1), ready.gradient));
+}
+
+TEST(Program, GivesZerosForASliceWithoutSamples) {
+  Ready ready;
+  ASSERT_TRUE(ready.program->load(ready.weights));
+  ready.gradient[0] = 7;
+  auto loss = ready.program->gradient(0, {}, ready.gradient);
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(*loss, 0.0f);
+  for (float value : ready.gradient) ASSERT_EQ(value, 0.0f);
+  EXPECT_EQ(*ready.program->evaluate(0, {}), 0.0);
 }
 
 TEST(Program, RefusesWeightsOfAnotherModel) {

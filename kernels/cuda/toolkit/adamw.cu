@@ -14,8 +14,8 @@ __global__ void update(AdamwLaunch u) {
   const float first = __fmaf_rn(u.beta1, u.first[i], __fmul_rn(__fsub_rn(1.0f, u.beta1), gradient));
   const float second = __fmaf_rn(
       u.beta2, u.second[i], __fmul_rn(__fsub_rn(1.0f, u.beta2), __fmul_rn(gradient, gradient)));
-  const float mean = __fdiv_rn(first, u.correction1);
-  const float deviation = __fadd_rn(__fsqrt_rn(__fdiv_rn(second, u.correction2)), u.epsilon);
+  const float mean = __fmul_rn(first, u.upscale1);
+  const float deviation = __fadd_rn(__fsqrt_rn(__fmul_rn(second, u.upscale2)), u.epsilon);
   const float change = __fmaf_rn(u.decay, u.weights[i], __fdiv_rn(mean, deviation));
   u.weights[i] = __fsub_rn(u.weights[i], __fmul_rn(u.rate, change));
   u.first[i] = first;

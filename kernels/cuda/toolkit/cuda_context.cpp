@@ -1,3 +1,5 @@
+// Streams of a GPU, and cuBLASLt opened at run time. A missing library is no error here: the
+// backend then has no matrix product and says so.
 #include <dlfcn.h>
 
 #include <string>

@@ -38,12 +38,11 @@ Result<void> layernorm_backward(tensor::Stream& stream, tensor::Workspace&,
 }
 
 Result<void> adamw(tensor::Stream& stream, tensor::Workspace&, const ops::AdamwArgs& args) {
-  return start(
-      stream,
-      AdamwLaunch{args.gradient.data, args.weights.data, args.first.data, args.second.data,
-                  args.gradient.element_count(), args.scale, args.rate, args.beta1, args.beta2,
-                  args.epsilon, args.decay, args.correction1, args.correction2},
-      "adamw");
+  return start(stream,
+               AdamwLaunch{args.gradient.data, args.weights.data, args.first.data, args.second.data,
+                           args.gradient.element_count(), args.scale, args.rate, args.beta1,
+                           args.beta2, args.epsilon, args.decay, args.upscale1, args.upscale2},
+               "adamw");
 }
 
 }  // namespace gpunode::cuda

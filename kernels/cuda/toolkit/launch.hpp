@@ -27,7 +27,7 @@ struct AdamwLaunch {
   const float* gradient;
   float *weights, *first, *second;
   std::int64_t count;
-  float scale, rate, beta1, beta2, epsilon, decay, correction1, correction2;
+  float scale, rate, beta1, beta2, epsilon, decay, upscale1, upscale2;
 };
 cudaError_t launch(const AdamwLaunch& work, cudaStream_t stream);
 

@@ -74,7 +74,6 @@ Result<void> require_loaded(const GptProgram& program) {
 Result<GptBatch> GptProgram::prepare(Lane& lane, std::span<const Sample> samples) {
   const GptConfig& config = model_.shape();
   const auto B = static_cast<std::int64_t>(samples.size()), T = config.context;
-  if (samples.empty()) return {ErrorCode::invalid_argument, "a slice needs at least one sample"};
   lane.tokens.clear();
   lane.targets.clear();
   for (const Sample& sample : samples) {
@@ -126,6 +125,10 @@ Result<float> GptProgram::gradient(int lane_number, std::span<const Sample> samp
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
+  if (samples.empty()) {
+    std::fill(gradient_sum.begin(), gradient_sum.end(), 0.0f);
+    return 0.0f;
+  }
   Lane& lane = *lanes_.at(static_cast<std::size_t>(lane_number));
   auto batch = prepare(lane, samples);
   if (!batch) return batch.error();
