@@ -237,7 +237,8 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     return;
   }
   if (const auto* step = std::get_if<StepMessage>(&message.body)) on_step(at, from, *step, out);
-  if (const auto* vote = std::get_if<Vote>(&message.body)) {
+  const auto* vote = std::get_if<Vote>(&message.body);
+  if (vote && fits_job(vote->message)) {
     view::ViewAgreement::Effects effects;
     agreement.on_message(at, from, vote->message, effects);
     carry_out(at, effects, out);

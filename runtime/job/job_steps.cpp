@@ -88,7 +88,7 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
     }
     exchange->on_message(at, *rank, message.message, sends);
     send_step(exchange_step, sends, out);
-    if (is_need) answer_need(from, message, out);
+    if (is_need) answer_need(from, out);
     advance(at, out);
     return;
   }
@@ -99,11 +99,11 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
   } else if (message.step > done && early.size() < kMaxEarlyMessages) {
     early.emplace_back(from, message);
   }
-  if (is_need) answer_need(from, message, out);
+  if (is_need) answer_need(from, out);
 }
 
 // Whoever asks learns at least that this node lives, and where it is.
-void JobCore::State::answer_need(const NodeId& from, const StepMessage&, Actions& out) const {
+void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
   send(from, StepStatus{committed, state_ready, finish_told}, out);
 }
 

@@ -261,6 +261,21 @@ void JobCore::State::carry_out(Time at, view::ViewAgreement::Effects& effects, A
   for (const NodeId& node : all) tell_view(at, node, out, true);
 }
 
+// A view that another version, or a liar, sends may not reach code that trusts its numbers.
+bool JobCore::State::fits_job(const view::View& view) const {
+  return view.job == options.job && !view.members.empty() && !view.acceptors.empty() &&
+         view.members.size() < 0xffff && view.base_step <= options.total_steps &&
+         collective::SlicePlan{view.plan}.fits(options.tree,
+                                               static_cast<std::uint16_t>(view.members.size()));
+}
+
+bool JobCore::State::fits_job(const view::VoteMessage& message) const {
+  if (const auto* accept = std::get_if<view::Accept>(&message)) return fits_job(accept->view);
+  if (const auto* promise = std::get_if<view::Promise>(&message))
+    return !promise->accepted || fits_job(promise->accepted->view);
+  return true;
+}
+
 void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& out) {
   const view::View& view = agreement.view();
   if (next.view.job != options.job) return;
@@ -271,7 +286,7 @@ void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& 
       next.view.generation == view.generation && next.view.view_id == view.view_id + 1;
   const bool proven = !follows || options.mutations.votes.half_quorum_without_tie ||
                       view::is_quorum(view, next.accepted_by);
-  if (!proven || next.view.plan.size() != options.tree.slice_count()) {
+  if (!proven || !fits_job(next.view)) {
     report("ignored a view " + std::to_string(next.view.view_id) +
                " that is not proven or does not fit the job",
            out);

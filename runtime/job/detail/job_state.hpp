@@ -56,7 +56,7 @@ struct JobCore::State {
   void maybe_begin(Time now, Actions& out);
   void ask_compute(Actions& out);
   void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);
-  void answer_need(const NodeId& from, const StepMessage& message, Actions& out) const;
+  void answer_need(const NodeId& from, Actions& out) const;
   void on_partial(Time now, std::uint64_t step, collective::TreeNode node, Partial partial,
                   std::uint32_t compute_us, Actions& out);
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
@@ -80,6 +80,8 @@ struct JobCore::State {
                Actions& out);
   void join_tick(Time now, Actions& out);
   void ask_tick(Time now, Actions& out);
+  bool fits_job(const view::View& view) const;
+  bool fits_job(const view::VoteMessage& message) const;
   void on_notice(Time now, const view::DecidedView& decided, Actions& out);
   void install(Time now, const view::DecidedView& decided, Actions& out);
   bool holds_base() const;

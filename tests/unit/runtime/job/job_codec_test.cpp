@@ -1,0 +1,148 @@
+#include "runtime/job/job_codec.hpp"
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::job {
+namespace {
+
+constexpr std::uint64_t kElements = 100;
+const JobId kJob{3, 4};
+
+NodeId node(int number) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(number);
+  return id;
+}
+
+view::View some_view() {
+  view::View view;
+  view.job = kJob;
+  view.view_id = 8;
+  view.members = {{node(1), 3}, {node(2), 4}};
+  view.acceptors = {node(1), node(2)};
+  view.tie = node(2);
+  view.plan = {0, 1, 1, 0};
+  view.base_step = 33;
+  view.sync_sources = {node(1)};
+  return view;
+}
+
+JobMessage framed(JobBody body) {
+  return {kJob, 2, 7, 5, std::move(body)};
+}
+
+// Body of the same message after a trip over the wire.
+template <class T>
+T back(T body) {
+  const EncodedMessage wire = encode_message(framed(JobBody{body}));
+  auto decoded = decode_message(wire.body, wire.payload, kJob, kElements);
+  EXPECT_TRUE(decoded) << decoded.error().message();
+  EXPECT_EQ(decoded->view_id, 7u);
+  EXPECT_EQ(decoded->generation, 2u);
+  return std::get<T>(decoded->body);
+}
+
+std::vector<JobMessage> all_kinds() {
+  view::Standing standing;
+  standing.boot = 9;
+  standing.applied = 32;
+  standing.held = 33;
+  standing.unreachable = {node(3)};
+  std::vector<JobMessage> all;
+  all.push_back(framed(Vote{view::Prepare{{3, node(1)}}}));
+  all.push_back(framed(
+      Vote{view::Promise{{3, node(1)}, view::AcceptedView{{2, node(2)}, some_view()}, standing}}));
+  all.push_back(framed(Vote{view::Refuse{{3, node(1)}}}));
+  all.push_back(framed(Vote{view::Accept{{3, node(1)}, some_view()}}));
+  all.push_back(framed(Vote{view::Accepted{{3, node(1)}}}));
+  all.push_back(framed(FreezeHint{"why", {node(1)}}));
+  all.push_back(framed(ViewNotice{{some_view(), {node(1)}}}));
+  all.push_back(framed(ViewAsk{}));
+  all.push_back(framed(JoinAsk{{1, 2}, false, 77}));
+  all.push_back(framed(JoinRefused{"no"}));
+  all.push_back(framed(StepStatus{5, true, true}));
+  all.push_back(framed(StateAsk{5}));
+  all.push_back(framed(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}}));
+  all.push_back(framed(StateRead{5, 6, 7}));
+  all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
+  all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, 3}}));
+  all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
+  return all;
+}
+
+TEST(JobCodec, votes_come_back_whole) {
+  view::Standing standing;
+  standing.boot = 9;
+  standing.has_memory = true;
+  standing.applied = 32;
+  standing.held = 33;
+  standing.held_result_digest = {7, 8};
+  standing.checkpoint_step = 30;
+  standing.unreachable = {node(3)};
+  const view::Promise promise{
+      {3, node(1)}, view::AcceptedView{{2, node(2)}, some_view()}, standing};
+  const auto vote = back(Vote{promise});
+  const auto& same = std::get<view::Promise>(vote.message);
+  EXPECT_EQ(same.ballot, promise.ballot);
+  EXPECT_EQ(same.accepted, promise.accepted);
+  EXPECT_EQ(same.standing, promise.standing);
+  const auto bare = back(Vote{view::Promise{{3, node(1)}, {}, standing}});
+  EXPECT_FALSE(std::get<view::Promise>(bare.message).accepted);
+}
+
+TEST(JobCodec, views_and_states_come_back_whole) {
+  const auto notice = back(ViewNotice{{some_view(), {node(1), node(2)}}});
+  EXPECT_EQ(notice.decided.view, some_view());
+  EXPECT_EQ(notice.decided.accepted_by.size(), 2u);
+  const auto meta = back(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}});
+  EXPECT_EQ(meta.size_bytes, 6u);
+  EXPECT_EQ(meta.fed.sample_count, 4u);
+  const auto part = back(StatePart{5, 6, SharedBytes::from(Bytes(10, std::byte{1}))});
+  EXPECT_EQ(part.payload.size(), 10u);
+  EXPECT_EQ(back(StepStatus{5, true, true}).finished, true);
+  EXPECT_EQ(back(JoinAsk{{1, 2}, false, 77}).received_bytes, 77u);
+}
+
+TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {
+  const auto refused = [](auto spoil) {
+    view::View view = some_view();
+    spoil(view);
+    const EncodedMessage wire = encode_message(framed(ViewNotice{{view, {}}}));
+    return !decode_message(wire.body, {}, kJob, kElements);
+  };
+  EXPECT_TRUE(refused([](view::View& v) { v.plan[0] = 2; }));
+  EXPECT_TRUE(refused([](view::View& v) { v.acceptors.clear(); }));
+  EXPECT_TRUE(refused([](view::View& v) { v.tie = node(9); }));
+  EXPECT_TRUE(refused([](view::View& v) { v.members[1] = v.members[0]; }));
+  EXPECT_TRUE(refused([](view::View& v) { v.members.clear(), v.plan.clear(); }));
+  EXPECT_TRUE(refused([](view::View& v) { v.plan.assign(5000, 0); }));
+  EXPECT_FALSE(refused([](view::View&) {}));
+}
+
+TEST(JobCodec, another_job_and_a_misplaced_payload_are_refused) {
+  const EncodedMessage wire = encode_message(framed(ViewAsk{}));
+  EXPECT_FALSE(decode_message(wire.body, {}, JobId{9, 9}, kElements));
+  EXPECT_FALSE(decode_message(wire.body, SharedBytes::from(Bytes(3)), kJob, kElements));
+}
+
+TEST(JobCodec, garbage_and_cut_frames_are_refused_without_harm) {
+  Rng rng(5);
+  for (const JobMessage& message : all_kinds()) {
+    const EncodedMessage wire = encode_message(message);
+    ASSERT_TRUE(decode_message(wire.body, wire.payload, kJob, kElements));
+    for (std::size_t length = 0; length < wire.body.size(); ++length)
+      (void)decode_message(ByteView(wire.body).first(length), wire.payload, kJob, kElements);
+    for (int round = 0; round < 2000; ++round) {
+      Bytes bad = wire.body;
+      for (std::uint64_t flips = 1 + rng.below(4); flips > 0; --flips)
+        bad[rng.below(bad.size())] = static_cast<std::byte>(rng.next());
+      auto decoded = decode_message(bad, wire.payload, kJob, kElements);
+      if (decoded) (void)encode_message(*decoded);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::job

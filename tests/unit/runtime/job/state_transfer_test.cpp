@@ -1,0 +1,188 @@
+#include "runtime/job/state_transfer.hpp"
+
+#include <deque>
+
+#include <gtest/gtest.h>
+
+namespace gpunode::job {
+namespace {
+
+using namespace std::chrono_literals;
+
+NodeId node(int number) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(number);
+  return id;
+}
+
+constexpr std::uint32_t kPart = 16;
+
+SharedBytes state_of(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  return SharedBytes::from(std::move(bytes));
+}
+
+StateMeta meta_of(const SharedBytes& state) {
+  return {9, state.size(), digest_of(state.view), {4, 4}, {{1, 1}, 5}};
+}
+
+StateFetch::Options fetch_options(const SharedBytes& state) {
+  StateFetch::Options options;
+  options.step = 9;
+  options.state_digest = digest_of(state.view);
+  options.sources = {node(1), node(2)};
+  options.max_bytes = 1000;
+  options.part_bytes = kPart;
+  return options;
+}
+
+// Carries messages between one learner and its sources until nothing moves; true: complete.
+struct Transfer {
+  Transfer(const SharedBytes& whole, StateFetch::Options options)
+      : state(whole), fetch(std::move(options)) {
+    for (StateSource& source : sources) source.set_current(meta_of(state));
+  }
+  void run(Time now) {
+    StateFetch::Effects effects;
+    fetch.on_tick(now, effects);
+    pump(now, std::move(effects));
+  }
+  void pump(Time now, StateFetch::Effects effects) {
+    take(std::move(effects));
+    for (; !under_way.empty(); under_way.pop_front()) {
+      const StateSource::Reply one = under_way.front();
+      const int number = static_cast<int>(one.to.value[0]);
+      if (number == silent) continue;
+      StateSource& source = sources[static_cast<std::size_t>(number - 1)];
+      StateSource::Effects answers;
+      if (const auto* ask = std::get_if<StateAsk>(&one.body)) source.on_ask(node(9), *ask, answers);
+      if (const auto* read = std::get_if<StateRead>(&one.body))
+        source.on_read(node(9), *read, kPart, answers);
+      if (answers.read_token) source.on_snapshot(*answers.read_token, state, answers);
+      for (StateSource::Reply& answer : answers.replies) {
+        ++received[number];
+        StateFetch::Effects next;
+        if (const auto* meta = std::get_if<StateMeta>(&answer.body))
+          fetch.on_meta(now, node(number), *meta, next);
+        if (auto* part = std::get_if<StatePart>(&answer.body)) {
+          if (spoil)
+            part->payload = state_of(part->payload.size() + 1).part(1, part->payload.size());
+          fetch.on_part(now, node(number), *part, next);
+        }
+        take(std::move(next));
+      }
+    }
+  }
+  void take(StateFetch::Effects effects) {
+    if (effects.complete) complete = effects.complete;
+    if (!effects.report.empty()) report = effects.report;
+    for (StateSource::Reply& one : effects.sends) under_way.push_back(std::move(one));
+  }
+  std::deque<StateSource::Reply> under_way;
+  SharedBytes state;
+  StateFetch fetch;
+  StateSource sources[2];
+  int silent = 0;
+  bool spoil = false;
+  std::map<int, int> received;
+  std::optional<SharedBytes> complete;
+  std::string report;
+};
+
+TEST(StateTransfer, all_holders_share_in_feeding_the_learner) {
+  const SharedBytes state = state_of(333);
+  Transfer transfer(state, fetch_options(state));
+  transfer.run(Time{} + 1s);
+  ASSERT_TRUE(transfer.complete);
+  EXPECT_EQ(digest_of(transfer.complete->view), digest_of(state.view));
+  EXPECT_EQ(transfer.fetch.received_bytes(), 333u);
+  EXPECT_GT(transfer.received[1], 1);
+  EXPECT_GT(transfer.received[2], 1);
+}
+
+TEST(StateTransfer, a_silent_source_is_replaced) {
+  const SharedBytes state = state_of(333);
+  Transfer transfer(state, fetch_options(state));
+  StateFetch::Effects effects;
+  transfer.fetch.on_meta(Time{} + 1s, node(2), meta_of(state), effects);
+  EXPECT_FALSE(effects.sends.empty()) << "parts were asked of node 2, which then dies";
+  transfer.silent = 2;
+  transfer.run(Time{} + 1s);
+  EXPECT_FALSE(transfer.complete);
+  transfer.run(Time{} + 4s);
+  ASSERT_TRUE(transfer.complete);
+}
+
+TEST(StateTransfer, a_spoiled_state_is_not_installed) {
+  const SharedBytes state = state_of(333);
+  Transfer transfer(state, fetch_options(state));
+  transfer.spoil = true;
+  transfer.run(Time{} + 1s);
+  EXPECT_FALSE(transfer.complete);
+  EXPECT_NE(transfer.report.find("digest"), std::string::npos);
+  transfer.spoil = false;
+  transfer.run(Time{} + 4s);
+  EXPECT_TRUE(transfer.complete);
+}
+
+TEST(StateTransfer, a_state_that_is_too_large_or_not_the_views_is_refused) {
+  const SharedBytes state = state_of(333);
+  StateFetch fetch(fetch_options(state));
+  StateFetch::Effects effects;
+  StateMeta meta = meta_of(state);
+  meta.size_bytes = 1001;
+  fetch.on_meta(Time{}, node(1), meta, effects);
+  EXPECT_FALSE(fetch.meta());
+  meta = meta_of(state);
+  meta.digest = {1, 1};
+  fetch.on_meta(Time{}, node(1), meta, effects);
+  EXPECT_FALSE(fetch.meta());
+  fetch.on_meta(Time{}, node(5), meta_of(state), effects);
+  EXPECT_FALSE(fetch.meta()) << "node 5 is no source";
+  EXPECT_TRUE(effects.sends.empty());
+}
+
+TEST(StateTransfer, a_source_reads_its_state_once_and_only_for_its_step) {
+  const SharedBytes state = state_of(50);
+  StateSource source;
+  StateSource::Effects effects;
+  source.on_ask(node(1), {9}, effects);
+  EXPECT_FALSE(effects.read_token) << "it holds nothing yet";
+  source.set_current(meta_of(state));
+  source.on_ask(node(1), {8}, effects);
+  EXPECT_FALSE(effects.read_token);
+  source.on_ask(node(1), {9}, effects);
+  ASSERT_TRUE(effects.read_token);
+  const std::uint64_t token = *effects.read_token;
+  effects = {};
+  source.on_ask(node(2), {9}, effects);
+  EXPECT_FALSE(effects.read_token);
+  source.on_snapshot(token, state, effects);
+  EXPECT_EQ(effects.replies.size(), 2u);
+  effects = {};
+  source.clear();
+  source.on_read(node(1), {9, 0, kPart}, kPart, effects);
+  source.on_snapshot(token, state, effects);
+  EXPECT_TRUE(effects.replies.empty());
+}
+
+TEST(StateTransfer, reads_beyond_the_state_and_too_long_ones_are_ignored) {
+  const SharedBytes state = state_of(50);
+  StateSource source;
+  StateSource::Effects effects;
+  source.set_current(meta_of(state));
+  source.on_ask(node(1), {9}, effects);
+  source.on_snapshot(*effects.read_token, state, effects);
+  effects = {};
+  source.on_read(node(1), {9, 50, kPart}, kPart, effects);
+  source.on_read(node(1), {9, ~std::uint64_t{0}, kPart}, kPart, effects);
+  source.on_read(node(1), {9, 0, kPart + 1}, kPart, effects);
+  EXPECT_TRUE(effects.replies.empty());
+  source.on_read(node(1), {9, 48, kPart}, kPart, effects);
+  ASSERT_EQ(effects.replies.size(), 1u);
+  EXPECT_EQ(std::get<StatePart>(effects.replies[0].body).payload.size(), 2u);
+}
+
+}  // namespace
+}  // namespace gpunode::job

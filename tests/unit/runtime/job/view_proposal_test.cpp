@@ -1,0 +1,208 @@
+#include "runtime/job/view_proposal.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::job {
+namespace {
+
+using Promisers = std::vector<view::ViewAgreement::Promiser>;
+
+NodeId node(int number) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(number);
+  return id;
+}
+Digest digest(std::uint64_t value) {
+  return {value, value};
+}
+
+ProposalRules rules_of(std::uint32_t wanted) {
+  ProposalRules rules;
+  rules.tree = collective::Tree::of_slices(8);
+  rules.wanted_nodes = wanted;
+  return rules;
+}
+
+view::View current_of(int members) {
+  view::View view;
+  view.view_id = 5;
+  view.base_step = 10;
+  view.fingerprint = digest(77);
+  for (int i = 1; i <= members; ++i) {
+    view.members.push_back({node(i), 1});
+    view.acceptors.push_back(node(i));
+  }
+  view.tie = node(1);
+  view.plan =
+      collective::balanced_plan(collective::Tree::of_slices(8), static_cast<std::uint16_t>(members))
+          .owner;
+  return view;
+}
+
+view::ViewAgreement::Promiser at(int number, std::uint64_t applied, std::uint64_t held,
+                                 std::uint64_t result = 0) {
+  view::Standing standing;
+  standing.boot = 1;
+  standing.has_memory = true;
+  standing.applied = applied;
+  standing.held = held;
+  standing.fingerprint = digest(77);
+  standing.applied_result_digest = digest(1000 + applied);
+  standing.held_result_digest = digest(result ? result : 1000 + held);
+  standing.state_digest = digest(2000 + applied);
+  return {node(number), standing};
+}
+
+TEST(ViewProposal, the_job_resumes_from_the_newest_step_that_all_survivors_hold) {
+  const auto next =
+      propose_view(rules_of(3), current_of(3), {at(1, 20, 21), at(2, 20, 20), at(3, 19, 20)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 20u);
+  EXPECT_EQ(next->state_digest, digest(2020));
+  EXPECT_EQ(next->result_digest, digest(1020));
+  EXPECT_EQ(next->members.size(), 3u);
+  EXPECT_EQ(next->owner_rotation, 0u);
+}
+
+TEST(ViewProposal, slices_of_the_dead_move_and_survivors_keep_theirs) {
+  const view::View current = current_of(3);
+  const auto next = propose_view(rules_of(2), current, {at(1, 10, 10), at(3, 10, 10)}, {});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->plan.size(), 8u);
+  for (std::size_t slice = 0; slice < 8; ++slice) {
+    if (current.plan[slice] == 1) continue;
+    EXPECT_EQ(next->plan[slice], current.plan[slice] == 0 ? 0 : 1);
+  }
+}
+
+TEST(ViewProposal, who_lost_its_memory_is_no_survivor_but_a_learner) {
+  auto lost = at(2, 0, 0);
+  lost.standing.has_memory = false;
+  lost.standing.boot = 2;
+  const auto next = propose_view(rules_of(3), current_of(3), {at(1, 12, 12), lost}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 12u);
+  ASSERT_EQ(next->members.size(), 2u);
+  EXPECT_EQ(next->members[1], (view::Member{node(2), 2}));
+  EXPECT_EQ(next->acceptors, std::vector<NodeId>{node(1)});
+  EXPECT_EQ(next->sync_sources, std::vector<NodeId>{node(1)});
+}
+
+TEST(ViewProposal, a_learner_votes_after_the_first_step_it_took_part_in) {
+  view::View current = current_of(3);
+  current.acceptors.pop_back();
+  auto before =
+      propose_view(rules_of(3), current, {at(1, 10, 11), at(2, 10, 11), at(3, 10, 11)}, {});
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->acceptors.size(), 2u);
+  auto after =
+      propose_view(rules_of(3), current, {at(1, 11, 11), at(2, 11, 11), at(3, 11, 11)}, {});
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->acceptors.size(), 3u);
+  EXPECT_EQ(after->members, current.members);
+}
+
+TEST(ViewProposal, learners_fill_up_to_the_wanted_number) {
+  const std::vector<view::Member> joiners{{node(7), 1}, {node(8), 1}};
+  const auto next =
+      propose_view(rules_of(3), current_of(2), {at(1, 10, 10), at(2, 10, 10)}, joiners);
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 3u);
+  EXPECT_EQ(next->members[2].node, node(7));
+  EXPECT_EQ(next->acceptors.size(), 2u);
+}
+
+TEST(ViewProposal, results_that_differ_are_summed_again_by_other_owners) {
+  const auto next = propose_view(rules_of(3), current_of(3),
+                                 {at(1, 14, 15, 1), at(2, 14, 15, 2), at(3, 14, 15, 1)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 14u);
+  EXPECT_EQ(next->owner_rotation, 1u);
+  EXPECT_EQ(next->disagreed_step, 15u);
+  EXPECT_EQ(next->result_digest, digest(1014));
+  EXPECT_EQ(next->members.size(), 3u);
+}
+
+TEST(ViewProposal, the_second_time_the_majority_stands_and_the_rest_learns) {
+  view::View current = current_of(3);
+  current.disagreed_step = 15;
+  const Promisers differ{at(1, 14, 15, 1), at(2, 14, 15, 2), at(3, 14, 15, 1)};
+  const auto next = propose_view(rules_of(3), current, differ, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 15u);
+  EXPECT_EQ(next->result_digest, digest(1));
+  EXPECT_EQ(next->sync_sources, (std::vector<NodeId>{node(1), node(3)}));
+  const auto none = propose_view(rules_of(3), current,
+                                 {at(1, 14, 15, 1), at(2, 14, 15, 2), at(3, 14, 15, 3)}, {});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().detail.find("step 15"), std::string::npos);
+}
+
+TEST(ViewProposal, a_leaver_is_left_out_unless_it_is_the_last_holder) {
+  auto leaver = at(1, 12, 12);
+  leaver.standing.leaving = true;
+  const auto next = propose_view(rules_of(2), current_of(2), {leaver, at(2, 12, 12)}, {});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 1u);
+  EXPECT_EQ(next->members[0].node, node(2));
+  EXPECT_EQ(next->tie, node(2));
+  const auto last = propose_view(rules_of(2), current_of(1), {leaver}, {});
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->members.size(), 1u);
+}
+
+TEST(ViewProposal, too_few_nodes_is_a_reason_not_a_view) {
+  ProposalRules rules = rules_of(3);
+  rules.min_nodes = 3;
+  const auto next = propose_view(rules, current_of(3), {at(1, 12, 12), at(2, 12, 12)}, {});
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().code, ErrorCode::unavailable);
+  EXPECT_NE(next.error().detail.find("needs 3 nodes"), std::string::npos);
+}
+
+TEST(ViewProposal, the_job_goes_back_only_when_every_acceptor_says_that_it_lost_the_state) {
+  auto first = at(1, 0, 0), second = at(2, 0, 0);
+  first.standing.has_memory = second.standing.has_memory = false;
+  const auto waits = propose_view(rules_of(2), current_of(2), {first}, {});
+  ASSERT_FALSE(waits);
+  auto back = propose_view(rules_of(2), current_of(2), {first, second}, {});
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->base_step, 0u);
+  EXPECT_EQ(back->rollback_count, 1u);
+  second.standing.checkpoint_step = 8;
+  second.standing.checkpoint_digest = digest(5);
+  back = propose_view(rules_of(2), current_of(2), {first, second}, {});
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->base_step, 8u);
+  EXPECT_EQ(back->sync_sources, std::vector<NodeId>{node(2)});
+  EXPECT_EQ(back->members.size(), 2u);
+}
+
+TEST(ViewProposal, members_that_cannot_reach_each_other_are_not_put_together) {
+  auto first = at(1, 12, 12), second = at(2, 12, 12);
+  second.standing.unreachable = {node(1)};
+  first.standing.unreachable = {node(2)};
+  const auto next =
+      propose_view(rules_of(3), current_of(3), {first, second, at(3, 12, 12)}, {{node(2), 1}});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 2u);
+  EXPECT_EQ(next->members[0].node, node(1));
+  EXPECT_EQ(next->members[1].node, node(3));
+}
+
+TEST(ViewProposal, forming_takes_the_most_common_fingerprint) {
+  view::View zero;
+  zero.acceptors = {node(1), node(2), node(3)};
+  zero.tie = node(1);
+  auto odd = at(1, 0, 0);
+  odd.standing.fingerprint = digest(66);
+  const auto next = propose_view(rules_of(3), zero, {odd, at(2, 0, 0), at(3, 0, 0)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->view_id, 1u);
+  EXPECT_EQ(next->members.size(), 2u);
+  EXPECT_EQ(next->fingerprint, digest(77));
+  EXPECT_EQ(next->plan.size(), 8u);
+}
+
+}  // namespace
+}  // namespace gpunode::job

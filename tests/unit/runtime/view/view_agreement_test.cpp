@@ -1,0 +1,237 @@
+#include "runtime/view/view_agreement.hpp"
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+namespace gpunode::view {
+namespace {
+
+using namespace std::chrono_literals;
+
+NodeId node(int number) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(number);
+  return id;
+}
+
+Votes votes_of(int acceptors) {
+  Votes votes;
+  votes.view.view_id = 3;
+  for (int i = 1; i <= acceptors; ++i) {
+    votes.view.acceptors.push_back(node(i));
+    votes.view.members.push_back({node(i), 1});
+  }
+  votes.view.tie = node(1);
+  return votes;
+}
+
+// One acceptor whose disk answers when the test says so.
+struct Acceptor {
+  explicit Acceptor(int number, int of = 3, Votes votes = votes_of(3)) {
+    if (of != 3) votes = votes_of(of);
+    ViewAgreement::Options options;
+    options.self = node(number);
+    options.votes = std::move(votes);
+    options.compose = [this](const std::vector<ViewAgreement::Promiser>& promisers) {
+      composed_of = promisers.size();
+      View next = agreement->view();
+      next.view_id += 1;
+      next.base_step = static_cast<std::uint64_t>(composed_of);
+      return Result<View>(next);
+    };
+    options.freeze = [this] {
+      ++freezes;
+      return Standing{};
+    };
+    options.suspected = [this](const NodeId& id) { return suspects.contains(id); };
+    agreement = std::make_unique<ViewAgreement>(std::move(options));
+  }
+  ViewAgreement::Effects say(const NodeId& from, const VoteMessage& message, Time now = Time{}) {
+    ViewAgreement::Effects out;
+    agreement->on_message(now, from, message, out);
+    return out;
+  }
+  ViewAgreement::Effects durable(std::uint64_t token, Time now = Time{}) {
+    ViewAgreement::Effects out;
+    agreement->on_persisted(now, token, out);
+    return out;
+  }
+  ViewAgreement::Effects tick(Time now) {
+    ViewAgreement::Effects out;
+    agreement->on_tick(now, out);
+    return out;
+  }
+  std::unique_ptr<ViewAgreement> agreement;
+  std::set<NodeId> suspects;
+  std::size_t composed_of = 0;
+  int freezes = 0;
+};
+
+template <class T>
+const T* sent(const ViewAgreement::Effects& effects, std::size_t index = 0) {
+  if (index >= effects.sends.size()) return nullptr;
+  return std::get_if<T>(&effects.sends[index].second);
+}
+
+View next_view(const Acceptor& acceptor, std::uint64_t base) {
+  View next = acceptor.agreement->view();
+  next.view_id += 1;
+  next.base_step = base;
+  return next;
+}
+
+TEST(ViewAgreement, a_promise_freezes_at_once_and_leaves_only_when_it_is_durable) {
+  Acceptor acceptor(2);
+  const auto effects = acceptor.say(node(1), Prepare{{1, node(1)}});
+  EXPECT_TRUE(effects.sends.empty());
+  ASSERT_EQ(effects.persists.size(), 1u);
+  EXPECT_TRUE(acceptor.agreement->frozen());
+  EXPECT_EQ(acceptor.freezes, 1);
+  const auto votes = decode_votes(effects.persists[0].second);
+  ASSERT_TRUE(votes);
+  EXPECT_EQ(votes->promised, (Ballot{1, node(1)}));
+  const auto later = acceptor.durable(effects.persists[0].first);
+  ASSERT_NE(sent<Promise>(later), nullptr);
+  EXPECT_EQ(later.sends[0].first, node(1));
+}
+
+TEST(ViewAgreement, a_lower_ballot_is_refused) {
+  Acceptor acceptor(2);
+  acceptor.say(node(3), Prepare{{5, node(3)}});
+  const auto effects = acceptor.say(node(1), Prepare{{4, node(1)}});
+  ASSERT_NE(sent<Refuse>(effects), nullptr);
+  EXPECT_EQ(sent<Refuse>(effects)->promised.round, 5u);
+  const auto accept = acceptor.say(node(1), Accept{{4, node(1)}, next_view(acceptor, 7)});
+  EXPECT_NE(sent<Refuse>(accept), nullptr);
+  EXPECT_FALSE(acceptor.agreement->votes().accepted);
+}
+
+TEST(ViewAgreement, a_vote_survives_a_restart_and_is_told_to_the_next_proposer) {
+  Acceptor first(2);
+  auto effects = first.say(node(1), Accept{{2, node(1)}, next_view(first, 7)});
+  ASSERT_EQ(effects.persists.size(), 1u);
+  auto votes = decode_votes(effects.persists[0].second);
+  ASSERT_TRUE(votes);
+  Acceptor second(2, 3, *votes);
+  EXPECT_TRUE(second.agreement->frozen());
+  effects = second.say(node(3), Prepare{{3, node(3)}});
+  effects = second.durable(effects.persists[0].first);
+  ASSERT_NE(sent<Promise>(effects), nullptr);
+  ASSERT_TRUE(sent<Promise>(effects)->accepted);
+  EXPECT_EQ(sent<Promise>(effects)->accepted->view.base_step, 7u);
+}
+
+TEST(ViewAgreement, the_proposer_adopts_the_value_of_the_highest_ballot) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  auto effects = proposer.tick(Time{} + 100ms);
+  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
+  ASSERT_NE(sent<Prepare>(effects), nullptr);
+  const Ballot ballot = sent<Prepare>(effects)->ballot;
+  proposer.say(node(2), Promise{ballot, AcceptedView{{1, node(2)}, next_view(proposer, 4)}, {}});
+  effects = proposer.say(node(3),
+                         Promise{ballot, AcceptedView{{2, node(3)}, next_view(proposer, 5)}, {}});
+  ASSERT_NE(sent<Accept>(effects), nullptr);
+  EXPECT_EQ(sent<Accept>(effects)->view.base_step, 5u);
+  EXPECT_EQ(proposer.composed_of, 0u);
+}
+
+TEST(ViewAgreement, it_waits_for_the_unsuspected_and_no_longer_than_the_grace) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  auto effects = proposer.tick(Time{} + 100ms);
+  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
+  const Ballot ballot = sent<Prepare>(effects)->ballot;
+  effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  EXPECT_TRUE(effects.sends.empty()) << "node 3 is not suspected and may still answer";
+  effects = proposer.tick(Time{} + 1200ms);
+  ASSERT_NE(sent<Accept>(effects), nullptr);
+  EXPECT_EQ(proposer.composed_of, 2u);
+}
+
+TEST(ViewAgreement, it_does_not_wait_for_the_suspected) {
+  Acceptor proposer(1);
+  proposer.suspects.insert(node(3));
+  proposer.agreement->want_change(Time{});
+  auto effects = proposer.tick(Time{} + 100ms);
+  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
+  const Ballot ballot = sent<Prepare>(effects)->ballot;
+  effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  EXPECT_NE(sent<Accept>(effects), nullptr);
+}
+
+TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
+  Acceptor proposer(1);
+  proposer.suspects.insert(node(3));
+  proposer.agreement->want_change(Time{});
+  auto effects = proposer.tick(Time{} + 100ms);
+  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
+  const Ballot ballot = sent<Prepare>(effects)->ballot;
+  const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  effects = proposer.say(node(2), Accepted{ballot});
+  EXPECT_FALSE(effects.decided) << "the proposer's own vote is not durable yet";
+  effects = proposer.durable(asked.persists.at(0).first);
+  ASSERT_TRUE(effects.decided);
+  EXPECT_EQ(effects.decided->accepted_by.size(), 2u);
+}
+
+TEST(ViewAgreement, a_proposer_does_not_use_a_ballot_that_its_disk_has_not) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  const auto effects = proposer.tick(Time{} + 100ms);
+  EXPECT_TRUE(effects.sends.empty());
+  EXPECT_EQ(effects.persists.size(), 1u);
+}
+
+TEST(ViewAgreement, messages_of_strangers_and_stolen_ballots_are_ignored) {
+  Acceptor acceptor(2);
+  auto effects = acceptor.say(node(3), Prepare{{9, node(1)}});  // not its own ballot
+  EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
+  effects = acceptor.say(node(1), Accept{{1, node(1)}, votes_of(3).view});  // not the next view
+  EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
+}
+
+TEST(ViewAgreement, adopting_a_view_ends_the_instance) {
+  Acceptor acceptor(2);
+  const auto promise = acceptor.say(node(1), Prepare{{1, node(1)}});
+  ViewAgreement::Effects effects;
+  acceptor.agreement->adopt({next_view(acceptor, 9), {node(1), node(3)}}, effects);
+  EXPECT_FALSE(acceptor.agreement->frozen());
+  EXPECT_EQ(acceptor.agreement->view().view_id, 4u);
+  EXPECT_EQ(effects.persists.size(), 1u);
+  EXPECT_TRUE(acceptor.durable(effects.persists[0].first).sends.empty())
+      << "the promise belongs to the instance that is over";
+}
+
+TEST(ViewAgreement, a_vote_file_with_a_flipped_bit_is_refused) {
+  const Bytes bytes = encode_votes(votes_of(3));
+  ASSERT_TRUE(decode_votes(bytes));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    Bytes bad = bytes;
+    bad[i] ^= std::byte{4};
+    EXPECT_FALSE(decode_votes(bad)) << "byte " << i;
+  }
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(decode_votes(ByteView(bytes).first(length)));
+}
+
+TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
+  Votes votes = votes_of(4);
+  votes.view.plan = {0, 1, 2, 3, 0};
+  votes.view.state_digest = {1, 2};
+  votes.view.sync_sources = {node(1), node(2)};
+  votes.view.disagreed_step = 8;
+  votes.decided_by = {node(1), node(2), node(3)};
+  votes.promised = {9, node(2)};
+  votes.accepted = AcceptedView{{8, node(3)}, votes.view};
+  const auto back = decode_votes(encode_votes(votes));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->view, votes.view);
+  EXPECT_EQ(back->decided_by, votes.decided_by);
+  EXPECT_EQ(back->promised, votes.promised);
+  EXPECT_EQ(back->accepted, votes.accepted);
+}
+
+}  // namespace
+}  // namespace gpunode::view
