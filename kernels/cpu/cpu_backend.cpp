@@ -100,6 +100,28 @@ class CpuBackend final : public ops::Backend {
 
 }  // namespace
 
+Result<void> pin_instruction_set(std::string_view name) {
+  struct Choice {
+    Isa own;
+    dnnl_cpu_isa_t products;
+  };
+  for (const Choice& choice :
+       {Choice{Isa::avx512, dnnl_cpu_isa_avx512_core}, Choice{Isa::avx2, dnnl_cpu_isa_avx2},
+        Choice{Isa::portable, dnnl_cpu_isa_sse41}}) {
+    if (name != to_string(choice.own)) continue;
+    if (!use_isa(choice.own))
+      return {ErrorCode::unsupported, "this processor has no " + std::string(name) +
+                                          ": pin the job to what all its members have, e.g. avx2"};
+    if (dnnl_set_max_cpu_isa(choice.products) != dnnl_success)
+      return {
+          ErrorCode::wrong_state,
+          "oneDNN has chosen its instruction set already: pin it before the first backend opens"};
+    return {};
+  }
+  return {ErrorCode::invalid_argument,
+          "no instruction set '" + std::string(name) + "': use avx512, avx2 or portable"};
+}
+
 std::unique_ptr<ops::Backend> open_backend() {
   return std::make_unique<CpuBackend>();
 }

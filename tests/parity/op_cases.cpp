@@ -321,7 +321,7 @@ void add_forward_cases(std::vector<Case>& table) {
     add_sums(table, rows, columns);
   add_embedding(table, 3, 64, 128);
   add_embedding(table, 2, 5, 7);
-  for (std::int64_t count : {1, 31, 32768}) add_adamw(table, count);
+  for (std::int64_t count : {1, 31, 1000, 32768}) add_adamw(table, count);
   for (std::int64_t count : {1, 31, 32768}) add_square_sum(table, count);
 }
 

@@ -25,8 +25,7 @@ __global__ void update(AdamwLaunch u) {
 }  // namespace
 
 cudaError_t launch(const AdamwLaunch& work, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((work.count + kThreads - 1) / kThreads);
-  update<<<blocks, kThreads, 0, stream>>>(work);
+  GPUNODE_LAUNCH(update, (work.count + kThreads - 1) / kThreads, kThreads, stream, work);
   return cudaGetLastError();
 }
 

@@ -6,6 +6,13 @@
 
 #include <cstdint>
 
+// Starts `blocks` blocks of `threads` threads. The tests' emulation defines it in its own way, to
+// run the same kernels where there is no GPU.
+#ifndef GPUNODE_LAUNCH
+#define GPUNODE_LAUNCH(kernel, blocks, threads, stream, work) \
+  kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(work)
+#endif
+
 namespace gpunode::cuda {
 
 struct LayernormLaunch {

@@ -13,7 +13,7 @@ __device__ float block_sum(float value) {
   __shared__ float parts[kThreads];
   parts[threadIdx.x] = value;
   __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
     __syncthreads();
   }
@@ -77,14 +77,14 @@ __global__ void backward_columns(LayernormBackwardLaunch pass) {
 }  // namespace
 
 cudaError_t launch(const LayernormLaunch& work, cudaStream_t stream) {
-  forward_rows<<<static_cast<unsigned>(work.rows), kThreads, 0, stream>>>(work);
+  GPUNODE_LAUNCH(forward_rows, work.rows, kThreads, stream, work);
   return cudaGetLastError();
 }
 
 cudaError_t launch(const LayernormBackwardLaunch& work, cudaStream_t stream) {
-  backward_rows<<<static_cast<unsigned>(work.rows), kThreads, 0, stream>>>(work);
+  GPUNODE_LAUNCH(backward_rows, work.rows, kThreads, stream, work);
   const int blocks = (work.columns + kThreads - 1) / kThreads;
-  backward_columns<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(work);
+  GPUNODE_LAUNCH(backward_columns, blocks, kThreads, stream, work);
   return cudaGetLastError();
 }
 
