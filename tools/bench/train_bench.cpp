@@ -1,5 +1,7 @@
 // Training speed of the small GPT: 4 layers, 4 heads, 128 channels, context 64, batch 12 in
 // 4 slices, 2 threads; rounds of ours and of PyTorch's alternate and the medians are compared.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -52,40 +54,67 @@ bool parse(int argc, char** argv, Options& options) {
   return options.seconds > 0 && options.lanes > 0 && options.rounds > 0;
 }
 
+// Tokens a second of wall time, and of CPU time summed over threads; the latter tells more where
+// the machine is shared. Zeros: could not be measured.
+struct Rate {
+  double wall = 0, cpu = 0;
+};
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-// Tokens a second of PyTorch, tuned; 0 if it cannot be run.
-double measure_peer(const Options& options) {
+Rate median(const std::vector<Rate>& rates) {
+  std::vector<double> wall, cpu;
+  for (const Rate& rate : rates) {
+    wall.push_back(rate.wall);
+    cpu.push_back(rate.cpu);
+  }
+  return {median(wall), median(cpu)};
+}
+
+// PyTorch, tuned.
+Rate measure_peer(const Options& options) {
   const std::string command =
       "OPENBLAS_CORETYPE=SKYLAKEX OMP_NUM_THREADS=" + std::to_string(options.lanes) +
       " /usr/bin/python3 " GPUNODE_BENCH_PEERS "/torch_train.py --threads " +
       std::to_string(options.lanes) + " --seconds " + std::to_string(options.seconds) +
       " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return 0;
-  double rate = 0;
-  const int fields = std::fscanf(pipe, "tokens_per_second %lf", &rate);
+  if (!pipe) return {};
+  Rate rate;
+  const int fields =
+      std::fscanf(pipe, "tokens_per_second %lf per_cpu_second %lf", &rate.wall, &rate.cpu);
   const int status = pclose(pipe);
-  return fields == 1 && status == 0 ? rate : 0;
+  return fields == 2 && status == 0 ? rate : Rate{};
 }
 
-double measure_ours(LocalTrainer& trainer, std::uint64_t& step, double seconds,
-                    std::size_t tokens_per_step, std::span<const std::uint8_t> text) {
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Rate measure_ours(LocalTrainer& trainer, std::uint64_t& step, double seconds,
+                  std::size_t tokens_per_step, std::span<const std::uint8_t> text) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
+  const double cpu_start = cpu_seconds();
   std::size_t steps = 0;
   for (;;) {
     auto report = trainer.step(++step, text);
     if (!report) {
       std::fprintf(stderr, "%s\n", report.error().message().c_str());
-      return 0;
+      return {};
     }
     ++steps;
     const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-    if (elapsed >= seconds) return static_cast<double>(steps * tokens_per_step) / elapsed;
+    const auto tokens = static_cast<double>(steps * tokens_per_step);
+    if (elapsed >= seconds) return {tokens / elapsed, tokens / (cpu_seconds() - cpu_start)};
   }
 }
 
@@ -116,11 +145,11 @@ int train(int argc, char** argv) {
 
   std::uint64_t step = 0;
   measure_ours(**trainer, step, 0.5, tokens, text);  // warm up
-  std::vector<double> ours, peers;
+  std::vector<Rate> ours, peers;
   for (int round = 0; round < options.rounds; ++round) {
     if (options.peer && (round == 0 || !peers.empty())) {
-      const double rate = measure_peer(options);
-      if (rate > 0) peers.push_back(rate);
+      const Rate rate = measure_peer(options);
+      if (rate.wall > 0) peers.push_back(rate);
     }
     ours.push_back(measure_ours(**trainer, step, options.seconds, tokens, text));
   }
@@ -128,16 +157,19 @@ int train(int argc, char** argv) {
               settings.batch, settings.slices, options.lanes,
               backend->capabilities().instruction_set.c_str(),
               backend->capabilities().library.c_str());
-  std::printf("gpunode  %.0f tokens/s (%.2f ms a step), median of %d rounds\n", median(ours),
-              1e3 * static_cast<double>(tokens) / median(ours), options.rounds);
+  const Rate own = median(ours);
+  std::printf("gpunode  %.0f tokens/s (%.2f ms a step), %.0f a CPU second; median of %d rounds\n",
+              own.wall, 1e3 * static_cast<double>(tokens) / own.wall, own.cpu, options.rounds);
   if (peers.empty()) {
     if (options.peer)
       std::printf("PyTorch  skipped: /usr/bin/python3 cannot import torch (python3-torch)\n");
     return 0;
   }
-  const double ratio = median(ours) / median(peers);
-  std::printf("PyTorch  %.0f tokens/s (tuned, %d threads)\nratio    %.2f\n", median(peers),
-              options.lanes, ratio);
+  const Rate peer = median(peers);
+  const double ratio = own.wall / peer.wall;
+  std::printf("PyTorch  %.0f tokens/s (%.2f ms a step), %.0f a CPU second; tuned\n", peer.wall,
+              1e3 * static_cast<double>(tokens) / peer.wall, peer.cpu);
+  std::printf("ratio    %.2f (%.2f in CPU time)\n", ratio, own.cpu / peer.cpu);
   if (ratio < options.require) {
     std::printf("FAILED: the ratio is below %.2f\n", options.require);
     return 1;

@@ -71,6 +71,12 @@ Result<void> require_loaded(const GptProgram& program) {
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
 }
 
+GptProgram::Lane& GptProgram::lane_at(int lane) {
+  GPUNODE_CHECK(lane >= 0 && static_cast<std::size_t>(lane) < lanes_.size(),
+                "lane " + std::to_string(lane) + " of " + std::to_string(lanes_.size()));
+  return *lanes_[static_cast<std::size_t>(lane)];
+}
+
 Result<GptBatch> GptProgram::prepare(Lane& lane, std::span<const Sample> samples) {
   const GptConfig& config = model_.shape();
   const auto B = static_cast<std::int64_t>(samples.size()), T = config.context;
@@ -129,7 +135,7 @@ Result<float> GptProgram::gradient(int lane_number, std::span<const Sample> samp
     std::fill(gradient_sum.begin(), gradient_sum.end(), 0.0f);
     return 0.0f;
   }
-  Lane& lane = *lanes_.at(static_cast<std::size_t>(lane_number));
+  Lane& lane = lane_at(lane_number);
   auto batch = prepare(lane, samples);
   if (!batch) return batch.error();
   OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
@@ -143,7 +149,7 @@ Result<float> GptProgram::gradient(int lane_number, std::span<const Sample> samp
 
 Result<double> GptProgram::evaluate(int lane_number, std::span<const Sample> samples) {
   if (auto ready = require_loaded(*this); !ready) return ready.error();
-  Lane& lane = *lanes_.at(static_cast<std::size_t>(lane_number));
+  Lane& lane = lane_at(lane_number);
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);

@@ -42,6 +42,7 @@ class GptProgram final : public Program {
     GptScratch scratch;
     std::vector<Token> tokens, targets;
   };
+  Lane& lane_at(int lane);
   // Makes the lane ready for these samples. Fails with: invalid_argument, out_of_memory.
   Result<GptBatch> prepare(Lane& lane, std::span<const Sample> samples);
   Result<double> forward_loss(Lane& lane, const GptBatch& batch, OperationSequence& sequence,

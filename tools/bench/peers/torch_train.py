@@ -81,12 +81,13 @@ def main():
 
     for _ in range(20):
         step()
-    start, steps = time.perf_counter(), 0
+    start, cpu_start, steps = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - start < options.seconds:
         step()
         steps += 1
-    rate = steps * BATCH * CONTEXT / (time.perf_counter() - start)
-    print(f"tokens_per_second {rate:.1f}")
+    tokens = steps * BATCH * CONTEXT
+    rate, cpu_rate = tokens / (time.perf_counter() - start), tokens / (time.process_time() - cpu_start)
+    print(f"tokens_per_second {rate:.1f} per_cpu_second {cpu_rate:.1f}")
 
 
 if __name__ == "__main__":
