@@ -47,8 +47,8 @@ struct Context {
   int ordinal = 0;
   std::unique_ptr<CublasLt> cublas;
 
-  // Rows, columns, inner extent, then the flags of the product.
-  using ProductKey = std::array<std::int64_t, 4>;
+  // Rows, columns, inner extent, the flags of the product, the alignments of its operands.
+  using ProductKey = std::array<std::int64_t, 5>;
   std::mutex mutex;
   std::map<ProductKey, cublasLtMatmulAlgo_t> algorithms;
 

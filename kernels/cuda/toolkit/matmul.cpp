@@ -33,13 +33,25 @@ struct Product {
   }
 };
 
+// The largest power of two, 256 at most, that divides an address. Tensors of a flat parameter
+// vector are aligned to one float only, and cuBLASLt takes 256 bytes for granted unless told.
+std::uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256;
+  return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
 // A row-major (rows, columns) matrix is a column-major (columns, rows) one.
 void describe(Product& product, cublasLtMatrixLayout_t& layout, const tensor::Shape& shape) {
   product.note(product.api.layout_create(&layout, CUDA_R_32F, static_cast<std::uint64_t>(shape[1]),
                                          static_cast<std::uint64_t>(shape[0]), shape[1]));
 }
 
-void describe(Product& product, const ops::MatmulArgs& args, std::size_t workspace_bytes) {
+void prefer(Product& product, cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+  if (product.status == CUBLAS_STATUS_SUCCESS)
+    product.note(product.api.preference_set(product.preference, attribute, &value, sizeof value));
+}
+
+void describe(Product& product, const ops::MatmulArgs& args, std::uint64_t workspace_bytes) {
   product.note(product.api.desc_create(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   product.set(CUBLASLT_MATMUL_DESC_TRANSA, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   product.set(CUBLASLT_MATMUL_DESC_TRANSB, args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -51,10 +63,11 @@ void describe(Product& product, const ops::MatmulArgs& args, std::size_t workspa
   describe(product, product.right, args.a.shape);
   describe(product, product.out, args.c.shape);
   product.note(product.api.preference_create(&product.preference));
-  if (product.status == CUBLAS_STATUS_SUCCESS)
-    product.note(product.api.preference_set(product.preference,
-                                            CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                            &workspace_bytes, sizeof workspace_bytes));
+  prefer(product, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(args.b.data));
+  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a.data));
+  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.c.data));
+  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.c.data));
 }
 
 Error failure(cublasStatus_t status, const ops::MatmulArgs& args) {
@@ -69,8 +82,11 @@ Result<cublasLtMatmulAlgo_t> choose(Context& context, Product& product, const op
   const std::int64_t flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
                              (args.accumulate ? 4 : 0) | (args.bias ? 8 : 0) |
                              (with_workspace ? 16 : 0);
+  const std::int64_t alignments = std::int64_t{alignment_of(args.a.data)} << 32 |
+                                  std::int64_t{alignment_of(args.b.data)} << 16 |
+                                  std::int64_t{alignment_of(args.c.data)};
   const Context::ProductKey key = {args.c.shape[0], args.c.shape[1],
-                                   args.a.shape[args.transpose_a ? 0 : 1], flags};
+                                   args.a.shape[args.transpose_a ? 0 : 1], flags, alignments};
   std::lock_guard lock(context.mutex);
   if (auto found = context.algorithms.find(key); found != context.algorithms.end())
     return found->second;
