@@ -13,7 +13,10 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
   std::vector<NodeId> sources;
   for (const NodeId& node : view.sync_sources)
     if (node != options.self.node) sources.push_back(node);
-  if (sources.empty()) report("no other member holds the state that this node needs", out);
+  if (sources.empty()) {  // it was to be this node, in an earlier life of its core
+    change_view(at, "no member holds the state any more", out);
+    return;
+  }
   const bool goes_on =
       fetch && fetch->step() == view.base_step && fetch_rollback_count == view.rollback_count &&
       fetch->meta() &&

@@ -125,10 +125,6 @@ void JobCore::State::watch_members(Time at, Actions& out) {
     if (voter && at >= installed_at + options.timings.stall) agreement.want_change(at);
     return;
   }
-  if (leaving) {
-    change_view(at, "this node leaves", out);
-    return;
-  }
   if (committed >= options.total_steps) return;
   const view::View& view = agreement.view();
   for (const view::Member& one : view.members)
@@ -169,7 +165,7 @@ void JobCore::State::watch_members(Time at, Actions& out) {
 void JobCore::State::on_commit_boundary(Time at, Actions&) {
   const view::View& view = agreement.view();
   if (!can_exchange() || committed >= options.total_steps) return;
-  if (!view.is_acceptor(options.self.node)) return;
+  if (!view.is_acceptor(options.self.node) && !leaving) return;
   const bool learner_is_through =
       committed > view.base_step && view.acceptors.size() < view.members.size();
   bool admits = false;
@@ -177,7 +173,9 @@ void JobCore::State::on_commit_boundary(Time at, Actions&) {
       at >= installed_at + options.timings.admit_every)
     for (const view::Member& joiner : fresh_joiners())
       admits = admits || !view.rank_of(joiner.node);
-  if (learner_is_through || admits) agreement.want_change(at);
+  // Who leaves asks again after each step: by then the others hold the state for sure.
+  const bool leaves = leaving && view.members.size() > 1;
+  if (learner_is_through || admits || leaves) agreement.want_change(at);
 }
 
 void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,

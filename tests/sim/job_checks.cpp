@@ -70,7 +70,7 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
   place.committed = view.base_step;
   const view::View* earlier = decided(view.view_id - 1);
   const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count;
-  if (role == job::Role::learner && !rolls_back &&
+  if (role == job::Role::learner && !rolls_back && !reborn_.contains(node) &&
       std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
           view.sync_sources.end())
     fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
@@ -171,7 +171,8 @@ void JobChecks::on_installed(const view::Member& node) {
 
 void JobChecks::on_crash(const view::Member& node) {
   // Its promises stay on record: they bind the node's next life as an acceptor.
-  places_[node].syncing = false;
+  places_[node].role = job::Role::outsider;
+  reborn_.insert(node);
 }
 
 void JobChecks::on_restart(const view::Votes& votes) {

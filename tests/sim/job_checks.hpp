@@ -51,6 +51,7 @@ class JobChecks {
   std::vector<std::string> failures_;
   std::map<std::uint64_t, view::View> decided_;
   std::map<view::Member, Place> places_;
+  std::set<view::Member> reborn_;                              // lost their memory within one boot
   std::set<std::pair<view::Member, std::uint64_t>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<NodeId, Digest>> done_;

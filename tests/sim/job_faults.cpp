@@ -108,7 +108,7 @@ void JobWorld::moment(std::size_t node, Moment what) {
   }
 }
 
-void JobWorld::moments_of(std::size_t node, const job::JobMessage& message, std::size_t) {
+void JobWorld::moments_of(std::size_t node, const job::JobMessage& message) {
   if (const auto* vote = std::get_if<job::Vote>(&message.body)) {
     if (std::holds_alternative<view::Accepted>(vote->message)) moment(node, Moment::after_accepted);
     if (std::holds_alternative<view::Promise>(vote->message)) moment(node, Moment::after_promise);

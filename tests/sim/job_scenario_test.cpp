@@ -20,6 +20,7 @@ WorldOptions calm_world(std::uint32_t nodes, std::uint64_t steps) {
   options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
   options.false_suspicion_rate = options.loss = options.repetition = 0;
   options.refused = 1;
+  options.same_boot = 0;
   options.fault_time = 0ms;
   return options;
 }
@@ -203,6 +204,23 @@ TEST(JobScenario, a_crash_of_all_goes_back_and_still_ends_with_the_same_bits) {
   const WorldResult result = world.run();
   expect_good(result);
   EXPECT_EQ(result.rollbacks, 1u);
+}
+
+TEST(JobScenario, a_crash_of_all_goes_back_to_the_newest_checkpoint_only) {
+  WorldOptions options = calm_world(3, 60);
+  options.fault_time = 3s;
+  options.checkpoint_every = 5;
+  JobWorld world(options);
+  std::uint64_t before = 0;
+  world.at(1s, [&] {
+    before = world.highest_commit();
+    for (std::size_t node = 0; node < 3; ++node) world.crash(node);
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.rollbacks, 1u);
+  EXPECT_GT(before, 10u);
+  EXPECT_LT(result.commits, 3 * 60 + 3 * 10) << "more than the steps since the checkpoint again";
 }
 
 TEST(JobScenario, a_large_vector_in_many_chunks_survives_a_kill) {

@@ -39,6 +39,8 @@ WorldOptions world_of(std::uint64_t seed) {
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);
+  if (rng.chance(0.5)) options.checkpoint_every = 7;
+  if (rng.chance(0.5)) options.same_boot = 0;
   const std::uint64_t planned = rng.below(4);
   for (std::uint64_t i = 0; i < planned; ++i) {
     PlannedFault fault;

@@ -101,6 +101,7 @@ void JobWorld::start(std::size_t node) {
   chosen.state_part_bytes = 64;
   if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
   chosen.votes = one.disk;
+  chosen.checkpoint = one.checkpoint;
   chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
   chosen.mutations = options_.mutations;
   auto core = job::JobCore::create(std::move(chosen));
@@ -161,7 +162,8 @@ void JobWorld::restart(std::size_t node) {
     GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
     checks_->on_restart(*votes);
   }
-  ++one.member.boot;
+  // Now and then only the job's actor fails and is started again: the boot stays the same.
+  if (!rng_.chance(options_.same_boot)) ++one.member.boot;
   start(node);
 }
 
@@ -217,91 +219,128 @@ void JobWorld::feed(std::size_t node, const std::function<void(job::Actions&)>& 
 
 void JobWorld::carry_out(std::size_t node, job::Actions actions) {
   const std::uint64_t life = nodes_[node].life;
-  std::size_t sent = 0;
   for (job::Action& action : actions) {
-    Node& one = nodes_[node];
-    if (one.life != life || !one.core) return;  // a planned fault has struck
-    if (auto* message = std::get_if<job::Send>(&action)) {
-      checks_->on_send(one.member, message->message, one.disk);
-      send(node, *message);
-      moments_of(node, message->message, sent++);
-    } else if (auto* write = std::get_if<job::Persist>(&action)) {
-      persist(node, *write);
-      moment(node, Moment::before_durable);
-    } else if (auto* wish = std::get_if<job::Compute>(&action)) {
-      compute(node, *wish);
-    } else if (auto* apply = std::get_if<job::Apply>(&action)) {
-      checks_->on_apply(one.member, *apply);
-      with_state(node, [this, node, apply = *apply] {
-        Node& self = nodes_[node];
-        if (self.state_step + 1 != apply.step) {
-          checks_->breach("Apply of another step than the next");
-          return;
-        }
-        JobModel::apply(self.state, apply.step, *apply.result);
-        self.state_step = apply.step;
-        self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
-        feed(node, [&](job::Actions& out) {
-          self.core->on_applied(now_, apply.step, self.state_digest, out);
-        });
-      });
-    } else if (auto* commit = std::get_if<job::Committed>(&action)) {
-      note(node, "commits " + std::to_string(commit->step));
-      commit_times_.emplace(commit->step, now_);
-      checks_->on_committed(one.member, *commit, one.core->status(now_).phase);
-      moment(node, Moment::on_commit);
-    } else if (auto* read = std::get_if<job::ReadState>(&action)) {
-      with_state(node, [this, node, read = *read] {
-        feed(node, [&](job::Actions& out) {
-          Node& self = nodes_[node];
-          if (self.state_step != read.step) return;
-          self.core->on_state_read(now_, read.token, JobModel::bytes_of_state(self.state), out);
-        });
-      });
-    } else if (auto* install = std::get_if<job::InstallState>(&action)) {
-      ++result_.learners;
-      with_state(node, [this, node, install = *install] {
-        Node& self = nodes_[node];
-        const auto* values = reinterpret_cast<const float*>(install.state.view.data());
-        self.state.assign(values, values + install.state.size() / sizeof(float));
-        self.state_step = install.step;
-        self.state_digest = digest_of(install.state.view);
-        checks_->on_install(self.member, install.step, self.state_digest);
-        checks_->on_installed(self.member);
-        feed(node,
-             [&](job::Actions& out) { self.core->on_state_installed(now_, install.step, out); });
-      });
-    } else if (auto* restore = std::get_if<job::RestoreState>(&action)) {
-      GPUNODE_CHECK(restore->step == 0, "the simulation has no checkpoints");
-      with_state(node, [this, node] {
-        Node& self = nodes_[node];
-        self.state = options_.model.initial_state();
-        self.state_step = 0;
-        self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
-        checks_->on_installed(self.member);
-        feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, 0, out); });
-      });
-    } else if (auto* installed = std::get_if<job::ViewInstalled>(&action)) {
-      const view::View& view = installed->view;
-      std::string who;
-      for (const view::Member& member : view.members)
-        who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
-      std::string voters;
-      for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
-      note(node, "VIEW " + std::to_string(view.view_id) + " base " +
-                     std::to_string(view.base_step) + " members" + who + " acceptors" + voters +
-                     " role " + std::to_string(static_cast<int>(installed->role)));
-      if (view.owner_rotation > result_.disagreements) result_.disagreements = view.owner_rotation;
-      checks_->on_view(one.member, view, installed->role);
-    } else if (auto* paused = std::get_if<job::Paused>(&action)) {
-      note(node, "paused: " + paused->reason);
-    } else if (std::get_if<job::Finished>(&action)) {
-      note(node, "finished");
-      one.finished = true;
-    } else if (auto* text = std::get_if<job::Report>(&action)) {
-      note(node, text->text);
-    }
+    if (nodes_[node].life != life || !nodes_[node].core) return;  // a planned fault has struck
+    carry_out_one(node, action);
   }
+}
+
+void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
+  Node& one = nodes_[node];
+  if (auto* message = std::get_if<job::Send>(&action)) {
+    checks_->on_send(one.member, message->message, one.disk);
+    send(node, *message);
+    moments_of(node, message->message);
+  } else if (auto* write = std::get_if<job::Persist>(&action)) {
+    persist(node, *write);
+    moment(node, Moment::before_durable);
+  } else if (auto* wish = std::get_if<job::Compute>(&action)) {
+    compute(node, *wish);
+  } else if (auto* applied = std::get_if<job::Apply>(&action)) {
+    apply(node, *applied);
+  } else if (auto* committed = std::get_if<job::Committed>(&action)) {
+    commit(node, *committed);
+  } else if (auto* read = std::get_if<job::ReadState>(&action)) {
+    read_state(node, *read);
+  } else if (auto* install = std::get_if<job::InstallState>(&action)) {
+    install_state(node, *install);
+  } else if (auto* restore = std::get_if<job::RestoreState>(&action)) {
+    restore_state(node, *restore);
+  } else if (auto* installed = std::get_if<job::ViewInstalled>(&action)) {
+    enter_view(node, *installed);
+  } else if (auto* paused = std::get_if<job::Paused>(&action)) {
+    note(node, "paused: " + paused->reason);
+  } else if (std::get_if<job::Finished>(&action)) {
+    note(node, "finished");
+    one.finished = true;
+  } else if (auto* text = std::get_if<job::Report>(&action)) {
+    note(node, text->text);
+  }
+}
+
+void JobWorld::apply(std::size_t node, const job::Apply& apply) {
+  checks_->on_apply(nodes_[node].member, apply);
+  with_state(node, [this, node, apply] {
+    Node& self = nodes_[node];
+    if (self.state_step + 1 != apply.step) {
+      checks_->breach("Apply of another step than the next");
+      return;
+    }
+    JobModel::apply(self.state, apply.step, *apply.result);
+    self.state_step = apply.step;
+    self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+    if (options_.checkpoint_every > 0 && apply.step % options_.checkpoint_every == 0) {
+      self.checkpoint = {apply.step, self.state_digest,
+                         truth_of(options_.model).running[apply.step]};
+      self.checkpoint_state = self.state;
+      self.core->set_checkpoint(self.checkpoint);
+    }
+    feed(node, [&](job::Actions& out) {
+      self.core->on_applied(now_, apply.step, self.state_digest, out);
+    });
+  });
+}
+
+void JobWorld::commit(std::size_t node, const job::Committed& commit) {
+  Node& one = nodes_[node];
+  note(node, "commits " + std::to_string(commit.step));
+  commit_times_.emplace(commit.step, now_);
+  checks_->on_committed(one.member, commit, one.core->status(now_).phase);
+  moment(node, Moment::on_commit);
+}
+
+void JobWorld::read_state(std::size_t node, const job::ReadState& read) {
+  with_state(node, [this, node, read] {
+    feed(node, [&](job::Actions& out) {
+      Node& self = nodes_[node];
+      if (self.state_step != read.step) return;
+      self.core->on_state_read(now_, read.token, JobModel::bytes_of_state(self.state), out);
+    });
+  });
+}
+
+void JobWorld::install_state(std::size_t node, const job::InstallState& install) {
+  ++result_.learners;
+  with_state(node, [this, node, install] {
+    Node& self = nodes_[node];
+    const auto* values = reinterpret_cast<const float*>(install.state.view.data());
+    self.state.assign(values, values + install.state.size() / sizeof(float));
+    self.state_step = install.step;
+    self.state_digest = digest_of(install.state.view);
+    checks_->on_install(self.member, install.step, self.state_digest);
+    checks_->on_installed(self.member);
+    feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, install.step, out); });
+  });
+}
+
+void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore) {
+  with_state(node, [this, node, restore] {
+    Node& self = nodes_[node];
+    if (restore.step != 0 && restore.step != self.checkpoint.step) {
+      checks_->breach("asked for a checkpoint that this node does not have");
+      return;
+    }
+    self.state = restore.step == 0 ? options_.model.initial_state() : self.checkpoint_state;
+    self.state_step = restore.step;
+    self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+    checks_->on_install(self.member, restore.step, self.state_digest);
+    checks_->on_installed(self.member);
+    feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, restore.step, out); });
+  });
+}
+
+void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed) {
+  const view::View& view = installed.view;
+  std::string who, voters;
+  for (const view::Member& member : view.members)
+    who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
+  for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
+  note(node, "VIEW " + std::to_string(view.view_id) + " base " + std::to_string(view.base_step) +
+                 " members" + who + " acceptors" + voters + " role " +
+                 std::to_string(static_cast<int>(installed.role)) + " rollbacks " +
+                 std::to_string(view.rollback_count));
+  result_.disagreements = std::max<std::uint64_t>(result_.disagreements, view.owner_rotation);
+  checks_->on_view(nodes_[node].member, view, installed.role);
 }
 
 // Operations on the state happen one after another, in the order of their actions.

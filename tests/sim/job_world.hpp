@@ -59,7 +59,9 @@ struct WorldOptions {
   double leave_rate = 0.0;
   double loss = 0.01;        // of a message
   double repetition = 0.01;  // of a message
-  double refused = 0.8;      // share of crashes that a refused dial tells at once
+  double same_boot = 0.1;    // share of restarts of the job alone, inside a living process
+  std::uint64_t checkpoint_every = 0;  // steps; 0: never
+  double refused = 0.8;                // share of crashes that a refused dial tells at once
   Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum
   Duration compute_high = std::chrono::milliseconds(40);
   double corruption = 0.0;  // of a result chunk, past all checksums
@@ -126,6 +128,8 @@ class JobWorld {
     std::uint64_t state_step = 0;
     Digest state_digest;
     Time state_free{};
+    job::Checkpoint checkpoint;  // on disk
+    std::vector<float> checkpoint_state;
     std::set<collective::TreeNode> computing;
     std::uint64_t computing_step = 0;
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
@@ -144,6 +148,13 @@ class JobWorld {
   void start(std::size_t node);
   void feed(std::size_t node, const std::function<void(job::Actions&)>& input);
   void carry_out(std::size_t node, job::Actions actions);
+  void carry_out_one(std::size_t node, job::Action& action);
+  void apply(std::size_t node, const job::Apply& apply);
+  void commit(std::size_t node, const job::Committed& commit);
+  void read_state(std::size_t node, const job::ReadState& read);
+  void install_state(std::size_t node, const job::InstallState& install);
+  void restore_state(std::size_t node, const job::RestoreState& restore);
+  void enter_view(std::size_t node, const job::ViewInstalled& installed);
   void send(std::size_t from, const job::Send& send);
   void deliver(std::size_t from, std::size_t to, job::JobMessage message);
   void persist(std::size_t node, const job::Persist& write);
@@ -153,7 +164,7 @@ class JobWorld {
   void detect();
   void random_faults();
   void moment(std::size_t node, Moment what);
-  void moments_of(std::size_t node, const job::JobMessage& message, std::size_t sent_so_far);
+  void moments_of(std::size_t node, const job::JobMessage& message);
   void heal();
   bool all_finished() const;
   std::size_t index_of(const NodeId& id) const;
