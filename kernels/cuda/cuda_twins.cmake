@@ -1,8 +1,8 @@
 # Adds the CUDA twins to gpunode_cuda if nvcc 12 or newer is here; says in one line what it did.
-# CMake 3.25 does not know C++20 for nvcc 13, so the standard is passed by hand; the runtime is linked
-# statically (it opens the driver itself) and cuBLASLt is opened at run time, so that the binary starts
-# where neither is.
-# Included by kernels/CMakeLists.txt and not a function, as enable_language works in its caller's scope.
+# CMake 3.25 does not know C++20 for nvcc 13, so the standard is passed by hand; the runtime is
+# linked statically (it opens the driver itself) and cuBLASLt is opened at run time, so that the binary
+# starts where neither is.
+# Included and not a function, as enable_language works in the scope of its caller.
 find_program(GPUNODE_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin)
 if(NOT GPUNODE_NVCC)
   message(STATUS "CUDA twins: skipped, no nvcc found (looked in PATH and /usr/local/cuda/bin)")
