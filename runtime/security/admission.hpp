@@ -57,6 +57,7 @@ class AdmissionSnapshot {
   const Admission* find(const CurveKey& key) const;
   const Admission* find(const NodeId& node) const;  // the newest of the node
   bool allows(const CurveKey& key, WallTime now) const;
+  const std::unordered_map<NodeId, Admission>& nodes() const { return by_node_; }  // newest of each
   std::size_t size() const { return by_node_.size(); }
 
  private:

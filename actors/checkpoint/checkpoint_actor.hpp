@@ -1,0 +1,37 @@
+// Writes the checkpoints of one job, off the training thread: a detached actor that gets a copy of
+// the state and answers when it is durable. Every member keeps whole checkpoints on its own disk,
+// so each is there as often as the job has members. A failed write leaves the earlier ones
+// untouched and the job running.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include "kernels/model/model.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/snapshot/checkpoint_store.hpp"
+
+namespace gpunode::checkpoint {
+
+struct CheckpointOptions {
+  JobId job;
+  job::JobSpec spec;
+  std::shared_ptr<const model::Model> model;
+  storage::FileSystem* files = nullptr;
+  storage::Path root;  // <state>/checkpoints
+  const Clock* clock = nullptr;
+};
+
+// A state as the trainer gives it (weights, first and second moments) seen as named tensors.
+snapshot::StateView state_view_of(const model::Model& model, ByteView state);
+
+// The newest readable checkpoint of the job on this disk; step 0 means none.
+job::Checkpoint newest_checkpoint(const CheckpointOptions& options);
+
+// `job` gets a CheckpointWritten for each WriteCheckpoint, a CheckpointRead for each
+// ReadCheckpoint.
+caf::actor spawn_checkpoints(caf::actor_system& system, caf::actor job, CheckpointOptions options);
+
+}  // namespace gpunode::checkpoint

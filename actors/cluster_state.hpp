@@ -1,0 +1,67 @@
+// What this node knows about the others, as an immutable snapshot that any thread may read. Written
+// by the cluster actor alone; hints for routing and for people, nothing here decides a step.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/messages.hpp"
+#include "runtime/base/ids.hpp"
+
+namespace gpunode {
+
+struct NodeInfo {
+  NodeId id;
+  Boot boot = 0;
+  std::string name;  // as shown to people: name, or name~id where two nodes have one name
+  PeerHealth health = PeerHealth::alive;
+  std::map<std::string, std::string> labels;
+  std::vector<std::string> endpoints;       // control
+  std::vector<std::string> join_endpoints;  // where strangers may knock
+  bool self = false;
+  Time since{};  // of this health, on this node's clock
+};
+
+struct DirectoryEntry {
+  NodeId owner;
+  std::string key;
+  Bytes value;
+};
+
+struct ClusterSnapshot {
+  NodeId self;
+  std::vector<NodeInfo> nodes;          // by id, this node included
+  std::vector<DirectoryEntry> entries;  // by owner, then key
+  std::vector<Bytes> records;           // of all live members, as membership encodes them
+
+  const NodeInfo* find(const NodeId& id) const {
+    for (const NodeInfo& node : nodes)
+      if (node.id == id) return &node;
+    return nullptr;
+  }
+  std::string name_of(const NodeId& id) const {
+    const NodeInfo* node = find(id);
+    return node ? node->name : id.short_text();
+  }
+  bool alive(const NodeId& id) const {
+    const NodeInfo* node = find(id);
+    return node && (node->health == PeerHealth::alive || node->health == PeerHealth::suspect);
+  }
+};
+
+class ClusterState {
+ public:
+  std::shared_ptr<const ClusterSnapshot> read() const { return snapshot_.load(); }
+  void write(ClusterSnapshot snapshot) {
+    snapshot_.store(std::make_shared<const ClusterSnapshot>(std::move(snapshot)));
+  }
+
+ private:
+  std::atomic<std::shared_ptr<const ClusterSnapshot>> snapshot_{
+      std::make_shared<const ClusterSnapshot>()};
+};
+
+}  // namespace gpunode

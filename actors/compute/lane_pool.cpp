@@ -1,0 +1,63 @@
+#include "actors/compute/lane_pool.hpp"
+
+#include <cstdint>
+
+namespace gpunode::compute {
+
+LanePool::LanePool(int lanes) {
+  for (int lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
+}
+
+LanePool::~LanePool() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void LanePool::run(std::size_t count, const std::function<void(int, std::size_t)>& task) {
+  {
+    std::lock_guard lock(mutex_);
+    task_ = &task;
+    next_ = 0;
+    count_ = count;
+    running_ = threads_.size();
+    ++round_;
+  }
+  wake_.notify_all();
+  drain(0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return running_ == 0; });
+  task_ = nullptr;
+}
+
+void LanePool::drain(int lane) {
+  for (;;) {
+    std::size_t i;
+    {
+      std::lock_guard lock(mutex_);
+      if (next_ >= count_) return;
+      i = next_++;
+    }
+    (*task_)(lane, i);
+  }
+}
+
+void LanePool::work(int lane) {
+  std::uint64_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
+      if (stopping_) return;
+      seen = round_;
+    }
+    drain(lane);
+    std::lock_guard lock(mutex_);
+    if (--running_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,40 @@
+// The threads on which slices are computed: `lanes` of them, the caller being lane 0. Tasks are
+// whole slices or whole blocks, so which thread takes which never shows in a result.
+// Owner: the trainer. Cost: one wake-up a thread and call.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace gpunode::compute {
+
+class LanePool {
+ public:
+  explicit LanePool(int lanes);  // at least 1
+  ~LanePool();
+  LanePool(const LanePool&) = delete;
+  LanePool& operator=(const LanePool&) = delete;
+
+  int lanes() const { return static_cast<int>(threads_.size()) + 1; }
+  // Runs task(lane, i) for i in [0, count), each once, and returns when all are done. One caller.
+  void run(std::size_t count, const std::function<void(int lane, std::size_t i)>& task);
+
+ private:
+  void work(int lane);
+  void drain(int lane);
+
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  const std::function<void(int, std::size_t)>* task_ = nullptr;
+  std::size_t next_ = 0, count_ = 0;
+  std::size_t running_ = 0;  // threads still in this round
+  std::uint64_t round_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gpunode::compute

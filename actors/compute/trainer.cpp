@@ -1,0 +1,288 @@
+#include "actors/compute/trainer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "kernels/ops/backend.hpp"
+#include "kernels/tensor/workspace.hpp"
+
+namespace gpunode::compute {
+
+using collective::Fed;
+using collective::TreeNode;
+
+model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
+  return {.peak_rate = spec.learning_rate,
+          .min_rate = spec.min_learning_rate,
+          .warmup_steps = spec.warmup_steps,
+          .total_steps = spec.steps,
+          .beta1 = spec.beta1,
+          .beta2 = spec.beta2,
+          .epsilon = spec.epsilon,
+          .weight_decay = spec.weight_decay,
+          .clip = spec.clip};
+}
+
+collective::AddFn add_of(ops::Backend& backend) {
+  struct Place {  // what an operation wants besides its tensors; addition uses no workspace
+    std::mutex mutex;
+    tensor::BufferPool pool{tensor::host_memory(), 1u << 20};
+    tensor::Workspace workspace{pool};
+    std::unique_ptr<tensor::Stream> stream;
+  };
+  auto place = std::make_shared<Place>();
+  auto stream = backend.open_stream();
+  GPUNODE_CHECK(stream, stream.error().message());
+  place->stream = std::move(*stream);
+  ops::AddFn add = backend.operations().add;
+  return [place, add](float* out, std::span<const float* const> inputs, std::size_t count) {
+    auto view = [count](const float* data) {
+      return tensor::ConstTensor{data, {static_cast<std::int64_t>(count)}};
+    };
+    tensor::Tensor target{out, {static_cast<std::int64_t>(count)}};
+    if (inputs.size() == 1) {
+      if (out != inputs[0]) std::memcpy(out, inputs[0], count * sizeof(float));
+      return;
+    }
+    std::lock_guard lock(place->mutex);
+    const float* left = inputs[0];
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      auto done = add(*place->stream, place->workspace,
+                      {.a = view(left), .b = view(inputs[i]), .c = {}, .out = target});
+      GPUNODE_CHECK(done, done.error().message());
+      left = out;
+    }
+  };
+}
+
+// Gradient-sized vectors that are used again and again: fresh ones would cost a page fault a 4 KiB.
+struct Trainer::FloatPool : std::enable_shared_from_this<FloatPool> {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<std::vector<float>>> spare;
+  std::size_t element_count = 0;
+
+  std::shared_ptr<std::vector<float>> take() {
+    std::unique_ptr<std::vector<float>> vector;
+    {
+      std::lock_guard lock(mutex);
+      if (!spare.empty()) {
+        vector = std::move(spare.back());
+        spare.pop_back();
+      }
+    }
+    if (!vector) vector = std::make_unique<std::vector<float>>(element_count);
+    auto* raw = vector.release();
+    return {raw, [pool = shared_from_this()](std::vector<float>* used) {
+              std::lock_guard lock(pool->mutex);
+              pool->spare.emplace_back(used);
+            }};
+  }
+};
+
+Trainer::Trainer(Options options)
+    : model_(std::move(options.model)),
+      backend_(options.backend),
+      spec_(std::move(options.spec)),
+      tree_(spec_.train.tree.empty() ? collective::Tree::of_slices(spec_.train.slices)
+                                     : *collective::Tree::of_radices(spec_.train.tree)),
+      reader_(std::move(options.reader)),
+      clock_(options.clock),
+      lanes_(std::max(1, options.lanes)),
+      store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
+      pool_(std::make_shared<FloatPool>()) {
+  pool_->element_count = element_count();
+}
+
+Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
+  GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
+                "a trainer needs model, backend, data and clock");
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
+  auto program = trainer->model_->program(*trainer->backend_, trainer->lanes_.lanes());
+  if (!program) return program.error();
+  trainer->program_ = std::move(*program);
+  trainer->parameters_.resize(trainer->model_->parameter_count());
+  trainer->model_->initialise(trainer->spec_.train.seed, trainer->parameters_);
+  trainer->optimizer_ = std::make_unique<model::Adamw>(
+      trainer->model_->parameters(), adamw_options(trainer->spec_.train), *trainer->backend_);
+  std::size_t capacity = trainer->spec_.train.slices * 2;
+  trainer->prefetcher_ =
+      std::make_unique<ingest::Prefetcher>(*trainer->reader_, *trainer->clock_, capacity);
+  if (auto loaded = trainer->load(); !loaded) return loaded.error();
+  return trainer;
+}
+
+Result<void> Trainer::load() {
+  return program_->load(parameters_);
+}
+
+std::shared_ptr<std::vector<float>> Trainer::new_floats() {
+  return pool_->take();
+}
+
+model::Parallel Trainer::parallel() {
+  return [this](std::size_t count, const std::function<void(std::size_t)>& task) {
+    lanes_.run(count, [&](int, std::size_t i) { task(i); });
+  };
+}
+
+void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
+  GPUNODE_CHECK(step == step_ + 1, "only the step after the applied one can be computed");
+  if (store_.step() != step) {
+    store_.begin(step);
+    compute_us_ = 0;
+    own_slices_.clear();
+  }
+  store_.want(std::move(cover));
+  for (std::uint32_t slice : store_.missing()) own_slices_.push_back(slice);
+  plan_ahead();
+}
+
+void Trainer::discard_kept() {
+  store_.discard();
+}
+
+// Prepares what is missing now, then the same slices of the next step: most often right.
+void Trainer::plan_ahead() {
+  std::vector<ingest::SliceKey> keys;
+  for (std::uint32_t slice : store_.missing()) keys.push_back({step_, slice});
+  if (step_ + 1 < spec_.train.steps)
+    for (std::uint32_t slice : own_slices_) keys.push_back({step_ + 1, slice});
+  prefetcher_->plan(keys);
+}
+
+Result<std::vector<NodeSum>> Trainer::compute_some() {
+  std::vector<std::uint32_t> slices = store_.missing();
+  slices.resize(std::min<std::size_t>(slices.size(), lanes_.lanes()));
+  struct Work {
+    ingest::Slice data;
+    std::shared_ptr<std::vector<float>> sum;
+    std::optional<Error> error;
+  };
+  Time begin = clock_->now();
+  std::vector<Work> work(slices.size());
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    work[i] = {prefetcher_->take({step_, slices[i]}), new_floats(), {}};
+  lanes_.run(slices.size(), [&](int lane, std::size_t i) {
+    std::vector<model::Sample> samples;
+    for (std::size_t row = 0; row < work[i].data.samples.size(); ++row) {
+      ByteView window = work[i].data.window(row);
+      samples.push_back({work[i].data.samples[row].sample,
+                         {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+    }
+    std::span<float> all(*work[i].sum);
+    auto loss = program_->gradient(lane, samples, all.first(all.size() - 1));
+    if (loss)
+      all.back() = *loss;
+    else
+      work[i].error = loss.error();
+  });
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (work[i].error) return *work[i].error;
+    store_.add(slices[i], std::move(work[i].sum),
+               Fed{work[i].data.fed, work[i].data.samples.size()});
+  }
+  compute_us_ += static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(clock_->now() - begin).count());
+  return store_.take_complete();
+}
+
+Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
+  GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
+  GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and the loss");
+  std::uint64_t tokens = std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
+  std::span<const float> gradient(total);
+  auto outcome =
+      optimizer_->apply(step, gradient.first(gradient.size() - 1), tokens, parameters_, parallel());
+  step_ = step;
+  store_.begin(step + 1);
+  compute_us_ = 0;
+  if (auto loaded = load(); !loaded) return loaded.error();
+  return StepReport{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
+                    .gradient_norm = outcome.gradient_norm,
+                    .learning_rate = outcome.learning_rate,
+                    .skipped = outcome.skipped,
+                    .state = state_digest()};
+}
+
+SharedBytes Trainer::state_bytes() const {
+  Bytes bytes(parameters_.size() * 3 * sizeof(float));
+  std::byte* at = bytes.data();
+  for (std::span<const float> part :
+       {std::span<const float>(parameters_), std::as_const(*optimizer_).first_moment(),
+        std::as_const(*optimizer_).second_moment()}) {
+    std::memcpy(at, part.data(), part.size_bytes());
+    at += part.size_bytes();
+  }
+  return SharedBytes::from(std::move(bytes));
+}
+
+Result<void> Trainer::install(std::uint64_t step, ByteView state) {
+  if (step == 0 && state.empty()) {
+    model_->initialise(spec_.train.seed, parameters_);
+    std::ranges::fill(optimizer_->first_moment(), 0.0f);
+    std::ranges::fill(optimizer_->second_moment(), 0.0f);
+    step_ = 0;
+    store_.begin(1);
+    store_.discard();
+    return load();
+  }
+  if (state.size() != parameters_.size() * 3 * sizeof(float))
+    return {ErrorCode::corrupted,
+            "a state of " + std::to_string(state.size()) + " bytes does not belong to this model"};
+  std::size_t part = parameters_.size() * sizeof(float);
+  std::memcpy(parameters_.data(), state.data(), part);
+  std::memcpy(optimizer_->first_moment().data(), state.data() + part, part);
+  std::memcpy(optimizer_->second_moment().data(), state.data() + 2 * part, part);
+  step_ = step;
+  store_.begin(step + 1);
+  store_.discard();
+  return load();
+}
+
+Digest Trainer::state_digest() const {
+  DigestStream stream;
+  stream.add(bytes_of(std::span<const float>(parameters_)));
+  stream.add(bytes_of(std::as_const(*optimizer_).first_moment()));
+  stream.add(bytes_of(std::as_const(*optimizer_).second_moment()));
+  return stream.value();
+}
+
+Result<double> Trainer::evaluate() {
+  const dataset::TextDataset& data = reader_->data();
+  std::vector<Bytes> windows;
+  for (std::uint64_t i = 0; i < data.held_out_windows(); ++i) {
+    Bytes window = data.held_out_window(i);
+    if (window.size() == data.window_bytes()) windows.push_back(std::move(window));
+  }
+  if (windows.empty())
+    return Error{ErrorCode::not_found,
+                 "the held-out part is shorter than one window of the model: raise "
+                 "data.validation_fraction"};
+  constexpr std::size_t kGroup = 16;
+  std::size_t groups = (windows.size() + kGroup - 1) / kGroup;
+  std::vector<double> sums(groups);
+  std::vector<std::optional<Error>> errors(groups);
+  lanes_.run(groups, [&](int lane, std::size_t group) {
+    std::vector<model::Sample> samples;
+    for (std::size_t i = group * kGroup; i < std::min(windows.size(), (group + 1) * kGroup); ++i)
+      samples.push_back(
+          {i, {reinterpret_cast<const std::uint8_t*>(windows[i].data()), windows[i].size()}});
+    auto loss = program_->evaluate(lane, samples);
+    if (loss)
+      sums[group] = *loss;
+    else
+      errors[group] = loss.error();
+  });
+  double total = 0;
+  for (std::size_t group = 0; group < groups; ++group) {
+    if (errors[group]) return *errors[group];
+    total += sums[group];
+  }
+  return total /
+         (static_cast<double>(windows.size()) * static_cast<double>(model_->tokens_per_sample()));
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,109 @@
+// The training state of one job on one member, and what is done with it in a step: gradients of
+// slices, the update, the state's bytes. No mailbox and no clock in here; the trainer actor owns
+// one and calls it from its thread only. Steps count from 1; step 0 is the initial state.
+//
+// The gradient vector has parameter_count + 1 elements: the last one is the loss sum, so that the
+// exchange sums the loss by the same tree.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/compute/lane_pool.hpp"
+#include "actors/compute/partial_store.hpp"
+#include "actors/ingest/prefetcher.hpp"
+#include "actors/ingest/slice_reader.hpp"
+#include "kernels/model/model.hpp"
+#include "kernels/model/optimizer.hpp"
+#include "runtime/job/job_spec.hpp"
+
+namespace gpunode::compute {
+
+// The job's own settings as the optimizer understands them.
+model::AdamwOptions adamw_options(const job::TrainSpec& spec);
+
+struct StepReport {
+  double loss = 0;           // mean a token, of the training batch
+  double gradient_norm = 0;  // before clipping
+  double learning_rate = 0;
+  bool skipped = false;  // the sum was not finite: the state did not change
+  Digest state;          // of the whole state after the step
+};
+
+class Trainer {
+ public:
+  struct Options {
+    std::shared_ptr<const model::Model> model;
+    ops::Backend* backend = nullptr;  // outlives the trainer
+    job::JobSpec spec;
+    std::optional<ingest::SliceReader> reader;
+    const Clock* clock = nullptr;
+    int lanes = 1;
+  };
+  // Fails with: out_of_memory (names what the job needs), unsupported, internal.
+  static Result<std::unique_ptr<Trainer>> create(Options options);
+
+  std::uint64_t element_count() const { return model_->parameter_count() + 1; }
+  std::uint64_t step() const { return step_; }  // applied steps
+  const collective::Tree& tree() const { return tree_; }
+
+  // Begins a step, or changes what is wanted of it; what was computed for it is kept.
+  void want(std::uint64_t step, std::vector<collective::TreeNode> cover);
+  // Gives up what was computed for the step in work: members disagreed about its sum.
+  void discard_kept();
+  // Computes one slice a lane and returns the wanted nodes that this completed. Call until
+  // idle(). Fails with: internal, out_of_memory.
+  Result<std::vector<NodeSum>> compute_some();
+  bool idle() const { return store_.missing().empty(); }
+  // Compute time spent on the current step so far, in microseconds.
+  std::uint32_t compute_us() const { return compute_us_; }
+
+  // Applies the total of step() + 1.
+  Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
+
+  // The state as bytes: weights, first and second moments, fp32 little-endian. A copy.
+  SharedBytes state_bytes() const;
+  // Replaces the state; wants the same length, or nothing for the initial state (step 0).
+  // Fails with: corrupted.
+  Result<void> install(std::uint64_t step, ByteView state);
+  Digest state_digest() const;
+
+  // Mean loss a token over the whole held-out part, in disjoint windows.
+  // Fails with: not_found (no held-out part).
+  Result<double> evaluate();
+  ingest::Starvation starvation() const { return prefetcher_->starvation(); }
+  std::uint64_t sample_count() const { return reader_->sampler().settings().sample_count; }
+
+ private:
+  explicit Trainer(Options options);
+  Result<void> load();
+  std::shared_ptr<std::vector<float>> new_floats();
+  model::Parallel parallel();
+  void plan_ahead();
+
+  std::shared_ptr<const model::Model> model_;
+  ops::Backend* backend_;
+  job::JobSpec spec_;
+  collective::Tree tree_;
+  std::optional<ingest::SliceReader> reader_;
+  const Clock* clock_;
+  LanePool lanes_;
+  PartialStore store_;
+  std::unique_ptr<ingest::Prefetcher> prefetcher_;
+  std::unique_ptr<model::Program> program_;
+  std::vector<float> parameters_;
+  std::unique_ptr<model::Adamw> optimizer_;
+  std::uint64_t step_ = 0;
+  std::uint32_t compute_us_ = 0;
+  std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
+  struct FloatPool;
+  std::shared_ptr<FloatPool> pool_;
+};
+
+// fp32 sums through the backend's own kernel, for the exchange and the partial store.
+collective::AddFn add_of(ops::Backend& backend);
+
+}  // namespace gpunode::compute

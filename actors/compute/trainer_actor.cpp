@@ -1,0 +1,128 @@
+#include "actors/compute/trainer_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include "actors/messages.hpp"
+#include "kernels/model/fingerprint.hpp"
+
+namespace gpunode::compute {
+namespace {
+
+struct Continue {};  // to itself: the next wave of slices
+
+}  // namespace
+}  // namespace gpunode::compute
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::compute::Continue)
+namespace gpunode::compute {
+namespace {
+
+struct State {
+  static inline const char* name = "trainer";
+  caf::actor job;
+  std::unique_ptr<Trainer> trainer;
+  std::uint64_t step = 0;  // in work
+  bool continuing = false;
+};
+using Self = caf::stateful_actor<State>;
+
+void fail(Self* self, const Error& error) {
+  self->send(self->state.job, TrainerFailed{error});
+}
+
+// Makes the trainer ready on this thread and tells the job who it is.
+void prepare(Self* self, Trainer::Options options) {
+  const model::Model& model = *options.model;
+  std::size_t samples =
+      (options.spec.train.batch + options.spec.train.slices - 1) / options.spec.train.slices;
+  auto fingerprint = model::compute_fingerprint(model, *options.backend, samples);
+  if (!fingerprint) return fail(self, fingerprint.error());
+  std::uint64_t tokens = model.tokens_per_sample();
+  auto trainer = Trainer::create(std::move(options));
+  if (!trainer) return fail(self, trainer.error());
+  self->state.trainer = std::move(*trainer);
+  self->send(self->state.job,
+             TrainerReady{self->state.trainer->element_count(), fingerprint->digest,
+                          fingerprint->text, self->state.trainer->state_digest(), tokens});
+}
+
+void keep_going(Self* self) {
+  if (self->state.continuing) return;
+  self->state.continuing = true;
+  self->send(self, Continue{});
+}
+
+void tell(Self* self, std::vector<NodeSum> sums) {
+  for (NodeSum& sum : sums)
+    self->send(self->state.job, PartialReady{self->state.step, sum.node, std::move(sum.sum),
+                                             sum.fed, self->state.trainer->compute_us()});
+}
+
+void compute_wave(Self* self) {
+  Trainer& trainer = *self->state.trainer;
+  self->state.continuing = false;
+  if (trainer.step() + 1 != self->state.step) return;  // applied meanwhile
+  auto sums = trainer.compute_some();
+  if (!sums) return fail(self, sums.error());
+  tell(self, std::move(*sums));
+  if (!trainer.idle()) keep_going(self);
+}
+
+void begin_step(Self* self, const ComputeStep& order) {
+  Trainer& trainer = *self->state.trainer;
+  if (order.step != trainer.step() + 1) return;  // of a view that is over
+  self->state.step = order.step;
+  if (order.discard_kept) trainer.discard_kept();
+  trainer.want(order.step, order.nodes);
+  keep_going(self);
+}
+
+void apply_total(Self* self, const ApplyTotal& order) {
+  auto report = self->state.trainer->apply(order.step, *order.total);
+  if (!report) return fail(self, report.error());
+  self->send(self->state.job, Applied{order.step, report->loss, report->gradient_norm,
+                                      report->learning_rate, report->skipped, report->state});
+}
+
+caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
+  self->state.job = std::move(job);
+  self->set_default_handler(caf::drop);
+  prepare(self, std::move(*options));
+  return {
+      [self](const ComputeStep& order) {
+        if (self->state.trainer) begin_step(self, order);
+      },
+      [self](const Continue&) {
+        if (self->state.trainer) compute_wave(self);
+      },
+      [self](const ApplyTotal& order) {
+        if (self->state.trainer) apply_total(self, order);
+      },
+      [self](const ReadState& order) {
+        if (!self->state.trainer) return;
+        self->send(self->state.job, StateRead{order.token, self->state.trainer->step(),
+                                              self->state.trainer->state_bytes()});
+      },
+      [self](const InstallState& order) {
+        if (!self->state.trainer) return;
+        auto done = self->state.trainer->install(order.step, order.state.view);
+        if (!done) return fail(self, done.error());
+        self->send(self->state.job, StateInstalled{order.step});
+      },
+      [self](const Evaluate&) {
+        if (!self->state.trainer) return;
+        self->send(self->state.job, Evaluated{self->state.trainer->evaluate()});
+      },
+      [self](const Shutdown&) { self->quit(); },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options) {
+  return system.spawn<caf::detached>(behaviour, std::move(job),
+                                     std::make_shared<Trainer::Options>(std::move(options)));
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,21 @@
+// The device thread of one job: a detached actor that owns the Trainer and does in order what the
+// job asks. Training never runs on CAF's pool. Between two waves of slices it looks into its
+// mailbox, so that a changed plan or a shutdown is heard within one slice's time.
+//
+// One step, in the order in which it passes through here:
+//   ComputeStep -> gradients of slices, summed along the tree -> PartialReady (each cover node)
+//   ... the job exchanges the sums with the other members ...
+//   ApplyTotal -> clip, AdamW, new weights packed -> Applied
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include "actors/compute/trainer.hpp"
+
+namespace gpunode::compute {
+
+// Spawns it; `job` gets TrainerReady or TrainerFailed first, later the answers.
+caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options);
+
+}  // namespace gpunode::compute

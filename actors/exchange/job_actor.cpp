@@ -1,0 +1,413 @@
+#include "actors/exchange/job_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+
+#include "actors/exchange/job_ledger.hpp"
+#include "actors/exchange/job_report.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/job/job_codec.hpp"
+#include "runtime/job/job_core.hpp"
+
+namespace gpunode::exchange {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(20);
+
+struct State {
+  static inline const char* name = "job";
+  JobActorOptions options;
+  caf::actor trainer, checkpoints;
+  std::optional<job::JobCore> core;
+  std::optional<JobLedger> ledger;
+  std::uint64_t element_count = 0;  // of a gradient, the loss included
+  std::string phase = "preparing", reason;
+  bool finished = false;  // every member has committed the last step
+  bool evaluating = false;
+  // Checkpoints whose state is being read, by step: what was fed up to there.
+  std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
+  std::uint64_t checkpoint_done = 0;
+  std::string told;                                            // what the supervisor heard last
+  std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
+};
+using Self = caf::stateful_actor<State>;
+
+// Marks a ReadState of ours among the core's; the rest of the token is the step.
+constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
+
+Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+
+ReportInput report_input(Self* self, const job::JobStatus& status, const ClusterSnapshot& cluster) {
+  State& state = self->state;
+  return {state.options.id, state.options.spec, *state.ledger, status,
+          cluster,          state.phase,        state.reason,  now(self)};
+}
+
+job::JobStatus status_of(Self* self) {
+  return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
+}
+
+// Tells the supervisor, if anything that others should know has changed.
+void tell_supervisor(Self* self) {
+  State& state = self->state;
+  job::JobStatus status = status_of(self);
+  bool ended = state.phase == "finished" || state.phase == "failed";
+  std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.committed / 16);
+  if (summary == state.told) return;
+  state.told = summary;
+  self->send(state.options.supervisor,
+             JobProgress{state.options.id, state.phase, state.reason, status.committed,
+                         state.options.spec.train.steps, status.view_id, status.members,
+                         state.ledger ? state.ledger->loss() : 0.0, ended});
+}
+
+void note(Self* self, const std::string& text) {
+  log::info("job", self->state.options.spec.name + ": " + text);
+  if (self->state.ledger) self->state.ledger->on_event(now(self), text);
+}
+
+void set_phase(Self* self, std::string phase, std::string reason = {}) {
+  self->state.phase = std::move(phase);
+  self->state.reason = std::move(reason);
+  tell_supervisor(self);
+}
+
+void fail(Self* self, const Error& error) {
+  note(self, "failed: " + error.message());
+  set_phase(self, "failed", error.message());
+  self->send(self->state.trainer, Shutdown{});
+  self->state.core.reset();
+}
+
+void carry_out(Self* self, job::Actions& actions);
+
+void send_out(Self* self, const job::Send& send) {
+  auto encoded = job::encode_message(send.message);
+  transport::Message message{transport::Topic::job, send.message.job.low, std::move(encoded.body),
+                             std::move(encoded.payload)};
+  auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
+  // A failed send is a lost message, which the core is made for.
+  (void)self->state.options.send(send.to, lane, std::move(message));
+}
+
+void persist(Self* self, const job::Persist& order) {
+  if (auto stored = self->state.options.store_votes(order.votes); !stored) {
+    // Unstored votes must not be answered; the node cannot take part any longer.
+    return fail(self, stored.error().within("cannot store the job's votes"));
+  }
+  job::Actions more;
+  self->state.core->on_persisted(now(self), order.token, more);
+  carry_out(self, more);
+}
+
+void on_committed(Self* self, const job::Committed& committed) {
+  self->state.ledger->on_committed(now(self), committed.step, committed.running);
+}
+
+void on_view(Self* self, const job::ViewInstalled& installed) {
+  self->state.ledger->on_view(now(self), installed.view);
+  set_phase(self, installed.role == job::Role::outsider  ? "outsider"
+                  : installed.role == job::Role::learner ? "syncing"
+                                                         : "running");
+}
+
+void on_finished(Self* self) {
+  State& state = self->state;
+  state.finished = true;
+  if (state.evaluating) return;
+  state.evaluating = true;
+  self->send(state.trainer, Evaluate{});
+}
+
+struct CarryOut {
+  Self* self;
+  void operator()(const job::Send& send) { send_out(self, send); }
+  void operator()(const job::Persist& order) { persist(self, order); }
+  void operator()(const job::Compute& order) {
+    self->send(self->state.trainer, ComputeStep{order.step, order.nodes, order.discard_kept});
+  }
+  void operator()(const job::Apply& order) {
+    self->send(self->state.trainer, ApplyTotal{order.step, order.result});
+  }
+  void operator()(const job::Committed& committed) { on_committed(self, committed); }
+  void operator()(const job::ReadState& order) {
+    self->send(self->state.trainer, ReadState{order.token});
+  }
+  void operator()(const job::InstallState& order) {
+    self->send(self->state.trainer, InstallState{order.step, order.state});
+  }
+  void operator()(const job::RestoreState& order) {
+    if (order.step == 0)
+      self->send(self->state.trainer, InstallState{0, {}});
+    else
+      self->send(self->state.checkpoints, ReadCheckpoint{order.step});
+  }
+  void operator()(const job::ViewInstalled& installed) { on_view(self, installed); }
+  void operator()(const job::Paused& paused) {
+    note(self, "paused: " + paused.reason);
+    set_phase(self, "paused", paused.reason);
+  }
+  void operator()(const job::Finished&) { on_finished(self); }
+  void operator()(const job::Report& report) { note(self, report.text); }
+};
+
+void carry_out(Self* self, job::Actions& actions) {
+  for (job::Action& action : actions) {
+    if (!self->state.core) return;  // failed on the way
+    std::visit(CarryOut{self}, action);
+  }
+}
+
+// Feeds the core with one event and carries out what it says.
+template <class Event>
+void feed(Self* self, Event event) {
+  if (!self->state.core) return;
+  job::Actions actions;
+  event(*self->state.core, now(self), actions);
+  carry_out(self, actions);
+}
+
+void begin(Self* self, const TrainerReady& ready) {
+  State& state = self->state;
+  JobActorOptions& options = state.options;
+  collective::Tree tree = options.spec.train.tree.empty()
+                              ? collective::Tree::of_slices(options.spec.train.slices)
+                              : *collective::Tree::of_radices(options.spec.train.tree);
+  state.ledger.emplace(options.spec, tree, options.spec.train.batch * ready.tokens_per_sample);
+  if (!options.spec.fingerprint.empty() && options.spec.fingerprint != ready.fingerprint.text())
+    return fail(self, {ErrorCode::unsupported,
+                       "this node computes other bits than the job's (" + ready.fingerprint_text +
+                           "): give the job nodes with the same instruction set and oneDNN"});
+  job::JobCore::Options core;
+  core.self = options.self;
+  core.job = options.id;
+  core.candidates = options.spec.candidates;
+  core.wanted_nodes = options.spec.nodes;
+  core.min_nodes = options.spec.min_nodes;
+  core.total_steps = options.spec.train.steps;
+  core.tree = std::move(tree);
+  core.element_count = state.element_count = ready.element_count;
+  core.add = options.add;
+  core.fingerprint = ready.fingerprint;
+  core.initial_state_digest = ready.initial_state;
+  core.checkpoint = options.checkpoint;
+  core.votes = options.votes;
+  core.seed = mix(options.self.boot, options.id.low);
+  auto made = job::JobCore::create(std::move(core));
+  if (!made) return fail(self, made.error());
+  state.core.emplace(std::move(*made));
+  set_phase(self, "forming");
+  std::vector<NodeId> hints;
+  for (const NodeInfo& node : options.cluster->read()->nodes)
+    if (!node.self) hints.push_back(node.id);
+  feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
+    c.set_hints(hints);
+    c.on_start(t, out);
+    for (const auto& [peer, health] : state.early_peers) c.on_peer(t, peer, health, out);
+    if (options.join) c.request_join(t, out);
+  });
+}
+
+// A checkpoint is due after every n-th step and after the last.
+bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
+  if (step == spec.train.steps) return true;
+  return spec.checkpoint.every > 0 && step % spec.checkpoint.every == 0;
+}
+
+void on_applied(Self* self, const Applied& applied) {
+  State& state = self->state;
+  if (!state.core) return;
+  state.ledger->on_applied(applied.step, applied.loss, applied.gradient_norm);
+  state.ledger->set_state_digest(applied.state);
+  if (applied.skipped)
+    note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
+  if (checkpoint_due(state.options.spec, applied.step)) {
+    // Asked before the core may apply the next step: the trainer answers in order.
+    const view::View& view = state.core->view();
+    state.checkpoints_wanted[applied.step] = {applied.step,
+                                              view.view_id,
+                                              view.generation,
+                                              view.rollback_count,
+                                              state.ledger->running(),
+                                              applied.state,
+                                              {}};
+    self->send(state.trainer, ReadState{kCheckpointToken | applied.step});
+  }
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_applied(t, applied.step, applied.state, out);
+  });
+  tell_supervisor(self);
+}
+
+void on_state_read(Self* self, const StateRead& read) {
+  State& state = self->state;
+  if (!state.core) return;
+  if (!(read.token & kCheckpointToken))
+    return feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+      core.on_state_read(t, read.token, read.state, out);
+    });
+  auto wanted = state.checkpoints_wanted.extract(read.token & ~kCheckpointToken);
+  if (wanted.empty() || wanted.key() != read.step) return;
+  wanted.mapped().state = read.state;
+  self->send(state.checkpoints, std::move(wanted.mapped()));
+}
+
+void maybe_end(Self* self) {
+  State& state = self->state;
+  if (!state.finished || state.phase == "finished") return;
+  if (!state.ledger->validation_loss() && state.evaluating) return;
+  if (state.checkpoint_done < state.options.spec.train.steps) return;
+  note(self, "finished");
+  set_phase(self, "finished");
+  // The sums and the state are no longer needed; the core stays and answers late members.
+  self->send(state.trainer, Shutdown{});
+  self->send(state.checkpoints, Shutdown{});
+}
+
+void on_checkpoint(Self* self, const CheckpointWritten& written) {
+  State& state = self->state;
+  if (!state.ledger) return;
+  double seconds = std::chrono::duration<double>(written.took).count();
+  if (written.path) {
+    state.ledger->on_checkpoint(written.step, *written.path);
+    if (state.core)
+      state.core->set_checkpoint({written.step, written.state_digest, written.running});
+    note(self, "checkpoint of step " + std::to_string(written.step) + " is durable (" +
+                   std::to_string(seconds).substr(0, 5) + " s)");
+  } else {
+    log::warning("job", state.options.spec.name + ": no checkpoint of step " +
+                            std::to_string(written.step) + ": " + written.path.error().message());
+    state.ledger->on_event(now(self), "warning: no checkpoint of step " +
+                                          std::to_string(written.step) + ": " +
+                                          written.path.error().message());
+  }
+  // A failed last checkpoint does not hold the job's end back: earlier ones stay, and it was said.
+  state.checkpoint_done = std::max(state.checkpoint_done, written.step);
+  maybe_end(self);
+}
+
+void on_evaluated(Self* self, const Evaluated& evaluated) {
+  State& state = self->state;
+  state.evaluating = false;
+  if (evaluated.loss)
+    state.ledger->set_validation_loss(*evaluated.loss);
+  else
+    note(self, "no validation loss: " + evaluated.loss.error().message());
+  maybe_end(self);
+}
+
+void on_net(Self* self, const NetMessage& net) {
+  if (!self->state.core) return;
+  const JobActorOptions& options = self->state.options;
+  auto message = job::decode_message(net.message->body, net.message->payload, options.id,
+                                     self->state.element_count);
+  if (!message) {
+    log::debug("job",
+               "dropped a message of " + net.from.short_text() + ": " + message.error().detail);
+    return;
+  }
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_message(t, net.from, *message, out);
+  });
+}
+
+void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
+  if (!self->state.core) {
+    self->state.early_peers.emplace_back(peer, health);
+    return;
+  }
+  feed(self,
+       [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
+}
+
+void on_command(Self* self, const Command& command) {
+  State& state = self->state;
+  if (!state.ledger) {
+    command.answer("{\"phase\":\"" + state.phase + "\"}");
+    return;
+  }
+  auto cluster = state.options.cluster->read();
+  ReportInput input = report_input(self, status_of(self), *cluster);
+  command.answer(command.name == "job.progress" ? progress_json(input) : report_json(input));
+}
+
+void on_tick(Self* self) {
+  self->delayed_send(self, kTick, Tick{});
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
+  tell_supervisor(self);
+}
+
+job::PeerState peer_state(PeerHealth health) {
+  switch (health) {
+    case PeerHealth::alive:
+      return job::PeerState::alive;
+    case PeerHealth::suspect:
+      return job::PeerState::suspect;
+    case PeerHealth::dead:
+    case PeerHealth::left:
+      return job::PeerState::dead;
+  }
+  return job::PeerState::dead;
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
+  self->state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  self->state.trainer = self->state.options.spawn_trainer(self);
+  self->state.checkpoints = self->state.options.spawn_checkpoints(self);
+  self->delayed_send(self, kTick, Tick{});
+  return {
+      [self](const NetMessage& net) { on_net(self, net); },
+      [self](const PartialReady& part) {
+        feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+          core.on_partial(t, part.step, part.node, part.sum, part.fed, part.compute_us, out);
+        });
+      },
+      [self](const Applied& applied) { on_applied(self, applied); },
+      [self](const StateRead& read) { on_state_read(self, read); },
+      [self](const StateInstalled& installed) {
+        feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+          core.on_state_installed(t, installed.step, out);
+        });
+      },
+      [self](const Tick&) { on_tick(self); },
+      [self](const PeerChanged& peer) { on_peer(self, peer.peer, peer_state(peer.health)); },
+      [self](const LinkChanged& link) {
+        if (link.state == transport::LinkState::up)
+          on_peer(self, link.peer, job::PeerState::up);
+        else if (link.state == transport::LinkState::refused)
+          on_peer(self, link.peer, job::PeerState::refused);
+      },
+      [self](const TrainerReady& ready) { begin(self, ready); },
+      [self](const TrainerFailed& failed) { fail(self, failed.error); },
+      [self](const CheckpointRead& read) {
+        if (!read.state) return fail(self, read.state.error().within("restoring the job"));
+        self->send(self->state.trainer, InstallState{read.step, *read.state});
+      },
+      [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
+      [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
+      [self](const Command& command) { on_command(self, command); },
+      [self](const Shutdown&) {
+        self->send(self->state.trainer, Shutdown{});
+        self->send(self->state.checkpoints, Shutdown{});
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_job(caf::actor_system& system, JobActorOptions options) {
+  return system.spawn(behaviour, std::make_shared<JobActorOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::exchange

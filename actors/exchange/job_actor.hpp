@@ -1,0 +1,62 @@
+// The job actor: one node's part in one job. It feeds runtime/job's JobCore with messages, time and
+// the trainer's answers, and carries out what the core decides: who is a member, which sums to
+// compute, whom to send what, when a step is committed. All rules are in the core, which the
+// simulator drives too; this file only moves things between mailboxes, disk and link.
+//
+// View and exchange are one state machine in one actor, not two: a step's last DONE and a promise
+// may arrive together, and which came first decides whether the step is committed.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <functional>
+#include <string>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/transport/link.hpp"
+#include "runtime/view/view.hpp"
+
+namespace gpunode::exchange {
+
+// Told to the supervisor at every change that others should know.
+struct JobProgress {
+  JobId id;
+  std::string phase;  // "preparing", "forming", "running", "paused", ..., "finished", "failed"
+  std::string reason;
+  std::uint64_t step = 0, total_steps = 0, view_id = 0;
+  std::vector<NodeId> members;
+  double loss = 0;
+  bool ended = false;
+};
+
+struct JobActorOptions {
+  JobId id;
+  job::JobSpec spec;
+  view::Member self;
+  // Whether this node asks to be taken in, as it is no candidate of the job or has lost its memory.
+  bool join = false;
+  Bytes votes;  // of an earlier life
+  // Newest durable one on this node's disk.
+  job::Checkpoint checkpoint;
+  std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
+  std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
+  // Spawns the trainer, told who its job is.
+  std::function<caf::actor(caf::actor job)> spawn_trainer;
+  // Spawns the checkpoint writer likewise.
+  std::function<caf::actor(caf::actor job)> spawn_checkpoints;
+  collective::AddFn add;
+  const ClusterState* cluster = nullptr;
+  const Clock* clock = nullptr;
+  caf::actor supervisor;
+};
+
+caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
+
+}  // namespace gpunode::exchange
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::JobProgress)

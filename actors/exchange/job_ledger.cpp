@@ -1,0 +1,60 @@
+#include "actors/exchange/job_ledger.hpp"
+
+namespace gpunode::exchange {
+namespace {
+
+constexpr std::size_t kEventsKept = 200;
+constexpr std::size_t kRecentSteps = 32;
+
+}  // namespace
+
+JobLedger::JobLedger(const job::JobSpec&, collective::Tree tree, std::uint64_t tokens_per_step)
+    : tree_(std::move(tree)), tokens_per_step_(tokens_per_step) {}
+
+void JobLedger::on_view(Time now, const view::View& view) {
+  view_ = view;
+  if (!view.members.empty())
+    balanced_ = collective::balanced_plan(tree_, static_cast<std::uint16_t>(view.members.size()));
+  recent_.clear();
+  on_event(now, "view " + std::to_string(view.view_id) + " of " +
+                    std::to_string(view.members.size()) + " members resumes after step " +
+                    std::to_string(view.base_step));
+}
+
+void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed& running) {
+  if (first_step_ == 0) first_step_ = step;
+  committed_ = step;
+  running_ = running;
+  const auto& plan = step == view_.base_step + 1 ? view_.plan : balanced_.owner;
+  for (std::uint16_t rank : plan)
+    if (rank < view_.members.size()) ++slices_[view_.members[rank].node];
+  recent_.emplace_back(now, step);
+  if (recent_.size() > kRecentSteps) recent_.pop_front();
+}
+
+void JobLedger::on_applied(std::uint64_t, double loss, double) {
+  loss_ = loss;
+}
+
+void JobLedger::on_event(Time now, std::string text) {
+  events_.push_back({now, std::move(text)});
+  if (events_.size() > kEventsKept) events_.pop_front();
+}
+
+double JobLedger::tokens_per_second() const {
+  if (recent_.size() < 2) return 0;
+  double seconds =
+      std::chrono::duration<double>(recent_.back().first - recent_.front().first).count();
+  double steps = static_cast<double>(recent_.back().second - recent_.front().second);
+  return seconds > 0 ? steps * static_cast<double>(tokens_per_step_) / seconds : 0;
+}
+
+Duration JobLedger::time_left(std::uint64_t total_steps) const {
+  double speed = tokens_per_second();
+  if (speed <= 0 || committed_ >= total_steps) return Duration{0};
+  double tokens =
+      static_cast<double>(total_steps - committed_) * static_cast<double>(tokens_per_step_);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(tokens / speed));
+}
+
+}  // namespace gpunode::exchange

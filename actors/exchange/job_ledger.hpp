@@ -1,0 +1,72 @@
+// What one node has seen of a job: committed steps, who computed how many slices of them, losses,
+// speed, and the events that a person asks about. Pure; owned by the job actor. `job show` and
+// `train --follow` print it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/collective/slice_plan.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+
+namespace gpunode::exchange {
+
+class JobLedger {
+ public:
+  JobLedger(const job::JobSpec& spec, collective::Tree tree, std::uint64_t tokens_per_step);
+
+  void on_view(Time now, const view::View& view);
+  void on_committed(Time now, std::uint64_t step, const collective::Fed& running);
+  void on_applied(std::uint64_t step, double loss, double gradient_norm);
+  void on_event(Time now, std::string text);
+  void on_checkpoint(std::uint64_t step, const std::string& path) {
+    checkpoint_step_ = step;
+    checkpoint_path_ = path;
+  }
+  void set_validation_loss(double loss) { validation_loss_ = loss; }
+  void set_state_digest(const Digest& digest) { state_digest_ = digest; }
+
+  struct Event {
+    Time time;
+    std::string text;
+  };
+  const std::deque<Event>& events() const { return events_; }
+  // Slices of committed steps by the node that computed them, as witnessed here.
+  const std::map<NodeId, std::uint64_t>& slices() const { return slices_; }
+  std::uint64_t witnessed_from() const { return first_step_; }
+  std::uint64_t committed() const { return committed_; }
+  const collective::Fed& running() const { return running_; }
+  double loss() const { return loss_; }
+  std::optional<double> validation_loss() const { return validation_loss_; }
+  Digest state_digest() const { return state_digest_; }
+  std::uint64_t checkpoint_step() const { return checkpoint_step_; }
+  const std::string& checkpoint_path() const { return checkpoint_path_; }
+  const view::View& view() const { return view_; }
+  // Over the last steps; 0 until there are two.
+  double tokens_per_second() const;
+  Duration time_left(std::uint64_t total_steps) const;
+
+ private:
+  collective::Tree tree_;
+  std::uint64_t tokens_per_step_;
+  view::View view_;
+  collective::SlicePlan balanced_;
+  std::map<NodeId, std::uint64_t> slices_;
+  std::uint64_t first_step_ = 0, committed_ = 0;
+  collective::Fed running_;
+  double loss_ = 0;
+  std::optional<double> validation_loss_;
+  Digest state_digest_;
+  std::uint64_t checkpoint_step_ = 0;
+  std::string checkpoint_path_;
+  std::deque<Event> events_;
+  std::deque<std::pair<Time, std::uint64_t>> recent_;  // commit times of the last steps
+};
+
+}  // namespace gpunode::exchange

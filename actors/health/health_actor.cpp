@@ -1,0 +1,109 @@
+#include "actors/health/health_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+#include "actors/health/verdict_policy.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::health {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kSampleEvery = std::chrono::seconds(2);
+
+struct State {
+  static inline const char* name = "health";
+  HealthOptions options;
+  VerdictPolicy policy;
+};
+using Self = caf::stateful_actor<State>;
+
+// Unknown is not zero: an absent figure is left out.
+template <class T>
+void put(json& object, const char* key, const std::optional<T>& value) {
+  if (value) object[key] = *value;
+}
+
+// Coarse figures change seldom, and each change is told to all nodes.
+std::optional<double> rounded(const std::optional<double>& value, double unit) {
+  if (!value) return value;
+  return std::round(*value / unit) * unit;
+}
+std::optional<std::uint64_t> rounded(const std::optional<std::uint64_t>& value) {
+  constexpr std::uint64_t kUnit = 64u << 20;
+  if (!value) return value;
+  return *value / kUnit * kUnit;
+}
+
+json host_json(const probe::HostSample& sample) {
+  json out = json::object();
+  put(out, "cpu_count", sample.cpu_count);
+  put(out, "cpu_model", sample.cpu_model);
+  put(out, "cpu_load", rounded(sample.cpu_load, 0.05));
+  put(out, "memory_total_bytes", sample.memory_total_bytes);
+  put(out, "memory_available_bytes", rounded(sample.memory_available_bytes));
+  put(out, "disk_free_bytes", rounded(sample.disk_free_bytes));
+  return out;
+}
+
+json gpu_json(const probe::GpuSample& sample) {
+  json out = {{"index", sample.index}, {"lost", sample.lost}};
+  put(out, "name", sample.name);
+  put(out, "memory_total_bytes", sample.memory_total_bytes);
+  put(out, "memory_free_bytes", rounded(sample.memory_free_bytes));
+  put(out, "utilization_percent", sample.utilization_percent);
+  put(out, "temperature_celsius", sample.temperature_celsius);
+  put(out, "power_watts", rounded(sample.power_watts, 5.0));
+  return out;
+}
+
+void sample(Self* self) {
+  State& state = self->state;
+  self->delayed_send(self, kSampleEvery, Tick{});
+  Time now = state.options.clock->now();
+  probe::HostSample host = state.options.host->sample(now);
+  std::vector<probe::GpuSample> gpus = state.options.gpus->sample();
+  auto verdicts = state.policy.on_host(now, host);
+  for (Verdict& verdict : state.policy.on_gpus(now, gpus)) verdicts.push_back(std::move(verdict));
+  for (const Verdict& verdict : verdicts)
+    if (verdict.drain)
+      log::warning("health", verdict.subject + " should be drained: " + verdict.reason);
+    else
+      log::info("health", verdict.subject + " has recovered");
+  json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", json::array()}};
+  for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
+  for (const Verdict& verdict : state.policy.drained())
+    out["drained"].push_back({{"subject", verdict.subject}, {"reason", verdict.reason}});
+  self->send(
+      state.options.directory_writer,
+      SetEntry{kHealthKey,
+               to_bytes(as_bytes(out.dump(-1, ' ', false, json::error_handler_t::replace)))});
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {
+  self->state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  std::string absent = self->state.options.gpus->absent_reason();
+  if (!absent.empty()) log::info("health", absent + "; this node computes on the CPU");
+  sample(self);
+  return {
+      [self](const Tick&) { sample(self); },
+      [self](const Shutdown&) { self->quit(); },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_health(caf::actor_system& system, HealthOptions options) {
+  return system.spawn<caf::detached>(behaviour,
+                                     std::make_shared<HealthOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::health

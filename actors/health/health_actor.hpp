@@ -1,0 +1,28 @@
+// How this machine fares: samples host and GPUs every two seconds, keeps the figures in this node's
+// part of the directory for everybody to see, and says once what is missing (no GPU, no driver).
+// Blocking reads of /proc and NVML happen on its own thread.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <memory>
+
+#include "actors/messages.hpp"
+#include "runtime/probe/gpu_probe.hpp"
+#include "runtime/probe/host_probe.hpp"
+
+namespace gpunode::health {
+
+struct HealthOptions {
+  std::shared_ptr<probe::HostProbe> host;
+  std::shared_ptr<probe::GpuProbe> gpus;
+  const Clock* clock = nullptr;
+  caf::actor directory_writer;  // gets SetEntry "health", a JSON text
+};
+
+inline constexpr const char* kHealthKey = "health";
+
+caf::actor spawn_health(caf::actor_system& system, HealthOptions options);
+
+}  // namespace gpunode::health

@@ -1,0 +1,35 @@
+// Requests to continue a text, and their answers, to and from bytes (schemas/generate.fbs).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::inference {
+
+struct GenerateRequest {
+  std::string prompt;
+  std::uint32_t max_tokens = 128;  // 1 to 65536
+  double temperature = 1.0;        // 0: always the most probable token
+  std::uint32_t top_k = 0;         // 0: all
+  std::uint64_t seed = 1;
+  std::uint32_t patience_ms = 30'000;
+};
+struct GenerateAnswer {
+  std::string text;
+  std::uint32_t tokens = 0;
+  std::string finish;        // "length", or "deadline" where the text was cut by it
+  std::string model_digest;  // SHA-256 of the served weights
+  std::uint64_t step = 0;
+  double seconds = 0;
+};
+using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer>;
+
+Bytes encode(const GenerateMessage& message);
+// Fails with corrupted, or invalid_argument for a field out of range; never throws.
+Result<GenerateMessage> decode_generate(ByteView bytes);
+
+}  // namespace gpunode::inference

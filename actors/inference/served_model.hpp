@@ -1,0 +1,46 @@
+// One model that is served: weights on a device, and texts continued with them. No mailbox; the
+// model actor owns one and calls it from its thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/inference/generate_codec.hpp"
+#include "kernels/model/model.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::inference {
+
+class ServedModel {
+ public:
+  struct Options {
+    ops::Backend* backend = nullptr;
+    const storage::FileSystem* files = nullptr;
+    const Clock* clock = nullptr;
+    storage::Path path;  // a checkpoint's folder, or an exported safetensors file
+    int lanes = 1;
+  };
+  // Loads and checks every byte, then answers a probe. Fails with: not_found, corrupted (naming
+  // shard and byte range), unsupported (not a text model), out_of_memory.
+  static Result<std::unique_ptr<ServedModel>> load(Options options);
+
+  const std::string& digest() const { return digest_; }  // SHA-256 over the weights' bytes
+  std::uint64_t step() const { return step_; }
+  std::string description() const { return model_->name(); }
+
+  // Continues the prompt. Past `deadline` the text is cut there, and says so.
+  // Fails with: timeout (nothing done before the deadline), what Session::append fails with.
+  Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
+
+ private:
+  explicit ServedModel(const Options& options) : clock_(options.clock) {}
+  const Clock* clock_;
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<model::Program> program_;
+  std::string digest_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace gpunode::inference

@@ -1,0 +1,245 @@
+#include "actors/inference/serving_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+
+#include "actors/inference/served_model.hpp"
+#include "actors/json_answer.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/snapshot/checkpoint_store.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+struct Load {  // to a model actor
+  ServedModel::Options options;
+};
+struct Loaded {  // its answer
+  std::string name;
+  Result<std::string> digest{std::string()};
+  std::uint64_t step = 0;
+  std::string description;
+};
+struct Generate {
+  GenerateRequest request;
+  Time deadline{};
+  CallReply reply;
+};
+
+}  // namespace
+}  // namespace gpunode::inference
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Load)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Loaded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Generate)
+namespace gpunode::inference {
+namespace {
+
+// --- one served model, on its own thread ---
+
+struct ModelState {
+  static inline const char* name = "model";
+  std::unique_ptr<ServedModel> model;
+};
+using ModelSelf = caf::stateful_actor<ModelState>;
+
+caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name) {
+  self->set_default_handler(caf::drop);
+  return {
+      [self, owner, name](const Load& load) {
+        auto model = ServedModel::load(load.options);
+        if (!model) {
+          self->send(owner, Loaded{name, model.error(), 0, ""});
+          return;
+        }
+        self->state.model = std::move(*model);
+        self->send(owner, Loaded{name, self->state.model->digest(), self->state.model->step(),
+                                 self->state.model->description()});
+      },
+      [self](const Generate& order) {
+        if (!self->state.model)
+          return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+        auto answer = self->state.model->generate(order.request, order.deadline);
+        order.reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
+                           : Result<SharedBytes>(answer.error()));
+      },
+      [self](const Shutdown&) { self->quit(); },
+  };
+}
+
+// --- the node's models ---
+
+struct Model {
+  caf::actor actor;
+  std::string path, digest, description;
+  std::uint64_t step = 0;
+  bool ready = false;
+  std::function<void(std::string)> answer;  // of the `serve` that waits for it
+};
+struct State {
+  static inline const char* name = "serving";
+  ServingOptions options;
+  std::map<std::string, Model> models;
+};
+using Self = caf::stateful_actor<State>;
+
+std::string call_name(const std::string& model) {
+  return "model/" + model;
+}
+
+// The folder of the newest durable checkpoint whose job has this name or id.
+Result<std::string> newest_checkpoint(const ServingOptions& options, const std::string& job) {
+  snapshot::CheckpointStore store(*options.files, options.checkpoints);
+  auto keys = store.list();
+  if (!keys && keys.error().code != ErrorCode::not_found) return keys.error();
+  std::optional<snapshot::CheckpointKey> newest;
+  std::int64_t newest_time = 0;
+  for (const snapshot::CheckpointKey& key : keys ? *keys : std::vector<snapshot::CheckpointKey>{}) {
+    auto checkpoint = store.open(key);
+    if (!checkpoint) continue;
+    const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
+    bool named = meta.job_name == job;
+    bool prefix = job.size() >= 4 && key.job.text().rfind(job, 0) == 0;
+    if (!named && !prefix) continue;
+    if (newest && newest->job != key.job && meta.unix_seconds < newest_time) continue;
+    newest = key;
+    newest_time = meta.unix_seconds;
+  }
+  if (!newest)
+    return Error{ErrorCode::not_found, "no durable checkpoint of job '" + job +
+                                           "' on this node; `gpunode checkpoint ls` lists them"};
+  return store.path_of(*newest).string();
+}
+
+void serve(Self* self, const Command& command) {
+  State& state = self->state;
+  nlohmann::json arguments = arguments_of(command.arguments);
+  std::string job = field<std::string>(arguments, "job", "");
+  std::string path = field<std::string>(arguments, "path", "");
+  std::string name = field<std::string>(arguments, "name", job);
+  if (name.empty())
+    return command.answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
+  if (state.models.contains(name))
+    return command.answer(error_json(
+        {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
+  if (path.empty()) {
+    auto found = newest_checkpoint(state.options, job);
+    if (!found) return command.answer(error_json(found.error()));
+    path = *found;
+  }
+  Model& model = state.models[name];
+  model.path = path;
+  model.answer = command.answer;
+  model.actor = self->spawn<caf::detached>(model_behaviour, caf::actor(self), name);
+  self->send(model.actor,
+             Load{{state.options.backend, state.options.files, state.options.clock, path, 1}});
+}
+
+void on_loaded(Self* self, const Loaded& loaded) {
+  State& state = self->state;
+  auto it = state.models.find(loaded.name);
+  if (it == state.models.end()) return;
+  Model& model = it->second;
+  auto answer = std::move(model.answer);
+  if (!loaded.digest) {
+    self->send(model.actor, Shutdown{});
+    state.models.erase(it);
+    return answer(error_json(loaded.digest.error()));
+  }
+  model.ready = true;
+  model.digest = *loaded.digest;
+  model.step = loaded.step;
+  model.description = loaded.description;
+  const Clock* clock = state.options.clock;
+  caf::actor actor = model.actor;
+  self->send(state.options.calls,
+             Publish{call_name(loaded.name),
+                     [actor, clock](const NodeId&, SharedBytes bytes, CallReply reply) {
+                       auto message = decode_generate(bytes.view);
+                       if (!message) return reply(message.error());
+                       auto* request = std::get_if<GenerateRequest>(&*message);
+                       if (!request)
+                         return reply(Error{ErrorCode::invalid_argument, "not a request"});
+                       Time deadline =
+                           clock->now() + std::chrono::milliseconds(request->patience_ms);
+                       caf::anon_send(actor, Generate{*request, deadline, std::move(reply)});
+                     },
+                     true});
+  log::info("serving", "model " + loaded.name + " is ready (" + loaded.description + ")");
+  answer(ok_json({{"model", loaded.name},
+                  {"path", model.path},
+                  {"step", model.step},
+                  {"description", model.description},
+                  {"digest", model.digest}}));
+}
+
+void generate(Self* self, const Command& command) {
+  nlohmann::json arguments = arguments_of(command.arguments);
+  std::string name = field<std::string>(arguments, "model", "");
+  GenerateRequest request{.prompt = field<std::string>(arguments, "prompt", ""),
+                          .max_tokens = field<std::uint32_t>(arguments, "max_tokens", 128),
+                          .temperature = field<double>(arguments, "temperature", 1.0),
+                          .top_k = field<std::uint32_t>(arguments, "top_k", 0),
+                          .seed = field<std::uint64_t>(arguments, "seed", 1),
+                          .patience_ms = field<std::uint32_t>(arguments, "patience_ms", 30'000)};
+  auto patience = std::chrono::milliseconds(request.patience_ms);
+  self->send(self->state.options.calls,
+             CallRequest{{},
+                         call_name(name),
+                         SharedBytes::from(encode(request)),
+                         patience,
+                         [name, answer = command.answer](Result<SharedBytes> bytes) {
+                           if (!bytes) return answer(error_json(bytes.error()));
+                           auto message = decode_generate(bytes->view);
+                           const auto* text =
+                               message ? std::get_if<GenerateAnswer>(&*message) : nullptr;
+                           if (!text)
+                             return answer(error_json(
+                                 {ErrorCode::corrupted, "the replica gave no sensible answer"}));
+                           answer(ok_json({{"model", name},
+                                           {"text", text->text},
+                                           {"tokens", text->tokens},
+                                           {"finish", text->finish},
+                                           {"digest", text->model_digest},
+                                           {"step", text->step},
+                                           {"seconds", text->seconds}}));
+                         }});
+}
+
+void list_models(Self* self, const Command& command) {
+  auto cluster = self->state.options.cluster->read();
+  auto list = nlohmann::json::array();
+  const std::string prefix = "service/model/";
+  for (const DirectoryEntry& entry : cluster->entries)
+    if (entry.key.rfind(prefix, 0) == 0)
+      list.push_back(
+          {{"model", entry.key.substr(prefix.size())}, {"node", cluster->name_of(entry.owner)}});
+  command.answer(ok_json({{"models", list}}));
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
+  self->state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  return {
+      [self](const Command& command) {
+        if (command.name == "serve") return serve(self, command);
+        if (command.name == "generate") return generate(self, command);
+        list_models(self, command);
+      },
+      [self](const Loaded& loaded) { on_loaded(self, loaded); },
+      [self](const Shutdown& shutdown) {
+        for (auto& [name, model] : self->state.models) self->send(model.actor, shutdown);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_serving(caf::actor_system& system, ServingOptions options) {
+  return system.spawn(behaviour, std::make_shared<ServingOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::inference

@@ -1,0 +1,27 @@
+// The models of one node: loads what `serve` names, publishes it so that every node can call
+// "model/<name>", and passes `generate` to the best live replica, wherever that is. Each model has
+// a thread of its own (a detached actor), so that a long text never holds up the node.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "kernels/model/model.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::inference {
+
+struct ServingOptions {
+  ops::Backend* backend = nullptr;
+  storage::FileSystem* files = nullptr;
+  const Clock* clock = nullptr;
+  const ClusterState* cluster = nullptr;
+  storage::Path checkpoints;  // <state>/checkpoints
+  caf::actor calls;
+};
+
+caf::actor spawn_serving(caf::actor_system& system, ServingOptions options);
+
+}  // namespace gpunode::inference

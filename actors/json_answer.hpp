@@ -1,0 +1,42 @@
+// The JSON that answers a person's command: {"ok":true, ...} or {"ok":false,"error":{...}}.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "runtime/base/error.hpp"
+
+namespace gpunode {
+
+inline std::string error_json(const Error& error) {
+  return nlohmann::json{
+      {"ok", false},
+      {"error", {{"code", std::string(to_string(error.code))}, {"detail", error.detail}}}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+inline std::string ok_json(nlohmann::json fields) {
+  fields["ok"] = true;
+  return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The arguments of a command, which its own CLI wrote; anything else is an empty object.
+inline nlohmann::json arguments_of(const std::string& text) {
+  nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+  return parsed.is_object() ? parsed : nlohmann::json::object();
+}
+
+// A field of the given type, or the fallback.
+template <class T>
+T field(const nlohmann::json& object, const char* key, T fallback) {
+  auto it = object.find(key);
+  if (it == object.end()) return fallback;
+  try {
+    return it->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    return fallback;
+  }
+}
+
+}  // namespace gpunode

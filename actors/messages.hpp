@@ -1,0 +1,196 @@
+// Every message between actors: read this page first. Messages are plain structs that stay inside
+// one process; large things travel as shared, immutable buffers. Names say who tells whom what.
+//
+//   link thread --NetMessage, LinkChanged--> cluster, calls, jobs
+//   cluster     --PeerChanged-->             calls, jobs -> each job
+//   job         --ComputeStep, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
+//   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
+//   job         --WriteCheckpoint, ReadCheckpoint--> checkpoint
+//   checkpoint  --CheckpointWritten, CheckpointRead--> job
+//   anybody     --Command--> cluster, jobs, inference (a person's command, answered with JSON)
+#pragma once
+
+#include <caf/allowed_unsafe_message_type.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+
+namespace gpunode::transport {
+struct Message;
+enum class Lane : std::uint8_t;
+enum class LinkState : std::uint8_t;
+}  // namespace gpunode::transport
+
+namespace gpunode {
+
+// --- from the link and the detector ---
+struct NetMessage {
+  NodeId from;
+  transport::Lane lane;
+  std::shared_ptr<const transport::Message> message;
+};
+struct LinkChanged {
+  NodeId peer;
+  transport::Lane lane;
+  transport::LinkState state;
+};
+enum class PeerHealth : std::uint8_t { alive, suspect, dead, left };
+struct PeerChanged {
+  NodeId peer;
+  Boot boot = 0;
+  PeerHealth health = PeerHealth::alive;
+  std::string reason;
+};
+struct Tick {};
+// Leave politely or stop: everything that can be handed over is, then the actor ends.
+struct Shutdown {};
+
+// --- a person's command; the answer is one JSON text, told exactly once, from any thread ---
+struct Command {
+  std::string name;       // "nodes", "train", ...
+  std::string arguments;  // a JSON object
+  std::function<void(std::string)> answer;
+};
+
+// --- calls between nodes ---
+struct CallRequest {
+  std::optional<NodeId> to;  // absent: the best live replica that offers `name`
+  std::string name;
+  SharedBytes request;
+  Duration patience{};
+  std::function<void(Result<SharedBytes>)> done;  // on the call actor; must be quick
+};
+// What a published name does with a request; answers once, from any thread.
+using CallReply = std::function<void(Result<SharedBytes>)>;
+using CallHandler = std::function<void(const NodeId& from, SharedBytes request, CallReply reply)>;
+struct Publish {
+  std::string name;
+  CallHandler handler;  // null: withdraw
+  bool listed = true;   // in the directory, so that other nodes find it by name
+};
+
+// --- the directory's writer ---
+struct SetEntry {
+  std::string key;
+  std::optional<Bytes> value;  // absent: erase
+};
+
+// --- between a job and its trainer ---
+struct TrainerReady {
+  std::uint64_t element_count = 0;
+  Digest fingerprint;
+  std::string fingerprint_text;
+  Digest initial_state;
+  std::uint64_t tokens_per_sample = 0;
+};
+struct TrainerFailed {
+  Error error;
+};
+struct ComputeStep {
+  std::uint64_t step = 0;
+  std::vector<collective::TreeNode> nodes;
+  bool discard_kept = false;
+};
+struct PartialReady {
+  std::uint64_t step = 0;
+  collective::TreeNode node;
+  collective::SharedFloats sum;
+  collective::Fed fed;
+  std::uint32_t compute_us = 0;
+};
+struct ApplyTotal {
+  std::uint64_t step = 0;
+  collective::SharedFloats total;
+};
+struct Applied {
+  std::uint64_t step = 0;
+  double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  bool skipped = false;
+  Digest state;
+};
+struct ReadState {
+  std::uint64_t token = 0;
+};
+struct StateRead {
+  std::uint64_t token = 0;
+  std::uint64_t step = 0;
+  SharedBytes state;
+};
+struct InstallState {
+  std::uint64_t step = 0;
+  SharedBytes state;  // empty for step 0: the initial state
+};
+struct StateInstalled {
+  std::uint64_t step = 0;
+};
+struct Evaluate {};
+struct Evaluated {
+  Result<double> loss{0.0};
+};
+
+// --- between a job and its checkpoint writer ---
+struct WriteCheckpoint {
+  std::uint64_t step = 0;
+  std::uint64_t view_id = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t rollback_epoch = 0;
+  collective::Fed running;
+  Digest state_digest;
+  SharedBytes state;
+};
+// Read the job's checkpoint of this step back: every member lost the state.
+struct ReadCheckpoint {
+  std::uint64_t step = 0;
+};
+struct CheckpointRead {
+  std::uint64_t step = 0;
+  Result<SharedBytes> state{SharedBytes{}};
+};
+struct CheckpointWritten {
+  std::uint64_t step = 0;
+  Digest state_digest;
+  collective::Fed running;
+  Result<std::string> path{std::string()};
+  Duration took{};
+};
+
+}  // namespace gpunode
+
+#define GPUNODE_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::type)
+GPUNODE_MESSAGE(NetMessage)
+GPUNODE_MESSAGE(LinkChanged)
+GPUNODE_MESSAGE(PeerChanged)
+GPUNODE_MESSAGE(Tick)
+GPUNODE_MESSAGE(Shutdown)
+GPUNODE_MESSAGE(Command)
+GPUNODE_MESSAGE(CallRequest)
+GPUNODE_MESSAGE(Publish)
+GPUNODE_MESSAGE(SetEntry)
+GPUNODE_MESSAGE(TrainerReady)
+GPUNODE_MESSAGE(TrainerFailed)
+GPUNODE_MESSAGE(ComputeStep)
+GPUNODE_MESSAGE(PartialReady)
+GPUNODE_MESSAGE(ApplyTotal)
+GPUNODE_MESSAGE(Applied)
+GPUNODE_MESSAGE(ReadState)
+GPUNODE_MESSAGE(StateRead)
+GPUNODE_MESSAGE(InstallState)
+GPUNODE_MESSAGE(StateInstalled)
+GPUNODE_MESSAGE(Evaluate)
+GPUNODE_MESSAGE(Evaluated)
+GPUNODE_MESSAGE(WriteCheckpoint)
+GPUNODE_MESSAGE(CheckpointWritten)
+GPUNODE_MESSAGE(ReadCheckpoint)
+GPUNODE_MESSAGE(CheckpointRead)
+#undef GPUNODE_MESSAGE

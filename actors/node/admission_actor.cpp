@@ -1,0 +1,209 @@
+#include "actors/node/admission_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+
+#include "actors/json_answer.hpp"
+#include "actors/node/cluster_actor.hpp"
+#include "actors/node/member_list.hpp"
+#include "actors/node/relay_codec.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/transport/join_socket.hpp"
+
+namespace gpunode::node {
+namespace {
+
+struct DialBackDone {
+  std::uint64_t check = 0;
+  std::string reached;
+};
+
+}  // namespace
+}  // namespace gpunode::node
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::DialBackDone)
+namespace gpunode::node {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+
+struct State {
+  static inline const char* name = "admission";
+  AdmissionOptions options;
+  std::optional<security::JoinServer> server;
+  std::map<security::JoinExchange, std::function<void(Bytes)>> replies;
+  security::JoinExchange next_exchange = 1;
+};
+using Self = caf::stateful_actor<State>;
+
+Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+security::WallTime wall(Self* self) {
+  return self->state.options.clock->wall();
+}
+
+Result<void> send(Self* self, const NodeId& to, RelayKind kind, std::uint64_t relay, Bytes bytes) {
+  return self->state.options.link->send(
+      to, transport::Lane::control,
+      {transport::Topic::admission, 0, encode(RelayMessage{kind, relay}),
+       SharedBytes::from(std::move(bytes))});
+}
+
+void spread(Self* self, const std::vector<security::Admission>& admissions) {
+  if (admissions.empty()) return;
+  Bytes bytes = security::encode_admissions(admissions);
+  auto cluster = self->state.options.cluster->read();
+  for (const NodeInfo& node : cluster->nodes)
+    if (!node.self && cluster->alive(node.id))
+      (void)send(self, node.id, RelayKind::admissions, 0, bytes);
+}
+
+void carry_out(Self* self, security::JoinServer::Actions actions);
+
+// Tries the joiner's advertised addresses on a thread of its own: a firewall may swallow the dial.
+void dial_back(Self* self, const security::JoinServer::DialBack& order) {
+  caf::actor me = self;
+  self->system().spawn<caf::detached>([me, order] {
+    std::string reached;
+    for (const std::string& endpoint : order.endpoints)
+      if (reached.empty() && transport::tcp_reachable(endpoint, std::chrono::seconds(2)))
+        reached = endpoint;
+    caf::anon_send(me, DialBackDone{order.check, reached});
+  });
+}
+
+struct CarryOut {
+  Self* self;
+  void operator()(security::JoinServer::Send& order) {
+    auto reply = self->state.replies.extract(order.exchange);
+    if (!reply.empty()) reply.mapped()(std::move(order.frame));
+  }
+  void operator()(security::JoinServer::Relay& order) {
+    if (!send(self, order.issuer, RelayKind::relay_request, order.relay, std::move(order.frame)))
+      carry_out(self, self->state.server->on_relay_failed(order.relay));
+  }
+  void operator()(security::JoinServer::AnswerRelay& order) {
+    (void)send(self, order.via, RelayKind::relay_answer, order.relay, std::move(order.frame));
+  }
+  void operator()(security::JoinServer::DialBack& order) { dial_back(self, order); }
+  void operator()(security::JoinServer::Admitted& order) {
+    log::info("admission", order.admission.name + " (" + order.admission.node.short_text() +
+                               ") was admitted" + (order.reachable ? "" : "; it is dial-only"));
+    self->send(self->state.options.cluster_actor, AdmissionsChanged{});
+    spread(self, {order.admission});
+  }
+};
+
+void carry_out(Self* self, security::JoinServer::Actions actions) {
+  // Others hear of a new node before it hears that it is in, so that they know its key by then.
+  for (auto& action : actions)
+    if (std::holds_alternative<security::JoinServer::Admitted>(action))
+      std::visit(CarryOut{self}, action);
+  for (auto& action : actions)
+    if (!std::holds_alternative<security::JoinServer::Admitted>(action))
+      std::visit(CarryOut{self}, action);
+}
+
+void on_net(Self* self, const NetMessage& net) {
+  State& state = self->state;
+  if (net.message->topic != transport::Topic::admission) return;
+  auto message = decode_relay(net.message->body);
+  if (!message) return;
+  ByteView bytes = net.message->payload.view;
+  switch (message->kind) {
+    case RelayKind::admissions: {
+      auto admissions = security::decode_admissions(bytes);
+      if (!admissions) return;
+      auto merged = state.options.admissions->merge(*admissions);
+      if (!merged)
+        return log::warning("admission", "cannot store admissions: " + merged.error().message());
+      if (!merged->added.empty())
+        self->send(self->state.options.cluster_actor, AdmissionsChanged{});
+      spread(self, merged->added);
+      return;
+    }
+    case RelayKind::relay_request:
+      return carry_out(
+          self, state.server->on_relayed(now(self), wall(self), net.from, message->relay, bytes));
+    case RelayKind::relay_answer:
+      return carry_out(self, state.server->on_relay_answer(message->relay, bytes));
+  }
+}
+
+void create_token(Self* self, const Command& command) {
+  State& state = self->state;
+  nlohmann::json arguments = arguments_of(command.arguments);
+  security::TokenBook::Options options;
+  options.term = std::chrono::seconds(field<std::int64_t>(arguments, "ttl_seconds", 900));
+  options.uses = field<std::uint32_t>(arguments, "uses", 1);
+  options.endpoints = state.options.join_endpoints;
+  if (options.endpoints.empty())
+    return command.answer(error_json(
+        {ErrorCode::wrong_state,
+         "this node only dials, so strangers cannot knock here: make the token on another node"}));
+  auto token = state.options.tokens->create(options, state.options.admissions->cluster(),
+                                            *state.options.identity, wall(self));
+  if (!token) return command.answer(error_json(token.error()));
+  if (state.options.audit) {
+    auto logged = state.options.audit->append(
+        wall(self), "token_created",
+        {{"token", to_hex(token->id)}, {"uses", std::to_string(options.uses)}});
+    if (!logged) return command.answer(error_json(logged.error().within("audit log")));
+  }
+  command.answer(ok_json({{"token", token->text()},
+                          {"uses", options.uses},
+                          {"ttl_seconds", options.term.count()},
+                          {"endpoints", options.endpoints}}));
+}
+
+void on_knock(Self* self, const JoinKnock& knock) {
+  security::JoinExchange exchange = self->state.next_exchange++;
+  self->state.replies[exchange] = knock.reply;
+  if (self->state.replies.size() > 2 * security::JoinServer::kMaxPending)
+    self->state.replies.erase(self->state.replies.begin());  // the oldest went unanswered
+  carry_out(self, self->state.server->on_frame(now(self), wall(self), exchange, knock.address,
+                                               knock.frame));
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
+  State& state = self->state;
+  state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  const ClusterState* cluster = state.options.cluster;
+  state.server.emplace(security::JoinServer::Parts{
+      *state.options.identity, *state.options.admissions, *state.options.tokens,
+      state.options.audit.get(), state.options.name,
+      [cluster](const NodeId& node) { return cluster->read()->alive(node); },
+      [cluster] { return join_records(cluster->read()->records); }});
+  self->delayed_send(self, kTick, Tick{});
+  return {
+      [self](const JoinKnock& knock) { on_knock(self, knock); },
+      [self](const NetMessage& net) { on_net(self, net); },
+      [self](const DialBackDone& done) {
+        carry_out(self, self->state.server->on_dial_back(wall(self), done.check, done.reached));
+      },
+      [self](const LinkChanged& link) {  // a session is up: it may know less than we do
+        if (link.lane == transport::Lane::control && link.state == transport::LinkState::up)
+          (void)send(self, link.peer, RelayKind::admissions, 0,
+                     security::encode_admissions(self->state.options.admissions->all()));
+      },
+      [self](const Tick&) {
+        self->delayed_send(self, kTick, Tick{});
+        carry_out(self, self->state.server->on_tick(now(self), wall(self)));
+      },
+      [self](const Command& command) { create_token(self, command); },
+      [self](const Shutdown&) { self->quit(); },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_admission(caf::actor_system& system, AdmissionOptions options) {
+  return system.spawn(behaviour, std::make_shared<AdmissionOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::node

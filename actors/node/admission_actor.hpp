@@ -1,0 +1,42 @@
+// Who may come in: makes join tokens, answers strangers at the join port, relays their requests to
+// the issuer of their token, and spreads admission records to all members. All rules are in
+// runtime/security; this actor moves frames and keeps time. The one writer of the allow-list.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <memory>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "runtime/security/join_server.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::node {
+
+struct AdmissionOptions {
+  const security::Identity* identity = nullptr;
+  security::Admissions* admissions = nullptr;
+  std::shared_ptr<security::TokenBook> tokens;
+  std::shared_ptr<security::AuditLog> audit;
+  std::string name;
+  std::vector<std::string> join_endpoints;  // where tokens tell strangers to knock
+  std::shared_ptr<transport::Link> link;
+  const ClusterState* cluster = nullptr;
+  caf::actor cluster_actor;  // gets AdmissionsChanged
+  const Clock* clock = nullptr;
+};
+
+// A frame of a stranger at the join port; `reply` answers it, once.
+struct JoinKnock {
+  std::string address;
+  Bytes frame;
+  std::function<void(Bytes)> reply;
+};
+
+caf::actor spawn_admission(caf::actor_system& system, AdmissionOptions options);
+
+}  // namespace gpunode::node
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::JoinKnock)

@@ -1,0 +1,268 @@
+#include "actors/node/call_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "actors/node/call_codec.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::node {
+namespace {
+
+struct LocalReply {  // an answer of a local handler, from any thread
+  NodeId to;
+  std::uint64_t call = 0;
+  Result<SharedBytes> result{SharedBytes{}};
+};
+
+}  // namespace
+}  // namespace gpunode::node
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::LocalReply)
+namespace gpunode::node {
+namespace {
+
+constexpr std::size_t kControlPayloadBytes = 256 * 1024;  // larger ones take the bulk lane
+constexpr auto kTick = std::chrono::milliseconds(20);
+constexpr auto kRetryEvery = std::chrono::milliseconds(100);
+
+struct Pending {
+  CallRequest request;
+  std::optional<NodeId> at;  // who is working on it
+  std::set<NodeId> tried;
+  Time deadline{};
+  Time retry_at{};  // when nobody is working on it
+  Error last{ErrorCode::unavailable, ""};
+};
+
+struct State {
+  static inline const char* name = "calls";
+  CallActorOptions options;
+  std::map<std::string, CallHandler> handlers;
+  std::map<std::uint64_t, Pending> pending;
+  std::uint64_t next_call = 1;
+  Rng rng{0};
+};
+using Self = caf::stateful_actor<State>;
+
+Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+
+Result<void> send(Self* self, const NodeId& to, transport::Topic topic, std::uint64_t call,
+                  Bytes header, SharedBytes payload) {
+  auto lane =
+      payload.size() > kControlPayloadBytes ? transport::Lane::bulk : transport::Lane::control;
+  return self->state.options.link->send(to, lane,
+                                        {topic, call, std::move(header), std::move(payload)});
+}
+
+// Answers a caller: a remote one by a message, our own directly.
+void answer(Self* self, const NodeId& to, std::uint64_t call, Result<SharedBytes> result);
+
+void finish(Self* self, std::map<std::uint64_t, Pending>::iterator it, Result<SharedBytes> result) {
+  auto done = std::move(it->second.request.done);
+  self->state.pending.erase(it);
+  done(std::move(result));
+}
+
+void run_handler(Self* self, const NodeId& from, std::uint64_t call, const std::string& name,
+                 SharedBytes request) {
+  auto handler = self->state.handlers.find(name);
+  if (handler == self->state.handlers.end())
+    return answer(self, from, call,
+                  Error{ErrorCode::not_found, "this node does not offer '" + name + "'"});
+  caf::actor me = self;
+  handler->second(from, std::move(request), [me, from, call](Result<SharedBytes> result) {
+    caf::anon_send(me, LocalReply{from, call, std::move(result)});
+  });
+}
+
+// Live nodes that offer the name and were not tried for this call, in random order.
+std::vector<NodeId> replicas(Self* self, const Pending& pending) {
+  State& state = self->state;
+  auto cluster = state.options.cluster->read();
+  std::vector<NodeId> found;
+  if (pending.request.to) {
+    found.push_back(*pending.request.to);
+  } else {
+    std::string key = service_key(pending.request.name);
+    for (const DirectoryEntry& entry : cluster->entries)
+      if (entry.key == key && cluster->alive(entry.owner)) found.push_back(entry.owner);
+    if (state.handlers.contains(pending.request.name) &&
+        std::find(found.begin(), found.end(), state.options.self) == found.end())
+      found.push_back(state.options.self);
+  }
+  std::erase_if(found, [&](const NodeId& node) { return pending.tried.contains(node); });
+  for (std::size_t i = found.size(); i > 1; --i) std::swap(found[i - 1], found[state.rng.below(i)]);
+  return found;
+}
+
+// Gives the call to a replica; with none left it waits for one until the deadline.
+void dispatch(Self* self, std::uint64_t call) {
+  auto it = self->state.pending.find(call);
+  if (it == self->state.pending.end()) return;
+  Pending& pending = it->second;
+  pending.at.reset();
+  for (const NodeId& node : replicas(self, pending)) {
+    if (node == self->state.options.self) {
+      pending.at = node;
+      return run_handler(self, node, call, pending.request.name, pending.request.request);
+    }
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(pending.deadline - now(self));
+    CallHeader header{pending.request.name,
+                      static_cast<std::uint32_t>(std::max<std::int64_t>(1, left.count()))};
+    auto sent =
+        send(self, node, transport::Topic::call, call, encode(header), pending.request.request);
+    if (sent) {
+      pending.at = node;
+      return;
+    }
+    pending.last = sent.error();
+  }
+  pending.tried.clear();
+  pending.retry_at = now(self) + kRetryEvery;
+}
+
+void answer(Self* self, const NodeId& to, std::uint64_t call, Result<SharedBytes> result) {
+  State& state = self->state;
+  if (to == state.options.self) {
+    auto it = state.pending.find(call);
+    if (it != state.pending.end()) finish(self, it, std::move(result));
+    return;
+  }
+  ReplyHeader header;
+  SharedBytes payload;
+  if (result)
+    payload = *result;
+  else
+    header = {false, result.error()};
+  (void)send(self, to, transport::Topic::reply, call, encode(header), std::move(payload));
+}
+
+void on_reply(Self* self, const NetMessage& net, const ReplyHeader& reply) {
+  auto it = self->state.pending.find(net.message->stream);
+  if (it == self->state.pending.end() || it->second.at != net.from) return;
+  if (reply.ok) return finish(self, it, net.message->payload);
+  Pending& pending = it->second;
+  // Another replica may still do it; a named node's refusal is the answer.
+  bool elsewhere = !pending.request.to && (reply.error.code == ErrorCode::not_found ||
+                                           reply.error.code == ErrorCode::unavailable);
+  if (!elsewhere) return finish(self, it, reply.error);
+  pending.tried.insert(net.from);
+  pending.last = reply.error;
+  dispatch(self, it->first);
+}
+
+void on_net(Self* self, const NetMessage& net) {
+  auto message = decode_call(net.message->body);
+  if (!message) return;
+  if (const auto* call = std::get_if<CallHeader>(&*message)) {
+    if (net.message->topic == transport::Topic::call)
+      run_handler(self, net.from, net.message->stream, call->name, net.message->payload);
+  } else if (net.message->topic == transport::Topic::reply) {
+    on_reply(self, net, std::get<ReplyHeader>(*message));
+  }
+}
+
+// Calls that the peer was working on go to another replica.
+void on_peer_gone(Self* self, const NodeId& peer) {
+  std::vector<std::uint64_t> orphans;
+  for (auto& [call, pending] : self->state.pending)
+    if (pending.at == peer) orphans.push_back(call);
+  for (std::uint64_t call : orphans) {
+    auto it = self->state.pending.find(call);
+    if (it->second.request.to) {
+      finish(self, it, Error{ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"});
+      continue;
+    }
+    it->second.tried.insert(peer);
+    it->second.last = {ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
+    dispatch(self, call);
+  }
+}
+
+void on_tick(Self* self) {
+  self->delayed_send(self, kTick, Tick{});
+  Time t = now(self);
+  std::vector<std::uint64_t> late, idle;
+  for (auto& [call, pending] : self->state.pending) {
+    if (t >= pending.deadline)
+      late.push_back(call);
+    else if (!pending.at && t >= pending.retry_at)
+      idle.push_back(call);
+  }
+  for (std::uint64_t call : late) {
+    auto it = self->state.pending.find(call);
+    Error error{ErrorCode::timeout, "no answer to '" + it->second.request.name + "' in time"};
+    if (!it->second.at)
+      error = {
+          ErrorCode::unavailable,
+          "no live node offers '" + it->second.request.name + "'" +
+              (it->second.last.detail.empty() ? "" : " (last: " + it->second.last.detail + ")")};
+    finish(self, it, error);
+  }
+  for (std::uint64_t call : idle) dispatch(self, call);
+}
+
+void on_call(Self* self, const CallRequest& request) {
+  std::uint64_t call = self->state.next_call++;
+  self->state.pending[call] =
+      Pending{request, {}, {}, now(self) + request.patience, {}, {ErrorCode::unavailable, ""}};
+  dispatch(self, call);
+}
+
+void on_publish(Self* self, const Publish& publish) {
+  State& state = self->state;
+  if (publish.handler)
+    state.handlers[publish.name] = publish.handler;
+  else
+    state.handlers.erase(publish.name);
+  if (!publish.listed) return;
+  SetEntry entry{service_key(publish.name), {}};
+  if (publish.handler) entry.value = Bytes{};
+  self->send(state.options.directory_writer, std::move(entry));
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<CallActorOptions> options) {
+  self->state.options = std::move(*options);
+  self->state.rng = Rng(self->state.options.seed);
+  self->set_default_handler(caf::drop);
+  self->delayed_send(self, kTick, Tick{});
+  return {
+      [self](const NetMessage& net) { on_net(self, net); },
+      [self](const CallRequest& request) { on_call(self, request); },
+      [self](const Publish& publish) { on_publish(self, publish); },
+      [self](const LocalReply& reply) { answer(self, reply.to, reply.call, reply.result); },
+      [self](const PeerChanged& peer) {
+        if (peer.health == PeerHealth::dead || peer.health == PeerHealth::left)
+          on_peer_gone(self, peer.peer);
+      },
+      [self](const LinkChanged& link) {
+        if (link.state == transport::LinkState::reset) on_peer_gone(self, link.peer);
+      },
+      [self](const Tick&) { on_tick(self); },
+      [self](const Shutdown&) {
+        while (!self->state.pending.empty())
+          finish(self, self->state.pending.begin(),
+                 Error{ErrorCode::cancelled, "this node is stopping"});
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+std::string service_key(const std::string& name) {
+  return "service/" + name;
+}
+
+caf::actor spawn_calls(caf::actor_system& system, CallActorOptions options) {
+  return system.spawn(behaviour, std::make_shared<CallActorOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::node

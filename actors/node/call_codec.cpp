@@ -1,0 +1,61 @@
+#include "actors/node/call_codec.hpp"
+
+#include "schemas/call_generated.h"
+
+namespace gpunode::node {
+
+namespace wire = gpunode::wire::call;
+
+namespace {
+
+constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
+constexpr std::size_t kMaxNameBytes = 256;
+
+}  // namespace
+
+Bytes encode(const CallMessage& message) {
+  flatbuffers::FlatBufferBuilder builder(256);
+  flatbuffers::Offset<void> body;
+  wire::Body kind;
+  if (const auto* call = std::get_if<CallHeader>(&message)) {
+    kind = wire::Body::Call;
+    body = wire::CreateCallDirect(builder, call->name.c_str(), call->patience_ms).Union();
+  } else {
+    const auto& reply = std::get<ReplyHeader>(message);
+    kind = wire::Body::Reply;
+    std::string detail = reply.error.detail.substr(0, 4096);
+    body = wire::CreateReplyDirect(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
+                                   detail.c_str())
+               .Union();
+  }
+  builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
+  return to_bytes(
+      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+}
+
+Result<CallMessage> decode_call(ByteView bytes) {
+  Error corrupted{ErrorCode::corrupted, "not the header of a call"};
+  if (bytes.size() > kMaxHeaderBytes || bytes.size() < 8) return corrupted;
+  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), 8, 16);
+  if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
+  const wire::Envelope* envelope = wire::GetEnvelope(data);
+  if (const wire::Call* call = envelope->body_as_Call()) {
+    if (call->name()->size() == 0 || call->name()->size() > kMaxNameBytes) return corrupted;
+    return CallMessage(CallHeader{call->name()->str(), call->patience_ms()});
+  }
+  const wire::Reply* reply = envelope->body_as_Reply();
+  if (!reply) return corrupted;
+  ReplyHeader header;
+  header.ok = reply->ok();
+  auto code = reply->code();
+  header.error.code = code <= static_cast<std::uint16_t>(ErrorCode::internal)
+                          ? static_cast<ErrorCode>(code)
+                          : ErrorCode::internal;
+  if (reply->detail()) header.error.detail = reply->detail()->str();
+  return CallMessage(header);
+}
+
+}  // namespace gpunode::node

@@ -1,0 +1,258 @@
+#include "actors/node/cluster_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "actors/node/router.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/membership/member_names.hpp"
+#include "runtime/membership/membership_codec.hpp"
+
+namespace gpunode::node {
+namespace {
+
+using membership::MemberState;
+
+struct State {
+  static inline const char* name = "cluster";
+  ClusterActorOptions options;
+  std::optional<membership::Swim> swim;
+  std::optional<directory::Directory> directory;
+  std::vector<caf::actor> subscribers;
+  std::set<NodeId> link_peers;  // told to the link
+  bool snapshot_stale = true;
+  bool peers_stale = false;
+  Time peers_stored{};
+  Time next_directory_tick{};
+};
+using Self = caf::stateful_actor<State>;
+
+Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+
+PeerHealth health_of(MemberState state) {
+  switch (state) {
+    case MemberState::alive:
+      return PeerHealth::alive;
+    case MemberState::suspect:
+      return PeerHealth::suspect;
+    case MemberState::dead:
+      return PeerHealth::dead;
+    case MemberState::left:
+      return PeerHealth::left;
+  }
+  return PeerHealth::dead;
+}
+
+transport::PeerAddress address_of(const membership::MemberRecord& record) {
+  return {record.id, record.incarnation.boot,
+          record.dial_only ? std::vector<std::string>{} : record.control_endpoints,
+          record.dial_only ? std::vector<std::string>{} : record.bulk_endpoints, record.curve_key};
+}
+
+void set_peer(Self* self, transport::PeerAddress address) {
+  self->state.link_peers.insert(address.node);
+  self->state.options.link->set_peer(std::move(address));
+}
+
+// Lets admitted nodes open a session, though their record has not come yet.
+void let_in_admitted(Self* self) {
+  for (const auto& [node, key] : self->state.options.admitted_keys())
+    if (node != self->state.options.self.id && !self->state.link_peers.contains(node))
+      set_peer(self, {node, 0, {}, {}, key});
+}
+
+void send_datagram(Self* self, const NodeId& to, transport::Topic topic, Bytes bytes) {
+  transport::Message message{topic, 0, std::move(bytes), {}};
+  (void)self->state.options.link->send(to, transport::Lane::control, std::move(message));
+}
+
+void carry_out(Self* self, directory::Actions actions) {
+  for (directory::Action& action : actions) {
+    if (auto* send = std::get_if<directory::Send>(&action))
+      send_datagram(self, send->to, transport::Topic::directory, std::move(send->bytes));
+    else
+      self->state.snapshot_stale = true;
+  }
+}
+
+void on_changed(Self* self, const membership::Changed& changed) {
+  State& state = self->state;
+  const membership::MemberRecord& record = changed.record;
+  PeerHealth health = health_of(changed.state);
+  log::info("cluster", record.name + " (" + record.id.short_text() + ") is " +
+                           std::string(membership::to_string(changed.state)) +
+                           (changed.reason.empty() ? "" : ": " + changed.reason));
+  state.snapshot_stale = state.peers_stale = true;
+  if (health == PeerHealth::alive) {
+    set_peer(self, address_of(record));
+    carry_out(self, state.directory->on_peer_up(now(self), record.id));
+  } else if (health != PeerHealth::suspect) {
+    carry_out(self, state.directory->on_peer_gone(now(self), record.id));
+  }
+  for (const caf::actor& subscriber : state.subscribers)
+    self->send(subscriber, PeerChanged{record.id, record.incarnation.boot, health, changed.reason});
+}
+
+void carry_out(Self* self, membership::Actions actions) {
+  for (membership::Action& action : actions) {
+    if (auto* send = std::get_if<membership::Send>(&action)) {
+      send_datagram(self, send->to, transport::Topic::membership, std::move(send->bytes));
+    } else if (auto* changed = std::get_if<membership::Changed>(&action)) {
+      on_changed(self, *changed);
+    } else if (auto* connect = std::get_if<membership::Connect>(&action)) {
+      set_peer(self, address_of(connect->record));
+    } else if (auto* forget = std::get_if<membership::Forget>(&action)) {
+      self->state.link_peers.erase(forget->id);
+      self->state.options.link->drop_peer(forget->id);
+    } else if (auto* conflict = std::get_if<membership::Conflict>(&action)) {
+      log::error("cluster", "another process uses this node's identity (boot " +
+                                std::to_string(conflict->other.incarnation.boot) +
+                                "): its state directory was copied; stop one of the two");
+    }
+  }
+}
+
+void write_snapshot(Self* self) {
+  State& state = self->state;
+  state.snapshot_stale = false;
+  std::vector<membership::MemberRecord> records{state.swim->self()};
+  for (const auto& [id, member] : state.swim->members()) records.push_back(member.record);
+  auto names = membership::display_names(records);
+  ClusterSnapshot snapshot;
+  snapshot.self = state.swim->self().id;
+  for (const membership::MemberRecord& record : records) {
+    NodeInfo info{record.id,
+                  record.incarnation.boot,
+                  names[record.id],
+                  PeerHealth::alive,
+                  record.labels,
+                  record.control_endpoints,
+                  record.join_endpoints,
+                  record.id == snapshot.self,
+                  {}};
+    if (const auto* member = state.swim->find(record.id)) {
+      info.health = health_of(member->state);
+      info.since = member->since;
+    }
+    if (info.health == PeerHealth::alive || info.health == PeerHealth::suspect)
+      snapshot.records.push_back(membership::encode_record(record));
+    snapshot.nodes.push_back(std::move(info));
+  }
+  std::sort(snapshot.nodes.begin(), snapshot.nodes.end(),
+            [](const NodeInfo& a, const NodeInfo& b) { return a.id < b.id; });
+  for (directory::Entry& entry : state.directory->scan(""))
+    snapshot.entries.push_back({entry.owner, std::move(entry.key), std::move(entry.value)});
+  state.options.state->write(std::move(snapshot));
+}
+
+void store_peers(Self* self) {
+  State& state = self->state;
+  if (!state.peers_stale || now(self) < state.peers_stored + std::chrono::seconds(1)) return;
+  state.peers_stale = false;
+  state.peers_stored = now(self);
+  std::vector<membership::MemberRecord> records;
+  for (const auto& [id, member] : state.swim->members())
+    if (member.state != MemberState::left) records.push_back(member.record);
+  state.options.store_peers(records);
+}
+
+void on_net(Self* self, const NetMessage& net) {
+  State& state = self->state;
+  ByteView body = net.message->body;
+  if (net.message->topic == transport::Topic::membership)
+    carry_out(self, state.swim->on_message(now(self), net.from, body));
+  else if (net.message->topic == transport::Topic::directory)
+    carry_out(self, state.directory->on_message(now(self), net.from, body));
+}
+
+void on_link(Self* self, const LinkChanged& link) {
+  State& state = self->state;
+  if (link.lane == transport::Lane::control) {
+    membership::ConnectionState seen =
+        link.state == transport::LinkState::up      ? membership::ConnectionState::up
+        : link.state == transport::LinkState::reset ? membership::ConnectionState::reset
+                                                    : membership::ConnectionState::refused;
+    carry_out(self, state.swim->on_connection(now(self), link.peer, seen));
+  }
+  for (const caf::actor& subscriber : state.subscribers) self->send(subscriber, link);
+}
+
+void on_tick(Self* self) {
+  State& state = self->state;
+  self->delayed_send(self, state.swim->tick_interval(), Tick{});
+  carry_out(self, state.swim->on_tick(now(self)));
+  if (now(self) >= state.next_directory_tick) {
+    state.next_directory_tick = now(self) + std::chrono::milliseconds(200);
+    carry_out(self, state.directory->on_tick(now(self)));
+  }
+  store_peers(self);
+  if (state.snapshot_stale) write_snapshot(self);
+}
+
+void on_set(Self* self, const SetEntry& entry) {
+  State& state = self->state;
+  if (!entry.value) return carry_out(self, state.directory->erase(now(self), entry.key));
+  auto actions = state.directory->set(now(self), entry.key, *entry.value);
+  if (!actions)
+    return log::warning("cluster", "directory: " + entry.key + ": " + actions.error().message());
+  carry_out(self, std::move(*actions));
+  if (state.snapshot_stale) write_snapshot(self);
+}
+
+void on_subscribe(Self* self, const Subscribe& order) {
+  self->state.subscribers.push_back(order.subscriber);
+  for (const auto& [id, member] : self->state.swim->members())
+    self->send(order.subscriber,
+               PeerChanged{id, member.record.incarnation.boot, health_of(member.state), "known"});
+}
+
+void begin(Self* self) {
+  let_in_admitted(self);
+  for (const membership::MemberRecord& seed : self->state.options.seeds)
+    carry_out(self, self->state.swim->add_seed(now(self), seed));
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options) {
+  State& state = self->state;
+  state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  ClusterActorOptions& o = state.options;
+  Boot boot = o.self.incarnation.boot;
+  NodeId id = o.self.id;
+  state.swim.emplace(o.self, o.swim, o.record_signing, o.seed, now(self));
+  state.directory.emplace(id, boot, directory::DirectoryConfig{}, o.directory_signing, o.seed + 1,
+                          now(self));
+  write_snapshot(self);
+  self->delayed_send(self, state.swim->tick_interval(), Tick{});
+  return {
+      [self](const NetMessage& net) { on_net(self, net); },
+      [self](const LinkChanged& link) { on_link(self, link); },
+      [self](const Heard& heard) {
+        carry_out(self, self->state.swim->on_traffic(now(self), heard.peer));
+      },
+      [self](const Tick&) { on_tick(self); },
+      [self](const SetEntry& entry) { on_set(self, entry); },
+      [self](const Begin&) { begin(self); },
+      [self](const AdmissionsChanged&) { let_in_admitted(self); },
+      [self](const Subscribe& order) { on_subscribe(self, order); },
+      [self](const Shutdown&) {
+        carry_out(self, self->state.swim->leave(now(self)));
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_cluster(caf::actor_system& system, ClusterActorOptions options) {
+  return system.spawn(behaviour, std::make_shared<ClusterActorOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::node

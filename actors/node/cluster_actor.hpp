@@ -1,0 +1,54 @@
+// Who is here and what they offer: drives runtime/membership and runtime/directory with messages,
+// link events and time, keeps the link's peers in step with them, and tells the other actors when a
+// peer's health changes. The one writer of ClusterState. Remembers the last known peers on disk, so
+// that a restarted node finds the cluster again without anybody's help.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <functional>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "runtime/directory/directory.hpp"
+#include "runtime/membership/swim.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::node {
+
+struct ClusterActorOptions {
+  membership::MemberRecord self;
+  membership::SwimConfig swim;
+  membership::RecordSigning record_signing;
+  directory::DirectorySigning directory_signing;
+  std::vector<membership::MemberRecord> seeds;
+  // All nodes with an admission, and their keys: they may open a session before we know where
+  // they are.
+  std::function<std::vector<std::pair<NodeId, membership::PublicKey>>()> admitted_keys;
+  std::shared_ptr<transport::Link> link;
+  ClusterState* state = nullptr;
+  const Clock* clock = nullptr;
+  std::uint64_t seed = 0;
+  // Keeps the records of known peers on disk; called when they change, at most once a second.
+  std::function<void(const std::vector<membership::MemberRecord>&)> store_peers;
+};
+
+// Subscribe{actor}: gets PeerChanged and LinkChanged from now on, and PeerChanged of all peers that
+// are known already.
+struct Subscribe {
+  caf::actor subscriber;
+};
+// The router knows all actors now, so that no event of the link is lost: contact the others.
+struct Begin {};
+// There are new admissions.
+struct AdmissionsChanged {};
+
+caf::actor spawn_cluster(caf::actor_system& system, ClusterActorOptions options);
+
+}  // namespace gpunode::node
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Subscribe)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Begin)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::AdmissionsChanged)

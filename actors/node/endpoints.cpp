@@ -1,0 +1,76 @@
+#include "actors/node/endpoints.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <charconv>
+
+namespace gpunode::node {
+
+Result<HostPort> parse_host_port(const std::string& text, std::uint16_t fallback_port) {
+  auto bad = [&](const char* what) {
+    return Error{ErrorCode::invalid_argument, "'" + text + "' is no address: " + what +
+                                                  "; write host:port, such as 10.0.0.5:7601"};
+  };
+  std::string host = text, port;
+  if (!text.empty() && text[0] == '[') {
+    std::size_t close = text.find(']');
+    if (close == std::string::npos) return bad("']' is missing");
+    host = text.substr(0, close + 1);
+    port = text.substr(close + 1);
+    if (!port.empty() && port[0] != ':') return bad("':' is missing after ']'");
+    if (!port.empty()) port = port.substr(1);
+  } else if (std::size_t colon = text.rfind(':'); colon != std::string::npos) {
+    if (text.find(':') != colon) return bad("IPv6 addresses are written in brackets");
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    if (port.empty()) return bad("the port is missing after ':'");
+  }
+  if (host.empty()) return bad("the host is missing");
+  HostPort place{host, fallback_port};
+  if (port.empty()) return place;
+  unsigned value = 0;
+  auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), value);
+  if (error != std::errc{} || end != port.data() + port.size() || value > 65535)
+    return bad("the port must be 0 to 65535");
+  place.port = static_cast<std::uint16_t>(value);
+  return place;
+}
+
+std::string tcp_endpoint(const HostPort& place) {
+  return "tcp://" + place.host + ":" + std::to_string(place.port);
+}
+
+std::uint16_t port_of(const std::string& endpoint) {
+  std::size_t colon = endpoint.rfind(':');
+  unsigned value = 0;
+  if (colon != std::string::npos)
+    std::from_chars(endpoint.data() + colon + 1, endpoint.data() + endpoint.size(), value);
+  return value > 65535 ? 0 : static_cast<std::uint16_t>(value);
+}
+
+bool is_wildcard(const std::string& host) {
+  return host == "*" || host == "0.0.0.0" || host == "[::]";
+}
+
+std::string guess_own_address() {
+  std::string found = "127.0.0.1";
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return found;
+  for (ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if (!(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
+    char text[INET_ADDRSTRLEN];
+    auto* address = reinterpret_cast<sockaddr_in*>(entry->ifa_addr);
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text)) {
+      found = text;
+      break;
+    }
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+}  // namespace gpunode::node

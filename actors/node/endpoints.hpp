@@ -1,0 +1,34 @@
+// "host:port" texts and what a node makes of them: the three ports it listens on, and the addresses
+// that it tells others.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace gpunode::node {
+
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+inline constexpr std::uint16_t kDefaultPort = 7601;  // control; bulk is one higher, join two
+
+// "10.0.0.5:7601", "[::1]:7601", "node.example"; a missing port is `fallback_port`.
+// Fails with invalid_argument, saying what is wrong with it.
+Result<HostPort> parse_host_port(const std::string& text, std::uint16_t fallback_port);
+std::string tcp_endpoint(const HostPort& place);  // "tcp://10.0.0.5:7601"
+
+// The port at the end of "tcp://host:port"; 0 if there is none.
+std::uint16_t port_of(const std::string& endpoint);
+
+// Whether the host means every address of the machine.
+bool is_wildcard(const std::string& host);
+// An address of this machine that others may reach: the first that is up and not loopback, else
+// 127.0.0.1.
+std::string guess_own_address();
+
+}  // namespace gpunode::node

@@ -1,0 +1,340 @@
+#include "actors/node/entry.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "actors/node/endpoints.hpp"
+#include "actors/node/join_flow.hpp"
+#include "actors/node/member_list.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/membership/membership_codec.hpp"
+#include "runtime/storage/checksum.hpp"
+#include "runtime/storage/durable_record.hpp"
+#include "runtime/transport/zmq_link.hpp"
+
+namespace gpunode::node {
+namespace {
+
+constexpr storage::RecordFormat kBoot{{'B', 'O', 'O', 'T'}, 1};
+constexpr storage::RecordFormat kPeers{{'P', 'E', 'E', 'R'}, 1};
+
+// The number of this life of the node: one more than the last, on disk before it is used.
+Result<Boot> raise_boot(const storage::StateDirectory& state) {
+  storage::DurableRecord record(state.files(), state.within("boot"), kBoot);
+  auto stored = record.load();
+  if (!stored) return stored.error();
+  Boot boot = 1;
+  if (*stored) {
+    if ((*stored)->size() != sizeof boot)
+      return Error{ErrorCode::corrupted, record.path().string() + " is not a boot record"};
+    std::memcpy(&boot, (*stored)->data(), sizeof boot);
+    ++boot;
+  }
+  auto done = record.store(std::as_bytes(std::span(&boot, 1)));
+  if (!done) return done.error();
+  return boot;
+}
+
+std::string host_name() {
+  char buffer[256] = {};
+  if (gethostname(buffer, sizeof buffer - 1) != 0 || buffer[0] == 0) return "node";
+  return std::string(buffer).substr(0, membership::kMaxNameBytes);
+}
+
+struct Listen {
+  std::vector<std::string> control, bulk, join;
+};
+
+Result<Listen> listen_endpoints(const std::string& listen) {
+  if (listen.empty()) return Listen{};
+  auto place = parse_host_port(listen, kDefaultPort);
+  if (!place) return place.error().within("listen address");
+  if (place->port > 65533)
+    return Error{ErrorCode::invalid_argument,
+                 "the control port must leave room for two more: bulk is port + 1, join port + 2"};
+  auto at = [&](int offset) {
+    auto port = place->port == 0 ? 0 : place->port + offset;
+    return std::vector<std::string>{tcp_endpoint({place->host, static_cast<std::uint16_t>(port)})};
+  };
+  return Listen{at(0), at(1), at(2)};
+}
+
+Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
+                       const Listen& listen, Router& router, Listen& bound) {
+  transport::LinkEvents events{
+      [&router](const NodeId& from, transport::Lane lane, transport::Message message) {
+        router.on_message(from, lane, std::move(message));
+      },
+      [&router](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+        router.on_state(peer, lane, state);
+      }};
+  if (parts.open_link) {
+    entry.link = parts.open_link(entry.identity.id(), entry.boot, std::move(events));
+    bound.control = bound.bulk = {"memory://" + entry.identity.id().text()};
+    return {};
+  }
+  transport::ZmqLinkOptions options;
+  options.node = entry.identity.id();
+  options.boot = entry.boot;
+  options.curve_public_key = entry.identity.curve_key().value;
+  ByteView secret = entry.identity.curve_secret().view();
+  std::copy(secret.begin(), secret.end(), options.curve_secret_key.begin());
+  options.control_listen = listen.control;
+  options.bulk_listen = listen.bulk;
+  options.bulk_plain = config.bulk_plain;
+  options.admit = [allowed = entry.allowed,
+                   clock = parts.clock](const transport::CurveKey& key) -> transport::Admission {
+    security::Admissions* admissions = allowed->load();
+    if (!admissions) return {};
+    auto snapshot = admissions->snapshot();
+    security::CurveKey curve{key};
+    const security::Admission* found = snapshot->find(curve);
+    if (!found || !snapshot->allows(curve, clock->wall())) return {};
+    return {transport::Admission::Verdict::accepted, found->node};
+  };
+  auto link = transport::ZmqLink::open(std::move(options), std::move(events));
+  if (!link) return link.error();
+  bound.control = (*link)->control_endpoints();
+  bound.bulk = (*link)->bulk_endpoints();
+  entry.link = std::move(*link);
+  return {};
+}
+
+Result<void> open_join_port(Entry& entry, const Listen& listen, Router& router, Listen& bound) {
+  if (listen.join.empty()) return {};
+  transport::JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [&router](const std::string& address, Bytes frame,
+                                 transport::JoinSocket::Reply reply) {
+    router.on_knock(address, std::move(frame), std::move(reply));
+  };
+  auto socket = transport::JoinSocket::listen(listen.join[0], std::move(callbacks));
+  if (!socket) return socket.error();
+  bound.join = {(*socket)->endpoint()};
+  entry.join_socket = std::move(*socket);
+  return {};
+}
+
+// The bound endpoints under the host that others shall use.
+Result<Addresses> advertised(const NodeConfig& config, const Listen& bound) {
+  Addresses addresses;
+  addresses.dial_only = bound.control.empty();
+  auto own = parse_host_port(config.listen, kDefaultPort);
+  std::string host = own ? own->host : "";
+  std::uint16_t bound_control = bound.control.empty() ? 0 : port_of(bound.control[0]);
+  std::uint16_t control = bound_control;
+  if (is_wildcard(host)) host = guess_own_address();
+  if (!config.advertise.empty()) {
+    auto place = parse_host_port(config.advertise, control);
+    if (!place) return place.error().within("advertised address");
+    host = place->host;
+    control = place->port;
+  }
+  // Behind a port mapping the three ports keep their distances.
+  int shift = bound_control == 0 ? 0 : control - bound_control;
+  auto at = [&](const std::vector<std::string>& endpoints) -> std::vector<std::string> {
+    if (endpoints.empty()) return {};
+    if (port_of(endpoints[0]) == 0) return endpoints;  // a twin's
+    auto port = static_cast<std::uint16_t>(port_of(endpoints[0]) + shift);
+    return {tcp_endpoint({host, port})};
+  };
+  addresses.control = at(bound.control);
+  addresses.bulk = at(bound.bulk);
+  addresses.join = at(bound.join);
+  return addresses;
+}
+
+// Joins by the token; the answer names the cluster, its members, and whether we can be reached.
+Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
+                                       const NodeParts& parts, security::JoinAnswer& answer) {
+  if (config.token.empty())
+    return Error{ErrorCode::invalid_argument,
+                 "joining needs a token: run `gpunode token create` on a member and give it with "
+                 "--token-file or GPUNODE_TOKEN"};
+  JoinOrder order{config.join, config.token, {}};
+  order.record.name = entry.name;
+  // A twin's addresses cannot be dialled back.
+  if (!parts.open_link) order.record.advertised = entry.addresses.control;
+  order.record.must_be_reachable = !config.advertise.empty();
+  order.record.labels = config.labels;
+  auto joined = join_cluster(entry.identity, order, *parts.clock);
+  if (!joined) return joined.error();
+  answer = std::move(joined->answer);
+  if (auto saved = joined->cluster.save(entry.state.files(), entry.state.path()); !saved)
+    return saved.error();
+  return joined->cluster;
+}
+
+Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodeParts& parts) {
+  storage::FileSystem& files = entry.state.files();
+  auto cluster = security::ClusterIdentity::load(files, entry.state.path());
+  bool known = cluster.has_value(), founding = false;
+  security::JoinAnswer answer;
+  if (!known && cluster.error().code != ErrorCode::not_found) return cluster.error();
+  if (known && !config.join.empty() && !config.token.empty()) {
+    auto token = security::JoinToken::parse(config.token);
+    if (!token) return token.error();
+    if (token->cluster != *cluster)
+      return {ErrorCode::already_exists,
+              "other_cluster: state directory " + entry.state.path().string() +
+                  " belongs to another cluster than the token: join with another --state "
+                  "directory"};
+    log::info("node", "already a member of this cluster; the token was not used");
+  }
+  if (!known && !config.join.empty()) {
+    cluster = join(entry, config, parts, answer);
+  } else if (!known) {
+    cluster = security::ClusterIdentity::init(files, entry.state.path(), entry.identity);
+    founding = true;
+  }
+  if (!cluster) return cluster.error();
+  auto admissions = security::Admissions::open(files, entry.state.path(), *cluster);
+  if (!admissions) return admissions.error();
+  entry.admissions = std::move(*admissions);
+  if (founding || (cluster->founder == entry.identity.id() && entry.admissions->all().empty())) {
+    auto founded = entry.admissions->found(entry.identity, entry.name, parts.clock->wall());
+    if (!founded) return founded.error();
+  }
+  if (!known && !founding) {
+    answer.admissions.push_back(answer.admission);
+    auto merged = entry.admissions->merge(answer.admissions);
+    if (!merged) return merged.error();
+    entry.seeds = split_records(answer.members);
+    if (!answer.reachable && !entry.addresses.dial_only && !parts.open_link) {
+      entry.addresses.dial_only = true;
+      log::warning("node", "the cluster cannot reach this node at " +
+                               entry.addresses.control.front() +
+                               ": it goes on dial-only; --advertise names an address that can be "
+                               "reached");
+    }
+  }
+  entry.allowed->store(entry.admissions.get());
+  return {};
+}
+
+void load_peers(Entry& entry) {
+  storage::DurableRecord record(entry.state.files(), entry.state.within("peers"), kPeers);
+  auto stored = record.load();
+  if (!stored)
+    return log::warning("node", "the list of known peers is lost: " + stored.error().message());
+  if (!*stored) return;
+  for (membership::MemberRecord& peer : split_records(**stored))
+    entry.seeds.push_back(std::move(peer));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
+                                     Router& router) {
+  if (config.state_directory.empty())
+    return Error{ErrorCode::invalid_argument, "a node needs a state directory"};
+  auto listen = listen_endpoints(config.listen);
+  if (!listen) return listen.error();
+  auto state = storage::StateDirectory::open(*parts.files, config.state_directory);
+  if (!state) return state.error();
+  auto identity = security::Identity::load_or_create(*parts.files, state->path());
+  if (!identity) return identity.error();
+  auto entry = std::make_unique<Entry>(std::move(*state), std::move(*identity));
+  entry->name = config.name.empty() ? host_name() : config.name;
+  entry->allowed = std::make_shared<std::atomic<security::Admissions*>>(nullptr);
+  auto boot = raise_boot(entry->state);
+  if (!boot) return boot.error();
+  entry->boot = *boot;
+  Listen bound;
+  if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
+    return done.error();
+  if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
+  auto addresses = advertised(config, bound);
+  if (!addresses) return addresses.error();
+  entry->addresses = std::move(*addresses);
+  if (auto done = open_cluster(*entry, config, parts); !done) return done.error();
+  load_peers(*entry);
+  auto tokens = security::TokenBook::open(*parts.files, entry->state.path());
+  if (!tokens) return tokens.error();
+  entry->tokens = std::make_shared<security::TokenBook>(std::move(*tokens));
+  auto audit = security::AuditLog::open(*parts.files, entry->state.path(), entry->identity);
+  if (!audit) return audit.error();
+  entry->audit = std::make_shared<security::AuditLog>(std::move(*audit));
+  return entry;
+}
+
+membership::MemberRecord Entry::record(const NodeConfig& config) const {
+  membership::MemberRecord record;
+  record.id = identity.id();
+  record.name = name;
+  record.incarnation = {boot, 0};
+  record.control_endpoints = addresses.control;
+  record.bulk_endpoints = addresses.bulk;
+  record.join_endpoints = addresses.join;
+  record.curve_key = identity.curve_key().value;
+  record.sign_key = identity.sign_key().value;
+  for (const std::string& label : config.labels) {
+    std::size_t equals = label.find('=');
+    record.labels[label.substr(0, equals)] =
+        equals == std::string::npos ? "" : label.substr(equals + 1);
+  }
+  record.protocol_version = kProtocolVersion;
+  record.dial_only = addresses.dial_only;
+  return record;
+}
+
+ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterState& state_out,
+                                           const Clock& clock) const {
+  ClusterActorOptions options;
+  options.self = record(config);
+  options.swim = membership::SwimConfig::lan();
+  const security::Identity* keys = &identity;
+  auto sign = [keys](std::string_view purpose, ByteView message) {
+    auto signature = keys->sign(purpose, message);
+    return Bytes(signature.begin(), signature.end());
+  };
+  auto verify = [](const security::SignKey& key, std::string_view purpose, ByteView message,
+                   ByteView signature) {
+    security::Signature fixed;
+    if (signature.size() != fixed.size()) return false;
+    std::copy(signature.begin(), signature.end(), fixed.begin());
+    return security::verify(key, purpose, message, fixed);
+  };
+  security::Admissions* list = admissions.get();
+  options.record_signing = {
+      [sign](ByteView message) { return sign("member record", message); },
+      [verify](const NodeId& owner, const membership::PublicKey& key, ByteView message,
+               ByteView signature) {
+        security::SignKey sign_key{key};
+        return security::node_id_of(sign_key) == owner &&
+               verify(sign_key, "member record", message, signature);
+      },
+      [list](const NodeId& node) { return list->snapshot()->find(node) != nullptr; }};
+  options.directory_signing = {
+      [](ByteView bytes) { return storage::sha256_of(bytes).value; },
+      [sign](ByteView message) { return sign("directory", message); },
+      [verify, list](const NodeId& owner, ByteView message, ByteView signature) {
+        auto snapshot = list->snapshot();
+        const security::Admission* admission = snapshot->find(owner);
+        return admission && verify(admission->sign_key, "directory", message, signature);
+      }};
+  options.seeds = seeds;
+  options.admitted_keys = [list] {
+    std::vector<std::pair<NodeId, membership::PublicKey>> keys;
+    auto snapshot = list->snapshot();
+    for (const auto& [node, admission] : snapshot->nodes())
+      keys.emplace_back(node, admission.curve_key.value);
+    return keys;
+  };
+  options.link = link;
+  options.state = &state_out;
+  options.clock = &clock;
+  options.seed = mix(boot, options.self.id.value[0] == std::byte{} ? 1 : 2);
+  options.store_peers = [record = std::make_shared<storage::DurableRecord>(
+                             state.files(), state.within("peers"), kPeers)](
+                            const std::vector<membership::MemberRecord>& peers) {
+    std::vector<Bytes> encoded;
+    for (const auto& peer : peers) encoded.push_back(membership::encode_record(peer));
+    if (auto stored = record->store(join_records(encoded)); !stored)
+      log::warning("node", "cannot keep the list of known peers: " + stored.error().message());
+  };
+  return options;
+}
+
+}  // namespace gpunode::node

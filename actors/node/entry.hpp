@@ -1,0 +1,57 @@
+// How a process becomes a member: state directory, keys, boot number, doors (link and join port),
+// then the cluster, which it goes on with, joins by a token, or founds. Nothing of it is an actor;
+// it happens once, in order, before the actors start, and fails with a cause and a remedy.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/node/cluster_actor.hpp"
+#include "actors/node/node_parts.hpp"
+#include "actors/node/router.hpp"
+#include "runtime/security/admission.hpp"
+#include "runtime/security/audit_log.hpp"
+#include "runtime/security/join_token.hpp"
+#include "runtime/storage/state_directory.hpp"
+#include "runtime/transport/join_socket.hpp"
+
+namespace gpunode::node {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+// What a node tells others about where it is.
+struct Addresses {
+  std::vector<std::string> control, bulk, join;  // "tcp://host:port"
+  bool dial_only = false;
+};
+
+struct Entry {
+  Entry(storage::StateDirectory directory, security::Identity keys)
+      : state(std::move(directory)), identity(std::move(keys)) {}
+
+  storage::StateDirectory state;
+  security::Identity identity;
+  Boot boot = 0;
+  std::string name;
+  std::unique_ptr<security::Admissions> admissions;
+  // The allow-list as the link's threads see it; null until there is one.
+  std::shared_ptr<std::atomic<security::Admissions*>> allowed;
+  std::shared_ptr<security::TokenBook> tokens;
+  std::shared_ptr<security::AuditLog> audit;
+  std::shared_ptr<transport::Link> link;
+  std::unique_ptr<transport::JoinSocket> join_socket;
+  Addresses addresses;
+  std::vector<membership::MemberRecord> seeds;
+
+  membership::MemberRecord record(const NodeConfig& config) const;
+  // What the cluster actor needs to drive membership and directory under this node's keys.
+  ClusterActorOptions cluster_options(const NodeConfig& config, ClusterState& state_out,
+                                      const Clock& clock) const;
+};
+
+Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
+                                     Router& router);
+
+}  // namespace gpunode::node

@@ -1,0 +1,124 @@
+#include "actors/node/job_environment.hpp"
+
+#include "kernels/model/fingerprint.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/dataset/text_dataset.hpp"
+#include "runtime/probe/host_probe.hpp"
+
+namespace gpunode::node {
+namespace {
+
+std::string gigabytes(double bytes) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2f GB", bytes / 1e9);
+  return buffer;
+}
+
+std::size_t samples_per_slice(const job::JobSpec& spec) {
+  return (spec.train.batch + spec.train.slices - 1) / spec.train.slices;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
+    const job::JobSpec& spec) const {
+  auto model = model::make_model(spec.model_kind, spec.model_settings);
+  if (!model) return model.error().within("[model]");
+  return std::shared_ptr<const model::Model>(std::move(*model));
+}
+
+// Weights, moments, a result, this member's partial sums at the worst (one a level of the tree, and
+// one a lane), a snapshot for a checkpoint, and what the program works with.
+Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
+                                          const model::Model& model) const {
+  std::uint64_t levels = 1;
+  while ((1u << levels) < spec.train.slices) ++levels;
+  double vectors = 3 + 3 + 1 + static_cast<double>(levels + 1) + options_.threads + 1;
+  double needed =
+      vectors * 4.0 * static_cast<double>(model.parameter_count()) +
+      static_cast<double>(model.working_bytes(options_.threads, samples_per_slice(spec)));
+  probe::ProcHostProbe host(options_.state);
+  auto available = host.sample(options_.clock->now()).memory_available_bytes;
+  if (available && needed > static_cast<double>(*available))
+    return {ErrorCode::out_of_memory,
+            "the job is too large for this machine: it needs about " + gigabytes(needed) + ", " +
+                gigabytes(static_cast<double>(*available)) +
+                " are available; use a smaller model, fewer samples a slice, or more memory"};
+  return {};
+}
+
+Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
+                                                   const model::Model& model) const {
+  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
+  if (!source) return source.error().within("data");
+  auto shared = std::make_shared<const dataset::TextSource>(std::move(*source));
+  dataset::TextSettings settings{.context = static_cast<std::uint32_t>(model.sample_bytes() - 1),
+                                 .stride = 1,
+                                 .validation_fraction = spec.data.validation_fraction};
+  auto data = dataset::TextDataset::create(std::move(shared), settings);
+  if (!data) return data.error().within("data");
+  return ingest::SliceReader(std::move(*data),
+                             {spec.train.seed, spec.train.batch, spec.train.slices});
+}
+
+Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  if (auto fits = check_memory(spec, **model); !fits) return fits.error();
+  auto data = reader(spec, **model);
+  if (!data) return data.error();
+  auto print = model::compute_fingerprint(**model, *options_.backend, samples_per_slice(spec));
+  if (!print) return print.error();
+  const dataset::TextSource& source = data->data().source();
+  auto digest = source.data_digest();
+  return Fitness{{digest.value.begin(), digest.value.end()},
+                 source.size_bytes(),
+                 data->data().sample_count(),
+                 print->digest.text(),
+                 print->text};
+}
+
+Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
+  auto own = fitness(spec);
+  if (!own) return own.error();
+  if (own->data_digest != spec.data_digest)
+    return {ErrorCode::invalid_argument,
+            "the data at " + spec.data.path + " is not the job's data (" +
+                std::to_string(own->data_bytes) + " bytes here, " +
+                std::to_string(spec.data_bytes) + " in the job): copy it from another member"};
+  if (own->fingerprint != spec.fingerprint)
+    return {ErrorCode::unsupported,
+            "this node computes other bits than the job's members (" + own->fingerprint_text +
+                "): exact mode wants the same instruction set and oneDNN version"};
+  return {};
+}
+
+Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::JobSpec& spec) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  auto data = reader(spec, **model);
+  if (!data) return data.error();
+  return compute::Trainer::Options{.model = std::move(*model),
+                                   .backend = options_.backend,
+                                   .spec = spec,
+                                   .reader = std::move(*data),
+                                   .clock = options_.clock,
+                                   .lanes = options_.threads};
+}
+
+Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
+  if (!source) return source.error();
+  dataset::ScanSettings settings{
+      .seed = spec.train.seed,
+      .batch = spec.train.batch,
+      .steps = steps,
+      .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
+      .stride = 1,
+      .validation_fraction = spec.data.validation_fraction};
+  return dataset::scan_sum(*source, settings);
+}
+
+}  // namespace gpunode::node

@@ -1,0 +1,509 @@
+#include "actors/node/jobs_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "actors/checkpoint/checkpoint_actor.hpp"
+#include "actors/compute/trainer_actor.hpp"
+#include "actors/exchange/job_actor.hpp"
+#include "actors/json_answer.hpp"
+#include "actors/node/job_file.hpp"
+#include "actors/node/job_submission.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/storage/durable_record.hpp"
+
+namespace gpunode::node {
+namespace {
+
+struct FitForJoin {  // the answer of a slow check on its own thread
+  JobId id;
+  Bytes manifest;
+  Result<void> fit;
+};
+struct Request {  // of another node, to be answered on this actor
+  std::function<void()> answer;
+};
+struct ManifestFetched {
+  JobId id;
+  Result<SharedBytes> manifest{SharedBytes{}};
+};
+
+}  // namespace
+}  // namespace gpunode::node
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::FitForJoin)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::ManifestFetched)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Request)
+namespace gpunode::node {
+namespace {
+
+constexpr auto kScanEvery = std::chrono::milliseconds(300);
+constexpr auto kJoinAgainAfter = std::chrono::seconds(15);
+constexpr storage::RecordFormat kVotes{{'V', 'O', 'T', 'E'}, 1};
+constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
+constexpr storage::RecordFormat kOutcome{{'J', 'O', 'B', 'O'}, 1};
+
+struct Job {
+  job::JobSpec spec;
+  caf::actor actor;  // null for one that ended in an earlier life of this node
+  exchange::JobProgress progress;
+  std::string outcome;  // the last report of one that ended, JSON
+};
+
+struct State {
+  static inline const char* name = "jobs";
+  JobsActorOptions options;
+  std::map<JobId, Job> jobs;
+  std::map<JobId, Time> not_before;  // jobs of others that could not be joined: when to try again
+};
+using Self = caf::stateful_actor<State>;
+
+Time now(Self* self) {
+  return self->state.options.environment->options().clock->now();
+}
+
+std::string hint_key(const JobId& id) {
+  return "job/" + id.text();
+}
+
+storage::DurableRecord record(Self* self, const JobId& id, const char* file,
+                              storage::RecordFormat format) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  return {*environment.options().files, environment.job_folder(id) / file, format};
+}
+
+// Slow work on a thread of its own, so that no mailbox waits for disk or device.
+void on_own_thread(Self* self, std::function<void()> work) {
+  self->system().spawn<caf::detached>([work = std::move(work)] { work(); });
+}
+
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join) {
+  State& state = self->state;
+  const JobEnvironment* environment = state.options.environment;
+  auto trainer = environment->trainer_options(spec);
+  if (!trainer) return trainer.error();
+  auto votes = record(self, id, "votes", kVotes).load();
+  if (!votes) return votes.error().within("the job's votes");
+  exchange::JobActorOptions options;
+  options.id = id;
+  options.spec = spec;
+  options.self = {state.options.self, state.options.boot};
+  options.join = join;
+  if (*votes) options.votes = std::move(**votes);
+  options.store_votes =
+      [record = std::make_shared<storage::DurableRecord>(record(self, id, "votes", kVotes))](
+          ByteView bytes) { return record->store(bytes); };
+  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
+                                             transport::Message message) {
+    return link->send(to, lane, std::move(message));
+  };
+  checkpoint::CheckpointOptions checkpoints{id,
+                                            spec,
+                                            trainer->model,
+                                            environment->options().files,
+                                            environment->checkpoint_root(),
+                                            environment->options().clock};
+  options.checkpoint = checkpoint::newest_checkpoint(checkpoints);
+  caf::actor_system* system = &self->system();
+  options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
+    return compute::spawn_trainer(*system, std::move(job), parts);
+  };
+  options.spawn_checkpoints = [system, checkpoints](caf::actor job) {
+    return checkpoint::spawn_checkpoints(*system, std::move(job), checkpoints);
+  };
+  options.add = state.options.add;
+  options.cluster = state.options.cluster;
+  options.clock = environment->options().clock;
+  options.supervisor = self;
+  Job& job = state.jobs[id];
+  job.spec = std::move(spec);
+  job.progress.id = id;
+  job.progress.phase = "preparing";
+  job.progress.total_steps = job.spec.train.steps;
+  job.actor = exchange::spawn_job(self->system(), std::move(options));
+  self->monitor(job.actor);
+  return {};
+}
+
+// Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
+Result<void> create_job(Self* self, ByteView manifest, bool join) {
+  JobId id = job::job_id(manifest);
+  if (self->state.jobs.contains(id)) return {};
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  const JobEnvironment& environment = *self->state.options.environment;
+  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
+    return made.error();
+  if (auto stored = record(self, id, "manifest", kManifest).store(manifest); !stored)
+    return stored.error();
+  return start_job(self, id, std::move(*spec), join);
+}
+
+std::optional<JobId> parse_job_id(const std::string& text) {
+  Bytes raw = from_hex(text);
+  if (raw.size() != 16) return std::nullopt;
+  JobId id;
+  for (int i = 0; i < 8; ++i) {
+    id.high = id.high << 8 | std::to_integer<std::uint64_t>(raw[i]);
+    id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
+  }
+  return id;
+}
+
+void load_jobs(Self* self) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  auto folders = environment.options().files->list(environment.options().state / "jobs");
+  if (!folders) return;  // no job yet
+  for (const storage::Entry& entry : *folders) {
+    auto parsed = parse_job_id(entry.name);
+    if (!parsed) continue;
+    JobId id = *parsed;
+    auto manifest = record(self, id, "manifest", kManifest).load();
+    if (!manifest || !*manifest) {
+      log::warning("jobs", "job " + entry.name + " has no readable manifest on disk");
+      continue;
+    }
+    auto spec = job::decode(**manifest);
+    if (!spec) {
+      log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
+      continue;
+    }
+    auto outcome = record(self, id, "outcome", kOutcome).load();
+    if (outcome && *outcome) {
+      Job& job = self->state.jobs[id];
+      job.spec = std::move(*spec);
+      job.outcome = std::string(as_text(**outcome));
+      continue;
+    }
+    if (auto started = start_job(self, id, std::move(*spec), true); !started)
+      log::warning("jobs", "job " + entry.name + ": " + started.error().message());
+  }
+}
+
+void on_progress(Self* self, const exchange::JobProgress& progress) {
+  State& state = self->state;
+  auto it = state.jobs.find(progress.id);
+  if (it == state.jobs.end()) return;
+  bool ended_now = progress.ended && !it->second.progress.ended;
+  it->second.progress = progress;
+  const job::JobSpec& spec = it->second.spec;
+  JobHint hint{spec.name,
+               progress.phase,
+               progress.reason,
+               progress.step,
+               progress.total_steps,
+               progress.view_id,
+               static_cast<std::uint32_t>(progress.members.size()),
+               spec.nodes,
+               progress.ended,
+               spec.labels,
+               progress.loss};
+  self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+  if (!ended_now) return;
+  // Remember the report, so that `job show` still knows after a restart.
+  auto keep =
+      std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
+  self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {
+                                         (void)keep->store(as_bytes(text));
+                                       }});
+}
+
+bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& label) {
+    return std::find(own.begin(), own.end(), label) != own.end();
+  });
+}
+
+// Looks for jobs of others that want more members.
+void scan(Self* self) {
+  State& state = self->state;
+  self->delayed_send(self, kScanEvery, Tick{});
+  auto cluster = state.options.cluster->read();
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.owner == state.options.self || entry.key.rfind("job/", 0) != 0) continue;
+    auto parsed = parse_job_id(entry.key.substr(4));
+    if (!parsed || !cluster->alive(entry.owner)) continue;
+    JobId id = *parsed;
+    auto note = decode_note(entry.value);
+    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    if (hint.ended || hint.phase != "running" || hint.members >= hint.wanted) continue;
+    if (state.jobs.contains(id) || !labels_fit(hint.labels, state.options.labels)) continue;
+    if (auto wait = state.not_before.find(id);
+        wait != state.not_before.end() && now(self) < wait->second)
+      continue;
+    state.not_before[id] = now(self) + kJoinAgainAfter;
+    caf::actor me = self;
+    self->send(state.options.calls,
+               CallRequest{entry.owner, "job.manifest",
+                           SharedBytes::from(to_bytes(as_bytes(entry.key.substr(4)))),
+                           std::chrono::seconds(5), [me, id](Result<SharedBytes> manifest) {
+                             caf::anon_send(me, ManifestFetched{id, std::move(manifest)});
+                           }});
+  }
+}
+
+void on_manifest(Self* self, const ManifestFetched& fetched) {
+  if (!fetched.manifest || job::job_id(fetched.manifest->view) != fetched.id) return;
+  auto spec = job::decode(fetched.manifest->view);
+  if (!spec) return;
+  caf::actor me = self;
+  const JobEnvironment* environment = self->state.options.environment;
+  on_own_thread(self, [me, environment, spec = std::move(*spec), id = fetched.id,
+                       manifest = to_bytes(fetched.manifest->view)] {
+    caf::anon_send(me, FitForJoin{id, manifest, environment->matches(spec)});
+  });
+}
+
+void on_fit(Self* self, const FitForJoin& check) {
+  if (self->state.jobs.contains(check.id)) return;
+  Result<void> started = check.fit ? create_job(self, check.manifest, true) : check.fit;
+  if (!started)
+    log::warning("jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " +
+                             started.error().message());
+}
+
+// The job that a person means: a name (the newest of that name that still runs) or the beginning of
+// an id.
+std::optional<JobId> find_job(Self* self, const std::string& wanted) {
+  std::optional<JobId> found;
+  for (const auto& [id, job] : self->state.jobs) {
+    bool named = job.spec.name == wanted;
+    bool prefix = wanted.size() >= 4 && id.text().rfind(wanted, 0) == 0;
+    if (!named && !prefix) continue;
+    if (!found || job.actor) found = id;
+  }
+  return found;
+}
+
+nlohmann::json line_of(const JobId& id, const std::string& name,
+                       const exchange::JobProgress& progress, const ClusterSnapshot& cluster) {
+  auto members = nlohmann::json::array();
+  for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
+  return {{"job", id.text()},          {"name", name},          {"phase", progress.phase},
+          {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
+          {"view", progress.view_id},  {"members", members},    {"loss", progress.loss}};
+}
+
+void list_jobs(Self* self, const Command& command) {
+  auto cluster = self->state.options.cluster->read();
+  auto list = nlohmann::json::array();
+  for (const auto& [id, job] : self->state.jobs) {
+    if (job.actor) {
+      list.push_back(line_of(id, job.spec.name, job.progress, *cluster));
+    } else {
+      nlohmann::json line = arguments_of(job.outcome);
+      line.erase("events");
+      list.push_back(line);
+    }
+  }
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster->self) continue;
+    std::string id = entry.key.substr(4);
+    bool known = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
+      return line.value("job", "") == id;
+    });
+    auto note = decode_note(entry.value);
+    if (known || !note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    list.push_back({{"job", id},
+                    {"name", hint.name},
+                    {"phase", hint.phase},
+                    {"reason", hint.reason},
+                    {"step", hint.step},
+                    {"steps", hint.steps},
+                    {"view", hint.view_id},
+                    {"member_count", hint.members},
+                    {"loss", hint.loss},
+                    {"known_from", cluster->name_of(entry.owner)}});
+  }
+  command.answer(ok_json({{"jobs", list}}));
+}
+
+// Adds the proof of what the job was fed to a report: recomputed from the data by separate code.
+std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
+                       const std::string& report) {
+  nlohmann::json out = arguments_of(report);
+  std::uint64_t steps = field<std::uint64_t>(out, "step", 0);
+  auto proof = environment.prove(spec, steps);
+  if (proof) {
+    bool equal = out.contains("fed") && out["fed"].value("hash_sum", "") == proof->sum.text() &&
+                 out["fed"].value("samples", std::uint64_t{0}) == proof->samples;
+    out["proof"] = {{"steps", steps},
+                    {"hash_sum", proof->sum.text()},
+                    {"samples", proof->samples},
+                    {"equal_to_fed", equal},
+                    {"each_sample_once_an_epoch", proof->each_once()}};
+  } else {
+    out["proof"] = {{"error", proof.error().message()}};
+  }
+  return ok_json(out);
+}
+
+void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
+  auto cluster = self->state.options.cluster->read();
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.key.rfind("job/", 0) != 0 || !cluster->alive(entry.owner)) continue;
+    auto note = decode_note(entry.value);
+    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
+    if (std::get<JobHint>(*note).name != wanted && entry.key.rfind("job/" + wanted, 0) != 0)
+      continue;
+    std::string request = command.name + "\n" + wanted;
+    self->send(
+        self->state.options.calls,
+        CallRequest{entry.owner, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                    std::chrono::seconds(10), [answer = command.answer](Result<SharedBytes> text) {
+                      answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
+                    }});
+    return;
+  }
+  command.answer(error_json(
+      {ErrorCode::not_found, "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+}
+
+void show_job(Self* self, const Command& command, const std::string& wanted, bool forward) {
+  auto id = find_job(self, wanted);
+  if (!id && forward) return forward_to_owner(self, command, wanted);
+  if (!id)
+    return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
+  const Job& job = self->state.jobs.at(*id);
+  const JobEnvironment* environment = self->state.options.environment;
+  caf::actor_system* system = &self->system();
+  auto finish = [system, environment, spec = job.spec, name = command.name,
+                 answer = command.answer](std::string report) {
+    if (name == "job.progress") return answer(ok_json(arguments_of(report)));
+    system->spawn<caf::detached>([=] { answer(with_proof(*environment, spec, report)); });
+  };
+  if (job.actor)
+    self->send(job.actor, Command{command.name, "{}", finish});
+  else
+    finish(job.outcome);
+}
+
+void train(Self* self, const Command& command) {
+  nlohmann::json arguments = arguments_of(command.arguments);
+  auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
+                             field<std::string>(arguments, "directory", "/"));
+  if (!spec) return command.answer(error_json(spec.error()));
+  if (auto model = self->state.options.environment->make_model(*spec); !model)
+    return command.answer(error_json(model.error()));
+  for (const auto& [id, job] : self->state.jobs)
+    if (job.actor && job.spec.name == spec->name && !job.progress.ended)
+      return command.answer(
+          error_json({ErrorCode::already_exists,
+                      "a job named '" + spec->name + "' is running; give this one another name"}));
+  spawn_submission(self->system(),
+                   {std::move(*spec), self->state.options.self, self->state.options.cluster,
+                    self->state.options.calls, command.answer});
+}
+
+void on_command(Self* self, const Command& command) {
+  std::string wanted = field<std::string>(arguments_of(command.arguments), "job", "");
+  if (command.name == "train") return train(self, command);
+  if (command.name == "jobs") return list_jobs(self, command);
+  show_job(self, command, wanted, true);
+}
+
+void publish(Self* self, const char* name,
+             std::function<void(Self*, SharedBytes, CallReply)> handler) {
+  caf::actor me = self;
+  CallHandler hop = [me, self, handler](const NodeId&, SharedBytes request, CallReply reply) {
+    Request work;
+    work.answer = [self, handler, request, reply] { handler(self, request, reply); };
+    caf::anon_send(me, std::move(work));
+  };
+  self->send(self->state.options.calls, Publish{name, std::move(hop), false});
+}
+
+void publish_all(Self* self) {
+  publish(self, "job.fitness", [](Self* me, SharedBytes request, CallReply reply) {
+    auto spec = job::decode(request.view);
+    if (!spec) return reply(spec.error());
+    if (!labels_fit(spec->labels, me->state.options.labels))
+      return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
+    const JobEnvironment* environment = me->state.options.environment;
+    on_own_thread(me, [environment, spec = std::move(*spec), reply] {
+      auto fitness = environment->fitness(spec);
+      reply(fitness ? Result<SharedBytes>(SharedBytes::from(encode(*fitness)))
+                    : Result<SharedBytes>(fitness.error()));
+    });
+  });
+  publish(self, "job.create", [](Self* me, SharedBytes manifest, CallReply reply) {
+    auto created = create_job(me, manifest.view, false);
+    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
+  });
+  publish(self, "job.manifest", [](Self* me, SharedBytes request, CallReply reply) {
+    auto id = find_job(me, std::string(as_text(request.view)));
+    if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});
+    reply(SharedBytes::from(job::encode(me->state.jobs.at(*id).spec)));
+  });
+  publish(self, "job.command", [](Self* me, SharedBytes request, CallReply reply) {
+    std::string text(as_text(request.view));
+    std::size_t line = text.find('\n');
+    if (line == std::string::npos || line > 64)
+      return reply(Error{ErrorCode::invalid_argument, "not a command"});
+    show_job(me,
+             Command{text.substr(0, line), "{}",
+                     [reply](std::string answer) {
+                       reply(SharedBytes::from(to_bytes(as_bytes(answer))));
+                     }},
+             text.substr(line + 1), false);
+  });
+}
+
+void route(Self* self, const NetMessage& net) {
+  for (auto& [id, job] : self->state.jobs)
+    if (id.low == net.message->stream && job.actor) self->send(job.actor, net);
+}
+
+template <class Message>
+void tell_all(Self* self, const Message& message) {
+  for (auto& [id, job] : self->state.jobs)
+    if (job.actor) self->send(job.actor, message);
+}
+
+void on_down(Self* self, const caf::down_msg& down) {
+  for (auto& [id, job] : self->state.jobs) {
+    if (!job.actor || job.actor.address() != down.source) continue;
+    job.actor = nullptr;
+    if (job.progress.ended) continue;
+    job.progress.phase = "failed";
+    job.progress.reason = "the job's actor ended: " + to_string(down.reason);
+    log::error("jobs", job.spec.name + ": " + job.progress.reason);
+  }
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
+  self->state.options = std::move(*options);
+  self->set_default_handler(caf::drop);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  publish_all(self);
+  load_jobs(self);
+  self->delayed_send(self, kScanEvery, Tick{});
+  return {
+      [self](const NetMessage& net) { route(self, net); },
+      [self](const exchange::JobProgress& progress) { on_progress(self, progress); },
+      [self](const PeerChanged& peer) { tell_all(self, peer); },
+      [self](const LinkChanged& link) { tell_all(self, link); },
+      [self](const Tick&) { scan(self); },
+      [self](const ManifestFetched& fetched) { on_manifest(self, fetched); },
+      [self](const FitForJoin& check) { on_fit(self, check); },
+      [self](const Command& command) { on_command(self, command); },
+      [](const Request& request) { request.answer(); },
+      [self](const Shutdown& shutdown) {
+        tell_all(self, shutdown);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_jobs(caf::actor_system& system, JobsActorOptions options) {
+  return system.spawn(behaviour, std::make_shared<JobsActorOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::node

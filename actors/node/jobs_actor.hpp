@@ -1,0 +1,31 @@
+// All jobs of one node. Takes a job file, asks the live nodes whether they are fit, writes the
+// manifest to the candidates' disks, starts the job actors, and takes part in jobs of others that
+// want more members. A job's own actor decides everything about its steps; this one only starts,
+// lists and remembers jobs. Jobs on disk are taken up again when the node restarts.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "actors/node/job_environment.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::node {
+
+struct JobsActorOptions {
+  NodeId self;
+  Boot boot = 0;
+  std::vector<std::string> labels;  // of this node, "key=value" or "key"
+  const JobEnvironment* environment = nullptr;
+  const ClusterState* cluster = nullptr;
+  std::shared_ptr<transport::Link> link;
+  collective::AddFn add;
+  caf::actor calls;             // CallRequest, Publish
+  caf::actor directory_writer;  // SetEntry
+};
+
+caf::actor spawn_jobs(caf::actor_system& system, JobsActorOptions options);
+
+}  // namespace gpunode::node

@@ -1,0 +1,92 @@
+// A gpunode node inside your own program: this is the face that an embedder sees. Standard types
+// only; add-ons that know CAF or FlatBuffers are separate headers beside it.
+//
+//   gpunode::NodeConfig config;
+//   config.state_directory = "/var/lib/my-node";
+//   config.listen = "0.0.0.0:7601";
+//   auto node = gpunode::Node::start(config);
+//   if (!node) { std::cerr << node.error().message() << '\n'; return 1; }
+//   (*node)->publish("square", [](std::string_view request) -> gpunode::Result<std::string> { ...
+//   }); auto answer = (*node)->call("square", "12", std::chrono::seconds(1));
+//   (*node)->wait();
+//
+// A node installs no signal handlers and reads no command line. Several nodes may live in one
+// process. A model of your own joins training and serving through kernels/model/model.hpp and
+// kernels/model/registry.hpp: register it before the node starts.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace gpunode {
+
+struct NodeConfig {
+  // Identity, admissions, jobs, checkpoints; private (0700); one process at a time. Restarting with
+  // the same directory is the same node.
+  std::string state_directory;
+  // Label for people; empty: the host's name.
+  std::string name;
+  // "host:port" of the control port; bulk is port + 1 and join is port + 2. Port 0 takes free ones.
+  // Empty: this node dials and cannot be dialled.
+  std::string listen = "0.0.0.0:7601";
+  // "host" or "host:port" under which others reach it; empty: found out, and where it cannot be
+  // reached the node is dial-only and says so.
+  std::string advertise;
+  // Where to join ("host:port" of a member's join port, 7603 by default); empty: go on with the
+  // cluster of the state directory, or found a new one.
+  std::string join;
+  // The join token. Needed once; a node that is admitted restarts without it. Wiped after use.
+  std::string token;
+  // "key=value" or "key"; jobs may ask for them.
+  std::vector<std::string> labels;
+  // Compute threads; 0: one a core.
+  int threads = 0;
+  // Let bulk traffic travel unsealed to peers that allow it too. Trusts all who can read or inject
+  // on that network.
+  bool bulk_plain = false;
+  // Answer commands of the gpunode program on <state_directory>/node.sock.
+  bool local_commands = true;
+};
+
+class Node {
+ public:
+  // Starts the node, joining if the configuration says so. Blocks until it is up. Fails with a
+  // cause and a remedy in the detail; nothing is left running then.
+  static Result<std::unique_ptr<Node>> start(NodeConfig config);
+  virtual ~Node() = default;
+
+  // What this node answers to every node that calls the name. The function runs on a thread of its
+  // own a call. An empty function withdraws the name.
+  using Handler = std::function<Result<std::string>(std::string_view request)>;
+  virtual void publish(const std::string& name, Handler handler) = 0;
+
+  // Calls a published name on the best live node, this one included, and on another one if that
+  // dies. Exactly one answer or error within `patience`. Fails with: unavailable (nobody offers
+  // it), timeout, and whatever the handler fails with.
+  virtual Result<std::string> call(const std::string& name, std::string_view request,
+                                   std::chrono::milliseconds patience) = 0;
+
+  // One command as the gpunode program gives it: a name and JSON arguments in, JSON out.
+  virtual std::string command(const std::string& name, const std::string& arguments) = 0;
+
+  virtual std::string id() const = 0;  // 64 hexadecimal digits
+  virtual std::string name() const = 0;
+  virtual std::vector<std::string> endpoints() const = 0;       // control, as advertised
+  virtual std::vector<std::string> join_endpoints() const = 0;  // for `gpunode join`
+
+  // Says goodbye to the cluster and stops; running jobs go on without this node.
+  virtual void leave() = 0;
+  // Stops without a word, as a crash would, but with everything closed.
+  virtual void stop() = 0;
+  // Blocks until leave or stop has ended, whoever asked for it.
+  virtual void wait() = 0;
+};
+
+}  // namespace gpunode

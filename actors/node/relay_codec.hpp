@@ -1,0 +1,22 @@
+// What admission actors tell each other, to and from bytes (schemas/relay.fbs).
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::node {
+
+enum class RelayKind : std::uint8_t { admissions = 0, relay_request = 1, relay_answer = 2 };
+// The header; admissions or the join frame travel beside it as the message's payload.
+struct RelayMessage {
+  RelayKind kind = RelayKind::admissions;
+  std::uint64_t relay = 0;  // 0 for admissions
+};
+
+Bytes encode(const RelayMessage& message);
+// Fails with corrupted; never throws.
+Result<RelayMessage> decode_relay(ByteView bytes);
+
+}  // namespace gpunode::node

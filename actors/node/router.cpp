@@ -1,0 +1,64 @@
+#include "actors/node/router.hpp"
+
+#include <caf/send.hpp>
+
+#include "actors/node/admission_actor.hpp"
+
+namespace gpunode::node {
+namespace {
+
+constexpr auto kHeardEvery = std::chrono::milliseconds(50);
+
+}  // namespace
+
+void Router::set_targets(Targets targets) {
+  std::unique_lock lock(mutex_);
+  targets_ = std::move(targets);
+}
+
+bool Router::due(const NodeId& peer) {
+  Time now = clock_.now();
+  std::lock_guard lock(heard_mutex_);
+  Time& last = heard_[peer];
+  if (last != Time{} && now < last + kHeardEvery) return false;
+  last = now;
+  return true;
+}
+
+void Router::on_message(const NodeId& from, transport::Lane lane, transport::Message message) {
+  std::shared_lock lock(mutex_);
+  caf::actor* target = nullptr;
+  switch (message.topic) {
+    case transport::Topic::membership:
+    case transport::Topic::directory:
+      target = &targets_.cluster;
+      break;
+    case transport::Topic::call:
+    case transport::Topic::reply:
+      target = &targets_.calls;
+      break;
+    case transport::Topic::job:
+      target = &targets_.jobs;
+      break;
+    case transport::Topic::admission:
+      target = &targets_.admission;
+      break;
+  }
+  if (!target || !*target) return;
+  if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
+  auto shared = std::make_shared<const transport::Message>(std::move(message));
+  caf::anon_send(*target, NetMessage{from, lane, std::move(shared)});
+}
+
+void Router::on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+  std::shared_lock lock(mutex_);
+  if (targets_.cluster) caf::anon_send(targets_.cluster, LinkChanged{peer, lane, state});
+}
+
+void Router::on_knock(const std::string& address, Bytes frame, std::function<void(Bytes)> reply) {
+  std::shared_lock lock(mutex_);
+  if (targets_.admission)
+    caf::anon_send(targets_.admission, JoinKnock{address, std::move(frame), std::move(reply)});
+}
+
+}  // namespace gpunode::node

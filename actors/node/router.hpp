@@ -1,0 +1,51 @@
+// From the link's threads to the mailboxes: each topic has one actor. Also tells the detector, at
+// most twenty times a second and peer, that a peer was heard, as any authenticated traffic is a
+// life sign. Owned by the node; called on the link's threads.
+#pragma once
+
+#include <caf/actor.hpp>
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "actors/messages.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::node {
+
+struct Heard {
+  NodeId peer;
+};
+
+class Router {
+ public:
+  struct Targets {
+    caf::actor cluster, calls, jobs, admission;
+  };
+  explicit Router(const Clock& clock) : clock_(clock) {}
+
+  // Messages that come before are dropped; peers repeat what matters.
+  void set_targets(Targets targets);
+  // Drops the handles; needed before the actor system ends.
+  void clear() { set_targets({}); }
+
+  void on_message(const NodeId& from, transport::Lane lane, transport::Message message);
+  void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state);
+  // A stranger's frame at the join port.
+  void on_knock(const std::string& address, Bytes frame, std::function<void(Bytes)> reply);
+
+ private:
+  bool due(const NodeId& peer);
+
+  const Clock& clock_;
+  std::shared_mutex mutex_;
+  Targets targets_;
+  std::mutex heard_mutex_;
+  std::unordered_map<NodeId, Time> heard_;
+};
+
+}  // namespace gpunode::node
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Heard)

@@ -1,0 +1,196 @@
+#include "runtime/job/job_spec.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "runtime/base/nearest.hpp"
+#include "runtime/collective/tree.hpp"
+
+namespace gpunode::job {
+namespace {
+
+std::string number_text(double value) {
+  char buffer[64];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return std::string(buffer, end);
+}
+
+template <class Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string join(const std::vector<std::uint32_t>& values) {
+  std::string text;
+  for (std::uint32_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  return text;
+}
+
+std::optional<std::vector<std::uint32_t>> split(const std::string& text) {
+  std::vector<std::uint32_t> values;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t comma = std::min(text.find(',', at), text.size());
+    auto value = parse_number<std::uint32_t>(text.substr(at, comma - at));
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+    at = comma + 1;
+  }
+  return values;
+}
+
+// One row a setting: how it is written and how it is read back. Order is the manifest's order.
+struct Row {
+  const char* key;
+  const char* shape;  // what a good value looks like
+  std::function<std::string(const JobSpec&)> get;
+  std::function<bool(JobSpec&, const std::string&)> set;
+};
+
+template <class Part, class Number>
+Row number_row(const char* key, Part JobSpec::*part, Number Part::*field) {
+  const char* shape = std::is_floating_point_v<Number> ? "a number" : "a whole number, 0 or more";
+  return {key, shape,
+          [=](const JobSpec& spec) {
+            if constexpr (std::is_floating_point_v<Number>)
+              return number_text(spec.*part.*field);
+            else
+              return std::to_string(spec.*part.*field);
+          },
+          [=](JobSpec& spec, const std::string& text) {
+            auto value = parse_number<Number>(text);
+            if (value) spec.*part.*field = *value;
+            return value.has_value();
+          }};
+}
+
+Row count_row(const char* key, std::uint32_t JobSpec::*field) {
+  return {key, "a whole number, 0 or more",
+          [=](const JobSpec& spec) { return std::to_string(spec.*field); },
+          [=](JobSpec& spec, const std::string& text) {
+            auto value = parse_number<std::uint32_t>(text);
+            if (value) spec.*field = *value;
+            return value.has_value();
+          }};
+}
+
+Row text_row(const char* key, std::function<std::string&(JobSpec&)> field) {
+  return {key, "a text", [=](const JobSpec& spec) { return field(const_cast<JobSpec&>(spec)); },
+          [=](JobSpec& spec, const std::string& text) {
+            field(spec) = text;
+            return true;
+          }};
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      text_row("name", [](JobSpec& s) -> std::string& { return s.name; }),
+      count_row("nodes", &JobSpec::nodes),
+      count_row("min_nodes", &JobSpec::min_nodes),
+      text_row("data.path", [](JobSpec& s) -> std::string& { return s.data.path; }),
+      number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
+      text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
+      number_row("train.seed", &JobSpec::train, &TrainSpec::seed),
+      number_row("train.steps", &JobSpec::train, &TrainSpec::steps),
+      number_row("train.batch", &JobSpec::train, &TrainSpec::batch),
+      number_row("train.slices", &JobSpec::train, &TrainSpec::slices),
+      {"train.tree", "a list of whole numbers such as [3, 2, 2]",
+       [](const JobSpec& s) { return join(s.train.tree); },
+       [](JobSpec& s, const std::string& text) {
+         auto values = split(text);
+         if (values) s.train.tree = *values;
+         return values.has_value();
+       }},
+      number_row("train.learning_rate", &JobSpec::train, &TrainSpec::learning_rate),
+      number_row("train.min_learning_rate", &JobSpec::train, &TrainSpec::min_learning_rate),
+      number_row("train.warmup_steps", &JobSpec::train, &TrainSpec::warmup_steps),
+      number_row("train.beta1", &JobSpec::train, &TrainSpec::beta1),
+      number_row("train.beta2", &JobSpec::train, &TrainSpec::beta2),
+      number_row("train.epsilon", &JobSpec::train, &TrainSpec::epsilon),
+      number_row("train.weight_decay", &JobSpec::train, &TrainSpec::weight_decay),
+      number_row("train.clip", &JobSpec::train, &TrainSpec::clip),
+      number_row("checkpoint.every", &JobSpec::checkpoint, &CheckpointSpec::every),
+      number_row("checkpoint.keep", &JobSpec::checkpoint, &CheckpointSpec::keep),
+      text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),
+  };
+  return table;
+}
+
+Error bad(std::string detail) {
+  return {ErrorCode::invalid_argument, std::move(detail)};
+}
+
+}  // namespace
+
+std::vector<std::string> known_keys(const std::string& section) {
+  std::vector<std::string> keys;
+  for (const Row& row : rows()) {
+    std::string key = row.key;
+    std::size_t dot = key.find('.');
+    std::string part = dot == std::string::npos ? "" : key.substr(0, dot);
+    if (part == section) keys.push_back(dot == std::string::npos ? key : key.substr(dot + 1));
+  }
+  if (section.empty()) keys.push_back("labels");
+  return keys;
+}
+
+Result<void> set(JobSpec& spec, const std::string& key, const std::string& value) {
+  std::vector<std::string> keys;
+  for (const Row& row : rows()) {
+    if (key == row.key) {
+      if (row.set(spec, value)) return {};
+      return bad("key '" + key + "' wants " + row.shape + ", not '" + value + "'");
+    }
+    keys.push_back(row.key);
+  }
+  return bad(unknown_word("key", key, keys));
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const JobSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const Row& row : rows()) settings.emplace_back(row.key, row.get(spec));
+  return settings;
+}
+
+Result<void> validate(const JobSpec& spec) {
+  const TrainSpec& train = spec.train;
+  if (spec.name.empty() || spec.name.size() > 64)
+    return bad("a job needs a name of 1 to 64 characters");
+  for (char c : spec.name)
+    if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'))
+      return bad("job name '" + spec.name + "': use letters, digits, '-', '_' and '.'");
+  if (spec.nodes < 1 || spec.nodes > 1024) return bad("nodes must be 1 to 1024");
+  if (spec.min_nodes < 1 || spec.min_nodes > spec.nodes)
+    return bad("min_nodes must be 1 to nodes (" + std::to_string(spec.nodes) + ")");
+  if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder of text");
+  if (!(spec.data.validation_fraction >= 0 && spec.data.validation_fraction < 1))
+    return bad("data.validation_fraction must be at least 0 and below 1");
+  if (train.steps < 1) return bad("train.steps must be at least 1");
+  if (train.slices < 1 || train.slices > 4096) return bad("train.slices must be 1 to 4096");
+  if (train.batch < train.slices)
+    return bad("train.batch (" + std::to_string(train.batch) + ") must be at least train.slices (" +
+               std::to_string(train.slices) + "): a slice needs a sample");
+  if (!train.tree.empty()) {
+    auto tree = collective::Tree::of_radices(train.tree);
+    if (!tree) return tree.error().within("train.tree");
+    if (tree->slice_count() != train.slices)
+      return bad("train.tree has " + std::to_string(tree->slice_count()) +
+                 " slices, train.slices says " + std::to_string(train.slices));
+  }
+  for (double value :
+       {train.learning_rate, train.min_learning_rate, train.weight_decay, train.clip})
+    if (!(std::isfinite(value) && value >= 0)) return bad("train: rates must be 0 or more");
+  if (!(train.beta1 >= 0 && train.beta1 < 1 && train.beta2 >= 0 && train.beta2 < 1))
+    return bad("train.beta1 and train.beta2 must be at least 0 and below 1");
+  if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");
+  if (spec.bulk != "sealed" && spec.bulk != "plain")
+    return bad("exchange.bulk must be \"sealed\" or \"plain\", not '" + spec.bulk + "'");
+  return {};
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,80 @@
+// JobSpec: what a job is, as every member knows it. Read from a job file once, sent to the
+// candidates as a manifest, kept on their disks, never changed. The runtime does not understand the
+// model's settings; it carries them.
+//
+// Everything that can change the bits of the result stands in here, and nothing else does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::job {
+
+struct DataSpec {
+  std::string path;                  // a file or a folder; the same bytes on every member
+  double validation_fraction = 0.1;  // the last part of the bytes, never trained on
+};
+
+struct TrainSpec {
+  std::uint64_t seed = 1;
+  std::uint64_t steps = 1000;
+  std::uint32_t batch = 12;         // samples a step
+  std::uint32_t slices = 4;         // G, the units of computed gradient
+  std::vector<std::uint32_t> tree;  // radices; empty: the default for `slices`
+  double learning_rate = 1e-3;      // peak, after warm-up
+  double min_learning_rate = 1e-4;  // where the cosine ends, at the last step
+  std::uint64_t warmup_steps = 100;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;  // largest norm of the gradient; 0: no clipping
+};
+
+struct CheckpointSpec {
+  std::uint64_t every = 100;  // steps between checkpoints; the last step is always one; 0: only it
+  std::uint32_t keep = 3;     // newest ones kept
+};
+
+struct JobSpec {
+  std::string name;
+  std::uint32_t nodes = 1;      // wanted
+  std::uint32_t min_nodes = 1;  // enough to go on
+  std::vector<std::string> labels;
+  DataSpec data;
+  std::string model_kind = "gpt";
+  std::map<std::string, std::string> model_settings;
+  TrainSpec train;
+  CheckpointSpec checkpoint;
+  std::string bulk = "sealed";  // or "plain": trusts all who can read or inject on that network
+
+  // Filled in when the job is submitted.
+  std::vector<std::byte> data_digest;  // SHA-256 over names, sizes and contents
+  std::uint64_t data_bytes = 0;
+  std::uint64_t sample_count = 0;
+  std::vector<NodeId> candidates;  // acceptors of view 0
+  std::string fingerprint;         // compute fingerprint that every member must show
+};
+
+// The keys of a job file by section ("", "data", "train", "checkpoint", "exchange"); the model's
+// keys are the model's own.
+std::vector<std::string> known_keys(const std::string& section);
+
+// One setting, by its job-file key "train.steps". Fails with invalid_argument, naming the nearest
+// known key, or what the value must look like.
+Result<void> set(JobSpec& spec, const std::string& key, const std::string& value);
+
+// What can be said without looking at the machine: ranges, tree against slices, nodes.
+Result<void> validate(const JobSpec& spec);
+
+// Manifest bytes, the same for equal specs; decode never trusts its input.
+Bytes encode(const JobSpec& spec);
+Result<JobSpec> decode(ByteView manifest);
+JobId job_id(ByteView manifest);
+
+}  // namespace gpunode::job

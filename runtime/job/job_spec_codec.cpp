@@ -1,0 +1,97 @@
+// JobSpec to and from its manifest bytes (schemas/manifest.fbs).
+#include <algorithm>
+
+#include "runtime/job/job_spec.hpp"
+#include "schemas/manifest_generated.h"
+
+namespace gpunode::job {
+
+namespace wire = gpunode::wire::manifest;
+std::vector<std::pair<std::string, std::string>> settings_of(const JobSpec& spec);
+
+namespace {
+
+constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kMaxManifestBytes = 256 * 1024;
+constexpr std::size_t kMaxSettings = 256;
+
+std::span<const std::uint8_t> octets(ByteView bytes) {
+  return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+ByteView view(const flatbuffers::Vector<std::uint8_t>* bytes) {
+  if (!bytes) return {};
+  return {reinterpret_cast<const std::byte*>(bytes->data()), bytes->size()};
+}
+
+template <class Settings>
+auto write_settings(flatbuffers::FlatBufferBuilder& builder, const Settings& settings) {
+  std::vector<flatbuffers::Offset<wire::Setting>> offsets;
+  for (const auto& [key, value] : settings)
+    offsets.push_back(wire::CreateSettingDirect(builder, key.c_str(), value.c_str()));
+  return builder.CreateVector(offsets);
+}
+
+}  // namespace
+
+Bytes encode(const JobSpec& spec) {
+  flatbuffers::FlatBufferBuilder builder(2048);
+  auto settings = write_settings(builder, settings_of(spec));
+  auto model = write_settings(builder, spec.model_settings);
+  auto labels = builder.CreateVectorOfStrings(spec.labels);
+  auto data = octets(spec.data_digest);
+  auto digest = builder.CreateVector(data.data(), data.size());
+  std::vector<std::uint8_t> nodes;
+  for (const NodeId& node : spec.candidates)
+    for (std::byte b : node.value) nodes.push_back(std::to_integer<std::uint8_t>(b));
+  auto candidates = builder.CreateVector(nodes);
+  auto fingerprint = builder.CreateString(spec.fingerprint);
+  builder.Finish(wire::CreateManifest(builder, kFormat, settings, model, labels, digest,
+                                      spec.data_bytes, candidates, fingerprint, spec.sample_count),
+                 wire::ManifestIdentifier());
+  return to_bytes(
+      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+}
+
+Result<JobSpec> decode(ByteView manifest) {
+  auto corrupted = [](const char* what) {
+    return Error{ErrorCode::corrupted, std::string("job manifest: ") + what};
+  };
+  if (manifest.size() > kMaxManifestBytes || manifest.size() < 16) return corrupted("wrong size");
+  std::vector<std::uint64_t> aligned((manifest.size() + 7) / 8);
+  std::memcpy(aligned.data(), manifest.data(), manifest.size());
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, manifest.size(), 8, 1024);
+  if (!wire::VerifyManifestBuffer(verifier)) return corrupted("not a manifest");
+  const wire::Manifest* table = wire::GetManifest(data);
+  if (table->format() != kFormat)
+    return Error{ErrorCode::protocol_mismatch,
+                 "job manifest of format " + std::to_string(table->format()) +
+                     ": this build reads " + std::to_string(kFormat) + "; update the older node"};
+  if (table->settings()->size() > kMaxSettings || table->model_settings()->size() > kMaxSettings)
+    return corrupted("too many settings");
+  JobSpec spec;
+  for (const wire::Setting* setting : *table->settings())
+    if (auto done = set(spec, setting->key()->str(), setting->value()->str()); !done)
+      return done.error().within("job manifest");
+  for (const wire::Setting* setting : *table->model_settings())
+    spec.model_settings[setting->key()->str()] = setting->value()->str();
+  if (table->labels())
+    for (const auto* label : *table->labels()) spec.labels.push_back(label->str());
+  spec.data_digest = to_bytes(view(table->data_digest()));
+  spec.data_bytes = table->data_bytes();
+  spec.sample_count = table->sample_count();
+  ByteView nodes = view(table->candidates());
+  if (nodes.size() % 32 != 0) return corrupted("candidates");
+  for (std::size_t at = 0; at < nodes.size(); at += 32)
+    spec.candidates.push_back(*NodeId::from(nodes.subspan(at, 32)));
+  if (table->fingerprint()) spec.fingerprint = table->fingerprint()->str();
+  if (auto valid = validate(spec); !valid) return valid.error().within("job manifest");
+  return spec;
+}
+
+JobId job_id(ByteView manifest) {
+  return digest_of(manifest);
+}
+
+}  // namespace gpunode::job

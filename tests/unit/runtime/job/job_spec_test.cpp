@@ -1,0 +1,84 @@
+#include "runtime/job/job_spec.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::job {
+namespace {
+
+JobSpec sample_spec() {
+  JobSpec spec;
+  spec.name = "shakespeare";
+  spec.nodes = 3;
+  spec.data.path = "/tmp/text";
+  spec.train.learning_rate = 0.0012345678901234567;
+  spec.train.slices = 12;
+  spec.train.tree = {3, 2, 2};
+  spec.model_settings = {{"layers", "4"}, {"heads", "4"}};
+  spec.labels = {"gpu", "eu"};
+  spec.data_digest = Bytes(32, std::byte{7});
+  NodeId node;
+  node.value[3] = std::byte{9};
+  spec.candidates = {node, NodeId{}};
+  spec.fingerprint = "avx512 onednn 2.6.3";
+  return spec;
+}
+
+TEST(JobSpec, survives_the_way_through_its_manifest_bit_for_bit) {
+  JobSpec spec = sample_spec();
+  Bytes manifest = encode(spec);
+  auto again = decode(manifest);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(encode(*again), manifest);
+  EXPECT_EQ(again->train.learning_rate, spec.train.learning_rate);
+  EXPECT_EQ(again->candidates, spec.candidates);
+  EXPECT_EQ(again->train.tree, spec.train.tree);
+  EXPECT_EQ(again->labels, spec.labels);
+}
+
+TEST(JobSpec, another_seed_is_another_job) {
+  JobSpec spec = sample_spec();
+  JobId first = job_id(encode(spec));
+  spec.train.seed = 2;
+  EXPECT_NE(job_id(encode(spec)), first);
+}
+
+TEST(JobSpec, an_unknown_key_names_the_nearest_known_one) {
+  JobSpec spec;
+  auto done = set(spec, "train.stpes", "10");
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().detail.find("train.steps"), std::string::npos) << done.error().detail;
+}
+
+TEST(JobSpec, a_value_of_the_wrong_shape_says_what_it_wants) {
+  JobSpec spec;
+  for (const char* value : {"", "ten", "-1", "1.5", "1 "}) {
+    auto done = set(spec, "train.steps", value);
+    ASSERT_FALSE(done) << value;
+    EXPECT_NE(done.error().detail.find("whole number"), std::string::npos);
+  }
+}
+
+TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
+  JobSpec spec = sample_spec();
+  spec.train.tree = {2, 2};
+  EXPECT_FALSE(validate(spec));
+  spec.train.tree = {};
+  EXPECT_TRUE(validate(spec));
+  spec.train.batch = 4;
+  EXPECT_FALSE(validate(spec)) << "12 slices of 4 samples";
+}
+
+TEST(JobSpec, no_truncation_or_flipped_bit_of_a_manifest_does_harm) {
+  Bytes manifest = encode(sample_spec());
+  for (std::size_t size = 0; size < manifest.size(); ++size)
+    EXPECT_FALSE(decode(ByteView(manifest).first(size)));
+  for (std::size_t bit = 0; bit < manifest.size() * 8; ++bit) {
+    Bytes flipped = manifest;
+    flipped[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    auto spec = decode(flipped);
+    if (spec) EXPECT_TRUE(validate(*spec));
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::job
