@@ -1,0 +1,82 @@
+#include "tools/gpunode/answer.hpp"
+
+#include <cstdio>
+
+#include "runtime/transport/local_socket.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+Answer failed(Error error, int exit_code) {
+  return {{}, std::move(error), exit_code};
+}
+
+Answer unreachable(const Invocation& invocation, const Error& error) {
+  std::string state = invocation.state();
+  switch (error.code) {
+    case ErrorCode::unavailable:
+    case ErrorCode::not_found:
+      return failed({ErrorCode::unavailable,
+                     "no node runs with state directory " + state + ": start one with `gpunode up" +
+                         (invocation.arguments.has("--state") ? " --state " + state : "") +
+                         "`, or name its directory with --state"},
+                    kNoNode);
+    case ErrorCode::peer_lost:
+      return failed({error.code, "the node of " + state + " ended before it answered"}, kNoNode);
+    case ErrorCode::timeout:
+      return failed({error.code, "the node of " + state + " did not answer in time: " +
+                                     error.detail + "; try again, or look into its log"},
+                    kFailed);
+    default:
+      return failed(error, kFailed);
+  }
+}
+
+}  // namespace
+
+Answer ask_node(const Invocation& invocation, const std::string& command,
+                const nlohmann::json& arguments, std::chrono::milliseconds patience) {
+  using nlohmann::json;
+  std::string request = json{{"command", command}, {"arguments", arguments}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
+  auto text = transport::call_local(
+      {invocation.state() + "/node.sock", std::move(request), nullptr, patience});
+  if (!text) return unreachable(invocation, text.error());
+  json body = json::parse(*text, nullptr, false);
+  if (!body.is_object())
+    return failed({ErrorCode::peer_lost, "the node ended before it answered"}, kNoNode);
+  if (field<bool>(body, "ok", false)) return {std::move(body), std::nullopt, kOk};
+  json error = field<json>(body, "error", json::object());
+  std::string code = field<std::string>(error, "code", "internal");
+  Error known{ErrorCode::internal, field<std::string>(error, "detail", "the node gave no reason")};
+  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
+    if (code == to_string(static_cast<ErrorCode>(i))) known.code = static_cast<ErrorCode>(i);
+  return failed(std::move(known), kFailed);
+}
+
+int fail(const Invocation& invocation, const Error& error, int exit_code) {
+  if (invocation.json())
+    print(error_json(error) + "\n");
+  else
+    std::fprintf(stderr, "gpunode: %s\n", error.detail.c_str());
+  return exit_code;
+}
+
+int fail(const Invocation& invocation, const Answer& answer) {
+  return fail(invocation, *answer.error, answer.exit_code);
+}
+
+void warn(const std::string& text) {
+  std::fprintf(stderr, "gpunode: warning: %s\n", text.c_str());
+}
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void print_json(nlohmann::json fields) {
+  print(ok_json(std::move(fields)) + "\n");
+}
+
+}  // namespace gpunode::cli

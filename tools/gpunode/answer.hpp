@@ -1,0 +1,37 @@
+// How commands speak with a running node and with the person in front: one question over the
+// node's socket, one way to print an error.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "actors/json_answer.hpp"
+#include "tools/gpunode/command.hpp"
+
+namespace gpunode::cli {
+
+struct Answer {
+  nlohmann::json body;  // of a success
+  std::optional<Error> error;
+  int exit_code = kOk;
+
+  explicit operator bool() const { return !error; }
+};
+
+// Asks the node of the state directory. kNoNode when none runs there, kFailed when it refuses.
+Answer ask_node(const Invocation& invocation, const std::string& command,
+                const nlohmann::json& arguments = nlohmann::json::object(),
+                std::chrono::milliseconds patience = std::chrono::seconds(30));
+
+// Says what is wrong, as text on standard error or as JSON on standard output; returns exit_code.
+int fail(const Invocation& invocation, const Error& error, int exit_code = kFailed);
+int fail(const Invocation& invocation, const Answer& answer);
+void warn(const std::string& text);
+
+void print(const std::string& text);     // on standard output, flushed
+void print_json(nlohmann::json fields);  // {"ok":true, ...} and a line end
+
+}  // namespace gpunode::cli

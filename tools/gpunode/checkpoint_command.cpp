@@ -1,0 +1,199 @@
+// `checkpoint ls`, `verify` and `export`: straight on the files of a state directory, with or
+// without a node. Reads only, so that it can run beside the node that writes there.
+#include <ctime>
+#include <filesystem>
+#include <optional>
+
+#include "runtime/snapshot/checkpoint_store.hpp"
+#include "runtime/snapshot/export.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+using snapshot::CheckpointKey;
+
+struct Found {
+  CheckpointKey key;
+  std::optional<snapshot::Manifest> manifest;  // absent where it cannot be read
+  std::optional<Error> error;
+};
+
+struct Shelf {
+  storage::PosixFileSystem files;
+  storage::Path root;
+  snapshot::CheckpointStore store;
+
+  explicit Shelf(const Invocation& invocation)
+      : root(storage::Path(invocation.state()) / "checkpoints"), store(files, root) {}
+
+  // All checkpoints, by job and age.
+  Result<std::vector<Found>> all() const {
+    if (!files.exists(root.parent_path()))
+      return Error{ErrorCode::not_found, "no state directory at " + root.parent_path().string() +
+                                             ": name the node's directory with --state"};
+    auto keys = store.list();
+    if (!keys && keys.error().code == ErrorCode::not_found) return std::vector<Found>{};
+    if (!keys) return keys.error();
+    std::vector<Found> found;
+    for (const CheckpointKey& key : *keys) {
+      auto checkpoint = store.open(key);
+      if (checkpoint)
+        found.push_back({key, checkpoint->manifest(), std::nullopt});
+      else
+        found.push_back({key, std::nullopt, checkpoint.error()});
+    }
+    return found;
+  }
+};
+
+bool is_of_job(const Found& found, const std::string& job) {
+  bool named = found.manifest && found.manifest->meta.job_name == job;
+  return named || (job.size() >= 4 && found.key.job.text().starts_with(job));
+}
+
+// Those that --step and the operand JOB ask for. Fails with not_found, invalid_argument.
+Result<std::vector<Found>> chosen(const Invocation& invocation, const Shelf& shelf) {
+  auto all = shelf.all();
+  if (!all) return all;
+  std::string job = invocation.arguments.text("JOB");
+  auto step = invocation.arguments.whole("--step", 0, 0, UINT64_MAX);
+  if (!step) return step.error();
+  std::vector<Found> list;
+  for (Found& found : *all)
+    if ((job.empty() || is_of_job(found, job)) &&
+        (!invocation.arguments.has("--step") || found.key.step == *step))
+      list.push_back(std::move(found));
+  if (list.empty() && (!job.empty() || invocation.arguments.has("--step")))
+    return Error{ErrorCode::not_found,
+                 "no durable checkpoint" + (job.empty() ? "" : " of job '" + job + "'") +
+                     (invocation.arguments.has("--step") ? " of that step" : "") + " in " +
+                     shelf.root.string() + "; `gpunode checkpoint ls` lists what is there"};
+  return list;
+}
+
+std::string time_text(std::int64_t unix_seconds) {
+  std::time_t time = unix_seconds;
+  std::tm parts{};
+  char buffer[32];
+  if (!localtime_r(&time, &parts) ||
+      std::strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+    return "?";
+  return buffer;
+}
+
+json json_of(const Found& found, const Shelf& shelf) {
+  json out = {{"job", found.key.job.text()},
+              {"step", found.key.step},
+              {"generation", found.key.generation},
+              {"path", shelf.store.path_of(found.key).string()}};
+  if (found.manifest) {
+    const snapshot::CheckpointMeta& meta = found.manifest->meta;
+    out["name"] = meta.job_name;
+    out["bytes"] = found.manifest->size_bytes();
+    out["state_digest"] = meta.state_digest.text();
+    out["unix_seconds"] = meta.unix_seconds;
+    out["samples"] = meta.sample_count;
+  }
+  if (found.error) out["error"] = found.error->detail;
+  return out;
+}
+
+}  // namespace
+
+int run_checkpoint_ls(const Invocation& invocation) {
+  Shelf shelf(invocation);
+  auto all = shelf.all();
+  if (!all) return fail(invocation, all.error());
+  if (invocation.json()) {
+    json list = json::array();
+    for (const Found& found : *all) list.push_back(json_of(found, shelf));
+    print_json({{"checkpoints", list}});
+    return kOk;
+  }
+  std::vector<std::vector<std::string>> rows = {{"JOB", "NAME", "STEP", "SIZE", "WHEN", "PATH"}};
+  for (const Found& found : *all)
+    rows.push_back({found.key.job.text().substr(0, 8),
+                    found.manifest ? found.manifest->meta.job_name : "?",
+                    std::to_string(found.key.step),
+                    found.manifest ? human_bytes(static_cast<double>(found.manifest->size_bytes()))
+                                   : "damaged",
+                    found.manifest ? time_text(found.manifest->meta.unix_seconds) : "?",
+                    shelf.store.path_of(found.key).string()});
+  print(rows.size() == 1 ? "no checkpoints in " + shelf.root.string() + "\n" : aligned(rows));
+  return kOk;
+}
+
+int run_checkpoint_verify(const Invocation& invocation) {
+  Shelf shelf(invocation);
+  auto list = chosen(invocation, shelf);
+  if (!list) return fail(invocation, list.error());
+  json results = json::array();
+  std::optional<Error> first_damage;
+  for (const Found& found : *list) {
+    Result<void> whole = found.error ? Result<void>(*found.error) : shelf.store.verify(found.key);
+    json one = json_of(found, shelf);
+    one["whole"] = whole.has_value();
+    if (!whole) {
+      one["error"] = whole.error().detail;
+      if (!first_damage) first_damage = whole.error().within(found.key.text());
+    }
+    results.push_back(one);
+    if (!invocation.json())
+      print(found.key.text() + ": " + (whole ? "whole" : "DAMAGED: " + whole.error().detail) +
+            "\n");
+  }
+  if (invocation.json()) {
+    json out = {{"ok", !first_damage}, {"checkpoints", results}};
+    if (first_damage)
+      out["error"] = {{"code", std::string(to_string(first_damage->code))},
+                      {"detail", first_damage->detail}};
+    print(out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  } else if (results.empty()) {
+    print("no checkpoints in " + shelf.root.string() + "\n");
+  } else if (first_damage) {
+    return fail(invocation, {first_damage->code, first_damage->detail +
+                                                     "; restore the file from a copy, or use "
+                                                     "another checkpoint"});
+  }
+  return first_damage ? kFailed : kOk;
+}
+
+int run_checkpoint_export(const Invocation& invocation) {
+  std::string out = invocation.arguments.text("--out");
+  if (out.empty())
+    return fail(invocation, {ErrorCode::invalid_argument, "--out FILE is missing"}, kUsage);
+  Shelf shelf(invocation);
+  auto list = chosen(invocation, shelf);
+  if (!list) return fail(invocation, list.error());
+  // Two jobs may share a name: the one that wrote last is meant.
+  const Found* newest = &list->front();
+  auto time_of = [](const Found& found) {
+    return found.manifest ? found.manifest->meta.unix_seconds : 0;
+  };
+  for (const Found& found : *list)
+    if (found.key.job == newest->key.job || time_of(found) >= time_of(*newest)) newest = &found;
+  auto checkpoint = shelf.store.open(newest->key);
+  if (!checkpoint) return fail(invocation, checkpoint.error().within(newest->key.text()));
+  storage::Path path = std::filesystem::absolute(out).lexically_normal();
+  auto written = snapshot::export_weights(shelf.files, *checkpoint, path);
+  if (!written) return fail(invocation, written.error());
+  if (invocation.json())
+    print_json({{"path", path.string()},
+                {"bytes", written->size_bytes},
+                {"sha256", written->sha256.text()},
+                {"job", newest->key.job.text()},
+                {"step", newest->key.step}});
+  else
+    print(aligned({{"path", path.string()},
+                   {"bytes", std::to_string(written->size_bytes)},
+                   {"sha256", written->sha256.text()},
+                   {"step", std::to_string(newest->key.step)}}));
+  return kOk;
+}
+
+}  // namespace gpunode::cli

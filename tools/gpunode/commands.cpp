@@ -1,0 +1,156 @@
+// The one table of commands. A new command is a line here and a file beside this one; its help,
+// completion, JSON description and documentation follow.
+#include "tools/gpunode/commands.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+const Flag kState{"--state", "DIR",
+                  "the node's state directory (default: $GPUNODE_STATE, else "
+                  "~/.local/state/gpunode)"};
+const Flag kJson{"--json", "", "print one line of JSON instead of text"};
+
+std::vector<Flag> node_flags(std::vector<Flag> first) {
+  const std::vector<Flag> shared = {
+      kState,
+      {"--listen", "HOST:PORT",
+       "control port; bulk is one higher, join two (default 0.0.0.0:7601; port 0 takes free "
+       "ones; 'none' listens nowhere and only dials)"},
+      {"--advertise", "HOST[:PORT]",
+       "the address under which others reach this node; it must be reachable"},
+      {"--name", "NAME", "a label for people (default: the host's name)"},
+      {"--label", "KEY=VALUE", "what jobs may ask for", true},
+      {"--threads", "N", "compute threads (default: one a core)"},
+      {"--bulk-plain", "",
+       "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
+      {"--detach", "", "go to the background once the node is up; it logs to DIR/node.log"},
+      kJson};
+  first.insert(first.end(), shared.begin(), shared.end());
+  return first;
+}
+
+std::vector<Command> make_commands() {
+  return {
+      {"up",
+       "start this machine's node",
+       "Goes on with the cluster of the state directory, or founds a new one. Stays in the "
+       "foreground; SIGTERM or Ctrl-C leaves politely, a second one stops at once.",
+       {},
+       node_flags({}),
+       run_up},
+      {"join",
+       "start this machine's node and join a cluster",
+       "Needs a token of `gpunode token create`, from a file, standard input or the environment "
+       "variable GPUNODE_TOKEN; never from an argument, which other users of the machine could "
+       "read. A node that was admitted once restarts without it.",
+       {{"HOST[:PORT]", "the join address of any node that is up (port 7603 by default)"}},
+       node_flags({{"--token-file", "FILE", "file that holds the token; '-' is standard input"}}),
+       run_up},
+      {"leave",
+       "say goodbye to the cluster and stop the node",
+       "Jobs go on without it; restarting with the same state directory comes back.",
+       {},
+       {kState, kJson},
+       run_leave},
+      {"nodes", "list the nodes of the cluster", "", {}, {kState, kJson}, run_nodes},
+      {"token create",
+       "make a token that lets another machine join",
+       "Prints the token alone on standard output.",
+       {},
+       {{"--ttl", "TIME", "how long it is good: 30s, 15m, 2h (default 15m)"},
+        {"--uses", "N", "how many nodes it admits (default 1)"},
+        kState,
+        kJson},
+       run_token_create},
+      {"train",
+       "start a training job",
+       "Reads a job file (TOML). Answers once a quorum of the candidates has the job on disk.",
+       {{"JOB.toml", "the job file; relative paths in it are taken from its folder"}},
+       {{"--follow", "", "show step, loss, speed, members and time left until it ends"},
+        kState,
+        kJson},
+       run_train},
+      {"jobs", "list jobs", "", {}, {kState, kJson}, run_jobs},
+      {"job show",
+       "show all that is known of a job",
+       "Who computed how much, what happened, and the proof of what was fed: the running sum "
+       "compared with an independent scan of the data.",
+       {{"JOB", "its name, or the beginning of its id"}},
+       {kState, kJson},
+       run_job_show},
+      {"serve",
+       "serve the model of a checkpoint from this node",
+       "Any node of the cluster can then generate with it.",
+       {{"JOB|PATH", "a job with a durable checkpoint on this node, or a path"}},
+       {{"--name", "NAME", "what the model is called (default: the job's name)"}, kState, kJson},
+       run_serve},
+      {"models", "list the models that are served, and where", "", {}, {kState, kJson}, run_models},
+      {"generate",
+       "generate text with a served model",
+       "The text goes to standard output, what is said about it to standard error.",
+       {},
+       {{"--model", "NAME", "the model (required)"},
+        {"--prompt", "TEXT", "how the text begins (default: a line end)"},
+        {"--prompt-file", "FILE", "the same from a file; '-' is standard input"},
+        {"--max-tokens", "N", "how much is generated at most (default 128)"},
+        {"--temperature", "T", "0 takes the likeliest token each time (default 1.0)"},
+        {"--top-k", "K", "draw from the K likeliest tokens only (default 0: all)"},
+        {"--seed", "N", "same seed, same text (default 1)"},
+        {"--timeout", "TIME", "give up after this time (default 30s)"},
+        kState,
+        kJson},
+       run_generate},
+      {"checkpoint ls",
+       "list the durable checkpoints of a state directory",
+       "Needs no node.",
+       {},
+       {kState, kJson},
+       run_checkpoint_ls},
+      {"checkpoint verify",
+       "read every byte of checkpoints and compare all checksums",
+       "Needs no node. Names shard and byte range of what is damaged, and then exits with 1.",
+       {{"JOB", "only those of this job", false}},
+       {{"--step", "N", "only the one of this step"}, kState, kJson},
+       run_checkpoint_verify},
+      {"checkpoint export",
+       "write the weights as one safetensors file",
+       "Needs no node.",
+       {{"JOB", "its name, or the beginning of its id"}},
+       {{"--out", "FILE", "the file to write (required)"},
+        {"--step", "N", "the checkpoint of this step (default: the newest)"},
+        kState,
+        kJson},
+       run_checkpoint_export},
+      {"doctor",
+       "check this machine, and say what to do",
+       "Driver against CUDA, ports, clock, disk, limits, /proc and the state directory. Exits "
+       "with 1 when something would keep a node from working.",
+       {},
+       {{"--listen", "HOST:PORT", "the ports that a node would take (default 0.0.0.0:7601)"},
+        kState,
+        kJson},
+       run_doctor},
+      {"version", "print the version and what this build can do", "", {}, {kJson}, run_version},
+      {"help",
+       "print help; with --json a description of all commands",
+       "",
+       {{"COMMAND", "the command to explain", false}},
+       {{"--markdown", "", "all commands as a page of documentation"}, kJson},
+       run_help},
+      {"completion",
+       "print a script that completes commands and flags",
+       "For bash: source <(gpunode completion bash)",
+       {{"SHELL", "bash"}},
+       {},
+       run_completion},
+  };
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = make_commands();
+  return table;
+}
+
+}  // namespace gpunode::cli

@@ -1,0 +1,26 @@
+// The functions behind the table of commands, one file each; each returns the exit code.
+#pragma once
+
+#include "tools/gpunode/command.hpp"
+
+namespace gpunode::cli {
+
+int run_up(const Invocation& invocation);  // also `join`
+int run_leave(const Invocation& invocation);
+int run_nodes(const Invocation& invocation);
+int run_token_create(const Invocation& invocation);
+int run_train(const Invocation& invocation);
+int run_jobs(const Invocation& invocation);
+int run_job_show(const Invocation& invocation);
+int run_serve(const Invocation& invocation);
+int run_models(const Invocation& invocation);
+int run_generate(const Invocation& invocation);
+int run_checkpoint_ls(const Invocation& invocation);
+int run_checkpoint_verify(const Invocation& invocation);
+int run_checkpoint_export(const Invocation& invocation);
+int run_doctor(const Invocation& invocation);
+int run_version(const Invocation& invocation);
+int run_help(const Invocation& invocation);
+int run_completion(const Invocation& invocation);
+
+}  // namespace gpunode::cli

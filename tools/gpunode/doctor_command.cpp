@@ -1,0 +1,75 @@
+// `doctor`: looks over this machine and says what would keep a node from working.
+#include <charconv>
+
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/doctor_checks.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+struct Listen {
+  std::string host = "0.0.0.0";
+  int port = 7601;
+};
+
+Result<Listen> parse_listen(std::string text) {
+  Listen listen;
+  if (text.empty()) return listen;
+  std::size_t colon = text.rfind(':');
+  bool has_port = colon != std::string::npos && text.find(']', colon) == std::string::npos;
+  if (has_port) {
+    std::string port = text.substr(colon + 1);
+    auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), listen.port);
+    if (failure != std::errc{} || end != port.data() + port.size() || listen.port < 0 ||
+        listen.port > 65533)
+      return Error{ErrorCode::invalid_argument,
+                   "--listen wants HOST:PORT with a port up to 65533, not '" + text + "'"};
+    text.resize(colon);
+  }
+  if (text.starts_with("[") && text.ends_with("]")) text = text.substr(1, text.size() - 2);
+  if (!text.empty()) listen.host = text;
+  return listen;
+}
+
+}  // namespace
+
+int run_doctor(const Invocation& invocation) {
+  auto listen = parse_listen(invocation.arguments.text("--listen"));
+  if (!listen) return fail(invocation, listen.error(), kUsage);
+  std::string state = invocation.state();
+  bool runs = static_cast<bool>(
+      ask_node(invocation, "node.info", nlohmann::json::object(), std::chrono::seconds(2)));
+  std::vector<Finding> findings = {check_driver(GPUNODE_BUILT_WITH_CUDA != 0),
+                                   check_ports(listen->host, listen->port, runs),
+                                   check_clock(),
+                                   check_disk(state),
+                                   check_open_files(),
+                                   check_locked_memory(has_gpu()),
+                                   check_proc(),
+                                   check_state(state, runs)};
+  bool sound = true;
+  auto list = nlohmann::json::array();
+  std::vector<std::vector<std::string>> rows;
+  for (const Finding& finding : findings) {
+    sound = sound && finding.grade != Finding::Grade::fail;
+    list.push_back({{"subject", finding.subject},
+                    {"grade", to_string(finding.grade)},
+                    {"text", finding.text},
+                    {"remedy", finding.remedy}});
+    rows.push_back({to_string(finding.grade), finding.subject, finding.text});
+    if (!finding.remedy.empty()) rows.push_back({"", "", "-> " + finding.remedy});
+  }
+  if (invocation.json()) {
+    nlohmann::json out = {{"ok", sound}, {"findings", list}};
+    if (!sound)
+      out["error"] = {{"code", "wrong_state"}, {"detail", "this machine is not ready for a node"}};
+    print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    print(aligned(rows));
+  }
+  return sound ? kOk : kFailed;
+}
+
+}  // namespace gpunode::cli

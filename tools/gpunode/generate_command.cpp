@@ -1,0 +1,86 @@
+// `generate`: text of a served model. The text alone goes to standard output.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "runtime/storage/posix_file_system.hpp"
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+constexpr std::uint64_t kLongestPromptBytes = 1 << 20;
+
+Result<std::string> read_prompt(const Arguments& arguments) {
+  if (!arguments.has("--prompt-file")) return arguments.text("--prompt", "\n");
+  if (arguments.has("--prompt"))
+    return Error{ErrorCode::invalid_argument, "give --prompt or --prompt-file, not both"};
+  std::string file = arguments.text("--prompt-file");
+  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  storage::PosixFileSystem files;
+  auto text = files.read(file, kLongestPromptBytes);
+  if (!text) return text.error().within("prompt file");
+  return std::string(as_text(*text));
+}
+
+Result<nlohmann::json> request_of(const Arguments& arguments) {
+  auto tokens = arguments.whole("--max-tokens", 128, 1, 1'000'000);
+  if (!tokens) return tokens.error();
+  auto temperature = arguments.real("--temperature", 1.0, 0.0, 100.0);
+  if (!temperature) return temperature.error();
+  auto top_k = arguments.whole("--top-k", 0, 0, 1'000'000);
+  if (!top_k) return top_k.error();
+  auto seed = arguments.whole("--seed", 1, 0, UINT64_MAX);
+  if (!seed) return seed.error();
+  auto patience = arguments.duration("--timeout", std::chrono::seconds(30));
+  if (!patience) return patience.error();
+  if (patience->count() < 1 || patience->count() > 3'600'000)
+    return Error{ErrorCode::invalid_argument, "--timeout is at least 1ms and at most 1h"};
+  return nlohmann::json{{"model", arguments.text("--model")},
+                        {"max_tokens", *tokens},
+                        {"temperature", *temperature},
+                        {"top_k", *top_k},
+                        {"seed", *seed},
+                        {"patience_ms", patience->count()}};
+}
+
+}  // namespace
+
+int run_generate(const Invocation& invocation) {
+  if (!invocation.arguments.has("--model"))
+    return fail(invocation,
+                {ErrorCode::invalid_argument,
+                 "--model NAME is missing; `gpunode models` lists what is served"},
+                kUsage);
+  auto request = request_of(invocation.arguments);
+  if (!request) return fail(invocation, request.error(), kUsage);
+  auto prompt = read_prompt(invocation.arguments);
+  if (!prompt) {
+    bool usage = prompt.error().code == ErrorCode::invalid_argument;
+    return fail(invocation, prompt.error(), usage ? kUsage : kFailed);
+  }
+  (*request)["prompt"] = *prompt;
+  std::chrono::milliseconds patience(field<std::int64_t>(*request, "patience_ms", 0));
+  Answer answer = ask_node(invocation, "generate", *request, patience + std::chrono::seconds(5));
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json()) {
+    print_json(answer.body);
+    return kOk;
+  }
+  print(field<std::string>(answer.body, "text", ""));
+  if (isatty(STDOUT_FILENO)) print("\n");
+  std::fprintf(stderr, "model %s, digest %s, step %llu; %llu tokens in %s, ended by %s\n",
+               field<std::string>(answer.body, "model", "?").c_str(),
+               field<std::string>(answer.body, "digest", "?").c_str(),
+               static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "step", 0)),
+               static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "tokens", 0)),
+               human_duration(field<double>(answer.body, "seconds", -1)).c_str(),
+               field<std::string>(answer.body, "finish", "?").c_str());
+  return kOk;
+}
+
+}  // namespace gpunode::cli

@@ -1,0 +1,119 @@
+// `jobs` and `job show`: what is trained here, and the proof of what it was fed.
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/progress_text.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string names_of(const json& list) {
+  std::string out;
+  for (const json& one : list)
+    if (one.is_string()) out += (out.empty() ? "" : ", ") + one.get<std::string>();
+  return out;
+}
+
+std::vector<std::string> row_of(const json& job) {
+  auto step = field<std::uint64_t>(job, "step", 0);
+  std::string members = names_of(field<json>(job, "members", json::array()));
+  if (members.empty() && job.contains("member_count"))
+    members = std::to_string(field<std::uint64_t>(job, "member_count", 0)) + " (told by " +
+              field<std::string>(job, "known_from", "?") + ")";
+  return {field<std::string>(job, "job", "?").substr(0, 8),
+          field<std::string>(job, "name", "?"),
+          field<std::string>(job, "phase", "?"),
+          std::to_string(step) + "/" + std::to_string(field<std::uint64_t>(job, "steps", 0)),
+          step > 0 ? decimal(field<double>(job, "loss", 0), 4) : "-",
+          members,
+          field<std::string>(job, "reason", "")};
+}
+
+// The plain fields of a report that are worth a line, in this order.
+Rows fields_of(const json& report) {
+  Rows rows;
+  for (const char* key : {"job", "name", "phase", "reason", "view", "nodes_wanted", "data", "seed",
+                          "slices_per_step", "fingerprint", "state_digest"}) {
+    auto it = report.find(key);
+    if (it == report.end()) continue;
+    rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});
+  }
+  json checkpoint = field<json>(report, "checkpoint", json());
+  if (checkpoint.is_object())
+    rows.push_back({"checkpoint", "step " +
+                                      std::to_string(field<std::uint64_t>(checkpoint, "step", 0)) +
+                                      ", " + field<std::string>(checkpoint, "path", "")});
+  return rows;
+}
+
+std::string computed_text(const json& report) {
+  json computed = field<json>(report, "computed", json::array());
+  if (computed.empty()) return {};
+  Rows rows = {{"COMPUTED BY", "ID", "SLICES"}};
+  for (const json& one : computed)
+    rows.push_back({field<std::string>(one, "node", "?"),
+                    field<std::string>(one, "id", "?").substr(0, 8),
+                    std::to_string(field<std::uint64_t>(one, "slices", 0))});
+  return "\n" + aligned(rows);
+}
+
+std::string proof_text(const json& report) {
+  json fed = field<json>(report, "fed", json::object());
+  json proof = field<json>(report, "proof", json::object());
+  if (proof.contains("error"))
+    return "\nno proof: " + field<std::string>(proof, "error", "?") + "\n";
+  if (!proof.contains("hash_sum")) return {};
+  auto yes_no = [&](const char* key) {
+    return std::string(field<bool>(proof, key, false) ? "yes" : "NO");
+  };
+  Rows rows = {
+      {"fed in training", field<std::string>(fed, "hash_sum", "?"),
+       std::to_string(field<std::uint64_t>(fed, "samples", 0)) + " samples"},
+      {"scanned from the data", field<std::string>(proof, "hash_sum", "?"),
+       std::to_string(field<std::uint64_t>(proof, "samples", 0)) + " samples"},
+  };
+  return "\n" + aligned(rows) + "equal: " + yes_no("equal_to_fed") +
+         "; each sample once an epoch: " + yes_no("each_sample_once_an_epoch") + "\n";
+}
+
+std::string events_text(const json& report) {
+  Rows rows;
+  for (const json& event : field<json>(report, "events", json::array()))
+    rows.push_back({human_duration(field<double>(event, "seconds_ago", -1)) + " ago",
+                    field<std::string>(event, "text", "")});
+  return rows.empty() ? "" : "\n" + aligned(rows);
+}
+
+}  // namespace
+
+int run_jobs(const Invocation& invocation) {
+  Answer answer = ask_node(invocation, "jobs");
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json()) {
+    print_json(answer.body);
+    return kOk;
+  }
+  Rows rows = {{"JOB", "NAME", "PHASE", "STEP", "LOSS", "MEMBERS", ""}};
+  for (const json& job : field<json>(answer.body, "jobs", json::array()))
+    rows.push_back(row_of(job));
+  print(rows.size() == 1 ? "no jobs; `gpunode train JOB.toml` starts one\n" : aligned(rows));
+  return kOk;
+}
+
+int run_job_show(const Invocation& invocation) {
+  // The proof reads the data that the job was fed.
+  Answer answer = ask_node(invocation, "job.show", {{"job", invocation.arguments.text("JOB")}},
+                           std::chrono::minutes(5));
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json())
+    print_json(answer.body);
+  else
+    print(progress_text(answer.body) + "\n\n" + aligned(fields_of(answer.body)) +
+          computed_text(answer.body) + proof_text(answer.body) + events_text(answer.body));
+  return kOk;
+}
+
+}  // namespace gpunode::cli

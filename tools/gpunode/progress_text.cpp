@@ -1,0 +1,56 @@
+#include "tools/gpunode/progress_text.hpp"
+
+#include <vector>
+
+#include "actors/json_answer.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string names(const json& progress, const char* key) {
+  std::string out;
+  for (const std::string& name : field<std::vector<std::string>>(progress, key, {}))
+    out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+std::string sync_text(const json& progress) {
+  double total = field<double>(progress, "sync_total_bytes", 0);
+  if (total <= 0) return {};
+  return "  state transfer " + human_bytes(field<double>(progress, "sync_received_bytes", 0)) +
+         " of " + human_bytes(total) + " in " +
+         human_duration(field<double>(progress, "sync_seconds", 0));
+}
+
+}  // namespace
+
+std::string progress_text(const json& progress) {
+  std::string phase = field<std::string>(progress, "phase", "?");
+  auto step = field<std::uint64_t>(progress, "step", 0);
+  std::string text;
+  if (phase != "running") text += phase + "  ";
+  text += "step " + std::to_string(step) + "/" +
+          std::to_string(field<std::uint64_t>(progress, "steps", 0));
+  if (step > 0) text += "  loss " + decimal(field<double>(progress, "loss", 0), 4);
+  if (progress.contains("validation_loss"))
+    text += "  validation " + decimal(field<double>(progress, "validation_loss", 0), 4);
+  double speed = field<double>(progress, "tokens_per_second", 0);
+  if (speed > 0) text += "  " + human_count(speed) + " tokens/s";
+  std::size_t count = field<std::vector<std::string>>(progress, "members", {}).size();
+  if (count > 0)
+    text += "  " + std::to_string(count) + (count == 1 ? " member (" : " members (") +
+            names(progress, "members") + ")";
+  if (std::string waiting = names(progress, "waiting_for"); !waiting.empty())
+    text += "  waiting for " + waiting;
+  text += sync_text(progress);
+  double left = field<double>(progress, "seconds_left", 0);
+  if (phase == "running" && left > 0) text += "  " + human_duration(left) + " left";
+  if (std::string reason = field<std::string>(progress, "reason", ""); !reason.empty())
+    text += "  (" + reason + ")";
+  return text;
+}
+
+}  // namespace gpunode::cli

@@ -1,0 +1,75 @@
+// `serve` and `models`: which models this cluster answers with.
+#include <filesystem>
+
+#include "runtime/snapshot/checkpoint.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+
+// What a model at this path is called: the job of a checkpoint, else the file's name.
+std::string name_at(const std::filesystem::path& path) {
+  storage::PosixFileSystem files;
+  if (std::filesystem::is_directory(path)) {
+    auto checkpoint = snapshot::Checkpoint::open(files, path);
+    if (checkpoint) return checkpoint->manifest().meta.job_name;
+  }
+  return path.stem().string();
+}
+
+}  // namespace
+
+int run_serve(const Invocation& invocation) {
+  std::string what = invocation.arguments.text("JOB|PATH");
+  std::string name = invocation.arguments.text("--name");
+  json arguments = json::object();
+  std::error_code unreadable;
+  bool is_path = what.find('/') != std::string::npos || std::filesystem::exists(what, unreadable);
+  if (is_path) {
+    std::filesystem::path path = std::filesystem::absolute(what).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    if (!std::filesystem::exists(path, unreadable))
+      return fail(invocation,
+                  {ErrorCode::not_found, "nothing is at " + path.string() +
+                                             ": name a checkpoint folder, an exported file, or a "
+                                             "job (`gpunode checkpoint ls` lists them)"});
+    arguments["path"] = path.string();
+    arguments["name"] = name.empty() ? name_at(path) : name;
+  } else {
+    arguments["job"] = what;
+    if (!name.empty()) arguments["name"] = name;
+  }
+  Answer answer = ask_node(invocation, "serve", arguments, std::chrono::minutes(5));
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json()) {
+    print_json(answer.body);
+    return kOk;
+  }
+  std::string shown =
+      field<std::string>(answer.body, "model", field<std::string>(arguments, "name", what));
+  print("model " + shown + " is served; any node of the cluster can `gpunode generate --model " +
+        shown + "`\n");
+  return kOk;
+}
+
+int run_models(const Invocation& invocation) {
+  Answer answer = ask_node(invocation, "models");
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json()) {
+    print_json(answer.body);
+    return kOk;
+  }
+  std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE"}};
+  for (const json& model : field<json>(answer.body, "models", json::array()))
+    rows.push_back(
+        {field<std::string>(model, "model", "?"), field<std::string>(model, "node", "?")});
+  print(rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n" : aligned(rows));
+  return kOk;
+}
+
+}  // namespace gpunode::cli

@@ -1,0 +1,119 @@
+#include "tools/gpunode/text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace gpunode::cli {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::int64_t milliseconds;
+};
+constexpr Unit kUnits[] = {
+    {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
+constexpr std::int64_t kLongestMilliseconds = std::int64_t{3650} * 86'400'000;
+
+// Characters of UTF-8, not bytes.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  Error wrong{ErrorCode::invalid_argument,
+              "wants a time such as 30s, 15m or 2h, not '" + std::string(text) + "'"};
+  std::int64_t total = 0;
+  std::string_view rest = text;
+  if (rest.empty()) return wrong;
+  while (!rest.empty()) {
+    std::int64_t number = 0;
+    std::size_t digits = 0;
+    while (digits < rest.size() && std::isdigit(static_cast<unsigned char>(rest[digits]))) {
+      number = number * 10 + (rest[digits++] - '0');
+      if (number > kLongestMilliseconds) return wrong;
+    }
+    if (digits == 0) return wrong;
+    rest.remove_prefix(digits);
+    std::size_t letters = 0;
+    while (letters < rest.size() && std::isalpha(static_cast<unsigned char>(rest[letters])))
+      ++letters;
+    auto unit = std::find_if(std::begin(kUnits), std::end(kUnits),
+                             [&](const Unit& one) { return one.name == rest.substr(0, letters); });
+    if (unit == std::end(kUnits)) return wrong;
+    rest.remove_prefix(letters);
+    if (number > kLongestMilliseconds / unit->milliseconds) return wrong;
+    total += number * unit->milliseconds;
+    if (total > kLongestMilliseconds) return wrong;
+  }
+  return std::chrono::milliseconds(total);
+}
+
+std::string decimal(double value, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  std::string text = buffer;
+  if (text.find('.') == std::string::npos) return text;
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::string human_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  if (seconds < 10) return decimal(seconds, 1) + "s";
+  auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return std::to_string(whole) + "s";
+  if (whole < 3600) return std::to_string(whole / 60) + "m" + std::to_string(whole % 60) + "s";
+  if (whole < 86'400)
+    return std::to_string(whole / 3600) + "h" + std::to_string(whole % 3600 / 60) + "m";
+  return std::to_string(whole / 86'400) + "d" + std::to_string(whole % 86'400 / 3600) + "h";
+}
+
+std::string human_bytes(double bytes) {
+  static constexpr const char* kNames[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kNames)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return decimal(bytes, unit == 0 ? 0 : 1) + " " + kNames[unit];
+}
+
+std::string human_count(double count) {
+  static constexpr const char* kNames[] = {"", "k", "M", "G"};
+  std::size_t unit = 0;
+  while (count >= 1000 && unit + 1 < std::size(kNames)) {
+    count /= 1000;
+    ++unit;
+  }
+  return decimal(count, unit == 0 ? 0 : 1) + kNames[unit];
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (widths.size() <= i) widths.push_back(0);
+      widths[i] = std::max(widths[i], width(row[i]));
+    }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - width(row[i]) + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace gpunode::cli

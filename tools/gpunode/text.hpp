@@ -1,0 +1,26 @@
+// Figures and tables as people read them. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace gpunode::cli {
+
+// "30s", "15m", "2h", "1d", "250ms", also joined: "1h30m". Fails with invalid_argument; the detail
+// goes on after the flag's name: "wants a time such as 30s, 15m or 2h, not '15 apples'".
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+
+std::string decimal(double value, int digits);  // "2.5", without zeros at the end
+std::string human_duration(double seconds);     // "2m10s"
+std::string human_bytes(double bytes);          // "1.5 GiB"
+std::string human_count(double count);          // "12.3k"
+
+// Rows of equal length, the first is the head; columns two blanks apart, no blanks at line ends.
+std::string aligned(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace gpunode::cli

@@ -1,0 +1,36 @@
+// `token create`: the token alone on standard output, so that it can go straight into a file.
+#include <cstdio>
+
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+
+int run_token_create(const Invocation& invocation) {
+  auto term = invocation.arguments.duration("--ttl", std::chrono::minutes(15));
+  if (!term) return fail(invocation, term.error(), kUsage);
+  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*term).count();
+  if (seconds < 1)
+    return fail(invocation, {ErrorCode::invalid_argument, "--ttl is at least one second"}, kUsage);
+  auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
+  if (!uses) return fail(invocation, uses.error(), kUsage);
+  Answer answer = ask_node(invocation, "token.create", {{"ttl_seconds", seconds}, {"uses", *uses}});
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json()) {
+    print_json(answer.body);
+    return kOk;
+  }
+  print(field<std::string>(answer.body, "token", "") + "\n");
+  auto endpoints = field<std::vector<std::string>>(answer.body, "endpoints", {});
+  std::string address = endpoints.empty() ? "HOST" : endpoints.front();
+  if (address.starts_with("tcp://")) address = address.substr(6);
+  std::fprintf(stderr,
+               "good for %s and %llu node(s); keep it secret. There: gpunode join %s "
+               "--token-file FILE\n",
+               human_duration(static_cast<double>(seconds)).c_str(),
+               static_cast<unsigned long long>(*uses), address.c_str());
+  return kOk;
+}
+
+}  // namespace gpunode::cli

@@ -1,0 +1,150 @@
+// `up` and `join`: this machine's node in this process. The main thread waits for the node to end;
+// a second one waits for signals: the first leaves politely, the second ends the process at once,
+// which is always safe.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/background.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/token_source.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+// Takes SIGTERM and SIGINT away from all threads that are started after it, and hears them itself.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    listener_ = std::thread([this] { listen(); });
+  }
+  ~SignalWatch() {
+    ending_ = true;
+    pthread_kill(listener_.native_handle(), SIGTERM);
+    listener_.join();
+  }
+  void watch(Node* node) {
+    std::lock_guard lock(mutex_);
+    node_ = node;
+  }
+  // After this nobody here touches the node any more; a signal ends the process.
+  void unwatch() {
+    std::thread leaver;
+    {
+      std::lock_guard lock(mutex_);
+      node_ = nullptr;
+      leaver.swap(leaver_);
+    }
+    if (leaver.joinable()) leaver.join();
+  }
+
+ private:
+  void listen() {
+    for (;;) {
+      int signal = 0;
+      if (sigwait(&signals_, &signal) != 0 || ending_) return;
+      std::lock_guard lock(mutex_);
+      if (!node_ || leaver_.joinable()) _exit(128 + signal);
+      std::fprintf(stderr, "gpunode: leaving the cluster; once more stops at once\n");
+      leaver_ = std::thread([node = node_] { node->leave(); });
+    }
+  }
+
+  sigset_t signals_{};
+  std::mutex mutex_;
+  Node* node_ = nullptr;
+  std::atomic<bool> ending_ = false;
+  std::thread leaver_;
+  std::thread listener_;
+};
+
+Result<NodeConfig> make_config(const Invocation& invocation) {
+  const Arguments& arguments = invocation.arguments;
+  NodeConfig config;
+  config.state_directory = invocation.state();
+  config.name = arguments.text("--name");
+  config.listen = arguments.text("--listen", config.listen);
+  if (config.listen == "none") config.listen.clear();
+  config.advertise = arguments.text("--advertise");
+  config.labels = arguments.all("--label");
+  config.bulk_plain = arguments.has("--bulk-plain");
+  for (const std::string& label : config.labels)
+    if (label.empty() || label.front() == '=')
+      return Error{ErrorCode::invalid_argument,
+                   "--label wants KEY=VALUE or KEY, not '" + label + "'"};
+  auto threads = arguments.whole("--threads", 0, 1, 1024);
+  if (!threads) return threads.error();
+  config.threads = static_cast<int>(*threads);
+  if (invocation.command->name == "join") config.join = arguments.text("HOST[:PORT]");
+  return config;
+}
+
+std::string without_scheme(const std::string& endpoint) {
+  return endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
+}
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& one : list) out += (out.empty() ? "" : ",") + without_scheme(one);
+  return out;
+}
+
+void announce(const Invocation& invocation, const Node& node) {
+  if (invocation.json())
+    return print_json({{"name", node.name()},
+                       {"id", node.id()},
+                       {"endpoints", node.endpoints()},
+                       {"join_endpoints", node.join_endpoints()},
+                       {"state", invocation.state()},
+                       {"pid", getpid()}});
+  std::string text = "node " + node.name() + " (" + node.id().substr(0, 8) + ") is up";
+  if (node.join_endpoints().empty()) {
+    text += "; it only dials, so others join at another node";
+  } else {
+    text += "; control " + joined(node.endpoints()) + ", join " + joined(node.join_endpoints());
+    text += "; to let others in: `gpunode token create` here, then there `gpunode join " +
+            without_scheme(node.join_endpoints().front()) + " --token-file FILE`";
+  }
+  print(text + "\n");
+}
+
+}  // namespace
+
+int run_up(const Invocation& invocation) {
+  auto config = make_config(invocation);
+  if (!config) return fail(invocation, config.error(), kUsage);
+  auto token = take_token(invocation.arguments.text("--token-file"));
+  if (!token) return fail(invocation, token.error());
+  if (!config->join.empty()) config->token = std::move(*token);
+  std::unique_ptr<Background> background;
+  if (invocation.arguments.has("--detach")) {
+    auto begun = Background::begin();  // before the first thread
+    if (!begun) return fail(invocation, begun.error());
+    if (begun->exit_code) return *begun->exit_code;
+    background = std::move(begun->child);
+  }
+  SignalWatch signals;
+  auto node = invocation.platform->start_node(std::move(*config));
+  if (!node) return fail(invocation, node.error());
+  signals.watch(node->get());
+  announce(invocation, **node);
+  Result<void> detached;
+  if (background) detached = background->detach(invocation.state() + "/node.log");
+  if (detached) (*node)->wait();
+  signals.unwatch();
+  if (!detached) return fail(invocation, detached.error());
+  std::fprintf(stderr, "gpunode: the node has ended\n");
+  return kOk;
+}
+
+}  // namespace gpunode::cli
