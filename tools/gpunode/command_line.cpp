@@ -102,8 +102,8 @@ Result<Arguments> parse_arguments(const Command& command, std::vector<std::strin
   }
   app.add_flag("--help,-h", switches["--help"]);
   for (const Operand& operand : command.operands)
-    app.add_option(operand.name == "SHELL" ? "shell" : "operand", values[operand.name])
-        ->expected(0, 1);
+    app.add_option("operand", values[operand.name])
+        ->expected(0, CLI::detail::expected_max_vector_size);
   std::reverse(words.begin(), words.end());  // CLI11 wants them so
   try {
     app.parse(words);
@@ -121,6 +121,9 @@ Result<Arguments> parse_arguments(const Command& command, std::vector<std::strin
       if (looks_like_token(value)) return token_as_argument();
       arguments.add(name, value);
     }
+  for (const Operand& operand : command.operands)
+    if (std::vector<std::string> given = arguments.all(operand.name); given.size() > 1)
+      return surplus(command, {given.begin() + 1, given.end()});
   return arguments;
 }
 

@@ -24,6 +24,14 @@ std::size_t width(const std::string& text) {
   }));
 }
 
+// "2m10s", "2m"
+std::string two_units(std::int64_t seconds, std::int64_t large, const char* large_name,
+                      std::int64_t small, const char* small_name) {
+  std::int64_t rest = seconds % large / small;
+  return std::to_string(seconds / large) + large_name +
+         (rest > 0 ? std::to_string(rest) + small_name : "");
+}
+
 }  // namespace
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
@@ -70,10 +78,9 @@ std::string human_duration(double seconds) {
   if (seconds < 10) return decimal(seconds, 1) + "s";
   auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole < 60) return std::to_string(whole) + "s";
-  if (whole < 3600) return std::to_string(whole / 60) + "m" + std::to_string(whole % 60) + "s";
-  if (whole < 86'400)
-    return std::to_string(whole / 3600) + "h" + std::to_string(whole % 3600 / 60) + "m";
-  return std::to_string(whole / 86'400) + "d" + std::to_string(whole % 86'400 / 3600) + "h";
+  if (whole < 3600) return two_units(whole, 60, "m", 1, "s");
+  if (whole < 86'400) return two_units(whole, 3600, "h", 60, "m");
+  return two_units(whole, 86'400, "d", 3600, "h");
 }
 
 std::string human_bytes(double bytes) {

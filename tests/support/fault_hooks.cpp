@@ -1,0 +1,147 @@
+#include "tests/support/fault_hooks.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "runtime/base/fault_point.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tests/support/fault_file_system.hpp"
+
+namespace gpunode::testing {
+namespace {
+
+constexpr int kBadVariable = 64, kExitCode = 9;
+
+struct Strike {
+  bool kill = true;
+  std::string point;
+  std::optional<std::uint64_t> step;  // absent: any
+};
+Strike* strike = nullptr;  // set once, before any thread
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+[[noreturn]] void refuse(const char* name) {
+  std::fprintf(stderr, "gpunode-faulty: cannot read %s=%s\n", name, variable(name).c_str());
+  _exit(kBadVariable);
+}
+
+template <class Number>
+Number number_of(const char* name, std::string_view text) {
+  Number value{};
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size()) refuse(name);
+  return value;
+}
+
+void note(const std::string& line) {
+  std::string file = variable("GPUNODE_FAULT_LOG");
+  if (file.empty()) return;
+  int log = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  std::string text = std::to_string(getpid()) + " " + line + "\n";
+  if (log < 0 || write(log, text.data(), text.size()) < 0 || fsync(log) != 0) _exit(kBadVariable);
+  close(log);
+}
+
+void on_fault_point(std::string_view point, std::uint64_t step) {
+  if (point != strike->point || (strike->step && *strike->step != step)) return;
+  note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +
+       std::to_string(step));
+  if (strike->kill) {
+    ::kill(getpid(), SIGKILL);
+    for (;;) pause();
+  }
+  _exit(kExitCode);
+}
+
+// "kill@compute:12"
+void install_strike(const std::string& text) {
+  std::size_t at = text.find('@'), colon = text.rfind(':');
+  if (at == std::string::npos || colon == std::string::npos || colon < at) refuse("GPUNODE_FAULT");
+  static Strike planned;
+  std::string verb = text.substr(0, at), step = text.substr(colon + 1);
+  if (verb != "kill" && verb != "exit") refuse("GPUNODE_FAULT");
+  planned.kill = verb == "kill";
+  planned.point = text.substr(at + 1, colon - at - 1);
+  if (step != "*") planned.step = number_of<std::uint64_t>("GPUNODE_FAULT", step);
+  strike = &planned;
+  fault_hook = on_fault_point;
+}
+
+class SkewedClock final : public Clock {
+ public:
+  explicit SkewedClock(std::chrono::seconds skew) : skew_(skew) {}
+  Time now() const override { return below_.now(); }
+  std::chrono::system_clock::time_point wall() const override { return below_.wall() + skew_; }
+
+ private:
+  SystemClock below_;
+  std::chrono::seconds skew_;
+};
+
+// A disk that is full for new files whose path contains a part; all else is the real one.
+class FullDisk final : public storage::FileSystem {
+ public:
+  using Path = storage::Path;
+  FullDisk(std::uint64_t bytes, std::string part) : part_(std::move(part)) {
+    full_.disk_full_after(bytes);
+  }
+  Result<std::unique_ptr<storage::WritableFile>> write_new(const Path& path) override {
+    bool hit = path.native().find(part_) != std::string::npos;
+    return hit ? full_.write_new(path) : real_.write_new(path);
+  }
+  Result<std::unique_ptr<storage::ReadableFile>> open(const Path& path) const override {
+    return real_.open(path);
+  }
+  Result<void> rename(const Path& from, const Path& to) override { return real_.rename(from, to); }
+  Result<void> sync_folder(const Path& folder) override { return real_.sync_folder(folder); }
+  Result<void> create_folder(const Path& folder) override { return real_.create_folder(folder); }
+  Result<void> make_private(const Path& folder) override { return real_.make_private(folder); }
+  Result<std::vector<storage::Entry>> list(const Path& folder) const override {
+    return real_.list(folder);
+  }
+  Result<storage::Entry> inspect(const Path& path) const override { return real_.inspect(path); }
+  Result<void> remove(const Path& path) override { return real_.remove(path); }
+  Result<std::uint64_t> free_bytes(const Path& path) const override {
+    return real_.free_bytes(path);
+  }
+  Result<std::unique_ptr<storage::FileLock>> lock(const Path& path) override {
+    return real_.lock(path);
+  }
+
+ private:
+  storage::PosixFileSystem real_;
+  FaultFileSystem full_{real_};
+  std::string part_;
+};
+
+}  // namespace
+
+FaultyParts install_faults() {
+  FaultyParts parts;
+  if (std::string text = variable("GPUNODE_FAULT"); !text.empty()) install_strike(text);
+  if (std::string text = variable("GPUNODE_FAULT_CLOCK_SKEW"); !text.empty()) {
+    auto skew = number_of<std::int64_t>("GPUNODE_FAULT_CLOCK_SKEW", text);
+    static SkewedClock clock{std::chrono::seconds(skew)};
+    parts.clock = &clock;
+    note("clock_skew " + text);
+  }
+  if (std::string text = variable("GPUNODE_FAULT_DISK_FULL_AFTER"); !text.empty()) {
+    static FullDisk disk(number_of<std::uint64_t>("GPUNODE_FAULT_DISK_FULL_AFTER", text),
+                         variable("GPUNODE_FAULT_DISK_FULL_IN"));
+    parts.files = &disk;
+  }
+  return parts;
+}
+
+}  // namespace gpunode::testing

@@ -1,0 +1,26 @@
+// What a test-only build of the binary does wrong on purpose, told by environment variables:
+//   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any. `exit`
+//                                          instead of `kill` ends the process with code 9
+//   GPUNODE_FAULT_DISK_FULL_AFTER=<bytes>  writing fails with disk_full after so many bytes ...
+//   GPUNODE_FAULT_DISK_FULL_IN=<part>      ... to paths that contain this part (default: all)
+//   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much
+//   GPUNODE_FAULT_LOG=<file>               one line for each fault that fired, on disk before it
+//   does
+#pragma once
+
+#include "runtime/base/clock.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::testing {
+
+// Null where the real one is to be used. They live as long as the process.
+struct FaultyParts {
+  storage::FileSystem* files = nullptr;
+  const Clock* clock = nullptr;
+};
+
+// Reads the variables and installs the hook of runtime/base/fault_point.hpp. A variable that cannot
+// be read ends the process with code 64, so that no test passes without its fault.
+FaultyParts install_faults();
+
+}  // namespace gpunode::testing

@@ -1,0 +1,49 @@
+#include "tools/gpunode/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::cli {
+namespace {
+
+std::int64_t milliseconds(const char* text) {
+  auto parsed = parse_duration(text);
+  return parsed ? parsed->count() : -1;
+}
+
+TEST(Text, ReadsDurationsInAllUnitsAndJoined) {
+  EXPECT_EQ(milliseconds("250ms"), 250);
+  EXPECT_EQ(milliseconds("30s"), 30'000);
+  EXPECT_EQ(milliseconds("15m"), 900'000);
+  EXPECT_EQ(milliseconds("2h"), 7'200'000);
+  EXPECT_EQ(milliseconds("1d"), 86'400'000);
+  EXPECT_EQ(milliseconds("1h30m"), 5'400'000);
+}
+
+TEST(Text, RefusesWhatIsNoDurationAndSaysWhatIsWanted) {
+  for (const char* text : {"", "15", "m", "15 m", "-5s", "15q", "1.5h", "99999999999999999999s",
+                           "9999999999d", "1h 30m"}) {
+    auto parsed = parse_duration(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(parsed.error().detail.find("30s, 15m or 2h"), std::string::npos);
+  }
+}
+
+TEST(Text, WritesFiguresAsPeopleReadThem) {
+  EXPECT_EQ(human_duration(130), "2m10s");
+  EXPECT_EQ(human_duration(900), "15m");
+  EXPECT_EQ(human_duration(5400), "1h30m");
+  EXPECT_EQ(human_duration(-1), "?");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(3.0 * (1 << 30)), "3 GiB");
+  EXPECT_EQ(human_count(12345), "12.3k");
+  EXPECT_EQ(decimal(2.50, 4), "2.5");
+  EXPECT_EQ(decimal(100, 0), "100");
+}
+
+TEST(Text, ColumnsAreAlignedByCharactersNotBytes) {
+  EXPECT_EQ(aligned({{"A", "B"}, {"é", "x"}, {"long", ""}}), "A     B\né     x\nlong\n");
+}
+
+}  // namespace
+}  // namespace gpunode::cli
