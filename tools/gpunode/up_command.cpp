@@ -68,6 +68,10 @@ class SignalWatch {
   std::thread listener_;
 };
 
+std::string without_scheme(const std::string& endpoint) {
+  return endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
+}
+
 Result<NodeConfig> make_config(const Invocation& invocation) {
   const Arguments& arguments = invocation.arguments;
   NodeConfig config;
@@ -85,12 +89,8 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   auto threads = arguments.whole("--threads", 0, 1, 1024);
   if (!threads) return threads.error();
   config.threads = static_cast<int>(*threads);
-  if (invocation.command->name == "join") config.join = arguments.text("HOST[:PORT]");
+  if (invocation.command->name == "join") config.join = without_scheme(arguments.text("HOST[:PORT]"));
   return config;
-}
-
-std::string without_scheme(const std::string& endpoint) {
-  return endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
 }
 
 std::string joined(const std::vector<std::string>& list) {

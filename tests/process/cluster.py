@@ -1,0 +1,277 @@
+"""Real gpunode processes for the process tests: starts, asks, kills and cleans up.
+
+Every test has its own folder of state directories, takes free ports on loopback, and waits by polling
+with a deadline. Whatever a test started is killed when it ends, also when it fails.
+usage of a test file: <file>.py GPUNODE GPUNODE_FAULTY [unittest arguments]
+"""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PATIENCE = float(os.environ.get("GPUNODE_TEST_PATIENCE", "60"))
+PROGRAMS = {}
+
+
+class Result:
+    """What a command printed and how it ended."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def __str__(self):
+        return f"exit code {self.code}\nout: {self.out}\nerr: {self.err}"
+
+
+class Node:
+    """A gpunode process that was started in the foreground."""
+
+    def __init__(self, world, name, process, log):
+        self.world, self.name, self.process, self.log = world, name, process, log
+        self.info = None
+
+    @property
+    def state(self):
+        return self.world.state(self.name)
+
+    @property
+    def join_address(self):
+        return self.info["join_endpoints"][0].removeprefix("tcp://")
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+
+    def ask(self, *words, **options):
+        return self.world.run(*words, "--state", self.state, **options)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, patience=PATIENCE):
+        return self.process.wait(patience)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class World:
+    """One test's folder and everything that it started."""
+
+    def __init__(self):
+        self.root = tempfile.mkdtemp(prefix="gpn-", dir="/tmp")  # short: sockets live below it
+        self.processes = []
+        self.detached = []
+
+    def state(self, name):
+        return os.path.join(self.root, name)
+
+    def path(self, name):
+        return os.path.join(self.root, name)
+
+    def write(self, name, text):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        mode = "wb" if isinstance(text, bytes) else "w"
+        with open(path, mode) as stream:
+            stream.write(text)
+        return path
+
+    def environment(self, extra=None):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUNODE_")}
+        clean["HOME"] = self.root
+        clean.update(extra or {})
+        return clean
+
+    def run(self, *words, env=None, stdin=None, patience=PATIENCE, faulty=False):
+        program = PROGRAMS["faulty" if faulty else "gpunode"]
+        done = subprocess.run([program, *words], capture_output=True, env=self.environment(env),
+                              input=stdin, timeout=patience, text=True, errors="replace",
+                              stdin=None if stdin is not None else subprocess.DEVNULL)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def launch(self, name, *words, env=None, faulty=False, cwd=None):
+        """Starts a node and does not wait for it; the log holds standard error."""
+        log = self.path(name + ".log")
+        out = self.path(name + ".out")
+        program = PROGRAMS["faulty" if faulty else "gpunode"]
+        with open(log, "ab") as errors, open(out, "wb") as output:
+            process = subprocess.Popen(
+                [program, *words, "--state", self.state(name), "--name", name, "--threads", "1",
+                 "--json"], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                env=self.environment(env), start_new_session=True, cwd=cwd)
+        self.processes.append(process)
+        return Node(self, name, process, log)
+
+    def start(self, name, *words, listen="127.0.0.1:0", **options):
+        """Starts a node and waits until it is up."""
+        node = self.launch(name, *(words or ("up",)), "--listen", listen, **options)
+
+        def up():
+            with open(self.path(name + ".out"), encoding="utf-8") as stream:
+                line = stream.readline()
+            if line.endswith("\n"):
+                return json.loads(line)
+            if node.process.poll() is not None:
+                raise AssertionError(f"{name} ended with {node.process.returncode}: {node.said()}")
+            return None
+
+        node.info = wait_until(up, f"{name} is up")
+        if not node.info.get("ok"):
+            raise AssertionError(f"{name}: {node.info}")
+        return node
+
+    def token(self, node, *flags):
+        made = node.ask("token", "create", *flags)
+        if made.code != 0:
+            raise AssertionError(f"no token: {made}")
+        return made.out.strip()
+
+    def join(self, name, through, **options):
+        token = self.token(through)
+        environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}
+        return self.start(name, "join", through.join_address, env=environment, **options)
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.wait()
+        for pid in self.detached:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def wait_until(condition, what, patience=PATIENCE, every=0.05):
+    """Polls until the condition gives something true, and returns that."""
+    deadline = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not in {patience:.0f} s: {what}")
+        time.sleep(every)
+
+
+def gone(pid):
+    """Whether a process has ended, waited for or not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stream:
+            return stream.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def free_port_range(count=3):
+    """The first of some neighbouring ports that were free a moment ago."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = probe.getsockname()[1]
+        taken = []
+        try:
+            for offset in range(count):
+                door = socket.socket()
+                taken.append(door)
+                door.bind(("127.0.0.1", first + offset))
+            return first
+        except OSError:
+            continue
+        finally:
+            for door in taken:
+                door.close()
+    raise AssertionError("no free ports")
+
+
+JOB = """
+name = "{name}"
+nodes = {nodes}
+min_nodes = 1
+
+[data]
+path = "{data}"
+
+[model]
+kind = "gpt"
+layers = 1
+heads = 2
+channels = 16
+context = 16
+
+[train]
+seed = 1
+steps = {steps}
+batch = 4
+slices = 4
+warmup_steps = 5
+
+[checkpoint]
+every = {every}
+"""
+
+TEXT = "".join(f"line {i}: the quick brown fox jumps over the lazy dog {i * i}\n"
+               for i in range(400))
+
+
+class ProcessTest(unittest.TestCase):
+    """A test with a world of its own."""
+
+    def setUp(self):
+        self.world = World()
+        self.addCleanup(self.world.close)
+
+    def job_file(self, name="small", steps=20, every=10, nodes=1, extra="", **changes):
+        data = changes.get("data") or self.world.write("data/text.txt", TEXT)
+        return self.world.write(f"{name}.toml", JOB.format(
+            name=name, steps=steps, every=every, nodes=nodes, data=data) + extra)
+
+    def assert_fails(self, result, code, *words):
+        """The exit code, and a text that names cause and remedy."""
+        self.assertEqual(result.code, code, str(result))
+        text = result.err + result.out
+        for word in words:
+            self.assertIn(word.lower(), text.lower(), str(result))
+
+    def assert_says(self, text, *words):
+        for word in words:
+            self.assertIn(word.lower(), text.lower())
+
+    def progress(self, node, job):
+        return node.ask("job", "show", job, "--json").json
+
+    def wait_for_phase(self, node, job, phase="finished", patience=PATIENCE):
+        def reached():
+            shown = node.ask("jobs", "--json")
+            if shown.code != 0:
+                return None
+            for line in shown.json["jobs"]:
+                if job in (line.get("name"), line.get("job")):
+                    if line["phase"] == phase:
+                        return line
+                    if line["phase"] == "failed":
+                        raise AssertionError(f"job {job} failed: {line}")
+            return None
+        return wait_until(reached, f"job {job} is {phase}", patience)
+
+
+def main():
+    PROGRAMS["gpunode"], PROGRAMS["faulty"] = sys.argv[1], sys.argv[2]
+    unittest.main(module="__main__", argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -1,0 +1,210 @@
+"""Jobs and checkpoints that cannot be: each names its cause; and one small job from end to end."""
+import glob
+import os
+import re
+
+import cluster
+
+
+class BadJobs(cluster.ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.node = self.world.start("a")
+
+    def train(self, path):
+        return self.node.ask("train", path, "--json")
+
+    def change(self, old, new):
+        path = self.job_file()
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+        self.assertIn(old, text)
+        return self.world.write("small.toml", text.replace(old, new))
+
+    def assert_no_job(self):
+        self.assertEqual(self.node.ask("jobs", "--json").json["jobs"], [])
+
+    def test_a_job_file_that_is_missing(self):
+        self.assert_fails(self.train(self.world.path("no.toml")), 1, "no.toml", "no such file")
+        self.assert_no_job()
+
+    def test_a_job_file_that_is_not_toml(self):
+        path = self.world.write("bad.toml", "name = \n= 3")
+        self.assert_fails(self.train(path), 1, "not TOML", "line")
+        self.assert_no_job()
+
+    def test_an_unknown_key_or_section_names_the_nearest(self):
+        self.assert_fails(self.train(self.change("steps = ", "stpes = ")), 1, "stpes", "'steps'",
+                          "line")
+        self.assert_fails(self.train(self.change("[train]", "[trian]")), 1, "trian", "'train'")
+        self.assert_fails(self.train(self.change("min_nodes", "min_node")), 1, "'min_nodes'")
+        self.assert_fails(self.train(self.change("channels", "chanels")), 1, "chanels", "channels")
+        self.assert_no_job()
+
+    def test_a_value_out_of_bounds_names_its_key(self):
+        self.assert_fails(self.train(self.change("batch = 4", "batch = 0")), 1, "batch")
+        self.assert_fails(self.train(self.change("heads = 2", "heads = 3")), 1, "heads")
+        self.assert_fails(self.train(self.change("layers = 1", 'layers = "one"')), 1, "layers")
+        self.assert_no_job()
+
+    def test_data_that_is_missing_names_node_and_path(self):
+        missing = self.world.path("nowhere")
+        path = self.job_file(data=missing)
+        self.assert_fails(self.train(path), 1, missing, "a")
+        self.assert_no_job()
+
+    def test_data_that_cannot_be_read_or_is_too_little(self):
+        odd = self.world.path("pipe")
+        os.mkfifo(odd)
+        self.assert_fails(self.train(self.job_file(data=odd)), 1, odd)
+        little = self.world.write("little.txt", "x")
+        self.assert_fails(self.train(self.job_file(data=little)), 1, "data")
+        if os.geteuid() != 0:
+            closed = self.world.write("closed.txt", cluster.TEXT)
+            os.chmod(closed, 0)
+            self.assert_fails(self.train(self.job_file(data=closed)), 1, closed, "permission")
+        self.assert_no_job()
+
+    def test_a_job_that_is_too_large_for_the_machine(self):
+        path = self.change("channels = 16", "channels = 65536")
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read().replace("layers = 1", "layers = 100")
+        self.assert_fails(self.train(self.world.write("small.toml", text)), 1, "too large",
+                          "smaller")
+        self.assert_no_job()
+
+    def test_a_label_that_no_node_carries(self):
+        path = self.change("min_nodes = 1", 'min_nodes = 1\nlabels = ["kind=gpu"]')
+        self.assert_fails(self.train(path), 1, "label")
+        self.assert_no_job()
+
+    def test_an_unknown_job_model_and_checkpoint(self):
+        self.assert_fails(self.node.ask("job", "show", "nojob"), 1, "nojob", "gpunode jobs")
+        self.assert_fails(self.node.ask("serve", "nojob"), 1, "nojob", "checkpoint ls")
+        self.assert_fails(self.node.ask("serve", "/nowhere/at/all"), 1, "/nowhere/at/all")
+        self.assert_fails(self.node.ask("generate", "--model", "nomodel", "--timeout", "2s"), 1,
+                          "nomodel")
+        self.assert_fails(self.node.ask("checkpoint", "export", "nojob", "--out",
+                                        self.world.path("x")), 1, "nojob", "checkpoint ls")
+
+
+class Unfit(cluster.ProcessTest):
+    def pair(self, **second_options):
+        first = self.world.start("first", cwd=self.world.root)
+        second = self.world.join("second", first, **second_options)
+        cluster.wait_until(lambda: len(first.ask("nodes", "--json").json["nodes"]) == 2,
+                           "both are known")
+        return first, second
+
+    def refusals(self, started):
+        self.assertEqual(started.code, 0, str(started))
+        return {one["node"]: one["reason"] for one in started.json["refused"]}
+
+    def test_a_node_without_the_data_is_refused_by_name_and_the_job_runs_elsewhere(self):
+        # The same path means another folder in each process.
+        self.world.write("data/text.txt", cluster.TEXT)
+        os.mkdir(self.world.path("elsewhere"))
+        first, _ = self.pair(cwd=self.world.path("elsewhere"))
+        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        refused = self.refusals(first.ask("train", path, "--json"))
+        self.assertEqual(list(refused), ["second"])
+        self.assert_says(refused["second"], "/proc/self/cwd/data")
+        self.wait_for_phase(first, "small")
+
+    def test_a_node_with_other_data_is_refused_by_name(self):
+        self.world.write("data/text.txt", cluster.TEXT)
+        self.world.write("elsewhere/data/text.txt", cluster.TEXT + "more\n")
+        first, _ = self.pair(cwd=self.world.path("elsewhere"))
+        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        refused = self.refusals(first.ask("train", path, "--json"))
+        self.assertEqual(list(refused), ["second"])
+        self.assert_says(refused["second"], "data")
+        self.wait_for_phase(first, "small")
+
+    def test_a_job_that_wants_more_nodes_than_are_fit_is_refused_naming_each(self):
+        os.mkdir(self.world.path("elsewhere"))
+        self.world.write("data/text.txt", cluster.TEXT)
+        first, _ = self.pair(cwd=self.world.path("elsewhere"))
+        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read().replace("min_nodes = 1", "min_nodes = 2")
+        refused = first.ask("train", self.world.write("two.toml", text))
+        self.assert_fails(refused, 1, "second", "/proc/self/cwd/data")
+
+
+class OneJob(cluster.ProcessTest):
+    def test_from_training_to_text_with_a_checkpoint_that_is_damaged_afterwards(self):
+        node = self.world.start("a")
+        followed = node.ask("train", self.job_file(steps=30), "--follow")
+        self.assertEqual(followed.code, 0, str(followed))
+        self.assertIn("finished", followed.out)
+        shown = node.ask("job", "show", "small", "--json").json
+        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
+        self.assertEqual(shown["step"], 30)
+        self.assertEqual(sum(one["slices"] for one in shown["computed"]), 30 * 4)
+        self.assertEqual(node.ask("job", "show", "small").code, 0)
+
+        out = self.world.path("weights.safetensors")
+        exported = node.ask("checkpoint", "export", "small", "--out", out, "--json").json
+        self.assertEqual(exported["bytes"], os.path.getsize(out))
+        self.assertEqual(node.ask("serve", "small").code, 0)
+        told = node.ask("generate", "--model", "small", "--prompt", "line", "--max-tokens", "8",
+                        "--json")
+        self.assertEqual(told.code, 0, str(told))
+        self.assertEqual(told.json["tokens"], 8)
+        same = node.ask("generate", "--model", "small", "--prompt", "line", "--max-tokens", "8",
+                        "--json")
+        self.assertEqual(same.json["text"], told.json["text"])
+
+        self.damage(node)
+
+    def damage(self, node):
+        self.assertEqual(node.ask("checkpoint", "verify").code, 0)
+        listed = node.ask("checkpoint", "ls", "--json").json["checkpoints"]
+        newest = max(listed, key=lambda one: one["step"])
+        shard = sorted(glob.glob(os.path.join(newest["path"], "*.safetensors")))[0]
+        with open(shard, "r+b") as stream:
+            stream.seek(-5, os.SEEK_END)
+            byte = stream.read(1)
+            stream.seek(-5, os.SEEK_END)
+            stream.write(bytes([byte[0] ^ 1]))
+        verified = node.ask("checkpoint", "verify", "small")
+        self.assert_fails(verified, 1, os.path.basename(shard))
+        self.assertRegex(verified.err + verified.out, r"bytes? \d+")
+        as_json = node.ask("checkpoint", "verify", "--json")
+        self.assertEqual(as_json.code, 1)
+        self.assertFalse(as_json.json["ok"])
+        states = {one["step"]: one["whole"] for one in as_json.json["checkpoints"]}
+        self.assertFalse(states[newest["step"]])
+        self.assertTrue(any(states.values()), "older checkpoints are whole")
+        step = [step for step, whole in states.items() if whole][0]
+        target = self.world.path("older.safetensors")
+        self.assertEqual(node.ask("checkpoint", "export", "small", "--step", str(step), "--out",
+                                  target).code, 0)
+        if re.search("weight", os.path.basename(shard)):
+            bad = self.world.path("bad.safetensors")
+            self.assert_fails(node.ask("checkpoint", "export", "small", "--out", bad), 1,
+                              os.path.basename(shard))
+            self.assertFalse(os.path.exists(bad))
+
+
+class FullDisk(cluster.ProcessTest):
+    def test_while_a_checkpoint_is_written_the_previous_stays_and_the_job_goes_on(self):
+        # The first checkpoint fits, the next ones do not.
+        probe = self.world.start("probe")
+        self.assertEqual(probe.ask("train", self.job_file(steps=10), "--follow").code, 0)
+        size = probe.ask("checkpoint", "ls", "--json").json["checkpoints"][0]["bytes"]
+        node = self.world.start("a", faulty=True, env={
+            "GPUNODE_FAULT_DISK_FULL_AFTER": str(int(size * 1.8)),
+            "GPUNODE_FAULT_DISK_FULL_IN": "/checkpoints/"})
+        followed = node.ask("train", self.job_file(steps=30), "--follow")
+        self.assertIn("step 30/30", followed.out, str(followed))
+        kept = node.ask("checkpoint", "ls", "--json").json["checkpoints"]
+        self.assertEqual([one["step"] for one in kept], [10])
+        self.assertEqual(node.ask("checkpoint", "verify").code, 0)
+        self.assert_says(node.said(), "warning", "planned fault", "space")
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,95 @@
+"""Wrong command lines and what needs no node: each names its cause and what to try."""
+import json
+import os
+import subprocess
+
+import cluster
+
+
+class Usage(cluster.ProcessTest):
+    def test_an_unknown_command_names_the_nearest(self):
+        self.assert_fails(self.world.run("nods"), 2, "unknown command 'nods'", "'nodes'")
+        self.assert_fails(self.world.run("checkpoint", "verfy"), 2, "'verify'")
+
+    def test_an_unknown_flag_names_the_nearest(self):
+        self.assert_fails(self.world.run("nodes", "--jsno"), 2, "--jsno", "'--json'")
+        self.assert_fails(self.world.run("up", "--lisen", "x"), 2, "--lisen", "'--listen'")
+
+    def test_errors_are_json_when_asked_for(self):
+        result = self.world.run("nods", "--json")
+        self.assertEqual(result.code, 2)
+        self.assertFalse(result.json["ok"])
+        self.assertIn("nods", result.json["error"]["detail"])
+
+    def test_without_a_node_the_exit_code_is_3_and_the_text_says_how_to_start_one(self):
+        for words in (["nodes"], ["jobs"], ["leave"], ["token", "create"], ["models"],
+                      ["job", "show", "x"], ["generate", "--model", "m"], ["serve", "job"]):
+            result = self.world.run(*words, "--state", self.world.state("none"))
+            self.assert_fails(result, 3, "no node runs", "gpunode up")
+            self.assertFalse(os.path.exists(self.world.state("none")), words)
+
+    def test_a_token_as_argument_is_refused_with_the_reason_and_not_repeated(self):
+        for words in (["--token", "gpn1_secret"], ["gpn1_secret"], ["--token=gpn1_secret"]):
+            result = self.world.run("join", "localhost", *words)
+            self.assert_fails(result, 2, "never given as an argument", "--token-file")
+            self.assertNotIn("secret", result.err)
+
+    def test_a_token_file_that_is_missing_empty_or_something_else_is_named(self):
+        def join(*words, **options):
+            return self.world.run("join", "127.0.0.1:1", "--state", self.world.state("a"),
+                                  *words, **options)
+        self.assert_fails(join("--token-file", self.world.path("no")), 1, "no such file")
+        empty = self.world.write("empty", "")
+        self.assert_fails(join("--token-file", empty), 1, "holds no token", "token create")
+        large = self.world.write("large", "x" * 100000)
+        self.assert_fails(join("--token-file", large), 1, "too long for a token")
+        self.assert_fails(join("--token-file", "-", stdin=""), 1, "standard input holds no token")
+
+    def test_a_token_file_that_others_can_read_is_warned_of(self):
+        shown = self.world.write("token", "gpn1_x")
+        os.chmod(shown, 0o644)
+        result = self.world.run("join", "127.0.0.1:1", "--token-file", shown, "--state",
+                                self.world.state("a"))
+        self.assert_fails(result, 1, "warning", "chmod 600")
+
+    def test_numbers_and_times_out_of_bounds_name_the_flag(self):
+        self.assert_fails(self.world.run("token", "create", "--ttl", "15 apples"), 2, "--ttl",
+                          "15m")
+        self.assert_fails(self.world.run("token", "create", "--uses", "0"), 2, "--uses")
+        self.assert_fails(self.world.run("up", "--threads", "many"), 2, "--threads")
+        self.assert_fails(self.world.run("generate", "--model", "m", "--top-k", "-1"), 2, "--top-k")
+
+    def test_help_json_and_completion_come_from_one_table(self):
+        described = self.world.run("help", "--json").json
+        names = [command["name"] for command in described["commands"]]
+        for name in ("up", "join", "token create", "checkpoint verify", "doctor"):
+            self.assertIn(name, names)
+        script = self.world.run("completion", "bash")
+        self.assertEqual(script.code, 0)
+        checked = subprocess.run(["bash", "-n"], input=script.out, text=True, check=False)
+        self.assertEqual(checked.returncode, 0)
+        for name in names:
+            shown = self.world.run("help", *name.split())
+            self.assertEqual(shown.code, 0)
+            self.assertIn("usage: gpunode " + name, shown.out)
+
+    def test_version_and_doctor_speak_json(self):
+        version = self.world.run("version", "--json").json
+        self.assertIn("version", version)
+        self.assertIn(version["cuda"], (True, False))
+        result = self.world.run("doctor", "--json", "--listen", "127.0.0.1:0", "--state",
+                                self.world.state("a"))
+        self.assertIn(result.code, (0, 1))
+        grades = {finding["grade"] for finding in json.loads(result.out)["findings"]}
+        self.assertTrue(grades <= {"ok", "warn", "fail"}, grades)
+        self.assertFalse(os.path.exists(self.world.state("a")), "doctor changes nothing")
+
+    def test_a_node_that_only_dials_says_what_a_listen_address_looks_like(self):
+        for listen in ("nonsense:port", "127.0.0.1:99999", "127.0.0.1:65534"):
+            result = self.world.run("up", "--state", self.world.state("a"), "--listen", listen)
+            self.assertEqual(result.code, 1, str(result))
+            self.assert_says(result.err, "port")
+
+
+if __name__ == "__main__":
+    cluster.main()
