@@ -1,12 +1,14 @@
-#include <unistd.h>
+// Typed access to what a person typed after a command, and the state directory that it names.
+#include "tools/gpunode/command.hpp"
 
 #include <pwd.h>
+#include <unistd.h>
+
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
-#include "tools/gpunode/command.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {

@@ -89,7 +89,8 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   auto threads = arguments.whole("--threads", 0, 1, 1024);
   if (!threads) return threads.error();
   config.threads = static_cast<int>(*threads);
-  if (invocation.command->name == "join") config.join = without_scheme(arguments.text("HOST[:PORT]"));
+  if (invocation.command->name == "join")
+    config.join = without_scheme(arguments.text("HOST[:PORT]"));
   return config;
 }
 
