@@ -11,6 +11,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/logger.hpp>
 #include <caf/send.hpp>
 
 #include <unistd.h>
@@ -132,6 +133,9 @@ Result<void> RunningNode::start() {
   system_config_.set("scheduler.max-threads", std::size_t{2});
   system_ = std::make_unique<caf::actor_system>(system_config_);
   spawn_children();
+  // CAF leaves a reference to the system's logger in every thread that spawns, and its destructor
+  // waits for them; the node may be ended by another thread than this one.
+  caf::logger::set_current_actor_system(nullptr);
   return open_doors();
 }
 
