@@ -162,6 +162,7 @@ class OneJob(cluster.ProcessTest):
     def damage(self, node):
         self.assertEqual(node.ask("checkpoint", "verify").code, 0)
         listed = node.ask("checkpoint", "ls", "--json").json["checkpoints"]
+        self.assertEqual([one["step"] for one in listed], [10, 20, 30])
         newest = max(listed, key=lambda one: one["step"])
         shard = sorted(glob.glob(os.path.join(newest["path"], "*.safetensors")))[0]
         with open(shard, "r+b") as stream:

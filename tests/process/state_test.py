@@ -28,7 +28,7 @@ class StateDirectory(cluster.ProcessTest):
     def test_a_file_in_the_way_says_so(self):
         place = self.world.write("file", "x")
         self.assert_fails(self.up(place), 1, "state directory", place)
-        self.assertEqual(open(place, encoding="utf-8").read(), "x")
+        self.assertEqual(os.path.getsize(place), 1)
 
     def test_too_long_for_the_socket_names_the_limit(self):
         place = self.world.path("d" * 120)
@@ -40,7 +40,7 @@ class StateDirectory(cluster.ProcessTest):
         node.signal(15)
         self.assertEqual(node.wait(), 0)
         self.world.write("a/format", "gpunode state 99\n")
-        self.assert_fails(self.up(node.state), 1, "another version", "99", "--state")
+        self.assert_fails(self.up(node.state), 1, "another version", "99", "name another")
         self.world.write("a/format", "gpunode state 1\n")
         again = self.world.start("a")
         self.assertEqual(again.info["id"], node.info["id"])

@@ -2,6 +2,7 @@
 // without a node. Reads only, so that it can run beside the node that writes there.
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "runtime/snapshot/checkpoint_store.hpp"
@@ -51,9 +52,12 @@ struct Shelf {
   }
 };
 
-bool is_of_job(const Found& found, const std::string& job) {
-  bool named = found.manifest && found.manifest->meta.job_name == job;
-  return named || (job.size() >= 4 && found.key.job.text().starts_with(job));
+// Names of jobs, from those of their checkpoints that can be read.
+std::map<JobId, std::string> names_of(const std::vector<Found>& all) {
+  std::map<JobId, std::string> names;
+  for (const Found& found : all)
+    if (found.manifest) names[found.key.job] = found.manifest->meta.job_name;
+  return names;
 }
 
 // Those that --step and the operand JOB ask for. Fails with not_found, invalid_argument.
@@ -63,11 +67,16 @@ Result<std::vector<Found>> chosen(const Invocation& invocation, const Shelf& she
   std::string job = invocation.arguments.text("JOB");
   auto step = invocation.arguments.whole("--step", 0, 0, UINT64_MAX);
   if (!step) return step.error();
+  auto names = names_of(*all);
+  auto is_meant = [&](const Found& found) {
+    if (invocation.arguments.has("--step") && found.key.step != *step) return false;
+    auto name = names.find(found.key.job);
+    bool named = name == names.end() || name->second == job;  // a nameless one may be meant
+    return job.empty() || named || (job.size() >= 4 && found.key.job.text().starts_with(job));
+  };
   std::vector<Found> list;
   for (Found& found : *all)
-    if ((job.empty() || is_of_job(found, job)) &&
-        (!invocation.arguments.has("--step") || found.key.step == *step))
-      list.push_back(std::move(found));
+    if (is_meant(found)) list.push_back(std::move(found));
   if (list.empty() && (!job.empty() || invocation.arguments.has("--step")))
     return Error{ErrorCode::not_found,
                  "no durable checkpoint" + (job.empty() ? "" : " of job '" + job + "'") +
