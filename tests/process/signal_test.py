@@ -59,6 +59,19 @@ class Signals(cluster.ProcessTest):
             shown = node.ask("jobs", "--json").json["jobs"]
             self.assertEqual([one["job"] for one in shown], [job])
 
+    def test_a_planned_kill_strikes_at_its_point_and_the_job_goes_on_after_a_restart(self):
+        log = self.world.path("faults")
+        node = self.world.start("a", faulty=True, env={"GPUNODE_FAULT": "kill@compute:7",
+                                                       "GPUNODE_FAULT_LOG": log})
+        self.assertEqual(node.ask("train", self.job_file(steps=20, every=5)).code, 0)
+        self.assertEqual(node.wait(), -signal.SIGKILL)
+        with open(log, encoding="utf-8") as stream:
+            self.assertEqual(stream.read().split(), [str(node.process.pid), "kill", "compute", "7"])
+        again = self.world.start("a")
+        self.assertEqual(again.info["id"], node.info["id"])
+        self.wait_for_phase(again, "small")
+        self.assertTrue(again.ask("job", "show", "small", "--json").json["proof"]["equal_to_fed"])
+
     def test_sigkill_while_starting_is_safe(self):
         for _ in range(3):
             node = self.world.launch("a", "up", "--listen", "127.0.0.1:0")
