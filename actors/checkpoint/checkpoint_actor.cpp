@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "runtime/base/log.hpp"
 
@@ -86,7 +87,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
   state.options = std::move(*options);
   state.job = std::move(job);
   state.store.emplace(*state.options.files, state.options.root);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   return {
       [self](const WriteCheckpoint& order) {
         Time begin = self->state.options.clock->now();

@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/fingerprint.hpp"
 
@@ -87,7 +88,7 @@ void apply_total(Self* self, const ApplyTotal& order) {
 
 caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
   self->state.job = std::move(job);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   prepare(self, std::move(*options));
   return {
       [self](const ComputeStep& order) {

@@ -9,6 +9,7 @@
 
 #include "actors/exchange/job_ledger.hpp"
 #include "actors/exchange/job_report.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/job/job_codec.hpp"
@@ -361,7 +362,7 @@ job::PeerState peer_state(PeerHealth health) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   self->state.trainer = self->state.options.spawn_trainer(self);
   self->state.checkpoints = self->state.options.spawn_checkpoints(self);
   self->delayed_send(self, kTick, Tick{});

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "actors/health/verdict_policy.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 
 namespace gpunode::health {
@@ -89,7 +90,7 @@ void sample(Self* self) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {
   self->state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   std::string absent = self->state.options.gpus->absent_reason();
   if (!absent.empty()) log::info("health", absent + "; this node computes on the CPU");
   sample(self);

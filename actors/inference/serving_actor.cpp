@@ -8,6 +8,7 @@
 
 #include "actors/inference/served_model.hpp"
 #include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/snapshot/checkpoint_store.hpp"
 
@@ -46,7 +47,7 @@ struct ModelState {
 using ModelSelf = caf::stateful_actor<ModelState>;
 
 caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name) {
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   return {
       [self, owner, name](const Load& load) {
         auto model = ServedModel::load(load.options);
@@ -221,7 +222,7 @@ void list_models(Self* self, const Command& command) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   return {
       [self](const Command& command) {
         if (command.name == "serve") return serve(self, command);

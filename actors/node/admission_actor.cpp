@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/relay_codec.hpp"
@@ -172,7 +173,7 @@ void on_knock(Self* self, const JoinKnock& knock) {
 caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
   State& state = self->state;
   state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   const ClusterState* cluster = state.options.cluster;
   state.server.emplace(security::JoinServer::Parts{
       *state.options.identity, *state.options.admissions, *state.options.tokens,

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "actors/mailbox.hpp"
 #include "actors/node/call_codec.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -231,7 +232,7 @@ void on_publish(Self* self, const Publish& publish) {
 caf::behavior behaviour(Self* self, std::shared_ptr<CallActorOptions> options) {
   self->state.options = std::move(*options);
   self->state.rng = Rng(self->state.options.seed);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const NetMessage& net) { on_net(self, net); },

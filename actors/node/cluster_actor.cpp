@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "actors/mailbox.hpp"
 #include "actors/node/router.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/membership/member_names.hpp"
@@ -222,7 +223,7 @@ void begin(Self* self) {
 caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options) {
   State& state = self->state;
   state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   ClusterActorOptions& o = state.options;
   Boot boot = o.self.incarnation.boot;
   NodeId id = o.self.id;

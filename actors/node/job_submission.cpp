@@ -8,6 +8,7 @@
 #include <map>
 
 #include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -143,7 +144,7 @@ void on_created(Self* self, const CreateAnswer& answer) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
   self->state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   ask_all(self);
   return {
       [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
@@ -156,8 +157,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
 Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
                                  std::vector<Refusal> refused, const NodeId& self,
                                  const std::function<std::string(const NodeId&)>& name_of) {
-  std::sort(fit.begin(), fit.end(),
-            [](const FitNode& a, const FitNode& b) { return a.node < b.node; });
+  // The submitter first, so that a job of one node runs where it was started.
+  std::sort(fit.begin(), fit.end(), [&](const FitNode& a, const FitNode& b) {
+    return std::pair(a.node != self, a.node) < std::pair(b.node != self, b.node);
+  });
   std::map<std::pair<Bytes, std::string>, std::vector<const FitNode*>> groups;
   for (const FitNode& node : fit)
     groups[{node.fitness.data_digest, node.fitness.fingerprint}].push_back(&node);

@@ -11,6 +11,7 @@
 #include "actors/compute/trainer_actor.hpp"
 #include "actors/exchange/job_actor.hpp"
 #include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
 #include "actors/node/job_file.hpp"
 #include "actors/node/job_submission.hpp"
 #include "runtime/base/log.hpp"
@@ -478,7 +479,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
   self->state.options = std::move(*options);
-  self->set_default_handler(caf::drop);
+  ignore_unknown_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   publish_all(self);
   load_jobs(self);
