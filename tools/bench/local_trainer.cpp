@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/tensor/workspace.hpp"
-#include "runtime/base/rng.hpp"
+#include "runtime/dataset/shuffle.hpp"
 
 namespace gpunode::bench {
 
@@ -115,7 +115,8 @@ Result<StepReport> LocalTrainer::step(std::uint64_t number, std::span<const std:
     std::vector<model::Sample> samples;
     for (std::size_t index = 0; index < per_slice; ++index) {
       const std::uint64_t position = (number - 1) * options_.batch + slice * per_slice + index;
-      const std::size_t start = mix(options_.seed, position) % starts;
+      const std::size_t start =
+          dataset::Shuffle(options_.seed, position / starts, starts).at(position % starts);
       samples.push_back({start, text.subspan(start, model_.sample_bytes())});
     }
     auto loss = program_->gradient(lane, samples, gradients_[slice]);

@@ -55,7 +55,8 @@ class LocalTrainer {
   static Result<std::unique_ptr<LocalTrainer>> open(const model::Model& model,
                                                     ops::Backend& backend, TrainerOptions options);
 
-  // One step over windows of `text` whose starts follow from (seed, position).
+  // One step, numbered from 1, over windows of `text` in the product's order: the start of the
+  // window at each position is the dataset's shuffle of all starts.
   Result<StepReport> step(std::uint64_t number, std::span<const std::uint8_t> text);
   // Mean loss over all disjoint windows of `text`.
   Result<double> evaluate(std::span<const std::uint8_t> text);
