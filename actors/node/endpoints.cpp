@@ -9,7 +9,9 @@
 
 namespace gpunode::node {
 
-Result<HostPort> parse_host_port(const std::string& text, std::uint16_t fallback_port) {
+Result<HostPort> parse_host_port(const std::string& written, std::uint16_t fallback_port) {
+  // What a node shows as its endpoint may be given back to it.
+  const std::string text = written.starts_with("tcp://") ? written.substr(6) : written;
   auto bad = [&](const char* what) {
     return Error{ErrorCode::invalid_argument, "'" + text + "' is no address: " + what +
                                                   "; write host:port, such as 10.0.0.5:7601"};

@@ -17,9 +17,9 @@ struct HostPort {
 
 inline constexpr std::uint16_t kDefaultPort = 7601;  // control; bulk is one higher, join two
 
-// "10.0.0.5:7601", "[::1]:7601", "node.example"; a missing port is `fallback_port`.
-// Fails with invalid_argument, saying what is wrong with it.
-Result<HostPort> parse_host_port(const std::string& text, std::uint16_t fallback_port);
+// "10.0.0.5:7601", "[::1]:7601", "node.example", "tcp://10.0.0.5:7601"; a missing port is
+// `fallback_port`. Fails with invalid_argument, saying what is wrong with it.
+Result<HostPort> parse_host_port(const std::string& written, std::uint16_t fallback_port);
 std::string tcp_endpoint(const HostPort& place);  // "tcp://10.0.0.5:7601"
 
 // The port at the end of "tcp://host:port"; 0 if there is none.

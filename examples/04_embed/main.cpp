@@ -1,73 +1,83 @@
-// Trains the model of bigram.hpp by hand and continues a text with it: the calls below are the ones
-// that a node's trainer and server make for every model, so a model that passes here can be named
-// in a job file after register_model().
-#include <kernels/cpu/cpu_backend.hpp>
+// A program of your own with a model of your own: registers the bigram, starts a node, trains it on
+// a text as a job (which other nodes with this program could join), serves it and continues a text.
+#include <actors/node/node.hpp>
 #include <kernels/model/registry.hpp>
-#include <kernels/model/token_sampler.hpp>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+#include <thread>
 
 #include "bigram.hpp"
 
 namespace {
 
-using namespace gpunode;
+using nlohmann::json;
 
-// The value, or the end of the program with the reason.
-template <class T>
-T need(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "embed: %s\n", result.error().message().c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
+constexpr const char* kJob = R"(
+name = "shells"
+[data]
+path = "text.txt"
+[model]
+kind = "bigram"
+context = 16
+[train]
+steps = 150
+batch = 16
+slices = 4
+learning_rate = 0.1
+min_learning_rate = 0.01
+warmup_steps = 5
+weight_decay = 0.0
+)";
 
-// Cuts a text into samples of the model's length.
-std::vector<model::Sample> cut(const std::string& text, std::size_t length) {
-  std::vector<model::Sample> samples;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-  for (std::size_t at = 0; at + length <= text.size(); at += length)
-    samples.push_back({samples.size(), {bytes + at, length}});
-  return samples;
-}
-
-std::string continue_text(model::Program& program, const std::string& prompt, int count) {
-  model::Generator generator(need(program.session()), 256, {.temperature = 0.8, .seed = 1});
-  need(generator.prompt(std::vector<model::Token>(prompt.begin(), prompt.end())));
-  std::string text = prompt;
-  for (int i = 0; i < count; ++i) text += static_cast<char>(need(generator.next()));
-  return text;
+json ask(gpunode::Node& node, const std::string& name, const json& arguments) {
+  json answer = json::parse(node.command(name, arguments.dump()));
+  if (answer.value("ok", false)) return answer;
+  std::fprintf(stderr, "embed: %s: %s\n", name.c_str(), answer.dump().c_str());
+  std::exit(1);
 }
 
 }  // namespace
 
 int main() {
-  need(model::register_model("bigram", embed::Bigram::create));
-  auto bigram = need(model::make_model("bigram", {{"context", "16"}}));
+  auto registered = gpunode::model::register_model("bigram", embed::Bigram::create);
+  char scratch[] = "/tmp/gpunode-embed-XXXXXX";
+  if (!registered || !mkdtemp(scratch)) return 1;
+  const std::string folder = scratch;
+  std::ofstream text(folder + "/text.txt");
+  for (int i = 0; i < 400; ++i) text << "she sells sea shells by the sea shore. ";
+  text.close();
 
-  std::string text;
-  for (int i = 0; i < 40; ++i) text += "she sells sea shells by the sea shore. ";
-  const std::vector<model::Sample> samples = cut(text, bigram->sample_bytes());
-  const double tokens = static_cast<double>(samples.size() * bigram->tokens_per_sample());
-
-  auto backend = cpu::open_backend();
-  auto program = need(bigram->program(*backend, 1));
-  std::vector<float> weights(bigram->parameter_count()), gradient(weights.size());
-  bigram->initialise(1, weights);
-
-  double first = 0, last = 0;
-  for (int step = 0; step < 200; ++step) {
-    need(program->load(weights));
-    last = need(program->gradient(0, samples, gradient)) / tokens;
-    if (step == 0) first = last;
-    for (std::size_t i = 0; i < weights.size(); ++i)
-      weights[i] -= 20.0f * gradient[i] / static_cast<float>(tokens);
+  gpunode::NodeConfig config;
+  config.state_directory = folder + "/state";
+  config.listen = "127.0.0.1:0";
+  auto node = gpunode::Node::start(config);
+  if (!node) {
+    std::fprintf(stderr, "embed: %s\n", node.error().message().c_str());
+    return 1;
   }
-  std::printf("loss %.3f -> %.3f nats a byte\n%s\n", first, last,
-              continue_text(*program, "she ", 60).c_str());
-  return first > 5.5 && last < 1.5 ? 0 : 1;
+
+  const json job = ask(**node, "train", {{"job_file", kJob}, {"directory", folder}});
+  json progress;
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    progress = ask(**node, "job.progress", {{"job", job.at("job")}});
+  } while (progress["phase"] != "finished" && progress["phase"] != "failed");
+  std::printf("%s at step %d, loss %.2f nats a byte\n", progress.value("phase", "").c_str(),
+              progress.value("step", 0), progress.value("loss", 0.0));
+
+  ask(**node, "serve", {{"job", job.at("job")}, {"name", "shells"}});
+  const json answer =
+      ask(**node, "generate", {{"model", "shells"}, {"prompt", "she "}, {"max_tokens", 60}});
+  std::printf("%s\n", answer.dump().c_str());
+
+  (*node)->leave();
+  node->reset();
+  std::filesystem::remove_all(folder);
+  return progress["phase"] == "finished" && progress.value("loss", 9.0) < 1.5 ? 0 : 1;
 }

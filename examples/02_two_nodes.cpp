@@ -1,0 +1,66 @@
+// Two nodes: the second joins the first with a token and calls what only the first offers. Then it
+// offers that too; when the first stops, calls go on being answered.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "actors/node/node.hpp"
+
+namespace {
+
+using gpunode::Node;
+using gpunode::NodeConfig;
+using gpunode::Result;
+
+std::unique_ptr<Node> start(NodeConfig config) {
+  auto node = Node::start(std::move(config));
+  if (node) return std::move(*node);
+  std::fprintf(stderr, "%s\n", node.error().message().c_str());
+  std::exit(1);
+}
+
+void offer(Node& node) {
+  node.publish("who",
+               [name = node.name()](std::string_view) -> Result<std::string> { return name; });
+}
+
+}  // namespace
+
+int main() {
+  char scratch[] = "/tmp/gpunode-example-XXXXXX";
+  if (!mkdtemp(scratch)) return 1;
+
+  NodeConfig config;
+  config.name = "ada";
+  config.state_directory = std::string(scratch) + "/ada";
+  config.listen = "127.0.0.1:0";
+  auto ada = start(config);
+
+  // Any node makes tokens. One admits one node, and only for a while.
+  auto token = nlohmann::json::parse(ada->command("token.create", "{}"));
+
+  config.name = "bob";
+  config.state_directory = std::string(scratch) + "/bob";
+  config.join = ada->join_endpoints().at(0);
+  config.token = token.value("token", "");
+  auto bob = start(config);
+
+  offer(*ada);
+  auto first = bob->call("who", "", std::chrono::seconds(10));
+  std::printf("answered by %s\n", first ? first->c_str() : first.error().message().c_str());
+
+  offer(*bob);
+  ada->stop();  // as a crash would
+  auto second = bob->call("who", "", std::chrono::seconds(10));
+  std::printf("answered by %s\n", second ? second->c_str() : second.error().message().c_str());
+
+  bob->leave();
+  bob.reset();
+  ada.reset();
+  std::filesystem::remove_all(scratch);
+  return first && *first == "ada" && second && *second == "bob" ? 0 : 1;
+}
