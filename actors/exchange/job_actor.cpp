@@ -337,7 +337,8 @@ void on_command(Self* self, const Command& command) {
     return;
   }
   auto cluster = state.options.cluster->read();
-  ReportInput input = report_input(self, status_of(self), *cluster);
+  job::JobStatus status = status_of(self);  // outlives the input, which refers to it
+  ReportInput input = report_input(self, status, *cluster);
   command.answer(command.name == "job.progress" ? progress_json(input) : report_json(input));
 }
 

@@ -190,6 +190,42 @@ class OneJob(cluster.ProcessTest):
             self.assertFalse(os.path.exists(bad))
 
 
+class TwoNodes(cluster.ProcessTest):
+    def test_train_together_and_generate_through_the_one_that_does_not_serve(self):
+        first = self.world.start("first")
+        second = self.world.join("second", first)
+        cluster.wait_until(lambda: len(first.ask("nodes", "--json").json["nodes"]) == 2,
+                           "both are known")
+        started = first.ask("train", self.job_file(steps=40, nodes=2), "--json")
+        self.assertEqual(started.code, 0, str(started))
+        self.assertEqual(len(started.json["candidates"]), 2)
+        self.wait_for_phase(first, "small")
+        self.wait_for_phase(second, "small")
+        shown = first.ask("job", "show", "small", "--json").json
+        self.assertEqual({one["node"] for one in shown["computed"] if one["slices"]},
+                         {"first", "second"})
+        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        sums = []
+        for node in (first, second):
+            out = self.world.path(node.name + ".safetensors")
+
+            def exported(node=node, out=out):
+                done = node.ask("checkpoint", "export", "small", "--step", "40", "--out", out,
+                                "--json")
+                return done.json if done.code == 0 else None
+            sums.append(cluster.wait_until(exported, "the last checkpoint is there")["sha256"])
+        self.assertEqual(sums[0], sums[1])
+
+        self.assertEqual(first.ask("serve", "small").code, 0)
+        cluster.wait_until(lambda: second.ask("models", "--json").json["models"], "it is known")
+        told = second.ask("generate", "--model", "small", "--max-tokens", "5", "--json")
+        self.assertEqual(told.code, 0, str(told))
+        self.assertEqual(told.json["step"], 40)
+        first.kill()
+        lost = second.ask("generate", "--model", "small", "--timeout", "3s")
+        self.assert_fails(lost, 1, "small")
+
+
 class FullDisk(cluster.ProcessTest):
     def test_while_a_checkpoint_is_written_the_previous_stays_and_the_job_goes_on(self):
         # The first checkpoint fits, the next ones do not.

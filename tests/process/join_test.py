@@ -103,6 +103,25 @@ class Join(cluster.ProcessTest):
         os.chmod(path, 0o600)
         one = self.world.start("one", "join", self.first.join_address, "--token-file", path)
         self.assertNotIn("warning: others", one.said())
+        state = self.world.state("two")
+        two = self.world.run("join", self.first.join_address, "--token-file", "-", "--state", state,
+                             "--name", "two", "--listen", "127.0.0.1:0", "--detach", "--json",
+                             stdin=self.world.token(self.first) + "\n")
+        self.assertEqual(two.code, 0, str(two))
+        self.world.detached.append(two.json["pid"])
+        self.assertEqual(self.world.run("nodes", "--state", state).code, 0)
+
+    def test_labels_and_names_are_seen_by_others(self):
+        late = self.world.join("late", self.first)
+        late.signal(15)
+        late.wait()
+        self.world.start("late", "up", "--label", "gpu=none", "--label", "spot")
+
+        def labelled():
+            nodes = self.first.ask("nodes", "--json").json["nodes"]
+            return [one for one in nodes if one["labels"] == {"gpu": "none", "spot": ""}]
+        cluster.wait_until(labelled, "the labels are seen")
+        self.assertIn("gpu=none,spot", self.first.ask("nodes").out)
 
     def test_the_token_is_gone_from_the_environment(self):
         token = self.world.token(self.first)

@@ -16,6 +16,18 @@ std::string list_text(const json& list) {
   return out;
 }
 
+// {"gpu":"a100","spot":""} as "gpu=a100,spot".
+std::string labels_text(const json& labels) {
+  std::string out;
+  for (const auto& [key, value] : labels.items()) {
+    if (!out.empty()) out += ",";
+    out += key;
+    if (value.is_string() && !value.get<std::string>().empty())
+      out += "=" + value.get<std::string>();
+  }
+  return out;
+}
+
 // Unknown is not zero: what a node did not tell is "?".
 std::string percent(const json& object, const char* key) {
   double share = field<double>(object, key, -1);
@@ -58,7 +70,7 @@ std::vector<std::string> row_of(const json& node) {
           bytes(host, "memory_available_bytes"),
           bytes(host, "disk_free_bytes"),
           gpus_text(report),
-          list_text(field<json>(node, "labels", json::array())),
+          labels_text(field<json>(node, "labels", json::object())),
           list_text(field<json>(node, "endpoints", json::array()))};
 }
 
