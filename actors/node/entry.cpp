@@ -161,9 +161,19 @@ Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
   auto joined = join_cluster(entry.identity, order, *parts.clock);
   if (!joined) return joined.error();
   answer = std::move(joined->answer);
-  if (auto saved = joined->cluster.save(entry.state.files(), entry.state.path()); !saved)
-    return saved.error();
   return joined->cluster;
+}
+
+// Writes what the answer gave: the cluster's name last, so that a crash before it means to join
+// again, and a node that knows its cluster also knows whom to contact.
+Result<void> remember_join(Entry& entry, const security::ClusterIdentity& cluster,
+                           security::JoinAnswer& answer) {
+  storage::FileSystem& files = entry.state.files();
+  answer.admissions.push_back(answer.admission);
+  if (auto merged = entry.admissions->merge(answer.admissions); !merged) return merged.error();
+  storage::DurableRecord peers(files, entry.state.within("peers"), kPeers);
+  if (auto stored = peers.store(answer.members); !stored) return stored.error();
+  return cluster.save(files, entry.state.path());
 }
 
 Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodeParts& parts) {
@@ -197,10 +207,7 @@ Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodePart
     if (!founded) return founded.error();
   }
   if (!known && !founding) {
-    answer.admissions.push_back(answer.admission);
-    auto merged = entry.admissions->merge(answer.admissions);
-    if (!merged) return merged.error();
-    entry.seeds = split_records(answer.members);
+    if (auto done = remember_join(entry, *cluster, answer); !done) return done.error();
     if (!answer.reachable && !entry.addresses.dial_only && !parts.open_link) {
       entry.addresses.dial_only = true;
       log::warning("node", "the cluster cannot reach this node at " +
