@@ -57,10 +57,11 @@ Result<void> send(Self* self, const NodeId& to, RelayKind kind, std::uint64_t re
 void spread(Self* self, const std::vector<security::Admission>& admissions) {
   if (admissions.empty()) return;
   Bytes bytes = security::encode_admissions(admissions);
-  auto cluster = self->state.options.cluster->read();
-  for (const NodeInfo& node : cluster->nodes)
-    if (!node.self && cluster->alive(node.id))
-      (void)send(self, node.id, RelayKind::admissions, 0, bytes);
+  // To whoever has a session, not only to those that the detector calls alive: a node whose session
+  // came up just before would else miss this and, knowing no better, shut the newcomer out for
+  // good.
+  for (const security::Admission& known : self->state.options.admissions->all())
+    (void)send(self, known.node, RelayKind::admissions, 0, bytes);
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
