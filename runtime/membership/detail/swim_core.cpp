@@ -324,7 +324,10 @@ bool Swim::Core::judge(Member& member) {
 }
 
 void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
-  if (state == ConnectionState::up) answered(peer, true);
+  if (state == ConnectionState::up) {
+    answered(peer, true);
+    last_table_.erase(peer);  // what was sent before this session may not have arrived
+  }
   const auto found = members_.find(peer);
   if (found == members_.end()) {
     if (state == ConnectionState::up && seeds_.contains(peer)) send_table(peer, true);
