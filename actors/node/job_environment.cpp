@@ -1,5 +1,6 @@
 #include "actors/node/job_environment.hpp"
 
+#include "actors/json_answer.hpp"
 #include "kernels/model/fingerprint.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/dataset/text_dataset.hpp"
@@ -119,6 +120,25 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
       .stride = 1,
       .validation_fraction = spec.data.validation_fraction};
   return dataset::scan_sum(*source, settings);
+}
+
+std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
+                       const std::string& report) {
+  nlohmann::json out = arguments_of(report);
+  std::uint64_t steps = field<std::uint64_t>(out, "step", 0);
+  auto proof = environment.prove(spec, steps);
+  if (proof) {
+    bool equal = out.contains("fed") && out["fed"].value("hash_sum", "") == proof->sum.text() &&
+                 out["fed"].value("samples", std::uint64_t{0}) == proof->samples;
+    out["proof"] = {{"steps", steps},
+                    {"hash_sum", proof->sum.text()},
+                    {"samples", proof->samples},
+                    {"equal_to_fed", equal},
+                    {"each_sample_once_an_epoch", proof->each_once()}};
+  } else {
+    out["proof"] = {{"error", proof.error().message()}};
+  }
+  return ok_json(out);
 }
 
 }  // namespace gpunode::node

@@ -50,4 +50,9 @@ class JobEnvironment {
   Options options_;
 };
 
+// A job's report (JSON) with the proof of what it was fed, recomputed from the data by separate
+// code: the command's whole answer. Slow.
+std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
+                       const std::string& report);
+
 }  // namespace gpunode::node

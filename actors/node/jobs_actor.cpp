@@ -324,26 +324,6 @@ void list_jobs(Self* self, const Command& command) {
   command.answer(ok_json({{"jobs", list}}));
 }
 
-// Adds the proof of what the job was fed to a report: recomputed from the data by separate code.
-std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
-                       const std::string& report) {
-  nlohmann::json out = arguments_of(report);
-  std::uint64_t steps = field<std::uint64_t>(out, "step", 0);
-  auto proof = environment.prove(spec, steps);
-  if (proof) {
-    bool equal = out.contains("fed") && out["fed"].value("hash_sum", "") == proof->sum.text() &&
-                 out["fed"].value("samples", std::uint64_t{0}) == proof->samples;
-    out["proof"] = {{"steps", steps},
-                    {"hash_sum", proof->sum.text()},
-                    {"samples", proof->samples},
-                    {"equal_to_fed", equal},
-                    {"each_sample_once_an_epoch", proof->each_once()}};
-  } else {
-    out["proof"] = {{"error", proof.error().message()}};
-  }
-  return ok_json(out);
-}
-
 void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
   auto cluster = self->state.options.cluster->read();
   for (const DirectoryEntry& entry : cluster->entries) {
