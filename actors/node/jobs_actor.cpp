@@ -154,6 +154,14 @@ std::optional<JobId> parse_job_id(const std::string& text) {
   return id;
 }
 
+// Removes what a crash left half written; before any job writes again.
+void clean_up_checkpoints(Self* self) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  snapshot::CheckpointStore store(*environment.options().files, environment.checkpoint_root());
+  if (auto done = store.clean_up(); !done && done.error().code != ErrorCode::not_found)
+    log::warning("jobs", "cannot tidy the checkpoints: " + done.error().message());
+}
+
 void load_jobs(Self* self) {
   const JobEnvironment& environment = *self->state.options.environment;
   auto folders = environment.options().files->list(environment.options().state / "jobs");
@@ -462,6 +470,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
   ignore_unknown_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   publish_all(self);
+  clean_up_checkpoints(self);
   load_jobs(self);
   self->delayed_send(self, kScanEvery, Tick{});
   return {

@@ -48,6 +48,7 @@ namespace node {
 namespace {
 
 constexpr auto kShutdownPatience = std::chrono::seconds(10);
+constexpr auto kFirstPeerPatience = std::chrono::seconds(10);
 constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
 
 // The device that jobs and models of this node use: a GPU that has every operation, else the CPU.
@@ -89,6 +90,7 @@ class RunningNode final : public Node {
   }
 
  private:
+  void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
   void end(bool politely);
@@ -136,7 +138,22 @@ Result<void> RunningNode::start() {
   // CAF leaves a reference to the system's logger in every thread that spawns, and its destructor
   // waits for them; the node may be ended by another thread than this one.
   caf::logger::set_current_actor_system(nullptr);
+  wait_for_a_peer();
   return open_doors();
+}
+
+// A node that has just joined is up when it sees the others; a restarted one may be the first.
+void RunningNode::wait_for_a_peer() {
+  if (config_.join.empty()) return;
+  Time deadline = parts_.clock->now() + kFirstPeerPatience;
+  while (parts_.clock->now() < deadline) {
+    auto cluster = cluster_state_.read();
+    for (const NodeInfo& node : cluster->nodes)
+      if (!node.self && cluster->alive(node.id)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  log::warning("node",
+               "admitted, but no member has answered yet; going on, it is tried again and again");
 }
 
 void RunningNode::spawn_children() {

@@ -1,0 +1,60 @@
+#include "actors/exchange/job_ledger.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::exchange {
+namespace {
+
+using collective::Tree;
+
+NodeId node(int number) {
+  NodeId id;
+  id.value[0] = static_cast<std::byte>(number);
+  return id;
+}
+
+Time at(int milliseconds) {
+  return Time(std::chrono::milliseconds(milliseconds));
+}
+
+view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> members,
+                   std::vector<std::uint16_t> plan) {
+  view::View view;
+  view.view_id = id;
+  view.base_step = base;
+  for (int member : members) view.members.push_back({node(member), 1});
+  view.plan = std::move(plan);
+  return view;
+}
+
+TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_even_one_after_it) {
+  JobLedger ledger({}, Tree::of_slices(4), 100);
+  ledger.on_view(at(0), view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
+  ledger.on_committed(at(10), 1, {});
+  EXPECT_EQ(ledger.slices().at(node(1)), 3u);
+  EXPECT_EQ(ledger.slices().at(node(2)), 1u);
+  ledger.on_committed(at(20), 2, {});
+  EXPECT_EQ(ledger.slices().at(node(1)), 5u);
+  EXPECT_EQ(ledger.slices().at(node(2)), 3u);
+  EXPECT_EQ(ledger.witnessed_from(), 1u);
+}
+
+TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
+  JobLedger ledger({}, Tree::of_slices(2), 100);
+  ledger.on_view(at(0), view_of(1, 0, {1}, {0, 0}));
+  EXPECT_EQ(ledger.tokens_per_second(), 0);
+  for (int step = 1; step <= 11; ++step) ledger.on_committed(at(step * 100), step, {});
+  EXPECT_NEAR(ledger.tokens_per_second(), 1000, 1e-6);
+  EXPECT_NEAR(std::chrono::duration<double>(ledger.time_left(21)).count(), 1.0, 1e-6);
+  EXPECT_EQ(ledger.time_left(11), Duration{0});
+}
+
+TEST(JobLedger, keeps_a_bounded_number_of_events) {
+  JobLedger ledger({}, Tree::of_slices(1), 1);
+  for (int i = 0; i < 1000; ++i) ledger.on_event(at(i), std::to_string(i));
+  EXPECT_LE(ledger.events().size(), 200u);
+  EXPECT_EQ(ledger.events().back().text, "999");
+}
+
+}  // namespace
+}  // namespace gpunode::exchange

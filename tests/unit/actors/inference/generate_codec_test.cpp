@@ -1,0 +1,44 @@
+#include "actors/inference/generate_codec.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::inference {
+namespace {
+
+TEST(GenerateCodec, carries_bytes_that_are_no_text) {
+  GenerateRequest request;
+  request.prompt = std::string("a\0\xff", 3);
+  request.seed = 9;
+  auto back = decode_generate(encode(GenerateMessage(request)));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).prompt, request.prompt);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
+}
+
+TEST(GenerateCodec, refuses_requests_out_of_range) {
+  GenerateRequest request;
+  request.max_tokens = 0;
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request.max_tokens = 1u << 20;
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request.max_tokens = 1;
+  request.temperature = -1;
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request.temperature = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+}
+
+TEST(GenerateCodec, survives_every_truncation_and_flipped_bit) {
+  Bytes good = encode(GenerateMessage(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5}));
+  ASSERT_TRUE(decode_generate(good));
+  for (std::size_t size = 0; size < good.size(); ++size)
+    (void)decode_generate(ByteView(good).first(size));
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    Bytes flipped = good;
+    flipped[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    (void)decode_generate(flipped);
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::inference
