@@ -70,8 +70,11 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
 
 TEST(JobSpec, no_truncation_or_flipped_bit_of_a_manifest_does_harm) {
   Bytes manifest = encode(sample_spec());
-  for (std::size_t size = 0; size < manifest.size(); ++size)
-    EXPECT_FALSE(decode(ByteView(manifest).first(size)));
+  for (std::size_t size = 0; size < manifest.size(); ++size) {
+    auto spec = decode(ByteView(manifest).first(size));
+    // Only the padding behind the last value may be missing.
+    if (spec) EXPECT_EQ(encode(*spec), manifest) << size;
+  }
   for (std::size_t bit = 0; bit < manifest.size() * 8; ++bit) {
     Bytes flipped = manifest;
     flipped[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
