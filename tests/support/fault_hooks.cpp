@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 
 #include "runtime/base/fault_point.hpp"
@@ -22,7 +21,7 @@ constexpr int kBadVariable = 64, kExitCode = 9;
 struct Strike {
   bool kill = true;
   std::string point;
-  std::optional<std::uint64_t> step;  // absent: any
+  std::uint64_t first = 0, last = UINT64_MAX;  // steps
 };
 Strike* strike = nullptr;  // set once, before any thread
 
@@ -54,7 +53,7 @@ void note(const std::string& line) {
 }
 
 void on_fault_point(std::string_view point, std::uint64_t step) {
-  if (point != strike->point || (strike->step && *strike->step != step)) return;
+  if (point != strike->point || step < strike->first || step > strike->last) return;
   note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +
        std::to_string(step));
   if (strike->kill) {
@@ -73,7 +72,12 @@ void install_strike(const std::string& text) {
   if (verb != "kill" && verb != "exit") refuse("GPUNODE_FAULT");
   planned.kill = verb == "kill";
   planned.point = text.substr(at + 1, colon - at - 1);
-  if (step != "*") planned.step = number_of<std::uint64_t>("GPUNODE_FAULT", step);
+  bool or_later = step.ends_with('+');
+  if (or_later) step.pop_back();
+  if (step != "*") {
+    planned.first = number_of<std::uint64_t>("GPUNODE_FAULT", step);
+    if (!or_later) planned.last = planned.first;
+  }
   strike = &planned;
   fault_hook = on_fault_point;
 }

@@ -1,6 +1,7 @@
 // What a test-only build of the binary does wrong on purpose, told by environment variables:
-//   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any. `exit`
-//                                          instead of `kill` ends the process with code 9
+//   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any, `12+`
+//   is 12
+//                                          or later. `exit` ends the process with code 9
 //   GPUNODE_FAULT_DISK_FULL_AFTER=<bytes>  writing fails with disk_full after so many bytes ...
 //   GPUNODE_FAULT_DISK_FULL_IN=<part>      ... to paths that contain this part (default: all)
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much
