@@ -363,11 +363,23 @@ job::PeerState peer_state(PeerHealth health) {
   return job::PeerState::dead;
 }
 
+// A job without its trainer or its checkpoint writer fails, with the reason.
+void on_down(Self* self, const caf::down_msg& down) {
+  State& state = self->state;
+  if (state.phase == "finished" || state.phase == "failed") return;
+  const char* who = down.source == state.trainer.address() ? "trainer" : "checkpoint writer";
+  fail(self,
+       {ErrorCode::internal, "the " + std::string(who) + " ended: " + to_string(down.reason)});
+}
+
 caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->state.options = std::move(*options);
   ignore_unknown_messages(self);
   self->state.trainer = self->state.options.spawn_trainer(self);
   self->state.checkpoints = self->state.options.spawn_checkpoints(self);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->monitor(self->state.trainer);
+  self->monitor(self->state.checkpoints);
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const NetMessage& net) { on_net(self, net); },

@@ -134,6 +134,7 @@ void serve(Self* self, const Command& command) {
   model.path = path;
   model.answer = command.answer;
   model.actor = self->spawn<caf::detached>(model_behaviour, caf::actor(self), name);
+  self->monitor(model.actor);
   self->send(model.actor,
              Load{{state.options.backend, state.options.files, state.options.clock, path, 1}});
 }
@@ -220,9 +221,24 @@ void list_models(Self* self, const Command& command) {
   command.answer(ok_json({{"models", list}}));
 }
 
+// A model whose thread ended is withdrawn, so that calls go to other replicas.
+void on_down(Self* self, const caf::down_msg& down) {
+  auto& models = self->state.models;
+  for (auto it = models.begin(); it != models.end(); ++it) {
+    if (it->second.actor.address() != down.source) continue;
+    std::string reason = "model " + it->first + " ended: " + to_string(down.reason);
+    log::error("serving", reason);
+    self->send(self->state.options.calls, Publish{call_name(it->first), nullptr, true});
+    if (it->second.answer) it->second.answer(error_json({ErrorCode::internal, reason}));
+    models.erase(it);
+    return;
+  }
+}
+
 caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
   ignore_unknown_messages(self);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   return {
       [self](const Command& command) {
         if (command.name == "serve") return serve(self, command);

@@ -5,7 +5,8 @@
 //                          -> calls      named calls between nodes
 //                          -> jobs       -> job -> trainer (device thread), checkpoint writer
 //                          -> admission  <- join port
-//   local socket -> commands -> any of them; health -> directory; serving -> calls, models
+//   local socket -> commands -> any of them; health -> directory; serving -> calls, models;
+//   supervisor watches them all
 #include "actors/node/node.hpp"
 
 #include <caf/actor_system.hpp>
@@ -34,6 +35,7 @@
 #include "actors/node/jobs_actor.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
+#include "actors/node/supervisor.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 #include "runtime/base/log.hpp"
@@ -84,6 +86,10 @@ class RunningNode final : public Node {
   std::vector<std::string> join_endpoints() const override { return entry_->addresses.join; }
   void leave() override { end(true); }
   void stop() override { end(false); }
+  std::string failure() override {
+    std::lock_guard lock(end_mutex_);
+    return failure_;
+  }
   void wait() override {
     std::unique_lock lock(end_mutex_);
     ended_changed_.wait(lock, [this] { return ended_; });
@@ -94,6 +100,8 @@ class RunningNode final : public Node {
   void spawn_children();
   Result<void> open_doors();
   void end(bool politely);
+  void end_soon(bool politely);
+  void fail(std::string reason);
   void run_command(const std::string& name, const std::string& arguments,
                    std::function<void(std::string)> answer);
 
@@ -110,7 +118,7 @@ class RunningNode final : public Node {
   caf::actor_system_config system_config_;
   std::unique_ptr<caf::actor_system> system_;
   struct Children {
-    caf::actor cluster, calls, jobs, admission, health, serving;
+    caf::actor cluster, calls, jobs, admission, serving, supervisor;
   } children_;
   std::unique_ptr<transport::JoinSocket> join_socket_;
   std::unique_ptr<transport::LocalServer> local_server_;
@@ -118,6 +126,7 @@ class RunningNode final : public Node {
   std::mutex end_mutex_;
   std::condition_variable ended_changed_;
   bool ending_ = false, ended_ = false;
+  std::string failure_;
   std::thread ender_;  // of a `leave` or `stop` that came as a command
 };
 
@@ -178,10 +187,19 @@ void RunningNode::spawn_children() {
   children_.serving =
       inference::spawn_serving(system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
                                         environment_->checkpoint_root(), children_.calls});
-  children_.health =
-      health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
-                                    std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()),
-                                    parts_.clock, children_.cluster});
+  auto spawn_health = [this, &system, &entry] {
+    return health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
+                                         std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()),
+                                         parts_.clock, children_.cluster});
+  };
+  children_.supervisor = spawn_supervisor(system,
+                                          {{"cluster", children_.cluster, nullptr},
+                                           {"calls", children_.calls, nullptr},
+                                           {"admission", children_.admission, nullptr},
+                                           {"jobs", children_.jobs, nullptr},
+                                           {"serving", children_.serving, nullptr},
+                                           {"health", spawn_health(), spawn_health}},
+                                          [this](std::string reason) { fail(std::move(reason)); });
   for (const caf::actor& child : {children_.calls, children_.jobs, children_.admission})
     caf::anon_send(children_.cluster, Subscribe{child});
   router_->set_targets({children_.cluster, children_.calls, children_.jobs, children_.admission});
@@ -204,6 +222,22 @@ Result<void> RunningNode::open_doors() {
   return {};
 }
 
+// On a thread of its own: who asks is a part of what ends.
+void RunningNode::end_soon(bool politely) {
+  std::lock_guard lock(end_mutex_);
+  if (!ender_.joinable()) ender_ = std::thread([this, politely] { end(politely); });
+}
+
+void RunningNode::fail(std::string reason) {
+  log::error("node", reason + "; this node ends, start it again");
+  {
+    std::lock_guard lock(end_mutex_);
+    if (ending_) return;
+    failure_ = std::move(reason);
+  }
+  end_soon(true);
+}
+
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   static const std::vector<std::string> kKnown = {"node.info",    "nodes", "leave",    "stop",
@@ -214,9 +248,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
   if (name == "leave" || name == "stop") {
     answer(ok_json(nlohmann::json::object()));
-    std::lock_guard lock(end_mutex_);
-    if (!ender_.joinable()) ender_ = std::thread([this, name] { end(name == "leave"); });
-    return;
+    return end_soon(name == "leave");
   }
   if (name == "token.create") target = children_.admission;
   if (name == "train" || name == "jobs" || name == "job.show" || name == "job.progress")
@@ -278,7 +310,8 @@ void RunningNode::end(bool politely) {
   if (local_server_) local_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (system_) {
-    for (caf::actor* child : {&children_.jobs, &children_.serving, &children_.health,
+    // First the supervisor, so that what ends now is no failure.
+    for (caf::actor* child : {&children_.supervisor, &children_.jobs, &children_.serving,
                               &children_.admission, &children_.calls})
       if (*child) caf::anon_send(*child, Shutdown{});
     if (children_.cluster && politely) caf::anon_send(children_.cluster, Shutdown{});

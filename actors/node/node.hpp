@@ -1,5 +1,5 @@
 // A gpunode node inside your own program: this is the face that an embedder sees. Standard types
-// only; add-ons that know CAF or FlatBuffers are separate headers beside it.
+// only.
 //
 //   gpunode::NodeConfig config;
 //   config.state_directory = "/var/lib/my-node";
@@ -87,6 +87,8 @@ class Node {
   virtual void stop() = 0;
   // Blocks until leave or stop has ended, whoever asked for it.
   virtual void wait() = 0;
+  // Why the node ended by itself; empty when somebody asked for it, or while it runs.
+  virtual std::string failure() = 0;
 };
 
 }  // namespace gpunode

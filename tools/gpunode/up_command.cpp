@@ -144,6 +144,8 @@ int run_up(const Invocation& invocation) {
   if (detached) (*node)->wait();
   signals.unwatch();
   if (!detached) return fail(invocation, detached.error());
+  if (std::string why = (*node)->failure(); !why.empty())
+    return fail(invocation, {ErrorCode::internal, why});
   std::fprintf(stderr, "gpunode: the node has ended\n");
   return kOk;
 }
