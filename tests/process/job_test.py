@@ -226,6 +226,44 @@ class TwoNodes(cluster.ProcessTest):
         self.assert_fails(lost, 1, "small")
 
 
+class ALateNode(cluster.ProcessTest):
+    def slower(self, steps, nodes):
+        """A job that takes some seconds, so that there is a mid-run to join."""
+        path = self.job_file(steps=steps, every=500, nodes=nodes)
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+        for small, large in (("layers = 1", "layers = 2"), ("channels = 16", "channels = 32"),
+                             ("context = 16", "context = 32"), ("batch = 4", "batch = 8")):
+            text = text.replace(small, large)
+        return self.world.write("slower.toml", text)
+
+    def test_that_joins_in_mid_run_computes_and_the_weights_are_those_of_one_node(self):
+        steps = 1000
+        alone = self.world.start("alone")
+        self.assertEqual(alone.ask("train", self.slower(steps, 1), "--follow").code, 0)
+        first = self.world.start("first")
+        started = first.ask("train", self.slower(steps, 2))
+        self.assertEqual(started.code, 0, str(started))
+        late = self.world.join("late", first)
+        self.wait_for_phase(first, "small")
+        self.wait_for_phase(late, "small")
+        shown = first.ask("job", "show", "small", "--json").json
+        slices = {one["node"]: one["slices"] for one in shown["computed"]}
+        self.assertGreater(slices.get("late", 0), 0, slices)
+        self.assertEqual(sum(slices.values()), 4 * steps)
+        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        sums = set()
+        for node in (alone, first, late):
+            out = self.world.path(node.name + ".safetensors")
+
+            def exported(node=node, out=out):
+                done = node.ask("checkpoint", "export", "small", "--step", str(steps), "--out",
+                                out, "--json")
+                return done.json["sha256"] if done.code == 0 else None
+            sums.add(cluster.wait_until(exported, f"{node.name} has the last checkpoint"))
+        self.assertEqual(len(sums), 1, sums)
+
+
 class FullDisk(cluster.ProcessTest):
     def test_while_a_checkpoint_is_written_the_previous_stays_and_the_job_goes_on(self):
         # The first checkpoint fits, the next ones do not.
