@@ -1,7 +1,7 @@
 """Every header compiles alone, in whatever order it is included.
 
-A header whose own .cpp includes it before anything else is proved by the build, so that order is
-checked here and costs nothing; only the other headers are given to the compiler.
+A header that some built source includes before anything else is proved by the build, and a source
+that has a header of its own must do so; only the other headers are given to the compiler.
 usage: headers_alone.py ROOT JOBS COMPILER [COMPILER ARGUMENTS...] | headers_alone.py --self-test
 """
 import concurrent.futures
@@ -12,14 +12,13 @@ import tempfile
 
 import source_tree
 
-BUILT = ("runtime/", "kernels/", "actors/")
+BUILT = ("runtime/", "kernels/", "actors/", "tests/unit/")
 
 
-def own_source(root, header):
-    """The .cpp that the build compiles beside a header, or None."""
-    source = header[:-len(".hpp")] + ".cpp"
-    built = header.startswith(BUILT) and header.count("/") in (2, 3)
-    return source if built and os.path.exists(os.path.join(root, source)) else None
+def first_include(root, source):
+    """(line, name) of a source's first include."""
+    first = next(source_tree.includes(root, source), None)
+    return (first[0], first[2]) if first else (1, "nothing")
 
 
 def compile_alone(root, header, command):
@@ -34,16 +33,17 @@ def compile_alone(root, header, command):
 
 
 def check(root, jobs, command, exclude=()):
-    findings, alone = [], []
+    findings, proved = [], set()
     headers = [h for h in source_tree.files(root, endings=(".hpp",)) if not h.startswith(exclude)]
-    for header in headers:
-        source = own_source(root, header)
-        if source is None:
-            alone.append(header)
+    for source in source_tree.files(root, endings=(".cpp",)):
+        if not source.startswith(BUILT) or source.startswith(exclude):
             continue
-        first = next(source_tree.includes(root, source), (1, True, "nothing"))
-        if first[2] != header:
-            findings.append(f"{source}:{first[0]}: its own header comes first, not {first[2]}")
+        own = source[:-len(".cpp")] + ".hpp"
+        line, first = first_include(root, source)
+        proved.add(first)
+        if own in headers and first != own:
+            findings.append(f"{source}:{line}: its own header comes first, not {first}")
+    alone = [header for header in headers if header not in proved]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         findings += [f for f in pool.map(lambda h: compile_alone(root, h, command), alone) if f]
     return findings, f"{len(headers)} headers, {len(alone)} of them compiled here"
@@ -54,7 +54,7 @@ def self_test(command):
     bad = "#pragma once\ninline std::string a() { return {}; }\n"
     cases = [({"runtime/base/a.hpp": good}, None),
              ({"runtime/base/a.hpp": bad}, "does not compile alone"),
-             ({"runtime/base/a.hpp": bad, "runtime/base/a.cpp":
+             ({"runtime/base/a.hpp": good, "runtime/base/a.cpp":
                "#include <string>\n#include \"runtime/base/a.hpp\"\n"}, "comes first"),
              ({"runtime/base/a.hpp": good, "runtime/base/a.cpp":
                "// head\n#include \"runtime/base/a.hpp\"\n"}, None)]
