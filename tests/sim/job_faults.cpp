@@ -10,6 +10,7 @@ using namespace std::chrono_literals;
 
 // What SWIM would tell, 100 ms apart: suspicion and death by silence, recovery by contact.
 void JobWorld::detect() {
+  if (options_.swim_detects) return;
   for (std::size_t self = 0; self < nodes_.size(); ++self)
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
       if (self == peer) continue;

@@ -65,8 +65,35 @@ TEST(JobSim, one_seed_told_step_by_step) {
   const std::uint64_t seed = std::strtoull(text, nullptr, 10);
   WorldOptions options = world_of(seed);
   options.trace = true;
+  if (std::getenv("GPUNODE_SIM_SWIM")) {
+    options.swim_detects = true;
+    options.same_boot = 0;
+    options.refused = 0.5;
+  }
   const WorldResult result = JobWorld(options).run();
   EXPECT_TRUE(result.failures.empty()) << told(seed, result);
+}
+
+// Membership, views and exchange together: who is dead is what each node's own Swim says, over the
+// same broken wires.
+TEST(JobSim, with_the_real_detector_no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
+  std::uint64_t verdicts = 0, crashes = 0, learners = 0;
+  const std::uint64_t count = std::max<std::uint64_t>(1, seed_count(3000) / 10);
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    WorldOptions options = world_of(seed);
+    options.swim_detects = true;
+    options.same_boot = 0;  // a process that goes on would keep its detector
+    options.refused = 0.5;
+    const WorldResult result = JobWorld(options).run();
+    ASSERT_TRUE(result.failures.empty()) << told(seed, result);
+    verdicts += result.verdicts;
+    crashes += result.crashes;
+    learners += result.learners;
+  }
+  if (count < 20) return;
+  EXPECT_GT(verdicts, count);
+  EXPECT_GT(crashes, count / 2);
+  EXPECT_GT(learners, count / 2);
 }
 
 TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {

@@ -108,6 +108,7 @@ void JobWorld::start(std::size_t node) {
   GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
   one.core.emplace(std::move(*core));
   note(node, "starts, boot " + std::to_string(one.member.boot));
+  if (options_.swim_detects) start_swim(node);
   feed(node, [&](job::Actions& out) {
     std::vector<NodeId> hints;
     for (const Node& other : nodes_) hints.push_back(other.member.node);
@@ -138,6 +139,7 @@ void JobWorld::crash(std::size_t node) {
   }
   one.unsynced.clear();
   one.core.reset();
+  one.swim.reset();
   ++one.life;
   const bool refused = rng_.chance(options_.refused);
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
@@ -146,6 +148,8 @@ void JobWorld::crash(std::size_t node) {
     if (!refused || wires_[node][other].cut || wires_[other][node].cut) continue;
     on_node(other, between(1ms, 60ms), [this, node, other] {
       if (nodes_[node].core) return;
+      tell_swim(other, node, membership::ConnectionState::reset);
+      tell_swim(other, node, membership::ConnectionState::refused);
       feed(other, [&](job::Actions& out) {
         nodes_[other].seen[node] = job::PeerState::dead;
         nodes_[other].core->on_peer(now_, id(node), job::PeerState::refused, out);
@@ -204,6 +208,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)})
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
+      tell_swim(self, peer, membership::ConnectionState::up);
       feed(self, [&](job::Actions& out) {
         nodes_[self].core->on_peer(now_, id(peer), job::PeerState::up, out);
       });
@@ -429,6 +434,7 @@ void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message
     GPUNODE_CHECK(back.has_value(), back.has_value() ? "" : back.error().message());
     message = std::move(*back);
   }
+  feed_swim(to, [&](membership::Swim& swim) { return swim.on_traffic(now_, id(from)); });
   feed(to, [&](job::Actions& out) { nodes_[to].core->on_message(now_, id(from), message, out); });
 }
 

@@ -16,6 +16,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/job/job_core.hpp"
+#include "runtime/membership/swim.hpp"
 #include "tests/sim/job_checks.hpp"
 #include "tests/sim/job_model.hpp"
 
@@ -67,6 +68,7 @@ struct WorldOptions {
   double corruption = 0.0;  // of a result chunk, past all checksums
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;  // messages pass the codec
+  bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
   job::JobCore::Mutations mutations;
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;
@@ -81,6 +83,7 @@ struct WorldResult {
   std::uint64_t crashes = 0;
   std::uint64_t learners = 0;
   std::uint64_t disagreements = 0;
+  std::uint64_t verdicts = 0;  // of Swim, that somebody is dead
   Time ended{};
   std::vector<PlannedFault> planned;
 };
@@ -118,6 +121,7 @@ class JobWorld {
   struct Node {
     view::Member member;
     std::optional<job::JobCore> core;
+    std::optional<membership::Swim> swim;
     std::uint64_t life = 0;  // events of an earlier life are void
     Time paused_until{};
     std::vector<std::function<void()>> while_paused;
@@ -162,6 +166,12 @@ class JobWorld {
   void with_state(std::size_t node, std::function<void()> act);
   void break_link(std::size_t a, std::size_t b);
   void detect();
+  void start_swim(std::size_t node);
+  void feed_swim(std::size_t node,
+                 const std::function<membership::Actions(membership::Swim&)>& input);
+  void carry_out_swim(std::size_t node, const membership::Actions& actions);
+  void tell_swim(std::size_t node, std::size_t peer, membership::ConnectionState state);
+  void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
   void moment(std::size_t node, Moment what);
   void moments_of(std::size_t node, const job::JobMessage& message);
