@@ -61,7 +61,8 @@ def check(root, flatc):
         compared += 1
         told = conforms(flatc, old, new, schemas) or dropped(old, new)
         if told:
-            findings.append(f"schemas/{name}:1: incompatible with the released one: {told}")
+            findings.append(f"schemas/{name}:1: incompatible with the released one: {told}; "
+                            "append instead (at a release: schema_gate.py ROOT FLATC --accept)")
     for new in sorted(glob.glob(os.path.join(schemas, "*.fbs"))):
         name = os.path.basename(new)
         fresh += not os.path.exists(os.path.join(root, RELEASED, name))
