@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/generate_generated.h"
 
 namespace gpunode::inference {
@@ -53,19 +54,16 @@ Bytes encode(const GenerateMessage& message) {
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  return finished_bytes(builder);
 }
 
 Result<GenerateMessage> decode_generate(ByteView bytes) {
   Error corrupted{ErrorCode::corrupted, "not a request to generate, nor its answer"};
   if (bytes.size() > kLimitBytes || bytes.size() < 8) return corrupted;
-  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), 8, 16);
+  AlignedCopy copy(bytes);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 16);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
-  const wire::Envelope* envelope = wire::GetEnvelope(data);
+  const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
   const wire::Answer* in = envelope->body_as_Answer();
   if (!in) return corrupted;

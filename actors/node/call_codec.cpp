@@ -1,5 +1,6 @@
 #include "actors/node/call_codec.hpp"
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/call_generated.h"
 
 namespace gpunode::node {
@@ -29,19 +30,16 @@ Bytes encode(const CallMessage& message) {
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  return finished_bytes(builder);
 }
 
 Result<CallMessage> decode_call(ByteView bytes) {
   Error corrupted{ErrorCode::corrupted, "not the header of a call"};
   if (bytes.size() > kMaxHeaderBytes || bytes.size() < 8) return corrupted;
-  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), 8, 16);
+  AlignedCopy copy(bytes);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 16);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
-  const wire::Envelope* envelope = wire::GetEnvelope(data);
+  const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Call* call = envelope->body_as_Call()) {
     if (call->name()->size() == 0 || call->name()->size() > kMaxNameBytes) return corrupted;
     return CallMessage(CallHeader{call->name()->str(), call->patience_ms()});

@@ -1,5 +1,6 @@
 #include "actors/node/job_note_codec.hpp"
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/jobs_generated.h"
 
 namespace gpunode::node {
@@ -41,20 +42,17 @@ Bytes encode(const JobNote& note) {
   auto body = std::visit([&](const auto& value) { return write(builder, value); }, note);
   builder.Finish(wire::CreateNote(builder, fitness ? wire::Body::Fitness : wire::Body::Hint, body),
                  wire::NoteIdentifier());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  return finished_bytes(builder);
 }
 
 Result<JobNote> decode_note(ByteView bytes) {
   Error corrupted{ErrorCode::corrupted, "not a note about a job"};
   constexpr std::size_t kLimit = 16 * 1024;
   if (bytes.size() > kLimit || bytes.size() < 8) return corrupted;
-  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), 8, 64);
+  AlignedCopy copy(bytes);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 64);
   if (!wire::VerifyNoteBuffer(verifier)) return corrupted;
-  const wire::Note* note = wire::GetNote(data);
+  const wire::Note* note = wire::GetNote(copy.data());
   if (const wire::Fitness* in = note->body_as_Fitness()) {
     Fitness out;
     if (in->data_digest())

@@ -1,5 +1,6 @@
 #include "runtime/directory/directory_codec.hpp"
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/directory_generated.h"
 
 namespace gpunode::directory {
@@ -73,13 +74,6 @@ bool read_delta(const wire::Delta& in, Delta& delta) {
   return true;
 }
 
-// FlatBuffers reads in place and wants alignment, which a frame inside a receive buffer lacks.
-std::vector<std::uint64_t> aligned_copy(ByteView bytes) {
-  std::vector<std::uint64_t> copy((bytes.size() + 7) / 8 + 1);
-  std::memcpy(copy.data(), bytes.data(), bytes.size());
-  return copy;
-}
-
 constexpr flatbuffers::uoffset_t kMaxDepth = 6;
 constexpr flatbuffers::uoffset_t kMaxTables = 1 + kMaxDeltas + 2 * kMaxItems;
 
@@ -105,8 +99,8 @@ Bytes encode(const Message& message) {
 Result<Message> decode(ByteView bytes) {
   if (bytes.size() > kMaxWireBytes || bytes.size() < 12)
     return {ErrorCode::resource_exhausted, "directory message of a size that nobody sends"};
-  const std::vector<std::uint64_t> copy = aligned_copy(bytes);
-  const auto* data = reinterpret_cast<const std::uint8_t*>(copy.data());
+  const AlignedCopy copy(bytes);
+  const std::uint8_t* data = copy.data();
   flatbuffers::Verifier verifier(data, bytes.size(), kMaxDepth, kMaxTables);
   if (!wire::MessageBufferHasIdentifier(data) || !wire::VerifyMessageBuffer(verifier))
     return {ErrorCode::corrupted, "not a directory message"};

@@ -1,6 +1,7 @@
 // JobSpec to and from its manifest bytes (schemas/manifest.fbs).
 #include <algorithm>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "schemas/manifest_generated.h"
 
@@ -49,8 +50,7 @@ Bytes encode(const JobSpec& spec) {
   builder.Finish(wire::CreateManifest(builder, kFormat, settings, model, labels, digest,
                                       spec.data_bytes, candidates, fingerprint, spec.sample_count),
                  wire::ManifestIdentifier());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  return finished_bytes(builder);
 }
 
 Result<JobSpec> decode(ByteView manifest) {
@@ -58,12 +58,10 @@ Result<JobSpec> decode(ByteView manifest) {
     return Error{ErrorCode::corrupted, std::string("job manifest: ") + what};
   };
   if (manifest.size() > kMaxManifestBytes || manifest.size() < 16) return corrupted("wrong size");
-  std::vector<std::uint64_t> aligned((manifest.size() + 7) / 8);
-  std::memcpy(aligned.data(), manifest.data(), manifest.size());
-  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, manifest.size(), 8, 1024);
+  AlignedCopy copy(manifest);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 1024);
   if (!wire::VerifyManifestBuffer(verifier)) return corrupted("not a manifest");
-  const wire::Manifest* table = wire::GetManifest(data);
+  const wire::Manifest* table = wire::GetManifest(copy.data());
   if (table->format() != kFormat)
     return Error{ErrorCode::protocol_mismatch,
                  "job manifest of format " + std::to_string(table->format()) +
