@@ -68,7 +68,8 @@ void tell_supervisor(Self* self) {
   self->send(state.options.supervisor,
              JobProgress{state.options.id, state.phase, state.reason, status.committed,
                          state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->loss() : 0.0, ended});
+                         state.ledger ? state.ledger->loss() : 0.0,
+                         state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
 }
 
 void note(Self* self, const std::string& text) {

@@ -31,6 +31,7 @@ struct JobProgress {
   std::uint64_t step = 0, total_steps = 0, view_id = 0;
   std::vector<NodeId> members;
   double loss = 0;
+  double tokens_per_second = 0;
   bool ended = false;
 };
 

@@ -46,7 +46,8 @@ struct ModelState {
 };
 using ModelSelf = caf::stateful_actor<ModelState>;
 
-caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name) {
+caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name,
+                              telemetry::Registry* metrics) {
   ignore_unknown_messages(self);
   return {
       [self, owner, name](const Load& load) {
@@ -59,10 +60,20 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
         self->send(owner, Loaded{name, self->state.model->digest(), self->state.model->step(),
                                  self->state.model->description()});
       },
-      [self](const Generate& order) {
+      [self, name, metrics](const Generate& order) {
         if (!self->state.model)
           return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
         auto answer = self->state.model->generate(order.request, order.deadline);
+        telemetry::Labels labels{{"model", name}};
+        if (answer) {
+          metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)
+              .add(answer->tokens);
+          metrics->histogram("gpunode_generate_seconds", "Time of a generated text", labels)
+              .record(answer->seconds);
+        } else {
+          metrics->counter("gpunode_generate_failures_total", "Requests that failed here", labels)
+              .add();
+        }
         order.reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
                            : Result<SharedBytes>(answer.error()));
       },
@@ -133,7 +144,8 @@ void serve(Self* self, const Command& command) {
   Model& model = state.models[name];
   model.path = path;
   model.answer = command.answer;
-  model.actor = self->spawn<caf::detached>(model_behaviour, caf::actor(self), name);
+  model.actor =
+      self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
   self->monitor(model.actor);
   self->send(model.actor,
              Load{{state.options.backend, state.options.files, state.options.clock, path, 1}});

@@ -10,6 +10,7 @@
 #include "actors/messages.hpp"
 #include "kernels/model/model.hpp"
 #include "runtime/storage/file_system.hpp"
+#include "runtime/telemetry/registry.hpp"
 
 namespace gpunode::inference {
 
@@ -20,6 +21,7 @@ struct ServingOptions {
   const ClusterState* cluster = nullptr;
   storage::Path checkpoints;  // <state>/checkpoints
   caf::actor calls;
+  telemetry::Registry* metrics = nullptr;
 };
 
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options);

@@ -67,6 +67,11 @@ void answer(Self* self, const NodeId& to, std::uint64_t call, Result<SharedBytes
 
 void finish(Self* self, std::map<std::uint64_t, Pending>::iterator it, Result<SharedBytes> result) {
   auto done = std::move(it->second.request.done);
+  std::string outcome = result ? "ok" : std::string(to_string(result.error().code));
+  self->state.options.metrics
+      ->counter("gpunode_calls_total", "Calls of published names that ended, by outcome",
+                {{"outcome", outcome}})
+      .add();
   self->state.pending.erase(it);
   done(std::move(result));
 }

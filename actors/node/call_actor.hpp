@@ -9,6 +9,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
+#include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -20,6 +21,7 @@ struct CallActorOptions {
   const Clock* clock = nullptr;
   caf::actor directory_writer;  // gets SetEntry
   std::uint64_t seed = 0;
+  telemetry::Registry* metrics = nullptr;
 };
 
 // Key in the directory under which a published name is listed.

@@ -192,6 +192,21 @@ void load_jobs(Self* self) {
   }
 }
 
+void record_metrics(Self* self, const std::string& name, const exchange::JobProgress& progress) {
+  telemetry::Registry& metrics = *self->state.options.metrics;
+  telemetry::Labels job{{"job", name}};
+  metrics.gauge("gpunode_job_committed_step", "Newest committed step of the job", job)
+      .set(static_cast<double>(progress.step));
+  metrics.gauge("gpunode_job_members", "Members of the job's view", job)
+      .set(static_cast<double>(progress.members.size()));
+  metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
+      .set(static_cast<double>(progress.view_id));
+  metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
+      .set(progress.loss);
+  metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
+      .set(progress.tokens_per_second);
+}
+
 void on_progress(Self* self, const exchange::JobProgress& progress) {
   State& state = self->state;
   auto it = state.jobs.find(progress.id);
@@ -211,6 +226,7 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
                spec.labels,
                progress.loss};
   self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+  record_metrics(self, spec.name, progress);
   if (!ended_now) return;
   // Remember the report, so that `job show` still knows after a restart.
   auto keep =

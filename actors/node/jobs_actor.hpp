@@ -10,6 +10,7 @@
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
 #include "actors/node/job_environment.hpp"
+#include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -24,6 +25,7 @@ struct JobsActorOptions {
   collective::AddFn add;
   caf::actor calls;             // CallRequest, Publish
   caf::actor directory_writer;  // SetEntry
+  telemetry::Registry* metrics = nullptr;
 };
 
 caf::actor spawn_jobs(caf::actor_system& system, JobsActorOptions options);

@@ -42,6 +42,7 @@
 #include "runtime/base/nearest.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/storage/posix_file_system.hpp"
+#include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/join_socket.hpp"
 #include "runtime/transport/local_socket.hpp"
 
@@ -100,6 +101,7 @@ class RunningNode final : public Node {
   void spawn_children();
   Result<void> open_doors();
   void end(bool politely);
+  std::string metrics_text();
   void end_soon(bool politely);
   void fail(std::string reason);
   void run_command(const std::string& name, const std::string& arguments,
@@ -113,6 +115,7 @@ class RunningNode final : public Node {
   std::unique_ptr<Router> router_;
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
   ClusterState cluster_state_;
+  telemetry::Registry metrics_;
   std::unique_ptr<JobEnvironment> environment_;
 
   caf::actor_system_config system_config_;
@@ -177,16 +180,16 @@ void RunningNode::spawn_children() {
   children_.cluster =
       spawn_cluster(system, entry.cluster_options(config_, cluster_state_, *parts_.clock));
   children_.calls = spawn_calls(system, {self, entry.link, &cluster_state_, parts_.clock,
-                                         children_.cluster, mix(entry.boot, 3)});
+                                         children_.cluster, mix(entry.boot, 3), &metrics_});
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
   children_.jobs = spawn_jobs(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
-               compute::add_of(*backend_), children_.calls, children_.cluster});
-  children_.serving =
-      inference::spawn_serving(system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
-                                        environment_->checkpoint_root(), children_.calls});
+               compute::add_of(*backend_), children_.calls, children_.cluster, &metrics_});
+  children_.serving = inference::spawn_serving(
+      system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
+               environment_->checkpoint_root(), children_.calls, &metrics_});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
                                          std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()),
@@ -238,12 +241,33 @@ void RunningNode::fail(std::string reason) {
   end_soon(true);
 }
 
+std::string RunningNode::metrics_text() {
+  auto cluster = cluster_state_.read();
+  double alive = 0;
+  for (const NodeInfo& node : cluster->nodes) alive += cluster->alive(node.id) ? 1 : 0;
+  metrics_.gauge("gpunode_nodes_alive", "Nodes of the cluster that are alive, this one included")
+      .set(alive);
+  for (auto [lane, label] :
+       {std::pair(transport::Lane::control, "control"), std::pair(transport::Lane::bulk, "bulk")}) {
+    transport::LinkCounters counters = entry_->link->counters(lane);
+    telemetry::Labels labels{{"lane", label}};
+    metrics_.gauge("gpunode_link_sent_bytes", "Bytes sent since the start", labels)
+        .set(static_cast<double>(counters.bytes_sent));
+    metrics_.gauge("gpunode_link_received_bytes", "Bytes received since the start", labels)
+        .set(static_cast<double>(counters.bytes_received));
+    metrics_.gauge("gpunode_link_dropped_frames", "Frames thrown away unparsed", labels)
+        .set(static_cast<double>(counters.frames_dropped));
+  }
+  return metrics_.prometheus_text();
+}
+
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
-  static const std::vector<std::string> kKnown = {"node.info",    "nodes", "leave",    "stop",
-                                                  "token.create", "train", "jobs",     "job.show",
-                                                  "job.progress", "serve", "generate", "models"};
+  static const std::vector<std::string> kKnown = {
+      "node.info", "nodes",        "leave", "stop",     "token.create", "train",  "jobs",
+      "job.show",  "job.progress", "serve", "generate", "models",       "metrics"};
   caf::actor target;
+  if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
   if (name == "leave" || name == "stop") {

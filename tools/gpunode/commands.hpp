@@ -13,6 +13,7 @@ int run_train(const Invocation& invocation);
 int run_jobs(const Invocation& invocation);
 int run_job_show(const Invocation& invocation);
 int run_serve(const Invocation& invocation);
+int run_metrics(const Invocation& invocation);
 int run_models(const Invocation& invocation);
 int run_generate(const Invocation& invocation);
 int run_checkpoint_ls(const Invocation& invocation);
