@@ -10,6 +10,7 @@ usage: kill_test.py GPUNODE GPUNODE_FAULTY [one|all] [unittest arguments]
 import os
 import random
 import signal
+import subprocess
 import sys
 
 import cluster
@@ -90,12 +91,20 @@ class Kill(cluster.ProcessTest):
         step = POINTS[point]
         nodes = self.start_three(victim, f"{point}:{step}+" if step else f"{point}:0")
         self.train(nodes, MEMBERS[(MEMBERS.index(victim) + 1) % 3])
-        self.assertEqual(nodes[victim].wait(), -signal.SIGKILL)
+        self.wait_for_strike(nodes, victim)
         with open(self.world.path("hit"), encoding="utf-8") as stream:
             _, verb, hit, at = stream.read().split()
         self.assertEqual((verb, hit), ("kill", point))
         self.assertLess(int(at), STEPS, "killed in mid-run")
         self.check_the_rest(nodes, victim, computed=point != "forming")
+
+    def wait_for_strike(self, nodes, victim):
+        """The victim kills itself; if it does not, what the others saw is told."""
+        try:
+            self.assertEqual(nodes[victim].wait(), -signal.SIGKILL)
+        except subprocess.TimeoutExpired:
+            told = [node.ask("job", "show", "small").out + node.said() for node in nodes.values()]
+            self.fail(f"{victim} did not come to the point\n" + "\n".join(told))
 
     def strike_at_random(self, number):
         chance = random.Random(SEED * 1000 + number)
