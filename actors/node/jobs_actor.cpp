@@ -13,6 +13,7 @@
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/node/job_file.hpp"
+#include "actors/node/job_line.hpp"
 #include "actors/node/job_submission.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/storage/durable_record.hpp"
@@ -143,17 +144,6 @@ Result<void> create_job(Self* self, ByteView manifest, bool join) {
   return start_job(self, id, std::move(*spec), join);
 }
 
-std::optional<JobId> parse_job_id(const std::string& text) {
-  Bytes raw = from_hex(text);
-  if (raw.size() != 16) return std::nullopt;
-  JobId id;
-  for (int i = 0; i < 8; ++i) {
-    id.high = id.high << 8 | std::to_integer<std::uint64_t>(raw[i]);
-    id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
-  }
-  return id;
-}
-
 // Removes what a crash left half written; before any job writes again.
 void clean_up_checkpoints(Self* self) {
   const JobEnvironment& environment = *self->state.options.environment;
@@ -192,21 +182,6 @@ void load_jobs(Self* self) {
   }
 }
 
-void record_metrics(Self* self, const std::string& name, const exchange::JobProgress& progress) {
-  telemetry::Registry& metrics = *self->state.options.metrics;
-  telemetry::Labels job{{"job", name}};
-  metrics.gauge("gpunode_job_committed_step", "Newest committed step of the job", job)
-      .set(static_cast<double>(progress.step));
-  metrics.gauge("gpunode_job_members", "Members of the job's view", job)
-      .set(static_cast<double>(progress.members.size()));
-  metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
-      .set(static_cast<double>(progress.view_id));
-  metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
-      .set(progress.loss);
-  metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
-      .set(progress.tokens_per_second);
-}
-
 void on_progress(Self* self, const exchange::JobProgress& progress) {
   State& state = self->state;
   auto it = state.jobs.find(progress.id);
@@ -226,7 +201,7 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
                spec.labels,
                progress.loss};
   self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
-  record_metrics(self, spec.name, progress);
+  record_metrics(*self->state.options.metrics, spec.name, progress);
   if (!ended_now) return;
   // Remember the report, so that `job show` still knows after a restart.
   auto keep =
@@ -234,12 +209,6 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
   self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {
                                          (void)keep->store(as_bytes(text));
                                        }});
-}
-
-bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own) {
-  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& label) {
-    return std::find(own.begin(), own.end(), label) != own.end();
-  });
 }
 
 // Looks for jobs of others that want more members.
@@ -304,47 +273,19 @@ std::optional<JobId> find_job(Self* self, const std::string& wanted) {
   return found;
 }
 
-nlohmann::json line_of(const JobId& id, const std::string& name,
-                       const exchange::JobProgress& progress, const ClusterSnapshot& cluster) {
-  auto members = nlohmann::json::array();
-  for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
-  return {{"job", id.text()},          {"name", name},          {"phase", progress.phase},
-          {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
-          {"view", progress.view_id},  {"members", members},    {"loss", progress.loss}};
-}
-
 void list_jobs(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
   for (const auto& [id, job] : self->state.jobs) {
     if (job.actor) {
-      list.push_back(line_of(id, job.spec.name, job.progress, *cluster));
+      list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
     } else {
       nlohmann::json line = arguments_of(job.outcome);
       line.erase("events");
       list.push_back(line);
     }
   }
-  for (const DirectoryEntry& entry : cluster->entries) {
-    if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster->self) continue;
-    std::string id = entry.key.substr(4);
-    bool known = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
-      return line.value("job", "") == id;
-    });
-    auto note = decode_note(entry.value);
-    if (known || !note || !std::holds_alternative<JobHint>(*note)) continue;
-    const JobHint& hint = std::get<JobHint>(*note);
-    list.push_back({{"job", id},
-                    {"name", hint.name},
-                    {"phase", hint.phase},
-                    {"reason", hint.reason},
-                    {"step", hint.step},
-                    {"steps", hint.steps},
-                    {"view", hint.view_id},
-                    {"member_count", hint.members},
-                    {"loss", hint.loss},
-                    {"known_from", cluster->name_of(entry.owner)}});
-  }
+  add_jobs_of_others(list, *cluster);
   command.answer(ok_json({{"jobs", list}}));
 }
 

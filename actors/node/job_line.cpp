@@ -1,0 +1,74 @@
+#include "actors/node/job_line.hpp"
+
+#include <algorithm>
+
+#include "actors/node/job_note_codec.hpp"
+#include "runtime/base/bytes.hpp"
+
+namespace gpunode::node {
+
+nlohmann::json job_line(const JobId& id, const std::string& name,
+                        const exchange::JobProgress& progress, const ClusterSnapshot& cluster) {
+  auto members = nlohmann::json::array();
+  for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
+  return {{"job", id.text()},          {"name", name},          {"phase", progress.phase},
+          {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
+          {"view", progress.view_id},  {"members", members},    {"loss", progress.loss}};
+}
+
+void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster.self) continue;
+    std::string id = entry.key.substr(4);
+    bool known = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
+      return line.value("job", "") == id;
+    });
+    auto note = decode_note(entry.value);
+    if (known || !note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    list.push_back({{"job", id},
+                    {"name", hint.name},
+                    {"phase", hint.phase},
+                    {"reason", hint.reason},
+                    {"step", hint.step},
+                    {"steps", hint.steps},
+                    {"view", hint.view_id},
+                    {"member_count", hint.members},
+                    {"loss", hint.loss},
+                    {"known_from", cluster.name_of(entry.owner)}});
+  }
+}
+
+void record_metrics(telemetry::Registry& metrics, const std::string& name,
+                    const exchange::JobProgress& progress) {
+  telemetry::Labels job{{"job", name}};
+  metrics.gauge("gpunode_job_committed_step", "Newest committed step of the job", job)
+      .set(static_cast<double>(progress.step));
+  metrics.gauge("gpunode_job_members", "Members of the job's view", job)
+      .set(static_cast<double>(progress.members.size()));
+  metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
+      .set(static_cast<double>(progress.view_id));
+  metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
+      .set(progress.loss);
+  metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
+      .set(progress.tokens_per_second);
+}
+
+std::optional<JobId> parse_job_id(const std::string& text) {
+  Bytes raw = from_hex(text);
+  if (raw.size() != 16) return std::nullopt;
+  JobId id;
+  for (int i = 0; i < 8; ++i) {
+    id.high = id.high << 8 | std::to_integer<std::uint64_t>(raw[i]);
+    id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
+  }
+  return id;
+}
+
+bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& label) {
+    return std::find(own.begin(), own.end(), label) != own.end();
+  });
+}
+
+}  // namespace gpunode::node

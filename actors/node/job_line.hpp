@@ -1,0 +1,33 @@
+// How a job looks from outside: its line in `gpunode jobs`, its figures in the metrics, its id as
+// text. Pure functions of the jobs actor.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/exchange/job_actor.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/telemetry/registry.hpp"
+
+namespace gpunode::node {
+
+nlohmann::json job_line(const JobId& id, const std::string& name,
+                        const exchange::JobProgress& progress, const ClusterSnapshot& cluster);
+
+// Appends the jobs that only other nodes run, as the directory tells of them.
+void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
+
+void record_metrics(telemetry::Registry& metrics, const std::string& name,
+                    const exchange::JobProgress& progress);
+
+// Nothing unless the text is 32 hexadecimal digits, as JobId::text writes them.
+std::optional<JobId> parse_job_id(const std::string& text);
+
+// Whether a node with the labels `own` has all that a job wants.
+bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own);
+
+}  // namespace gpunode::node
