@@ -116,7 +116,15 @@ void on_committed(Self* self, const job::Committed& committed) {
 }
 
 void on_view(Self* self, const job::ViewInstalled& installed) {
-  self->state.ledger->on_view(now(self), installed.view);
+  const view::View& view = installed.view;
+  self->state.ledger->on_view(view);
+  auto cluster = self->state.options.cluster->read();
+  std::string members;
+  for (const view::Member& one : view.members)
+    members += (members.empty() ? "" : ", ") + cluster->name_of(one.node);
+  note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
+                 cluster->name_of(view.tie) + ") resumes after step " +
+                 std::to_string(view.base_step));
   set_phase(self, installed.role == job::Role::outsider  ? "outsider"
                   : installed.role == job::Role::learner ? "syncing"
                                                          : "running");

@@ -11,14 +11,11 @@ constexpr std::size_t kRecentSteps = 32;
 JobLedger::JobLedger(const job::JobSpec&, collective::Tree tree, std::uint64_t tokens_per_step)
     : tree_(std::move(tree)), tokens_per_step_(tokens_per_step) {}
 
-void JobLedger::on_view(Time now, const view::View& view) {
+void JobLedger::on_view(const view::View& view) {
   view_ = view;
   if (!view.members.empty())
     balanced_ = collective::balanced_plan(tree_, static_cast<std::uint16_t>(view.members.size()));
   recent_.clear();
-  on_event(now, "view " + std::to_string(view.view_id) + " of " +
-                    std::to_string(view.members.size()) + " members resumes after step " +
-                    std::to_string(view.base_step));
 }
 
 void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed& running) {

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "runtime/base/fault_point.hpp"
 #include "runtime/storage/posix_file_system.hpp"
@@ -22,8 +24,18 @@ struct Strike {
   bool kill = true;
   std::string point;
   std::uint64_t first = 0, last = UINT64_MAX;  // steps
+  std::string when;                            // a file that must be there; empty: none
 };
-Strike* strike = nullptr;  // set once, before any thread
+struct Pace {
+  std::chrono::milliseconds each{0};
+  std::string file;  // slow while it is there
+};
+Strike* strike = nullptr;  // both set once, before any thread
+Pace* pace = nullptr;
+
+bool is_there(const std::string& file) {
+  return access(file.c_str(), F_OK) == 0;
+}
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -53,7 +65,9 @@ void note(const std::string& line) {
 }
 
 void on_fault_point(std::string_view point, std::uint64_t step) {
-  if (point != strike->point || step < strike->first || step > strike->last) return;
+  if (pace && point == "commit" && is_there(pace->file)) std::this_thread::sleep_for(pace->each);
+  if (!strike || point != strike->point || step < strike->first || step > strike->last) return;
+  if (!strike->when.empty() && !is_there(strike->when)) return;
   note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +
        std::to_string(step));
   if (strike->kill) {
@@ -78,7 +92,16 @@ void install_strike(const std::string& text) {
     planned.first = number_of<std::uint64_t>("GPUNODE_FAULT", step);
     if (!or_later) planned.last = planned.first;
   }
+  planned.when = variable("GPUNODE_FAULT_WHEN");
   strike = &planned;
+  fault_hook = on_fault_point;
+}
+
+void install_pace(const std::string& text) {
+  static Pace planned;
+  planned.each = std::chrono::milliseconds(number_of<unsigned>("GPUNODE_FAULT_PACE_MS", text));
+  planned.file = variable("GPUNODE_FAULT_PACE_WHILE");
+  pace = &planned;
   fault_hook = on_fault_point;
 }
 
@@ -134,6 +157,7 @@ class FullDisk final : public storage::FileSystem {
 FaultyParts install_faults() {
   FaultyParts parts;
   if (std::string text = variable("GPUNODE_FAULT"); !text.empty()) install_strike(text);
+  if (std::string text = variable("GPUNODE_FAULT_PACE_MS"); !text.empty()) install_pace(text);
   if (std::string text = variable("GPUNODE_FAULT_CLOCK_SKEW"); !text.empty()) {
     auto skew = number_of<std::int64_t>("GPUNODE_FAULT_CLOCK_SKEW", text);
     static SkewedClock clock{std::chrono::seconds(skew)};

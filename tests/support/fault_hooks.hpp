@@ -1,7 +1,9 @@
 // What a test-only build of the binary does wrong on purpose, told by environment variables:
-//   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any, `12+`
-//   is 12
-//                                          or later. `exit` ends the process with code 9
+//   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any, and
+//                                          `12+` that or later. `exit` ends it with code 9
+//   GPUNODE_FAULT_WHEN=<file>              ... but only once this file is there
+//   GPUNODE_FAULT_PACE_MS=<milliseconds>   each commit takes so much longer ...
+//   GPUNODE_FAULT_PACE_WHILE=<file>        ... while this file is there
 //   GPUNODE_FAULT_DISK_FULL_AFTER=<bytes>  writing fails with disk_full after so many bytes ...
 //   GPUNODE_FAULT_DISK_FULL_IN=<part>      ... to paths that contain this part (default: all)
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much

@@ -29,7 +29,7 @@ view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> member
 
 TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_even_one_after_it) {
   JobLedger ledger({}, Tree::of_slices(4), 100);
-  ledger.on_view(at(0), view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
+  ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
   ledger.on_committed(at(10), 1, {});
   EXPECT_EQ(ledger.slices().at(node(1)), 3u);
   EXPECT_EQ(ledger.slices().at(node(2)), 1u);
@@ -41,7 +41,7 @@ TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_eve
 
 TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
   JobLedger ledger({}, Tree::of_slices(2), 100);
-  ledger.on_view(at(0), view_of(1, 0, {1}, {0, 0}));
+  ledger.on_view(view_of(1, 0, {1}, {0, 0}));
   EXPECT_EQ(ledger.tokens_per_second(), 0);
   for (int step = 1; step <= 11; ++step) ledger.on_committed(at(step * 100), step, {});
   EXPECT_NEAR(ledger.tokens_per_second(), 1000, 1e-6);
