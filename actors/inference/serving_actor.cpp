@@ -259,7 +259,9 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
       [self](const Shutdown& shutdown) {
-        for (auto& [name, model] : self->state.models) self->send(model.actor, shutdown);
+        // Ahead of the requests that wait: those are answered by their end.
+        for (auto& [name, model] : self->state.models)
+          self->send<caf::message_priority::high>(model.actor, shutdown);
         self->quit();
       },
   };

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "actors/answer_once.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/node/call_codec.hpp"
 #include "runtime/base/rng.hpp"
@@ -83,9 +84,13 @@ void run_handler(Self* self, const NodeId& from, std::uint64_t call, const std::
     return answer(self, from, call,
                   Error{ErrorCode::not_found, "this node does not offer '" + name + "'"});
   caf::actor me = self;
-  handler->second(from, std::move(request), [me, from, call](Result<SharedBytes> result) {
-    caf::anon_send(me, LocalReply{from, call, std::move(result)});
-  });
+  // A handler that ends without an answer is as good as one that is away.
+  AnswerOnce<Result<SharedBytes>> reply(
+      [me, from, call](Result<SharedBytes> result) {
+        caf::anon_send(me, LocalReply{from, call, std::move(result)});
+      },
+      Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"});
+  handler->second(from, std::move(request), std::move(reply));
 }
 
 // Live nodes that offer the name and were not tried for this call, in random order.

@@ -17,9 +17,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
+#include <shared_mutex>
 #include <thread>
 
+#include "actors/answer_once.hpp"
 #include "actors/cluster_state.hpp"
 #include "actors/compute/trainer.hpp"
 #include "actors/health/health_actor.hpp"
@@ -53,6 +56,7 @@ namespace {
 constexpr auto kShutdownPatience = std::chrono::seconds(10);
 constexpr auto kFirstPeerPatience = std::chrono::seconds(10);
 constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
+constexpr std::chrono::milliseconds kLongestPatience = std::chrono::hours(24 * 365);
 
 // The device that jobs and models of this node use: a GPU that has every operation, else the CPU.
 std::unique_ptr<ops::Backend> open_backend() {
@@ -60,6 +64,21 @@ std::unique_ptr<ops::Backend> open_backend() {
   if (gpu && (*gpu)->operations().missing().empty()) return std::move(*gpu);
   if (gpu) log::info("node", "the GPU has no twin yet of every operation; computing on the CPU");
   return cpu::open_backend();
+}
+
+Error stopping() {
+  return {ErrorCode::cancelled, "this node is stopping"};
+}
+
+// The embedder's own code; what it throws is an answer too.
+Result<std::string> run_handler(const Node::Handler& handler, std::string_view request) {
+  try {
+    return handler(request);
+  } catch (const std::exception& thrown) {
+    return Error{ErrorCode::internal, std::string("the handler threw: ") + thrown.what()};
+  } catch (...) {
+    return Error{ErrorCode::internal, "the handler threw"};
+  }
 }
 
 class RunningNode final : public Node {
@@ -75,7 +94,13 @@ class RunningNode final : public Node {
     if (ender_.joinable()) ender_.join();
   }
 
-  Result<void> start();
+  Result<void> start() {
+    auto started = start_parts();
+    std::lock_guard lock(end_mutex_);
+    starting_ = false;
+    ended_changed_.notify_all();
+    return started;
+  }
 
   void publish(const std::string& name, Handler handler) override;
   Result<std::string> call(const std::string& name, std::string_view request,
@@ -95,8 +120,11 @@ class RunningNode final : public Node {
     std::unique_lock lock(end_mutex_);
     ended_changed_.wait(lock, [this] { return ended_; });
   }
+  // Whether work that did not end in time still uses the parts of this node. After the end.
+  bool in_use() const { return system_ && system_->registry().running() > 0; }
 
  private:
+  Result<void> start_parts();
   void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
@@ -104,6 +132,7 @@ class RunningNode final : public Node {
   std::string metrics_text();
   void end_soon(bool politely);
   void fail(std::string reason);
+  void stop_children(bool politely);
   void run_command(const std::string& name, const std::string& arguments,
                    std::function<void(std::string)> answer);
 
@@ -122,18 +151,22 @@ class RunningNode final : public Node {
   std::unique_ptr<caf::actor_system> system_;
   struct Children {
     caf::actor cluster, calls, jobs, admission, serving, supervisor;
-  } children_;
-  std::unique_ptr<transport::JoinSocket> join_socket_;
+  };
+  template <class Message>
+  void send(caf::actor Children::*child, Message message);
+
+  std::shared_mutex children_mutex_;
+  Children children_;  // null before the start and after the end
   std::unique_ptr<transport::LocalServer> local_server_;
 
   std::mutex end_mutex_;
   std::condition_variable ended_changed_;
-  bool ending_ = false, ended_ = false;
+  bool starting_ = true, ending_ = false, ended_ = false;
   std::string failure_;
   std::thread ender_;  // of a `leave` or `stop` that came as a command
 };
 
-Result<void> RunningNode::start() {
+Result<void> RunningNode::start_parts() {
   backend_ = open_backend();
   if (config_.threads <= 0)
     config_.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -261,12 +294,20 @@ std::string RunningNode::metrics_text() {
   return metrics_.prometheus_text();
 }
 
+// From any thread. The lock is held until the message is in the mailbox: a handle may not outlive
+// the actor system. A node that has ended drops the message.
+template <class Message>
+void RunningNode::send(caf::actor Children::*child, Message message) {
+  std::shared_lock lock(children_mutex_);
+  caf::anon_send(children_.*child, std::move(message));
+}
+
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   static const std::vector<std::string> kKnown = {
       "node.info", "nodes",        "leave", "stop",     "token.create", "train",  "jobs",
       "job.show",  "job.progress", "serve", "generate", "models",       "metrics"};
-  caf::actor target;
+  caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
@@ -274,13 +315,14 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     answer(ok_json(nlohmann::json::object()));
     return end_soon(name == "leave");
   }
-  if (name == "token.create") target = children_.admission;
+  if (name == "token.create") target = &Children::admission;
   if (name == "train" || name == "jobs" || name == "job.show" || name == "job.progress")
-    target = children_.jobs;
-  if (name == "serve" || name == "generate" || name == "models") target = children_.serving;
+    target = &Children::jobs;
+  if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
   if (!target)
     return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
-  caf::anon_send(target, Command{name, arguments, std::move(answer)});
+  send(target, Command{name, arguments,
+                       AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
 }
 
 std::string RunningNode::command(const std::string& name, const std::string& arguments) {
@@ -296,28 +338,59 @@ void RunningNode::publish(const std::string& name, Handler handler) {
     order.handler = [system = system_.get(), handler = std::move(handler)](
                         const NodeId&, SharedBytes request, CallReply reply) {
       system->spawn<caf::detached>([handler, request, reply] {
-        auto answer = handler(as_text(request.view));
+        auto answer = run_handler(handler, as_text(request.view));
         reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
                      : Result<SharedBytes>(answer.error()));
       });
     };
-  caf::anon_send(children_.calls, std::move(order));
+  send(&Children::calls, std::move(order));
 }
 
 Result<std::string> RunningNode::call(const std::string& name, std::string_view request,
                                       std::chrono::milliseconds patience) {
   auto promise = std::make_shared<std::promise<Result<SharedBytes>>>();
   auto answer = promise->get_future();
-  caf::anon_send(children_.calls, CallRequest{{},
-                                              name,
-                                              SharedBytes::from(to_bytes(as_bytes(request))),
-                                              patience,
-                                              [promise](Result<SharedBytes> result) {
-                                                promise->set_value(std::move(result));
-                                              }});
+  AnswerOnce<Result<SharedBytes>> done(
+      [promise](Result<SharedBytes> result) { promise->set_value(std::move(result)); }, stopping());
+  // A century would not fit into nanoseconds from now on.
+  patience = std::clamp(patience, std::chrono::milliseconds(0), kLongestPatience);
+  send(&Children::calls,
+       CallRequest{
+           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), patience, std::move(done)});
   auto result = answer.get();
   if (!result) return result.error();
   return std::string(as_text(result->view));
+}
+
+// Ends the actors, the link under them in between. What is still at work after the patience (a
+// handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
+void RunningNode::stop_children(bool politely) {
+  // First the supervisor, so that what ends now is no failure.
+  for (caf::actor Children::*child : {&Children::supervisor, &Children::jobs, &Children::serving,
+                                      &Children::admission, &Children::calls})
+    send(child, Shutdown{});
+  if (politely) {
+    send(&Children::cluster, Shutdown{});
+    // The goodbye must reach the link before the link closes.
+    std::this_thread::sleep_for(kGoodbyeTerm);
+  } else {
+    std::shared_lock lock(children_mutex_);
+    if (children_.cluster) caf::anon_send_exit(children_.cluster, caf::exit_reason::kill);
+  }
+  entry_->link->close();
+  router_->clear();
+  Children gone;
+  {
+    std::unique_lock lock(children_mutex_);
+    std::swap(gone, children_);
+  }
+  gone = {};
+  Time deadline = parts_.clock->now() + kShutdownPatience;
+  while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (system_->registry().running() > 0)
+    return log::warning("node", "some work did not end in time; stopping without it");
+  system_.reset();
 }
 
 // Shutdown in order: no intake, actors end (goodbyes go out), sockets close in their threads,
@@ -325,6 +398,8 @@ Result<std::string> RunningNode::call(const std::string& name, std::string_view 
 void RunningNode::end(bool politely) {
   {
     std::unique_lock lock(end_mutex_);
+    // A child may fail, or a command to stop may come, before the start is over.
+    ended_changed_.wait(lock, [this] { return !starting_; });
     if (ending_) {
       ended_changed_.wait(lock, [this] { return ended_; });
       return;
@@ -333,41 +408,57 @@ void RunningNode::end(bool politely) {
   }
   if (local_server_) local_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
-  if (system_) {
-    // First the supervisor, so that what ends now is no failure.
-    for (caf::actor* child : {&children_.supervisor, &children_.jobs, &children_.serving,
-                              &children_.admission, &children_.calls})
-      if (*child) caf::anon_send(*child, Shutdown{});
-    if (children_.cluster && politely) caf::anon_send(children_.cluster, Shutdown{});
-    // The goodbye must reach the link before the link closes.
-    std::this_thread::sleep_for(politely ? kGoodbyeTerm : std::chrono::milliseconds(0));
-    if (children_.cluster && !politely)
-      caf::anon_send_exit(children_.cluster, caf::exit_reason::kill);
-  }
-  if (entry_ && entry_->link) entry_->link->close();
-  if (router_) router_->clear();
-  children_ = {};
-  if (system_) {
-    Time deadline = parts_.clock->now() + kShutdownPatience;
-    while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (system_->registry().running() > 0) {
-      log::warning("node", "some work did not end in time; stopping without it");
-      system_->await_actors_before_shutdown(false);
-    }
-    system_.reset();
-  }
+  if (system_) stop_children(politely);
   std::lock_guard lock(end_mutex_);
   ended_ = true;
   ended_changed_.notify_all();
 }
 
+// What the embedder holds. Destroying it ends the node, and frees it unless work is left that would
+// touch freed memory: then it is left behind, as the embedder's thread must not hang for others'.
+class NodeFace final : public Node {
+ public:
+  explicit NodeFace(std::unique_ptr<RunningNode> node) : node_(std::move(node)) {}
+  ~NodeFace() override {
+    node_->stop();
+    if (!node_->in_use()) return;
+    static std::mutex mutex;
+    static auto& left_behind = *new std::vector<std::unique_ptr<RunningNode>>;
+    std::lock_guard lock(mutex);
+    left_behind.push_back(std::move(node_));
+  }
+
+  void publish(const std::string& name, Handler handler) override {
+    node_->publish(name, std::move(handler));
+  }
+  Result<std::string> call(const std::string& name, std::string_view request,
+                           std::chrono::milliseconds patience) override {
+    return node_->call(name, request, patience);
+  }
+  std::string command(const std::string& name, const std::string& arguments) override {
+    return node_->command(name, arguments);
+  }
+  std::string id() const override { return node_->id(); }
+  std::string name() const override { return node_->name(); }
+  std::vector<std::string> endpoints() const override { return node_->endpoints(); }
+  std::vector<std::string> join_endpoints() const override { return node_->join_endpoints(); }
+  void leave() override { node_->leave(); }
+  void stop() override { node_->stop(); }
+  void wait() override { node_->wait(); }
+  std::string failure() override { return node_->failure(); }
+
+ private:
+  std::unique_ptr<RunningNode> node_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts) {
   auto node = std::make_unique<RunningNode>(std::move(config), std::move(parts));
-  if (auto started = node->start(); !started) return started.error();
-  return std::unique_ptr<Node>(std::move(node));
+  RunningNode& running = *node;
+  auto face = std::make_unique<NodeFace>(std::move(node));
+  if (auto started = running.start(); !started) return started.error();
+  return std::unique_ptr<Node>(std::move(face));
 }
 
 }  // namespace node
