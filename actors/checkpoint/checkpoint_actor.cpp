@@ -88,6 +88,9 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
   state.job = std::move(job);
   state.store.emplace(*state.options.files, state.options.root);
   ignore_unknown_messages(self);
+  // It does not outlive its job, however that ended.
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  self->monitor(self->state.job);
   return {
       [self](const WriteCheckpoint& order) {
         Time begin = self->state.options.clock->now();

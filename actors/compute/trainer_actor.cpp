@@ -89,6 +89,9 @@ void apply_total(Self* self, const ApplyTotal& order) {
 caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
   self->state.job = std::move(job);
   ignore_unknown_messages(self);
+  // No device thread outlives its job, however that ended.
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  self->monitor(self->state.job);
   prepare(self, std::move(*options));
   return {
       [self](const ComputeStep& order) {
