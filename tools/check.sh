@@ -138,6 +138,8 @@ stage packages tools/packages.sh
 stage format check_format
 
 if [ $sanitize = yes ]; then
+  # Some hundred seeds, not thousands: the whole stage is to end in a quarter of an hour.
+  export GPUNODE_SIM_SEEDS="${GPUNODE_SIM_SEEDS:-300}"
   # detect_leaks stays on; the suppressions name two null references inside Debian's CAF.
   export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1}"
   export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:suppressions=$PWD/tests/house/ubsan.supp"
