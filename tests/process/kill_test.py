@@ -162,7 +162,7 @@ class Kill(cluster.ProcessTest):
     # ---- what must hold afterwards
 
     def check_all(self, nodes):
-        """The living have finished, hold the same bits as an undisturbed run, and prove the data."""
+        """The living have finished, with the bits of an undisturbed run, and prove their data."""
         for node in nodes:
             self.assertIsNone(node.process.poll(), node.name)
             self.wait_for_phase(node, "small")

@@ -113,7 +113,7 @@ class Learning(cluster.ProcessTest):
         self.assertLessEqual(shown["validation_loss"], BAR)
         first = self.world.start("a")
         nodes = [first, self.world.join("b", first), self.world.join("c", first)]
-        cluster.wait_until(lambda: all(self.sees_all(node) for node in nodes), "all know each other")
+        cluster.wait_until(lambda: all(self.sees_all(node) for node in nodes), "all are seen")
         shown, together = self.run_job(nodes)
         self.assertLessEqual(shown["validation_loss"], BAR)
         self.assertEqual({one["node"] for one in shown["computed"] if one["slices"]},
