@@ -43,6 +43,33 @@ std::string host_name() {
   return std::string(buffer).substr(0, membership::kMaxNameBytes);
 }
 
+// What others will show in their logs and tables; they drop a record that is not so.
+Result<void> check_text(const char* what, const std::string& text, std::size_t longest) {
+  auto wrong = [&](const std::string& cause, const std::string& remedy) {
+    return Error{ErrorCode::invalid_argument, std::string(what) + " " + cause + ": " + remedy};
+  };
+  if (text.size() > longest)
+    return wrong("has " + std::to_string(text.size()) + " bytes",
+                 "give at most " + std::to_string(longest));
+  if (!membership::is_plain_text(text))
+    return wrong("holds a control character or is no UTF-8", "use printable text");
+  return {};
+}
+
+Result<void> check_config(const NodeConfig& config) {
+  if (config.state_directory.empty())
+    return Error{ErrorCode::invalid_argument, "a node needs a state directory"};
+  if (auto good = check_text("the node's name", config.name, membership::kMaxNameBytes); !good)
+    return good.error();
+  if (config.labels.size() > membership::kMaxLabels)
+    return Error{ErrorCode::invalid_argument,
+                 "a node carries at most " + std::to_string(membership::kMaxLabels) + " labels"};
+  for (const std::string& label : config.labels)
+    if (auto good = check_text("a label", label, membership::kMaxLabelBytes); !good)
+      return good.error();
+  return {};
+}
+
 struct Listen {
   std::vector<std::string> control, bulk, join;
 };
@@ -234,8 +261,7 @@ void load_peers(Entry& entry) {
 
 Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
                                      Router& router) {
-  if (config.state_directory.empty())
-    return Error{ErrorCode::invalid_argument, "a node needs a state directory"};
+  if (auto good = check_config(config); !good) return good.error();
   auto listen = listen_endpoints(config.listen);
   if (!listen) return listen.error();
   auto state = storage::StateDirectory::open(*parts.files, config.state_directory);

@@ -53,7 +53,11 @@ inline constexpr std::size_t kMaxLabelBytes = 128;
 inline constexpr std::size_t kMaxSignatureBytes = 128;
 inline constexpr std::uint64_t kMaxCounter = 1ull << 48;
 
-// Whether every field keeps its bound; says nothing about the signature.
+// UTF-8 without control characters: what may stand in logs and tables of other nodes.
+bool is_plain_text(std::string_view text);
+
+// Whether every field keeps its bound, and name and labels are plain text; says nothing about the
+// signature.
 bool well_formed(const MemberRecord& record);
 
 // The canonical bytes that the owner signs: every field but the signature, lengths in front.

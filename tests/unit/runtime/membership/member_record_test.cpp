@@ -56,5 +56,20 @@ TEST(MemberRecord, BoundsAreKept) {
   EXPECT_FALSE(well_formed(record));
 }
 
+TEST(MemberRecord, AcceptsNamesInAnyLanguageAndNoBytesThatWouldSpoilALog) {
+  for (const char* good : {"", "a", "node-1", "\u00fcn\u00ef", "\u6a21\u578b", "\U0001F600"})
+    EXPECT_TRUE(is_plain_text(good)) << good;
+  for (const char* bad : {"a\nb", "\x1b[2J", "\x7f", "\xff\xfe", "\xc3", "\xc0\xaf", "\xc2\x85",
+                          "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xe2\x82"})
+    EXPECT_FALSE(is_plain_text(bad)) << bad;
+  MemberRecord record;
+  record.name = "a\nb";
+  EXPECT_FALSE(well_formed(record));
+  record.name = "a";
+  EXPECT_TRUE(well_formed(record));
+  record.labels["zone"] = "\x1b[2J";
+  EXPECT_FALSE(well_formed(record));
+}
+
 }  // namespace
 }  // namespace gpunode::membership
