@@ -59,6 +59,23 @@ class Usage(cluster.ProcessTest):
         self.assert_fails(self.world.run("up", "--threads", "many"), 2, "--threads")
         self.assert_fails(self.world.run("generate", "--model", "m", "--top-k", "-1"), 2, "--top-k")
 
+    def test_a_name_or_label_that_would_spoil_the_tables_of_others_is_refused(self):
+        for flag, value, word in (("--name", "two\nlines", "control"), ("--name", "x" * 65, "64"),
+                                  ("--label", "zone=\x1b[2J", "control")):
+            refused = self.world.run("up", "--state", self.world.state("a"), flag, value)
+            self.assert_fails(refused, 1, flag.strip("-"), word)
+            self.assertFalse(os.path.exists(self.world.state("a")))
+
+    def test_output_that_cannot_be_written_is_a_failure_and_a_closed_one_harms_nothing(self):
+        program = cluster.PROGRAMS["gpunode"]
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([program, "version"], stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard output", done.stderr)
+        closed = subprocess.run(["sh", "-c", f"exec '{program}' version >&- 2>&-"], check=False)
+        self.assertEqual(closed.returncode, 0)
+
     def test_help_json_and_completion_come_from_one_table(self):
         described = self.world.run("help", "--json").json
         names = [command["name"] for command in described["commands"]]

@@ -28,7 +28,7 @@ Result<std::string> read_prompt(const Arguments& arguments) {
 }
 
 Result<nlohmann::json> request_of(const Arguments& arguments) {
-  auto tokens = arguments.whole("--max-tokens", 128, 1, 1'000'000);
+  auto tokens = arguments.whole("--max-tokens", 128, 1, 65'536);
   if (!tokens) return tokens.error();
   auto temperature = arguments.real("--temperature", 1.0, 0.0, 100.0);
   if (!temperature) return temperature.error();

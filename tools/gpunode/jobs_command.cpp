@@ -27,7 +27,7 @@ std::vector<std::string> row_of(const json& job) {
           field<std::string>(job, "name", "?"),
           field<std::string>(job, "phase", "?"),
           std::to_string(step) + "/" + std::to_string(field<std::uint64_t>(job, "steps", 0)),
-          step > 0 ? decimal(field<double>(job, "loss", 0), 4) : "-",
+          step > 0 ? loss_text(job, "loss") : "-",
           members,
           field<std::string>(job, "reason", "")};
 }

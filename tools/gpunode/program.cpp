@@ -1,8 +1,10 @@
 #include "tools/gpunode/command.hpp"
 
+#include <fcntl.h>
 #include <malloc.h>
 
 #include <csignal>
+#include <cstdio>
 #include <exception>
 
 #include "tools/gpunode/answer.hpp"
@@ -11,7 +13,23 @@
 namespace gpunode::cli {
 namespace {
 
+// A closed standard descriptor would be given to the next file or socket that is opened, and what
+// is printed would end up in there.
+void keep_standard_descriptors() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) < 0)
+      (void)!open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY);
+}
+
+// What a command printed may not have arrived: a full disk, a reader that went away.
+int with_output_checked(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "gpunode: what was to be printed could not be written to standard output\n");
+  return code == kOk ? kFailed : code;
+}
+
 void prepare_process() {
+  keep_standard_descriptors();
   // A chunk that arrives is one allocation of a mebibyte: glibc would map, fault and unmap each.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
@@ -32,7 +50,7 @@ int run_program(int argc, char** argv, const Platform& platform) {
   invocation = std::move(*parsed);
   invocation.platform = &platform;
   try {
-    return invocation.command->run(invocation);
+    return with_output_checked(invocation.command->run(invocation));
   } catch (const std::exception& error) {  // of the standard library and of the JSON library
     return fail(invocation, {ErrorCode::internal, error.what()});
   }

@@ -1,5 +1,6 @@
 #include "tools/gpunode/progress_text.hpp"
 
+#include <limits>
 #include <vector>
 
 #include "actors/json_answer.hpp"
@@ -27,6 +28,10 @@ std::string sync_text(const json& progress) {
 
 }  // namespace
 
+std::string loss_text(const json& line, const char* key) {
+  return decimal(field<double>(line, key, std::numeric_limits<double>::quiet_NaN()), 4);
+}
+
 std::string progress_text(const json& progress) {
   std::string phase = field<std::string>(progress, "phase", "?");
   auto step = field<std::uint64_t>(progress, "step", 0);
@@ -34,9 +39,9 @@ std::string progress_text(const json& progress) {
   if (phase != "running") text += phase + "  ";
   text += "step " + std::to_string(step) + "/" +
           std::to_string(field<std::uint64_t>(progress, "steps", 0));
-  if (step > 0) text += "  loss " + decimal(field<double>(progress, "loss", 0), 4);
+  if (step > 0) text += "  loss " + loss_text(progress, "loss");
   if (progress.contains("validation_loss"))
-    text += "  validation " + decimal(field<double>(progress, "validation_loss", 0), 4);
+    text += "  validation " + loss_text(progress, "validation_loss");
   double speed = field<double>(progress, "tokens_per_second", 0);
   if (speed > 0) text += "  " + human_count(speed) + " tokens/s";
   std::size_t count = field<std::vector<std::string>>(progress, "members", {}).size();

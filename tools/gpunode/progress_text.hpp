@@ -10,4 +10,7 @@ namespace gpunode::cli {
 // "step 120/2000  loss 2.345  12.3k tokens/s  3 members (a, b, c)  2m10s left"
 std::string progress_text(const nlohmann::json& progress);
 
+// A loss of such a line, "not finite" where the node sent null, JSON's only word for that.
+std::string loss_text(const nlohmann::json& line, const char* key);
+
 }  // namespace gpunode::cli

@@ -64,6 +64,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
 }
 
 std::string decimal(double value, int digits) {
+  if (!std::isfinite(value)) return "not finite";
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
   std::string text = buffer;

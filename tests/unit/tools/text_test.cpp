@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace gpunode::cli {
 namespace {
 
@@ -39,6 +41,7 @@ TEST(Text, WritesFiguresAsPeopleReadThem) {
   EXPECT_EQ(human_count(12345), "12.3k");
   EXPECT_EQ(decimal(2.50, 4), "2.5");
   EXPECT_EQ(decimal(100, 0), "100");
+  EXPECT_EQ(decimal(std::numeric_limits<double>::quiet_NaN(), 4), "not finite");
 }
 
 TEST(Text, ColumnsAreAlignedByCharactersNotBytes) {
