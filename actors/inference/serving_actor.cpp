@@ -189,6 +189,16 @@ void on_loaded(Self* self, const Loaded& loaded) {
                   {"digest", model.digest}}));
 }
 
+// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
+constexpr auto kUnknownModelPatience = std::chrono::seconds(3);
+
+bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
+  return std::any_of(cluster.entries.begin(), cluster.entries.end(),
+                     [key = "service/" + call_name(model)](const DirectoryEntry& entry) {
+                       return entry.key == key;
+                     });
+}
+
 void generate(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
   std::string name = field<std::string>(arguments, "model", "");
@@ -198,13 +208,21 @@ void generate(Self* self, const Command& command) {
                           .top_k = field<std::uint32_t>(arguments, "top_k", 0),
                           .seed = field<std::uint64_t>(arguments, "seed", 1),
                           .patience_ms = field<std::uint32_t>(arguments, "patience_ms", 30'000)};
-  auto patience = std::chrono::milliseconds(request.patience_ms);
+  std::chrono::milliseconds patience(request.patience_ms);
+  bool known = is_offered(*self->state.options.cluster->read(), name);
+  if (!known) patience = std::min<std::chrono::milliseconds>(patience, kUnknownModelPatience);
   self->send(self->state.options.calls,
              CallRequest{{},
                          call_name(name),
                          SharedBytes::from(encode(request)),
                          patience,
-                         [name, answer = command.answer](Result<SharedBytes> bytes) {
+                         [name, known, answer = command.answer](Result<SharedBytes> bytes) {
+                           if (!bytes && !known && bytes.error().code == ErrorCode::unavailable)
+                             return answer(error_json(
+                                 {ErrorCode::not_found,
+                                  "no node serves a model named '" + name +
+                                      "': `gpunode models` lists what is served, `gpunode serve` "
+                                      "offers one"}));
                            if (!bytes) return answer(error_json(bytes.error()));
                            auto message = decode_generate(bytes->view);
                            const auto* text =
