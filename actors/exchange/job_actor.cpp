@@ -55,10 +55,35 @@ job::JobStatus status_of(Self* self) {
   return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
 }
 
+// Takes over where the core is, which moves on between two views too: a learner that has its state
+// runs, and what a pause waits for changes with who answers.
+void follow_core(State& state, const job::JobStatus& status) {
+  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
+  switch (status.phase) {
+    case job::Phase::outsider:
+      if (status.view_id > 0) state.phase = "outsider";
+      break;
+    case job::Phase::syncing:
+      state.phase = "syncing";
+      break;
+    case job::Phase::running:
+    case job::Phase::done:  // until the checkpoint and the validation are through
+      state.phase = "running";
+      break;
+    case job::Phase::frozen:
+      break;  // for a moment; the phase before stands
+    case job::Phase::paused:
+      state.phase = "paused";
+      break;
+  }
+  state.reason = state.phase == "paused" ? status.reason : "";
+}
+
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
+  follow_core(state, status);
   bool ended = state.phase == "finished" || state.phase == "failed";
   std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
                         std::to_string(status.members.size()) + "/" +
@@ -125,9 +150,7 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
                  cluster->name_of(view.tie) + ") resumes after step " +
                  std::to_string(view.base_step));
-  set_phase(self, installed.role == job::Role::outsider  ? "outsider"
-                  : installed.role == job::Role::learner ? "syncing"
-                                                         : "running");
+  tell_supervisor(self);
 }
 
 void on_finished(Self* self) {
@@ -164,7 +187,7 @@ struct CarryOut {
   void operator()(const job::ViewInstalled& installed) { on_view(self, installed); }
   void operator()(const job::Paused& paused) {
     note(self, "paused: " + paused.reason);
-    set_phase(self, "paused", paused.reason);
+    tell_supervisor(self);
   }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) { note(self, report.text); }
@@ -192,7 +215,7 @@ void begin(Self* self, const TrainerReady& ready) {
   collective::Tree tree = options.spec.train.tree.empty()
                               ? collective::Tree::of_slices(options.spec.train.slices)
                               : *collective::Tree::of_radices(options.spec.train.tree);
-  state.ledger.emplace(options.spec, tree, options.spec.train.batch * ready.tokens_per_sample);
+  state.ledger.emplace(tree, options.spec.train.batch * ready.tokens_per_sample);
   if (!options.spec.fingerprint.empty() && options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,
                        "this node computes other bits than the job's (" + ready.fingerprint_text +
@@ -218,6 +241,9 @@ void begin(Self* self, const TrainerReady& ready) {
   if (!made) return fail(self, made.error());
   state.core.emplace(std::move(*made));
   set_phase(self, "forming");
+  if (options.checkpoint.step > 0)
+    note(self, "taken up again; the newest checkpoint here is of step " +
+                   std::to_string(options.checkpoint.step));
   std::vector<NodeId> hints;
   for (const NodeInfo& node : options.cluster->read()->nodes)
     if (!node.self) hints.push_back(node.id);
@@ -238,7 +264,7 @@ bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
 void on_applied(Self* self, const Applied& applied) {
   State& state = self->state;
   if (!state.core) return;
-  state.ledger->on_applied(applied.step, applied.loss, applied.gradient_norm);
+  state.ledger->on_applied(applied.loss);
   state.ledger->set_state_digest(applied.state);
   if (applied.skipped)
     note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
@@ -344,8 +370,13 @@ void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
   if (!state.ledger) {
-    command.answer("{\"phase\":\"" + state.phase + "\"}");
-    return;
+    JobLedger nothing(collective::Tree::of_slices(1), 1);
+    job::JobStatus none;
+    auto cluster = state.options.cluster->read();
+    ReportInput input{state.options.id, state.options.spec, nothing,      none,
+                      *cluster,         state.phase,        state.reason, now(self)};
+    return command.answer(command.name == "job.progress" ? progress_json(input)
+                                                         : report_json(input));
   }
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it

@@ -8,7 +8,7 @@ constexpr std::size_t kRecentSteps = 32;
 
 }  // namespace
 
-JobLedger::JobLedger(const job::JobSpec&, collective::Tree tree, std::uint64_t tokens_per_step)
+JobLedger::JobLedger(collective::Tree tree, std::uint64_t tokens_per_step)
     : tree_(std::move(tree)), tokens_per_step_(tokens_per_step) {}
 
 void JobLedger::on_view(const view::View& view) {
@@ -27,10 +27,6 @@ void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed
     if (rank < view_.members.size()) ++slices_[view_.members[rank].node];
   recent_.emplace_back(now, step);
   if (recent_.size() > kRecentSteps) recent_.pop_front();
-}
-
-void JobLedger::on_applied(std::uint64_t, double loss, double) {
-  loss_ = loss;
 }
 
 void JobLedger::on_event(Time now, std::string text) {

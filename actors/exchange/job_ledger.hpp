@@ -19,11 +19,11 @@ namespace gpunode::exchange {
 
 class JobLedger {
  public:
-  JobLedger(const job::JobSpec& spec, collective::Tree tree, std::uint64_t tokens_per_step);
+  JobLedger(collective::Tree tree, std::uint64_t tokens_per_step);
 
   void on_view(const view::View& view);
   void on_committed(Time now, std::uint64_t step, const collective::Fed& running);
-  void on_applied(std::uint64_t step, double loss, double gradient_norm);
+  void on_applied(double loss) { loss_ = loss; }
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {
     checkpoint_step_ = step;

@@ -17,6 +17,11 @@ json names(const std::vector<NodeId>& nodes, const ClusterSnapshot& cluster) {
   return list;
 }
 
+// Names come from peers and paths from files: what is no UTF-8 in them is replaced.
+std::string text_of(const json& out) {
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 json progress(const ReportInput& in) {
   json out;
   out["job"] = in.id.text();
@@ -43,7 +48,7 @@ json progress(const ReportInput& in) {
 }  // namespace
 
 std::string progress_json(const ReportInput& input) {
-  return progress(input).dump();
+  return text_of(progress(input));
 }
 
 std::string report_json(const ReportInput& in) {
@@ -69,7 +74,7 @@ std::string report_json(const ReportInput& in) {
   for (const JobLedger::Event& event : ledger.events())
     events.push_back({{"seconds_ago", seconds(in.now - event.time)}, {"text", event.text}});
   out["events"] = events;
-  return out.dump();
+  return text_of(out);
 }
 
 }  // namespace gpunode::exchange

@@ -130,10 +130,40 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
   return {};
 }
 
+// Whether a job that was here before stands in the way of starting it; one that failed here is
+// cleared away, to be taken up again from its votes and checkpoints.
+Result<bool> is_under_way(Self* self, const JobId& id) {
+  auto it = self->state.jobs.find(id);
+  if (it == self->state.jobs.end()) return false;
+  Job& job = it->second;
+  bool ended = job.progress.ended || !job.actor;
+  if (!ended) return true;
+  std::string phase = job.outcome.empty()
+                          ? job.progress.phase
+                          : field<std::string>(arguments_of(job.outcome), "phase", "");
+  if (phase == "finished")
+    return Error{ErrorCode::already_exists,
+                 "this very job has finished already (`gpunode job show " + id.text().substr(0, 8) +
+                     "`): to train anew change its name, seed or data"};
+  if (job.actor) {
+    self->demonitor(job.actor);
+    self->send(job.actor, Shutdown{});
+  }
+  self->state.jobs.erase(it);
+  storage::DurableRecord outcome = record(self, id, "outcome", kOutcome);
+  storage::FileSystem& files = *self->state.options.environment->options().files;
+  if (auto removed = files.remove(outcome.path());
+      !removed && removed.error().code != ErrorCode::not_found)
+    return removed.error();
+  return false;
+}
+
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, bool join) {
   JobId id = job::job_id(manifest);
-  if (self->state.jobs.contains(id)) return {};
+  auto under_way = is_under_way(self, id);
+  if (!under_way) return under_way.error();
+  if (*under_way) return {};
   auto spec = job::decode(manifest);
   if (!spec) return spec.error();
   const JobEnvironment& environment = *self->state.options.environment;
@@ -177,8 +207,14 @@ void load_jobs(Self* self) {
       job.outcome = std::string(as_text(**outcome));
       continue;
     }
-    if (auto started = start_job(self, id, std::move(*spec), true); !started)
+    if (auto started = start_job(self, id, *spec, true); !started) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());
+      // Shown, not remembered: the next start of the node tries again.
+      Job& job = self->state.jobs[id];
+      job.progress = {id, "failed", started.error().message(), 0, spec->train.steps, 0, {},
+                      0,  true};
+      job.spec = std::move(*spec);
+    }
   }
 }
 
@@ -202,7 +238,7 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
                progress.loss};
   self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
   record_metrics(*self->state.options.metrics, spec.name, progress);
-  if (!ended_now) return;
+  if (!ended_now || !it->second.actor) return;
   // Remember the report, so that `job show` still knows after a restart.
   auto keep =
       std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
@@ -277,7 +313,7 @@ void list_jobs(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
   for (const auto& [id, job] : self->state.jobs) {
-    if (job.actor) {
+    if (job.outcome.empty()) {
       list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
     } else {
       nlohmann::json line = arguments_of(job.outcome);
@@ -325,8 +361,11 @@ void show_job(Self* self, const Command& command, const std::string& wanted, boo
   };
   if (job.actor)
     self->send(job.actor, Command{command.name, "{}", finish});
-  else
+  else if (!job.outcome.empty())
     finish(job.outcome);
+  else
+    finish(
+        ok_json(job_line(*id, job.spec.name, job.progress, *self->state.options.cluster->read())));
 }
 
 void train(Self* self, const Command& command) {
@@ -416,9 +455,12 @@ void on_down(Self* self, const caf::down_msg& down) {
     if (!job.actor || job.actor.address() != down.source) continue;
     job.actor = nullptr;
     if (job.progress.ended) continue;
-    job.progress.phase = "failed";
-    job.progress.reason = "the job's actor ended: " + to_string(down.reason);
-    log::error("jobs", job.spec.name + ": " + job.progress.reason);
+    exchange::JobProgress progress = job.progress;
+    progress.phase = "failed";
+    progress.reason = "the job's actor ended: " + to_string(down.reason);
+    progress.ended = true;
+    log::error("jobs", job.spec.name + ": " + progress.reason);
+    on_progress(self, progress);
   }
 }
 

@@ -1,5 +1,6 @@
 """Jobs and checkpoints that cannot be: each names its cause; and one small job from end to end."""
 import glob
+import json
 import os
 import re
 
@@ -262,6 +263,40 @@ class ALateNode(cluster.ProcessTest):
                 return done.json["sha256"] if done.code == 0 else None
             sums.add(cluster.wait_until(exported, f"{node.name} has the last checkpoint"))
         self.assertEqual(len(sums), 1, sums)
+
+
+class Again(cluster.ProcessTest):
+    def test_a_job_that_has_finished_is_not_started_a_second_time(self):
+        node = self.world.start("a")
+        path = self.job_file(steps=5)
+        self.assertEqual(node.ask("train", path, "--follow").code, 0)
+        self.assert_fails(node.ask("train", path), 1, "finished already", "name, seed or data")
+        self.assertEqual(node.ask("train", self.job_file("other", steps=5), "--follow").code, 0)
+
+    def test_a_job_that_failed_says_why_and_is_taken_up_by_training_it_again(self):
+        node = self.world.start("a")
+        path = self.job_file(steps=4000, every=50)
+        self.assertEqual(node.ask("train", path).code, 0)
+        cluster.wait_until(lambda: node.ask("checkpoint", "ls", "--json").json["checkpoints"],
+                           "a checkpoint is there")
+        node.kill()
+        data = self.world.path("data")
+        os.rename(data, data + ".away")
+        node = self.world.start("a")
+        line = cluster.wait_until(lambda: [one for one in node.ask("jobs", "--json").json["jobs"]
+                                           if one["phase"] == "failed"], "it has failed")[0]
+        self.assertEqual((line["name"], line["steps"]), ("small", 4000))
+        self.assert_says(line["reason"], "data")
+        self.assertEqual(node.ask("job", "show", "small").code, 0)
+        os.rename(data + ".away", data)
+        again = node.ask("train", path)
+        self.assertEqual(again.code, 0, str(again))
+        self.wait_for_phase(node, "small", "running")
+        shown = self.progress(node, "small")
+        cluster.wait_until(lambda: self.progress(node, "small")["step"] > shown["step"] + 50,
+                           "it goes on")
+        self.assertEqual(self.progress(node, "small")["phase"], "running")
+        self.assertIn("taken up again", json.dumps(self.progress(node, "small")["events"]))
 
 
 class FullDisk(cluster.ProcessTest):

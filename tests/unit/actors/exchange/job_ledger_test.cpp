@@ -28,7 +28,7 @@ view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> member
 }
 
 TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_even_one_after_it) {
-  JobLedger ledger({}, Tree::of_slices(4), 100);
+  JobLedger ledger(Tree::of_slices(4), 100);
   ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
   ledger.on_committed(at(10), 1, {});
   EXPECT_EQ(ledger.slices().at(node(1)), 3u);
@@ -40,7 +40,7 @@ TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_eve
 }
 
 TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
-  JobLedger ledger({}, Tree::of_slices(2), 100);
+  JobLedger ledger(Tree::of_slices(2), 100);
   ledger.on_view(view_of(1, 0, {1}, {0, 0}));
   EXPECT_EQ(ledger.tokens_per_second(), 0);
   for (int step = 1; step <= 11; ++step) ledger.on_committed(at(step * 100), step, {});
@@ -50,7 +50,7 @@ TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_events) {
-  JobLedger ledger({}, Tree::of_slices(1), 1);
+  JobLedger ledger(Tree::of_slices(1), 1);
   for (int i = 0; i < 1000; ++i) ledger.on_event(at(i), std::to_string(i));
   EXPECT_LE(ledger.events().size(), 200u);
   EXPECT_EQ(ledger.events().back().text, "999");
