@@ -60,8 +60,7 @@ job::JobStatus status_of(Self* self) {
 void follow_core(State& state, const job::JobStatus& status) {
   if (!state.core || state.phase == "finished" || state.phase == "failed") return;
   switch (status.phase) {
-    case job::Phase::outsider:
-      if (status.view_id > 0) state.phase = "outsider";
+    case job::Phase::outsider:  // also before the first tick; a view says it for certain
       break;
     case job::Phase::syncing:
       state.phase = "syncing";
@@ -150,6 +149,7 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
                  cluster->name_of(view.tie) + ") resumes after step " +
                  std::to_string(view.base_step));
+  if (installed.role == job::Role::outsider) self->state.phase = "outsider";
   tell_supervisor(self);
 }
 
