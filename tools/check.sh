@@ -141,7 +141,8 @@ if [ $sanitize = yes ]; then
   # Some hundred seeds, not thousands: the whole stage is to end in a quarter of an hour.
   export GPUNODE_SIM_SEEDS="${GPUNODE_SIM_SEEDS:-300}"
   # detect_leaks stays on; the suppressions name two null references inside Debian's CAF.
-  export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=1}"
+  # GCC before 14 misplaces locals aligned to 64 bytes on the fake stack (its bug 110027).
+  export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}"
   export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:suppressions=$PWD/tests/house/ubsan.supp"
   stage "build (asan)" build asan OFF tests_unit tests_sim
   tests "unit (asan)" build/asan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
