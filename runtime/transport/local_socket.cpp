@@ -172,10 +172,6 @@ class Server final : public LocalServer {
 }  // namespace
 }  // namespace detail
 
-std::string local_socket_path(const std::string& state_directory) {
-  return state_directory + "/control.sock";
-}
-
 void Responder::partial(std::string text) const {
   if (!reply_->finished) detail::LocalReply::push(reply_, detail::kPartial, std::move(text));
 }

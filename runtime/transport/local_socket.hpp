@@ -14,9 +14,6 @@
 
 namespace gpunode::transport {
 
-// "<state>/control.sock".
-std::string local_socket_path(const std::string& state_directory);
-
 namespace detail {
 struct LocalOutbox;
 struct LocalReply;

@@ -19,7 +19,7 @@ class LocalSocket : public ::testing::Test {
     EXPECT_TRUE(server) << server.error().message();
     return server ? std::move(*server) : nullptr;
   }
-  std::string path() { return local_socket_path(folder_.path().string()); }
+  std::string path() { return (folder_.path() / "node.sock").string(); }
   Result<std::string> call(std::string request) {
     LocalCall call;
     call.path = path();
