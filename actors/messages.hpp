@@ -23,6 +23,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exact_exchange.hpp"
+#include "runtime/job/job_core.hpp"
 
 namespace gpunode::transport {
 struct Message;
@@ -96,16 +97,10 @@ struct TrainerFailed {
   Error error;
 };
 struct ComputeStep {
-  std::uint64_t step = 0;
-  std::vector<collective::TreeNode> nodes;
-  bool discard_kept = false;
+  job::Compute order;
 };
 struct PartialReady {
-  std::uint64_t step = 0;
-  collective::TreeNode node;
-  collective::SharedFloats sum;
-  collective::Fed fed;
-  std::uint32_t compute_us = 0;
+  job::PartialRange range;
 };
 struct ApplyTotal {
   std::uint64_t step = 0;

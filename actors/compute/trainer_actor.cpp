@@ -23,7 +23,8 @@ struct State {
   static inline const char* name = "trainer";
   caf::actor job;
   std::unique_ptr<Trainer> trainer;
-  std::uint64_t step = 0;  // in work
+  std::uint64_t order = 0;  // the last one, and the step that it is about
+  std::uint64_t step = 0;
   bool continuing = false;
 };
 using Self = caf::stateful_actor<State>;
@@ -55,9 +56,10 @@ void keep_going(Self* self) {
 }
 
 void tell(Self* self, std::vector<NodeSum> sums) {
+  const State& state = self->state;
   for (NodeSum& sum : sums)
-    self->send(self->state.job, PartialReady{self->state.step, sum.node, std::move(sum.sum),
-                                             sum.fed, self->state.trainer->compute_us()});
+    self->send(state.job, PartialReady{{state.order, state.step, sum.node, sum.sum, sum.fed, 0,
+                                        sum.sum->size(), state.trainer->compute_us()}});
 }
 
 void compute_wave(Self* self) {
@@ -70,9 +72,10 @@ void compute_wave(Self* self) {
   if (!trainer.idle()) keep_going(self);
 }
 
-void begin_step(Self* self, const ComputeStep& order) {
+void begin_step(Self* self, const job::Compute& order) {
   Trainer& trainer = *self->state.trainer;
   if (order.step != trainer.step() + 1) return;  // of a view that is over
+  self->state.order = order.order;
   self->state.step = order.step;
   if (order.discard_kept) trainer.discard_kept();
   trainer.want(order.step, order.nodes);
@@ -94,8 +97,8 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
   self->monitor(self->state.job);
   prepare(self, std::move(*options));
   return {
-      [self](const ComputeStep& order) {
-        if (self->state.trainer) begin_step(self, order);
+      [self](const ComputeStep& message) {
+        if (self->state.trainer) begin_step(self, message.order);
       },
       [self](const Continue&) {
         if (self->state.trainer) compute_wave(self);

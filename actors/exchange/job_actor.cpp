@@ -166,7 +166,7 @@ struct CarryOut {
   void operator()(const job::Send& send) { send_out(self, send); }
   void operator()(const job::Persist& order) { persist(self, order); }
   void operator()(const job::Compute& order) {
-    self->send(self->state.trainer, ComputeStep{order.step, order.nodes, order.discard_kept});
+    self->send(self->state.trainer, ComputeStep{order});
   }
   void operator()(const job::Apply& order) {
     self->send(self->state.trainer, ApplyTotal{order.step, order.result});
@@ -425,7 +425,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const NetMessage& net) { on_net(self, net); },
       [self](const PartialReady& part) {
         feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-          core.on_partial(t, part.step, part.node, part.sum, part.fed, part.compute_us, out);
+          core.on_partial(t, part.range, out);
         });
       },
       [self](const Applied& applied) { on_applied(self, applied); },

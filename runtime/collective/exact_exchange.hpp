@@ -61,8 +61,13 @@ class ExactExchange {
   ExactExchange(ExactExchange&&) noexcept;
   ExactExchange& operator=(ExactExchange&&) noexcept;
 
-  // A finished partial sum of one of this member's cover nodes (element_count floats). Partials may
-  // come in any order and before or after messages of peers. Each node once.
+  // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
+  // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as
+  // soon as all of their elements are final. In any order, before or after messages of peers; each
+  // element once, in the same vector.
+  void on_partial_range(Time now, TreeNode node, const SharedFloats& sum, Fed fed,
+                        std::uint64_t first, std::uint64_t count, std::vector<SendTo>& out);
+  // The whole partial sum at once.
   void on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed, std::vector<SendTo>& out);
   // The compute time of this member that its DONE tells; told before its last partial.
   void set_compute_us(std::uint32_t compute_us);

@@ -113,11 +113,9 @@ void JobCore::on_persisted(Time now, std::uint64_t token, Actions& out) {
   state_->set_phase(now);
 }
 
-void JobCore::on_partial(Time now, std::uint64_t step, collective::TreeNode node,
-                         collective::SharedFloats sum, collective::Fed fed,
-                         std::uint32_t compute_us, Actions& out) {
+void JobCore::on_partial(Time now, const PartialRange& range, Actions& out) {
   state_->now = now;
-  state_->on_partial(now, step, node, {std::move(sum), fed}, compute_us, out);
+  state_->on_partial(now, range, out);
 }
 
 void JobCore::on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out) {

@@ -47,9 +47,11 @@ struct Persist {
   Bytes votes;
 };
 // Partial sums wanted now; this list replaces every earlier one. The state is the one after
-// step - 1. For each node not yet reported call on_partial once. Sums of slices and sub-trees of
-// the same step that the driver still has may be used, unless discard_kept.
+// step - 1. Each node is to be reported once from its first element to its last, whole or range by
+// range, with the number of this order. Sums of slices and sub-trees of the same step that the
+// driver still has may be used, unless discard_kept.
 struct Compute {
+  std::uint64_t order = 0;
   std::uint64_t step = 0;
   std::vector<collective::TreeNode> nodes;  // may be empty
   bool discard_kept = false;
@@ -130,6 +132,19 @@ struct JobStatus {
   std::string reason;  // why it is paused or has no new view
 };
 
+// Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
+// written to.
+struct PartialRange {
+  std::uint64_t order = 0;  // of the Compute that asked
+  std::uint64_t step = 0;
+  collective::TreeNode node;
+  collective::SharedFloats sum;
+  collective::Fed fed;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::uint32_t compute_us = 0;  // that this node has computed for the step so far
+};
+
 // A durable checkpoint on this node's disk; step 0 means none.
 struct Checkpoint {
   std::uint64_t step = 0;
@@ -193,11 +208,9 @@ class JobCore {
   void on_message(Time now, const NodeId& from, const JobMessage& message, Actions& out);
   void on_peer(Time now, const NodeId& peer, PeerState state, Actions& out);
   void on_persisted(Time now, std::uint64_t token, Actions& out);
-  // A partial sum asked for by Compute; others of the same step are kept, in case a plan wants
-  // them. compute_us: time this node has computed for the step so far.
-  void on_partial(Time now, std::uint64_t step, collective::TreeNode node,
-                  collective::SharedFloats sum, collective::Fed fed, std::uint32_t compute_us,
-                  Actions& out);
+  // A partial sum asked for by Compute, or a range of it. A whole one that an older order asked for
+  // is kept, in case a plan wants it; a mere range of an older order is void.
+  void on_partial(Time now, const PartialRange& range, Actions& out);
   // state: digest_of() the bytes that ReadState would give after this step.
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
   void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);

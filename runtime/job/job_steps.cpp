@@ -41,6 +41,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   }
   std::vector<collective::SendTo> sends;
   exchange->set_compute_us(compute_us);
+  std::erase_if(partials, [this](const auto& one) { return !is_whole(one.second); });
   for (const collective::TreeNode& node : exchange->own_cover())
     if (const auto found = partials.find(node); found != partials.end())
       exchange->on_partial(at, node, found->second.sum, found->second.fed, sends);
@@ -54,7 +55,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
 }
 
 void JobCore::State::ask_compute(Actions& out) {
-  Compute compute{exchange_step, {}, discard_kept};
+  Compute compute{++order, exchange_step, {}, discard_kept};
   for (const collective::TreeNode& node : exchange->own_cover())
     if (!partials.contains(node)) compute.nodes.push_back(node);
   discard_kept = false;
@@ -107,25 +108,30 @@ void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
   send(from, StepStatus{committed, state_ready, finish_told}, out);
 }
 
-void JobCore::State::on_partial(Time at, std::uint64_t step, collective::TreeNode node,
-                                Partial partial, std::uint32_t spent_us, Actions& out) {
-  if (step != committed + 1 || !options.tree.contains(node) || !partial.sum ||
-      partial.sum->size() != options.element_count)
+void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out) {
+  const bool whole = range.first == 0 && range.count == options.element_count;
+  if (range.step != committed + 1 || !options.tree.contains(range.node) || !range.sum ||
+      range.sum->size() != options.element_count || range.first > options.element_count ||
+      range.count > options.element_count - range.first || (range.order != order && !whole))
     return;
-  if (partial_step != step) {
+  if (partial_step != range.step) {
     partials.clear();
-    partial_step = step;
+    partial_step = range.step;
   }
-  if (!partials.emplace(node, partial).second) return;
-  compute_us = std::max(compute_us, spent_us);
-  fault_point("reduce", step);
-  if (!can_exchange() || !exchange || exchange_step != step) return;
+  Partial& partial = partials.try_emplace(range.node, Partial{range.sum, range.fed}).first->second;
+  if (partial.sum != range.sum || partial.final_elements + range.count > options.element_count ||
+      (is_whole(partial) && options.element_count > 0))
+    return;
+  partial.final_elements += range.count;
+  compute_us = std::max(compute_us, range.compute_us);
+  if (is_whole(partial)) fault_point("reduce", range.step);
+  if (!can_exchange() || !exchange || exchange_step != range.step) return;
   const auto cover = exchange->own_cover();
-  if (std::find(cover.begin(), cover.end(), node) == cover.end()) return;
+  if (std::find(cover.begin(), cover.end(), range.node) == cover.end()) return;
   std::vector<collective::SendTo> sends;
   exchange->set_compute_us(compute_us);
-  exchange->on_partial(at, node, partial.sum, partial.fed, sends);
-  send_step(step, sends, out);
+  exchange->on_partial_range(at, range.node, range.sum, range.fed, range.first, range.count, sends);
+  send_step(range.step, sends, out);
   advance(at, out);
 }
 

@@ -374,6 +374,7 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
   Node& one = nodes_[node];
   if (one.computing_step != wish.step || wish.discard_kept) one.computing.clear();
   one.computing_step = wish.step;
+  one.order = wish.order;
   if (one.state_step + 1 != wish.step) {
     checks_->breach("Compute before the state is in place");
     return;
@@ -388,9 +389,14 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
               if (self.state_step + 1 != step || self.computing_step != step) return;
               if (self.computing.erase(tree_node) == 0) return;
               feed(node, [&](job::Actions& out) {
-                self.core->on_partial(now_, step, tree_node,
-                                      options_.model.node_sum(self.state_digest, step, tree_node),
-                                      options_.model.node_fed(step, tree_node), 1000, out);
+                const auto sum = options_.model.node_sum(self.state_digest, step, tree_node);
+                const auto fed = options_.model.node_fed(step, tree_node);
+                // Whole or in two ranges, the last elements first.
+                const std::uint64_t cut = rng_.below(sum->size() + 1);
+                for (const auto& [first, count] :
+                     {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
+                  self.core->on_partial(
+                      now_, {self.order, step, tree_node, sum, fed, first, count, 1000}, out);
               });
             });
   }

@@ -36,9 +36,11 @@ struct JobCore::State {
     Time progress{};
     Time barred_until{};
   };
+  // A partial sum of the step under way, or what is final of it so far.
   struct Partial {
     collective::SharedFloats sum;
     collective::Fed fed;
+    std::uint64_t final_elements = 0;
   };
 
   // job_core.cpp: inputs and routing
@@ -57,8 +59,10 @@ struct JobCore::State {
   void ask_compute(Actions& out);
   void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);
   void answer_need(const NodeId& from, Actions& out) const;
-  void on_partial(Time now, std::uint64_t step, collective::TreeNode node, Partial partial,
-                  std::uint32_t compute_us, Actions& out);
+  void on_partial(Time now, const PartialRange& range, Actions& out);
+  bool is_whole(const Partial& partial) const {
+    return partial.final_elements == options.element_count;
+  }
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
   void advance(Time now, Actions& out);
   void commit(Time now, collective::SharedFloats result, const Digest& result_digest,
@@ -128,6 +132,7 @@ struct JobCore::State {
   Digest plan_digest;
   std::map<collective::TreeNode, Partial> partials;  // of step partial_step
   std::uint64_t partial_step = 0;
+  std::uint64_t order = 0;  // of the last Compute
   std::uint32_t compute_us = 0;
   bool discard_kept = false;
   Time step_began{};

@@ -115,6 +115,38 @@ TEST(ExactExchange, sends_results_before_partials_and_nothing_twice) {
   EXPECT_TRUE(std::holds_alternative<PartialChunk>(group.wire[2].send.message));
 }
 
+TEST(ExactExchange, sends_a_chunk_as_soon_as_its_range_is_final) {
+  Rng rng(1);
+  for (int round = 0; round < 50; ++round) {
+    Tree tree = Tree::of_slices(4);
+    Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true));
+    auto sum = std::make_shared<Values>(10, -7.0f);  // what is not final yet
+    const Values right = tree_sum(tree, {1, 1}, group.slices());
+    std::size_t told = 0;
+    std::uint64_t end = 10;
+    while (end > 0) {
+      std::uint64_t first = rng.below(end);
+      std::copy(right.begin() + first, right.begin() + end, sum->begin() + first);
+      std::vector<SendTo> out;
+      group[1].on_partial_range(group.now(), {1, 1}, sum, fed_of(tree, {1, 1}), first, end - first,
+                                out);
+      for (const SendTo& send : out) {
+        auto& chunk = std::get<PartialChunk>(send.message);
+        EXPECT_GE(kLayout.first(chunk.chunk), first);
+        ++told;
+        group.deliver(1, send.rank, send.message);
+      }
+      end = first;
+    }
+    EXPECT_EQ(told, 2u);  // chunks 0 and 2 belong to rank 0
+    group.compute(0, {1, 0});
+    group.run(rng, {});
+    ASSERT_TRUE(group.all_committed());
+    EXPECT_EQ(*group[0].result(), group.expected());
+    EXPECT_EQ(*group[1].result(), group.expected());
+  }
+}
+
 TEST(ExactExchange, moves_the_owners_with_the_rotation) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);

@@ -153,6 +153,7 @@ class Group {
     return std::all_of(exchanges_.begin(), exchanges_.end(),
                        [](const ExactExchange& exchange) { return exchange.committed(); });
   }
+  const std::vector<Values>& slices() const { return slices_; }
   Values expected() const { return tree_sum(tree_, tree_.root(), slices_); }
 
   std::vector<Flying> wire;

@@ -1,0 +1,96 @@
+// The inside of ExactExchange, split over three sources: exact_exchange.cpp (the interface),
+// exchange_sums.cpp (slots, sums and the DONE that follows) and exchange_inputs.cpp (what peers
+// say, and what is asked of them). Pure; owned by its ExactExchange.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runtime/collective/exact_exchange.hpp"
+
+namespace gpunode::collective {
+
+struct ExactExchange::State {
+  // A node of some member's cover, and what is known of it here.
+  struct CoverNode {
+    TreeNode node;
+    std::uint16_t rank = 0;
+    std::optional<Fed> fed;
+    SharedFloats own;                           // this member's partial sum; kept for NEEDs
+    std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
+  };
+  // One partial of a chunk that this member owns; freed once the chunk is summed.
+  struct Slot {
+    std::shared_ptr<const void> owner;
+    const float* values = nullptr;
+    bool filled = false;
+  };
+  struct Chunk {
+    std::vector<Slot> slots;  // by cover node; empty if another member owns the chunk
+    std::uint32_t missing = 0;
+    bool here = false;  // the result is in its place
+    Digest digest;
+  };
+  struct Peer {
+    std::uint32_t missing_partials = 0;
+    std::uint32_t missing_results = 0;
+    std::optional<Done> done;
+    Time quiet_since{};
+    Duration patience{};
+  };
+
+  State(Options given, Time now);
+
+  std::uint16_t owner_of(std::uint32_t chunk) const {
+    return static_cast<std::uint16_t>((std::uint64_t{chunk} + options.owner_rotation) %
+                                      options.member_count);
+  }
+  bool lacks_bytes(const Peer& peer) const {
+    return peer.missing_partials > 0 || peer.missing_results > 0;
+  }
+  CoverNode* find(TreeNode node);
+  ByteView place_of(std::uint32_t chunk) const {
+    return std::as_bytes(std::span(result_values + options.layout.first(chunk),
+                                   static_cast<std::size_t>(options.layout.size(chunk))));
+  }
+  bool is_final(const CoverNode& cover_node, std::uint32_t chunk) const {
+    return cover_node.own && cover_node.final_elements[chunk] == options.layout.size(chunk);
+  }
+  PartialChunk partial_of(const CoverNode& cover_node, std::uint32_t chunk) const;
+  ResultChunk result_of(std::uint32_t chunk) const;
+
+  void add_final(Time now, CoverNode& cover_node, std::uint64_t first, std::uint64_t count,
+                 std::vector<SendTo>& out);
+  void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
+  void chunk_is_here(std::uint32_t chunk);
+  bool adopt(const Fed& total);
+  void hold_when_whole(Time now, std::vector<SendTo>& out);
+  void compare_dones();
+  void heard(Time now, std::uint16_t rank);
+  void ask(Time now, std::uint16_t rank, std::vector<SendTo>& out);
+  void send_to_others(const ExchangeMessage& message, std::vector<SendTo>& out) const;
+
+  void on(Time now, std::uint16_t from, const PartialChunk& message, std::vector<SendTo>& out);
+  void on(Time now, std::uint16_t from, const ResultChunk& message, std::vector<SendTo>& out);
+  void on(Time now, std::uint16_t from, const Done& message);
+  void on(std::uint16_t from, const Need& message, std::vector<SendTo>& out);
+  bool in_order(const std::vector<std::uint32_t>& chunks, std::uint16_t owner) const;
+
+  Options options;
+  std::vector<CoverNode> cover;  // of all members, ordered by node; a partition of the root
+  SumProgram program;
+  std::vector<float> scratch;
+  std::vector<Chunk> chunks;
+  std::uint32_t results_missing = 0;
+  std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial
+  SharedFloats result;                         // the buffer, or that partial
+  const float* result_values = nullptr;
+  std::optional<Fed> total;
+  std::vector<Peer> peers;  // by rank; this member's own entry only keeps its DONE
+  std::uint32_t compute_us = 0;
+  std::uint64_t dropped = 0;
+  bool disagreed = false;
+  bool committed = false;
+};
+
+}  // namespace gpunode::collective

@@ -1,0 +1,192 @@
+// Slots, sums and what follows from them: a chunk whose partials are all here is summed and sent to
+// all; a member that has every result says DONE; equal DONEs of all commit the step.
+#include "runtime/collective/detail/exchange_state.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace gpunode::collective {
+
+namespace {
+
+void append(Bytes& bytes, std::uint64_t value) {
+  for (int shift = 0; shift < 64; shift += 8)
+    bytes.push_back(static_cast<std::byte>(value >> shift));
+}
+
+}  // namespace
+
+ExactExchange::State::State(Options given, Time now) : options(std::move(given)) {
+  GPUNODE_CHECK(options.rank < options.member_count, "rank outside the view");
+  GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
+  GPUNODE_CHECK(options.add != nullptr, "no addition");
+  for (std::uint16_t rank = 0; rank < options.member_count; ++rank)
+    for (TreeNode node : options.tree.cover(options.plan.slices_of(rank)))
+      cover.push_back({node, rank, {}, {}});
+  std::sort(cover.begin(), cover.end(),
+            [](const CoverNode& a, const CoverNode& b) { return a.node < b.node; });
+  std::vector<TreeNode> nodes;
+  for (const CoverNode& cover_node : cover) nodes.push_back(cover_node.node);
+  program = SumProgram::of(options.tree, options.tree.root(), nodes).value();
+
+  peers.resize(options.member_count, Peer{0, 0, {}, now, options.need_after});
+  chunks.resize(options.layout.chunk_count());
+  results_missing = options.layout.chunk_count();
+  for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    std::uint16_t owner = owner_of(chunk);
+    if (owner != options.rank) {
+      ++peers[owner].missing_results;
+      continue;
+    }
+    chunks[chunk].slots.resize(cover.size());
+    chunks[chunk].missing = static_cast<std::uint32_t>(cover.size());
+    for (const CoverNode& cover_node : cover) ++peers[cover_node.rank].missing_partials;
+  }
+  if (options.member_count == 1) return;  // the result will be the only partial
+  buffer = options.result_buffer ? std::move(options.result_buffer)
+                                 : std::make_shared<std::vector<float>>();
+  buffer->resize(options.layout.element_count);
+  result = buffer;
+  result_values = buffer->data();
+}
+
+ExactExchange::State::CoverNode* ExactExchange::State::find(TreeNode node) {
+  auto at = std::lower_bound(cover.begin(), cover.end(), node,
+                             [](const CoverNode& a, TreeNode b) { return a.node < b; });
+  return at != cover.end() && at->node == node ? &*at : nullptr;
+}
+
+PartialChunk ExactExchange::State::partial_of(const CoverNode& cover_node,
+                                              std::uint32_t chunk) const {
+  ByteView all = std::as_bytes(std::span(*cover_node.own));
+  return {chunk,
+          cover_node.node,
+          *cover_node.fed,
+          {cover_node.own, all.subspan(options.layout.first(chunk) * sizeof(float),
+                                       options.layout.size(chunk) * sizeof(float))}};
+}
+
+ResultChunk ExactExchange::State::result_of(std::uint32_t chunk) const {
+  return {chunk, *total, {result, place_of(chunk)}};
+}
+
+void ExactExchange::State::send_to_others(const ExchangeMessage& message,
+                                          std::vector<SendTo>& out) const {
+  for (std::uint32_t step = 1; step < options.member_count; ++step)
+    out.push_back(
+        {static_cast<std::uint16_t>((options.rank + step) % options.member_count), message});
+}
+
+// Results leave first, as others wait for them; then partials, chunk by chunk, the chunks of the
+// next rank first so that not all members fall on one owner.
+void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint64_t first,
+                                     std::uint64_t count, std::vector<SendTo>& out) {
+  const ChunkLayout& layout = options.layout;
+  if (count == 0 && layout.element_count > 0) return;
+  std::uint32_t begin = static_cast<std::uint32_t>(first / layout.chunk_elements);
+  std::uint32_t end =
+      count == 0 ? 1 : static_cast<std::uint32_t>((first + count - 1) / layout.chunk_elements) + 1;
+  std::vector<std::uint32_t> ready;
+  for (std::uint32_t chunk = begin; chunk < end; ++chunk) {
+    std::uint64_t from = std::max(first, layout.first(chunk));
+    std::uint64_t to = std::min(first + count, layout.first(chunk) + layout.size(chunk));
+    cover_node.final_elements[chunk] += to - from;
+    GPUNODE_CHECK(cover_node.final_elements[chunk] <= layout.size(chunk),
+                  "an element of a partial sum was told twice");
+    if (is_final(cover_node, chunk)) ready.push_back(chunk);
+  }
+  std::size_t index = static_cast<std::size_t>(&cover_node - cover.data());
+  const SharedFloats& sum = cover_node.own;
+  for (std::uint32_t chunk : ready)
+    if (owner_of(chunk) == options.rank)
+      fill(now, chunk, index, {sum, sum->data() + layout.first(chunk), false}, out);
+  const auto distance = [this](std::uint32_t chunk) {
+    return (owner_of(chunk) + options.member_count - options.rank) % options.member_count;
+  };
+  const auto group = [this](std::uint32_t chunk) {
+    return (std::uint64_t{chunk} + options.owner_rotation) / options.member_count;
+  };
+  std::ranges::stable_sort(
+      ready, {}, [&](std::uint32_t chunk) { return std::pair(group(chunk), distance(chunk)); });
+  for (std::uint32_t chunk : ready)
+    if (owner_of(chunk) != options.rank)
+      out.push_back({owner_of(chunk), partial_of(cover_node, chunk)});
+}
+
+// Puts a partial in its slot of an owned chunk; the last one sums the chunk and sends the result.
+void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot,
+                                std::vector<SendTo>& out) {
+  Chunk& state = chunks[chunk];
+  slot.filled = true;
+  state.slots[index] = std::move(slot);
+  --peers[cover[index].rank].missing_partials;
+  if (--state.missing > 0) return;
+
+  Fed fed;
+  for (const CoverNode& cover_node : cover) fed += *cover_node.fed;
+  if (!adopt(fed)) return;
+  if (buffer) {
+    std::vector<const float*> inputs;
+    for (const Slot& filled : state.slots) inputs.push_back(filled.values);
+    program.run(inputs, buffer->data() + options.layout.first(chunk), options.layout.size(chunk),
+                options.add, scratch);
+  }
+  chunk_is_here(chunk);
+  send_to_others(result_of(chunk), out);
+  hold_when_whole(now, out);
+}
+
+void ExactExchange::State::chunk_is_here(std::uint32_t chunk) {
+  Chunk& state = chunks[chunk];
+  state.here = true;
+  state.slots = {};
+  state.digest = digest_of(place_of(chunk));  // now, while it is in the cache
+  --results_missing;
+}
+
+// All owners must have summed the same samples.
+bool ExactExchange::State::adopt(const Fed& fed) {
+  if (!total) total = fed;
+  if (*total == fed) return true;
+  disagreed = true;
+  return false;
+}
+
+void ExactExchange::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
+  std::optional<Done>& own = peers[options.rank].done;
+  if (results_missing > 0 || own) return;
+  Bytes digests;
+  digests.reserve(chunks.size() * 16 + 24);
+  for (const Chunk& chunk : chunks) {
+    append(digests, chunk.digest.high);
+    append(digests, chunk.digest.low);
+  }
+  append(digests, total->hash_sum.high);
+  append(digests, total->hash_sum.low);
+  append(digests, total->sample_count);
+  own = Done{digest_of(digests), *total, compute_us};
+  for (std::uint16_t rank = 0; rank < options.member_count; ++rank) heard(now, rank);
+  send_to_others(*own, out);
+  compare_dones();
+}
+
+void ExactExchange::State::compare_dones() {
+  const Done* first = nullptr;
+  std::uint32_t known = 0;
+  for (const Peer& peer : peers) {
+    if (!peer.done) continue;
+    ++known;
+    if (!first) first = &*peer.done;
+    if (peer.done->result != first->result || peer.done->fed != first->fed) disagreed = true;
+  }
+  if (known == peers.size() && !disagreed) committed = true;
+}
+
+void ExactExchange::State::heard(Time now, std::uint16_t rank) {
+  peers[rank].quiet_since = now;
+  peers[rank].patience = options.need_after;
+}
+
+}  // namespace gpunode::collective
