@@ -7,8 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "actors/exchange/job_ledger.hpp"
-#include "actors/exchange/job_report.hpp"
+#include "actors/exchange/detail/job_actor_state.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
@@ -16,96 +15,13 @@
 #include "runtime/job/job_core.hpp"
 
 namespace gpunode::exchange {
+namespace actor {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 
-struct State {
-  static inline const char* name = "job";
-  JobActorOptions options;
-  caf::actor trainer, checkpoints;
-  std::optional<job::JobCore> core;
-  std::optional<JobLedger> ledger;
-  std::uint64_t element_count = 0;  // of a gradient, the loss included
-  std::string phase = "preparing", reason;
-  bool finished = false;  // every member has committed the last step
-  bool evaluating = false;
-  // Checkpoints whose state is being read, by step: what was fed up to there.
-  std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
-  std::uint64_t checkpoint_done = 0;
-  std::string told;                                            // what the supervisor heard last
-  std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
-};
-using Self = caf::stateful_actor<State>;
-
 // Marks a ReadState of ours among the core's; the rest of the token is the step.
 constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
-
-Time now(Self* self) {
-  return self->state.options.clock->now();
-}
-
-ReportInput report_input(Self* self, const job::JobStatus& status, const ClusterSnapshot& cluster) {
-  State& state = self->state;
-  return {state.options.id, state.options.spec, *state.ledger, status,
-          cluster,          state.phase,        state.reason,  now(self)};
-}
-
-job::JobStatus status_of(Self* self) {
-  return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
-}
-
-// Takes over where the core is, which moves on between two views too: a learner that has its state
-// runs, and what a pause waits for changes with who answers.
-void follow_core(State& state, const job::JobStatus& status) {
-  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
-  switch (status.phase) {
-    case job::Phase::outsider:  // also before the first tick; a view says it for certain
-      break;
-    case job::Phase::syncing:
-      state.phase = "syncing";
-      break;
-    case job::Phase::running:
-    case job::Phase::done:  // until the checkpoint and the validation are through
-      state.phase = "running";
-      break;
-    case job::Phase::frozen:
-      break;  // for a moment; the phase before stands
-    case job::Phase::paused:
-      state.phase = "paused";
-      break;
-  }
-  state.reason = state.phase == "paused" ? status.reason : "";
-}
-
-// Tells the supervisor, if anything that others should know has changed.
-void tell_supervisor(Self* self) {
-  State& state = self->state;
-  job::JobStatus status = status_of(self);
-  follow_core(state, status);
-  bool ended = state.phase == "finished" || state.phase == "failed";
-  std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
-                        std::to_string(status.members.size()) + "/" +
-                        std::to_string(status.committed / 16);
-  if (summary == state.told) return;
-  state.told = summary;
-  self->send(state.options.supervisor,
-             JobProgress{state.options.id, state.phase, state.reason, status.committed,
-                         state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->loss() : 0.0,
-                         state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
-}
-
-void note(Self* self, const std::string& text) {
-  log::info("job", self->state.options.spec.name + ": " + text);
-  if (self->state.ledger) self->state.ledger->on_event(now(self), text);
-}
-
-void set_phase(Self* self, std::string phase, std::string reason = {}) {
-  self->state.phase = std::move(phase);
-  self->state.reason = std::move(reason);
-  tell_supervisor(self);
-}
 
 void fail(Self* self, const Error& error) {
   note(self, "failed: " + error.message());
@@ -113,8 +29,6 @@ void fail(Self* self, const Error& error) {
   self->send(self->state.trainer, Shutdown{});
   self->state.core.reset();
 }
-
-void carry_out(Self* self, job::Actions& actions);
 
 void send_out(Self* self, const job::Send& send) {
   auto encoded = job::encode_message(send.message);
@@ -193,6 +107,8 @@ struct CarryOut {
   void operator()(const job::Report& report) { note(self, report.text); }
 };
 
+}  // namespace
+
 void carry_out(Self* self, job::Actions& actions) {
   for (job::Action& action : actions) {
     if (!self->state.core) return;  // failed on the way
@@ -200,14 +116,7 @@ void carry_out(Self* self, job::Actions& actions) {
   }
 }
 
-// Feeds the core with one event and carries out what it says.
-template <class Event>
-void feed(Self* self, Event event) {
-  if (!self->state.core) return;
-  job::Actions actions;
-  event(*self->state.core, now(self), actions);
-  carry_out(self, actions);
-}
+namespace {
 
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
@@ -367,23 +276,6 @@ void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
        [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
 }
 
-void on_command(Self* self, const Command& command) {
-  State& state = self->state;
-  if (!state.ledger) {
-    JobLedger nothing(collective::Tree::of_slices(1), 1);
-    job::JobStatus none;
-    auto cluster = state.options.cluster->read();
-    ReportInput input{state.options.id, state.options.spec, nothing,      none,
-                      *cluster,         state.phase,        state.reason, now(self)};
-    return command.answer(command.name == "job.progress" ? progress_json(input)
-                                                         : report_json(input));
-  }
-  auto cluster = state.options.cluster->read();
-  job::JobStatus status = status_of(self);  // outlives the input, which refers to it
-  ReportInput input = report_input(self, status, *cluster);
-  command.answer(command.name == "job.progress" ? progress_json(input) : report_json(input));
-}
-
 void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
@@ -461,9 +353,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
 }
 
 }  // namespace
+}  // namespace actor
 
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options) {
-  return system.spawn(behaviour, std::make_shared<JobActorOptions>(std::move(options)));
+  return system.spawn(actor::behaviour, std::make_shared<JobActorOptions>(std::move(options)));
 }
 
 }  // namespace gpunode::exchange

@@ -1,0 +1,65 @@
+// What the files of the job actor share: its state, and the functions that they call of each other.
+// Included by job_actor.cpp (moves things between mailboxes, disk, link and core) and
+// job_status.cpp (what people and the supervisor are told) alone.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/exchange/job_actor.hpp"
+#include "actors/exchange/job_ledger.hpp"
+#include "runtime/job/job_core.hpp"
+
+namespace gpunode::exchange::actor {
+
+struct State {
+  static inline const char* name = "job";
+  JobActorOptions options;
+  caf::actor trainer, checkpoints;
+  std::optional<job::JobCore> core;
+  std::optional<JobLedger> ledger;
+  std::uint64_t element_count = 0;  // of a gradient, the loss included
+  std::string phase = "preparing", reason;
+  bool finished = false;  // every member has committed the last step
+  bool evaluating = false;
+  // Checkpoints whose state is being read, by step: what was fed up to there.
+  std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
+  std::uint64_t checkpoint_done = 0;
+  std::string told;                                            // what the supervisor heard last
+  std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
+};
+using Self = caf::stateful_actor<State>;
+
+inline Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+
+void carry_out(Self* self, job::Actions& actions);
+
+// Feeds the core with one event and carries out what it says.
+template <class Event>
+void feed(Self* self, Event event) {
+  if (!self->state.core) return;
+  job::Actions actions;
+  event(*self->state.core, now(self), actions);
+  carry_out(self, actions);
+}
+
+// A line in the log and in the job's events.
+void note(Self* self, const std::string& text);
+
+void set_phase(Self* self, std::string phase, std::string reason = {});
+
+// Tells the supervisor, if anything that others should know has changed.
+void tell_supervisor(Self* self);
+
+// Answers `job.show` and `job.progress`.
+void on_command(Self* self, const Command& command);
+
+}  // namespace gpunode::exchange::actor

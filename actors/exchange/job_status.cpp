@@ -1,0 +1,90 @@
+// What people and the supervisor are told of a job.
+#include "actors/exchange/detail/job_actor_state.hpp"
+#include "actors/exchange/job_report.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::exchange::actor {
+
+namespace {
+
+ReportInput report_input(Self* self, const job::JobStatus& status, const ClusterSnapshot& cluster) {
+  State& state = self->state;
+  return {state.options.id, state.options.spec, *state.ledger, status,
+          cluster,          state.phase,        state.reason,  now(self)};
+}
+
+job::JobStatus status_of(Self* self) {
+  return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
+}
+
+// Takes over where the core is, which moves on between two views too: a learner that has its state
+// runs, and what a pause waits for changes with who answers.
+void follow_core(State& state, const job::JobStatus& status) {
+  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
+  switch (status.phase) {
+    case job::Phase::outsider:  // also before the first tick; a view says it for certain
+      break;
+    case job::Phase::syncing:
+      state.phase = "syncing";
+      break;
+    case job::Phase::running:
+    case job::Phase::done:  // until the checkpoint and the validation are through
+      state.phase = "running";
+      break;
+    case job::Phase::frozen:
+      break;  // for a moment; the phase before stands
+    case job::Phase::paused:
+      state.phase = "paused";
+      break;
+  }
+  state.reason = state.phase == "paused" ? status.reason : "";
+}
+
+}  // namespace
+
+void tell_supervisor(Self* self) {
+  State& state = self->state;
+  job::JobStatus status = status_of(self);
+  follow_core(state, status);
+  bool ended = state.phase == "finished" || state.phase == "failed";
+  std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.committed / 16);
+  if (summary == state.told) return;
+  state.told = summary;
+  self->send(state.options.supervisor,
+             JobProgress{state.options.id, state.phase, state.reason, status.committed,
+                         state.options.spec.train.steps, status.view_id, status.members,
+                         state.ledger ? state.ledger->loss() : 0.0,
+                         state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
+}
+
+void note(Self* self, const std::string& text) {
+  log::info("job", self->state.options.spec.name + ": " + text);
+  if (self->state.ledger) self->state.ledger->on_event(now(self), text);
+}
+
+void set_phase(Self* self, std::string phase, std::string reason) {
+  self->state.phase = std::move(phase);
+  self->state.reason = std::move(reason);
+  tell_supervisor(self);
+}
+
+void on_command(Self* self, const Command& command) {
+  State& state = self->state;
+  if (!state.ledger) {
+    JobLedger nothing(collective::Tree::of_slices(1), 1);
+    job::JobStatus none;
+    auto cluster = state.options.cluster->read();
+    ReportInput input{state.options.id, state.options.spec, nothing,      none,
+                      *cluster,         state.phase,        state.reason, now(self)};
+    return command.answer(command.name == "job.progress" ? progress_json(input)
+                                                         : report_json(input));
+  }
+  auto cluster = state.options.cluster->read();
+  job::JobStatus status = status_of(self);  // outlives the input, which refers to it
+  ReportInput input = report_input(self, status, *cluster);
+  command.answer(command.name == "job.progress" ? progress_json(input) : report_json(input));
+}
+
+}  // namespace gpunode::exchange::actor
