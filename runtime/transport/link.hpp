@@ -2,8 +2,9 @@
 // memory_link its twin in one process, and both pass the same tests.
 //
 // Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
-// control). Inside a lane the messages to one peer arrive in the order of sending or not at all: a
-// break loses what was in flight, and is reported through on_state before anything newer arrives.
+// control). Inside a lane the messages of one urgency to one peer arrive in the order of sending or
+// not at all: a break loses what was in flight, and is reported through on_state before anything
+// newer arrives. On bulk the more urgent overtake the others.
 // A bulk session is opened by the first message to be sent; control must be up, later ones wait.
 // A peer is who its key says: `from` is proven by the link, never read from a message.
 #pragma once
@@ -32,11 +33,15 @@ enum class Topic : std::uint16_t {
   admission = 6,   // admit records; join frames relayed to the issuer of a token
 };
 
+// Results are waited for by all, partial sums by one, a learner's state by nobody else.
+enum class Urgency : std::uint8_t { high, normal, low };
+
 struct Message {
   Topic topic = Topic::membership;
   std::uint64_t stream = 0;  // call id, or the low half of the JobId
   Bytes body;                // small header, aligned for FlatBuffers; at most 256 KiB
   SharedBytes payload;       // bulk part, sent without a copy; at most 16 MiB; may be empty
+  Urgency urgency = Urgency::normal;
 };
 
 // Where a peer can be reached and which keys prove it.

@@ -49,9 +49,9 @@ struct ZmqLinkOptions {
   std::function<Admission(const CurveKey&)> admit;
   // Messages that may wait for one peer on control before send answers resource_exhausted.
   std::size_t control_queue = 10'000;
-  // Bytes that may wait for one peer on bulk, in our queue and in ZeroMQ's. Raising it costs memory
-  // when a peer is slow. Default 256 MiB.
-  std::size_t bulk_budget_bytes = std::size_t{256} << 20;
+  // Bytes that may wait for one peer on bulk. Payloads wait where their owner keeps them; only what
+  // is under way (1 MiB and a message, more on long links) is held by the link itself.
+  std::size_t bulk_budget_bytes = std::size_t{64} << 30;
   // Pause between dials of a peer that cannot be reached: the first, and the longest.
   Duration redial_min = std::chrono::milliseconds(100);
   Duration redial_max = std::chrono::seconds(5);

@@ -46,6 +46,7 @@ Bytes encode_envelope(const Envelope& envelope) {
   table.add_order(envelope.order);
   table.add_payload_bytes(envelope.payload_bytes);
   table.add_plain(envelope.plain);
+  table.add_taken(envelope.taken);
   if (handshake) {
     table.add_key_share(key_share);
     table.add_ticket(ticket);
@@ -65,7 +66,7 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   const wire::Envelope* table = wire::GetEnvelope(data);
   auto kind = static_cast<std::uint8_t>(table->kind());
   if (table->major() != kProtocolMajor || kind == 0 ||
-      kind > static_cast<std::uint8_t>(Kind::bulk_ticket)) {
+      kind > static_cast<std::uint8_t>(Kind::credit)) {
     return std::nullopt;
   }
   Envelope envelope;
@@ -78,6 +79,7 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   envelope.order = table->order();
   envelope.payload_bytes = table->payload_bytes();
   envelope.plain = table->plain();
+  envelope.taken = table->taken();
   if (!take(table->key_share(), envelope.key_share) || !take(table->nonce(), envelope.nonce)) {
     return std::nullopt;
   }

@@ -143,7 +143,7 @@ Result<void> LaneLoop::send(const NodeId& to, Message message) {
             "too much waits for node " + to.short_text() + ": it reads slower than we send"};
   }
   outbound->bytes += size_of(message);
-  outbound->queue.push_back(std::move(message));
+  outbound->queue.push(std::move(message));
   if (!outbound->scheduled) {
     outbound->scheduled = true;
     reactor_.post([this, to] { service_peer(to); });
@@ -171,15 +171,15 @@ void LaneLoop::report(const Peer& peer, LinkState state) {
 }
 
 void LaneLoop::discard_queue(Peer& peer) {
-  std::deque<Message> lost;
+  SendQueue lost;
   {
     std::lock_guard lock(peer.outbound->mutex);
     peer.outbound->open = false;
     peer.outbound->accepting = peer.outbound->idle_accepting;
     peer.outbound->scheduled = false;
-    lost.swap(peer.outbound->queue);
+    std::swap(lost, peer.outbound->queue);
   }
-  for (const Message& message : lost) peer.outbound->bytes -= size_of(message);
+  while (!lost.empty()) peer.outbound->bytes -= size_of(lost.take());
 }
 
 // Sessions.
@@ -245,9 +245,12 @@ void LaneLoop::take_session(Peer& peer, Incoming incoming) {
     return break_session(peer, true);
   }
   session.seq_in = envelope.seq;
+  if (!settle_credit(peer, envelope)) return;
+  if (envelope.kind == Kind::credit) return;
   if (envelope.kind != Kind::data) return on_internal(peer, envelope);
   ++received_;
-  bytes_received_ += incoming.body.size() + incoming.payload.size();
+  std::uint64_t bytes = incoming.body.size() + incoming.payload.size();
+  bytes_received_ += bytes;
   if (envelope.topic == 0 || envelope.topic > static_cast<std::uint16_t>(Topic::admission)) {
     ++dropped_;  // of a later version than ours
     return;
@@ -258,6 +261,33 @@ void LaneLoop::take_session(Peer& peer, Incoming incoming) {
   message.body = std::move(incoming.body);
   message.payload = std::move(incoming.payload);
   if (events_.on_message) events_.on_message(peer.address.node, lane_, std::move(message));
+  if (lane_ == Lane::bulk) count_taken(peer, bytes);
+}
+
+// Credit. False: the session is over.
+bool LaneLoop::settle_credit(Peer& peer, const Envelope& envelope) {
+  if (lane_ != Lane::bulk) return true;
+  CreditWindow& credit = peer.session->credit;
+  bool was_shut = !credit.may_send();
+  if (!credit.on_credit(reactor_.now(), envelope.taken)) {
+    ++dropped_;
+    break_session(peer, true);
+    return false;
+  }
+  if (was_shut && credit.may_send())
+    reactor_.post([this, node = peer.address.node] { service_peer(node); });
+  return true;
+}
+
+void LaneLoop::count_taken(Peer& peer, std::uint64_t bytes) {
+  if (!peer.session->credit.on_taken(bytes)) return;
+  Envelope told;
+  told.kind = Kind::credit;
+  send_internal(peer, std::move(told));
+}
+
+bool LaneLoop::may_send(const Peer& peer) const {
+  return lane_ != Lane::bulk || peer.session->credit.may_send();
 }
 
 // Sending.
@@ -283,6 +313,7 @@ Sent LaneLoop::transmit(Peer& peer, Envelope envelope, ByteView body, const Shar
   envelope.seq = counted ? session.seq_out + 1 : 0;
   envelope.boot = options_.boot;
   envelope.payload_bytes = payload.size();
+  if (lane_ == Lane::bulk) envelope.taken = session.credit.tell();
   Frames frames = pack(session.nonce, envelope, body, payload, charge);
   Sent sent = session.dialled ? send_all(frames, peer.dial->socket, nullptr)
                               : send_all(frames, inbox_, &session.route);
@@ -290,6 +321,7 @@ Sent LaneLoop::transmit(Peer& peer, Envelope envelope, ByteView body, const Shar
   if (sent == Sent::yes && envelope.kind == Kind::data) {
     ++sent_;
     bytes_sent_ += body.size() + payload.size();
+    session.credit.on_sent(reactor_.now(), body.size() + payload.size());
   }
   return sent;
 }
@@ -310,8 +342,8 @@ LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
         peer.outbound->scheduled = false;
         return Flushed::all;
       }
-      message = std::move(peer.outbound->queue.front());
-      peer.outbound->queue.pop_front();
+      if (!may_send(peer)) return Flushed::all;  // until there is credit
+      message = peer.outbound->queue.take();
     }
     Envelope envelope;
     envelope.kind = Kind::data;
@@ -325,7 +357,7 @@ LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
     }
     peer.outbound->bytes += size_of(message);
     std::lock_guard lock(peer.outbound->mutex);
-    peer.outbound->queue.push_front(std::move(message));
+    peer.outbound->queue.put_back(std::move(message));
     return sent == Sent::would_block ? Flushed::blocked : Flushed::broken;
   }
   reactor_.post([this, node = peer.address.node] { service_peer(node); });

@@ -24,8 +24,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/transport/detail/credit_window.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
 #include "runtime/transport/detail/reactor.hpp"
+#include "runtime/transport/detail/send_queue.hpp"
 #include "runtime/transport/detail/zap_door.hpp"
 #include "runtime/transport/detail/zmq_socket.hpp"
 #include "runtime/transport/zmq_link.hpp"
@@ -35,7 +37,7 @@ namespace gpunode::transport::detail {
 // What waits for one peer. Shared by senders, the lane's thread and ZeroMQ's free callbacks.
 struct Outbound {
   std::mutex mutex;
-  std::deque<Message> queue;
+  SendQueue queue;
   bool accepting = false;             // send may queue: open or idle_accepting
   bool open = false;                  // there is a session
   bool idle_accepting = false;        // also without a session: bulk opens one then
@@ -79,6 +81,7 @@ struct Session {
   int own_fd = -1;     // a duplicate, by which the connection can be shut
   std::uint64_t seq_in = 0;
   std::uint64_t seq_out = 0;
+  CreditWindow credit;  // bulk
 };
 
 struct Peer {
@@ -199,6 +202,9 @@ class LaneLoop {
   void answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts);
   void open_session(Peer& peer, Session session);
   Flushed flush(Peer& peer);
+  bool may_send(const Peer& peer) const;
+  bool settle_credit(Peer& peer, const Envelope& envelope);
+  void count_taken(Peer& peer, std::uint64_t bytes);
   Sent send_all(Frames& frames, Socket& socket, const Bytes* route);
   Sent transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload,
                 const std::shared_ptr<Charge>& charge);

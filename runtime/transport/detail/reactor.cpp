@@ -50,7 +50,7 @@ void Reactor::post(Task task) {
   std::lock_guard lock(mutex_);
   if (stopped_) return;
   posted_.push_back(std::move(task));
-  if (awake_) return;
+  if (awake_ || std::this_thread::get_id() == self_.load()) return;  // it looks before it waits
   awake_ = true;
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = ::write(wake_, &one, sizeof one);
@@ -91,24 +91,33 @@ void Reactor::run_timers() {
   }
 }
 
-void Reactor::run() {
+void Reactor::run_posted() {
   std::vector<Task> tasks;
+  {
+    std::lock_guard lock(mutex_);
+    tasks.swap(posted_);
+  }
+  for (Task& task : tasks) {
+    if (running_) task();
+  }
+}
+
+bool Reactor::anything_posted() {
+  std::lock_guard lock(mutex_);
+  return !posted_.empty();
+}
+
+void Reactor::run() {
+  self_ = std::this_thread::get_id();
   epoll_event ready[64];
   while (running_) {
-    int count = epoll_wait(epoll_, ready, 64, timeout_ms());
+    int count = epoll_wait(epoll_, ready, 64, anything_posted() ? 0 : timeout_ms());
     for (int i = 0; i < count && running_; ++i) {
       if (ready[i].data.u64 == 0) {
         std::uint64_t value;
         [[maybe_unused]] auto got = ::read(wake_, &value, sizeof value);
-        {
-          std::lock_guard lock(mutex_);
-          awake_ = false;
-          tasks.swap(posted_);
-        }
-        for (Task& task : tasks) {
-          if (running_) task();
-        }
-        tasks.clear();
+        std::lock_guard lock(mutex_);
+        awake_ = false;
         continue;
       }
       auto found = watches_.find(ready[i].data.u64);
@@ -116,6 +125,7 @@ void Reactor::run() {
       auto task = found->second.task;
       (*task)();
     }
+    run_posted();
     run_timers();
   }
 }

@@ -42,6 +42,8 @@ class Reactor {
 
  private:
   void run();
+  void run_posted();
+  bool anything_posted();
   void run_timers();
   int timeout_ms() const;
 
@@ -49,6 +51,7 @@ class Reactor {
   int epoll_ = -1;
   int wake_ = -1;
   std::thread thread_;
+  std::atomic<std::thread::id> self_{};  // of the running thread
   std::mutex mutex_;
   std::vector<Task> posted_;
   bool awake_ = false;  // the eventfd is already written
