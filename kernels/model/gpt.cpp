@@ -103,6 +103,10 @@ std::uint64_t Gpt::working_bytes(int lanes, std::size_t samples_per_slice) const
   return GptProgram::working_bytes(*this, lanes, samples_per_slice);
 }
 
+std::uint64_t Gpt::place_bytes(std::size_t samples_per_slice) const {
+  return GptProgram::place_bytes(*this, samples_per_slice);
+}
+
 Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int lanes) const {
   return GptProgram::open(*this, backend, lanes);
 }

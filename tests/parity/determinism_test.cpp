@@ -1,7 +1,8 @@
 // A slice's gradient has the same bits whichever lane computes it, however many run at once,
-// wherever its result lies in memory and whatever was computed before.
+// wherever its result lies in memory, whatever was computed before, and stage by stage.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -73,6 +74,55 @@ TEST(Determinism, GradientsDoNotDependOnLanesOrPlaces) {
   const auto alone = gradients(**model, 1, 0);
   expect_equal(alone, gradients(**model, 3, 0));
   expect_equal(alone, gradients(**model, 2, 7));
+}
+
+// Stage by stage, all slices held at once, each stage on another lane than the one before.
+TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
+  auto model = make_model("gpt", {{"layers", "3"}});
+  ASSERT_TRUE(model);
+  const auto whole = gradients(**model, 1, 0);
+  auto backend = cpu::open_backend();
+  auto program = (*model)->program(*backend, 2);
+  std::vector<float> weights((*model)->parameter_count());
+  (*model)->initialise(1, weights);
+  ASSERT_TRUE((*program)->load(weights));
+  (*program)->make_places(kSlices + 1);
+  const Slices slices(**model);
+  std::vector<std::vector<float>> staged(kSlices);
+  for (std::size_t slice = 0; slice < kSlices; ++slice) {
+    staged[slice].assign(weights.size() + 1, -1.0f);
+    auto loss = (*program)->forward(slice % 2, slice + 1, slices.samples[slice]);
+    ASSERT_TRUE(loss);
+    staged[slice].back() = *loss;
+  }
+  const auto stages = (*program)->stages();
+  std::size_t end = weights.size();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    EXPECT_EQ(stages[stage].first + stages[stage].count, end) << "final from the end on";
+    end = stages[stage].first;
+    for (std::size_t slice = 0; slice < kSlices; ++slice) {
+      const auto part = std::span(staged[slice]).subspan(end, stages[stage].count);
+      ASSERT_TRUE((*program)->backward((slice + stage) % 2, slice + 1, stage, part));
+    }
+  }
+  EXPECT_EQ(end, 0u);
+  expect_equal(whole, staged);
+}
+
+TEST(Determinism, StagesOfASliceWithoutSamplesAreZeros) {
+  auto model = make_model("gpt", {{"layers", "1"}});
+  auto backend = cpu::open_backend();
+  auto program = (*model)->program(*backend, 1);
+  std::vector<float> weights((*model)->parameter_count());
+  ASSERT_TRUE((*program)->load(weights));
+  const Slices slices(**model);
+  ASSERT_TRUE((*program)->forward(0, 0, slices.samples[0]));
+  EXPECT_EQ(*(*program)->forward(0, 0, {}), 0.0f);
+  for (std::size_t stage = 0; stage < (*program)->stages().size(); ++stage) {
+    std::vector<float> part((*program)->stages()[stage].count, 1.0f);
+    ASSERT_TRUE((*program)->backward(0, 0, stage, part));
+    EXPECT_EQ(std::count(part.begin(), part.end(), 0.0f), static_cast<std::ptrdiff_t>(part.size()));
+  }
 }
 
 TEST(Determinism, GradientsDependOnTheSamples) {

@@ -41,6 +41,7 @@ GptActivations carve_activations(Carver& carver, const GptConfig& config, std::i
   activations.rstd = carver.take({R});
   activations.logits = carver.take({R, config.vocabulary});
   activations.losses = carver.take({R});
+  activations.dstream = carver.take({R, C});
   return activations;
 }
 
@@ -48,7 +49,6 @@ GptScratch carve_scratch(Carver& carver, const GptConfig& config, std::int64_t s
                          std::int64_t positions) {
   const std::int64_t R = samples * positions, C = config.channels;
   GptScratch scratch;
-  scratch.dstream = carver.take({R, C});
   scratch.dnorm = carver.take({R, C});
   scratch.dexpanded = carver.take({R, config.expansion * C});
   scratch.dqkv = carver.take({samples, positions, 3 * C});

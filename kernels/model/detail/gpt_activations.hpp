@@ -1,5 +1,6 @@
-// What GPT's forward pass leaves for its backward pass, and the scratch of the latter: one piece of
-// device memory a lane, divided here. The same division, run without memory, tells its size.
+// What GPT's forward pass leaves for its backward pass, one piece of device memory a slice under
+// way, and the scratch of the latter, one piece a lane: divided here. The same division, run
+// without memory, tells its size.
 #pragma once
 
 #include <vector>
@@ -42,10 +43,11 @@ struct GptActivations {
   tensor::Tensor norm, mean, rstd;  // (R, C), (R), (R)
   tensor::Tensor logits;            // (R, V), becomes their gradient
   tensor::Tensor losses;            // (R)
+  // Of the backward pass, but the slice's: it lives from one stage to the next.
+  tensor::Tensor dstream;  // (R, C): gradient of the residual stream
 };
 
 struct GptScratch {
-  tensor::Tensor dstream;    // (R, C): gradient of the residual stream
   tensor::Tensor dnorm;      // (R, C)
   tensor::Tensor dexpanded;  // (R, F)
   tensor::Tensor dqkv;       // (B, T, 3*C)

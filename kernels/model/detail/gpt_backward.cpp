@@ -25,14 +25,42 @@ void linear_backward(OperationSequence& sequence, const LinearBackward& pass) {
   if (pass.dbias) sequence.run(sequence.ops.column_sum, {.x = dy, .out = pass.dbias});
 }
 
-// `stream` is what entered the block; scratch.dstream holds the gradient of what left it and
-// receives that of what entered.
-void block_backward(OperationSequence& sequence, const GptConfig& config,
-                    const GptBlockViews<const float>& weights, const GptBlockActivations& block,
-                    tensor::ConstTensor stream, GptScratch& scratch,
-                    GptBlockViews<float>& gradients) {
+// What entered block `layer`, or the last norm.
+tensor::ConstTensor entered(const GptActivations& activations, std::size_t layer) {
+  return layer == 0 ? activations.embedded : activations.blocks[layer - 1].residual2;
+}
+
+}  // namespace
+
+void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
+                      const GptActivations& activations, GptScratch& scratch,
+                      const GptHeadGradients& gradients) {
+  linear_backward(sequence, {.dy = activations.logits,
+                             .x = activations.norm,
+                             .weight = weights.token_table,
+                             .dx = scratch.dnorm,
+                             .dweight = gradients.token_table,
+                             .dbias = {}});
+  const tensor::Tensor& dstream = activations.dstream;
+  std::fill_n(dstream.data, dstream.element_count(), 0.0f);
+  sequence.run(sequence.ops.layernorm_backward,
+               {.dy = scratch.dnorm,
+                .x = entered(activations, activations.blocks.size()),
+                .weight = weights.norm_weight,
+                .mean = activations.mean,
+                .rstd = activations.rstd,
+                .dx = dstream,
+                .dweight = gradients.norm_weight,
+                .dbias = gradients.norm_bias});
+}
+
+void backward_of_network(OperationSequence& sequence, std::size_t layer,
+                         const GptBlockViews<const float>& weights,
+                         const GptActivations& activations, GptScratch& scratch,
+                         const GptBlockViews<float>& gradients) {
   const ops::Operations& ops = sequence.ops;
-  linear_backward(sequence, {.dy = scratch.dstream,
+  const GptBlockActivations& block = activations.blocks[layer];
+  linear_backward(sequence, {.dy = activations.dstream,
                              .x = block.activated,
                              .weight = weights.reduce_weight,
                              .dx = scratch.dexpanded,
@@ -51,10 +79,18 @@ void block_backward(OperationSequence& sequence, const GptConfig& config,
                                         .weight = weights.norm2_weight,
                                         .mean = block.mean2,
                                         .rstd = block.rstd2,
-                                        .dx = scratch.dstream,
+                                        .dx = activations.dstream,
                                         .dweight = gradients.norm2_weight,
                                         .dbias = gradients.norm2_bias});
-  linear_backward(sequence, {.dy = scratch.dstream,
+}
+
+void backward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
+                           const GptBlockViews<const float>& weights,
+                           const GptActivations& activations, GptScratch& scratch,
+                           const GptBlockViews<float>& gradients) {
+  const ops::Operations& ops = sequence.ops;
+  const GptBlockActivations& block = activations.blocks[layer];
+  linear_backward(sequence, {.dy = activations.dstream,
                              .x = block.attended,
                              .weight = weights.projection_weight,
                              .dx = scratch.dnorm,
@@ -72,46 +108,23 @@ void block_backward(OperationSequence& sequence, const GptConfig& config,
                              .dweight = gradients.attention_weight,
                              .dbias = gradients.attention_bias});
   sequence.run(ops.layernorm_backward, {.dy = scratch.dnorm,
-                                        .x = stream,
+                                        .x = entered(activations, layer),
                                         .weight = weights.norm1_weight,
                                         .mean = block.mean1,
                                         .rstd = block.rstd1,
-                                        .dx = scratch.dstream,
+                                        .dx = activations.dstream,
                                         .dweight = gradients.norm1_weight,
                                         .dbias = gradients.norm1_bias});
 }
 
-}  // namespace
-
-void backward(OperationSequence& sequence, const GptConfig& config,
-              const GptViews<const float>& weights, const GptBatch& batch,
-              const GptActivations& activations, GptScratch& scratch, GptViews<float>& gradients) {
-  const ops::Operations& ops = sequence.ops;
-  linear_backward(sequence, {.dy = activations.logits,
-                             .x = activations.norm,
-                             .weight = weights.token_table,
-                             .dx = scratch.dnorm,
-                             .dweight = gradients.token_table,
-                             .dbias = {}});
-  const auto entered = [&](std::size_t layer) -> tensor::ConstTensor {
-    return layer == 0 ? activations.embedded : activations.blocks[layer - 1].residual2;
-  };
-  std::fill_n(scratch.dstream.data, scratch.dstream.element_count(), 0.0f);
-  sequence.run(ops.layernorm_backward, {.dy = scratch.dnorm,
-                                        .x = entered(weights.blocks.size()),
-                                        .weight = weights.norm_weight,
-                                        .mean = activations.mean,
-                                        .rstd = activations.rstd,
-                                        .dx = scratch.dstream,
-                                        .dweight = gradients.norm_weight,
-                                        .dbias = gradients.norm_bias});
-  for (std::size_t layer = weights.blocks.size(); layer-- > 0;)
-    block_backward(sequence, config, weights.blocks[layer], activations.blocks[layer],
-                   entered(layer), scratch, gradients.blocks[layer]);
-  sequence.run(ops.embedding_backward, {.tokens = batch.tokens,
-                                        .dx = {scratch.dstream.data, activations.embedded.shape},
-                                        .dtoken_table = gradients.token_table,
-                                        .dposition_table = gradients.position_table});
+void backward_of_embedding(OperationSequence& sequence, const GptBatch& batch,
+                           const GptActivations& activations, tensor::Tensor dtoken_table,
+                           tensor::Tensor dposition_table) {
+  sequence.run(sequence.ops.embedding_backward,
+               {.tokens = batch.tokens,
+                .dx = {activations.dstream.data, activations.embedded.shape},
+                .dtoken_table = dtoken_table,
+                .dposition_table = dposition_table});
 }
 
 }  // namespace gpunode::model

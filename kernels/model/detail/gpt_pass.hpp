@@ -17,10 +17,29 @@ void forward(OperationSequence& sequence, const GptConfig& config,
              const GptViews<const float>& weights, const GptBatch& batch,
              GptActivations& activations, bool keep_gradient);
 
-// After forward with keep_gradient: overwrites every element of `gradients`.
-void backward(OperationSequence& sequence, const GptConfig& config,
-              const GptViews<const float>& weights, const GptBatch& batch,
-              const GptActivations& activations, GptScratch& scratch, GptViews<float>& gradients);
+// After forward with keep_gradient, in this order: the head, the blocks from the last to the first,
+// the embedding. Each overwrites the gradients it is given, but the embedding adds to the token
+// table's, whose first part is the head's. activations.dstream is the gradient of the stream at the
+// place that backward has come to.
+struct GptHeadGradients {
+  tensor::Tensor token_table;             // (V, C)
+  tensor::Tensor norm_weight, norm_bias;  // (C)
+};
+void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
+                      const GptActivations& activations, GptScratch& scratch,
+                      const GptHeadGradients& gradients);
+// A block in two halves: its network (with norm2), then its attention (with norm1).
+void backward_of_network(OperationSequence& sequence, std::size_t layer,
+                         const GptBlockViews<const float>& weights,
+                         const GptActivations& activations, GptScratch& scratch,
+                         const GptBlockViews<float>& gradients);
+void backward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
+                           const GptBlockViews<const float>& weights,
+                           const GptActivations& activations, GptScratch& scratch,
+                           const GptBlockViews<float>& gradients);
+void backward_of_embedding(OperationSequence& sequence, const GptBatch& batch,
+                           const GptActivations& activations, tensor::Tensor dtoken_table,
+                           tensor::Tensor dposition_table);
 
 // One block without its attention step: what comes before it, and what comes after.
 void forward_to_attention(OperationSequence& sequence, const GptBlockViews<const float>& weights,

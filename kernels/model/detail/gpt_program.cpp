@@ -1,6 +1,8 @@
 #include "kernels/model/detail/gpt_program.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace gpunode::model {
 namespace {
@@ -8,6 +10,24 @@ namespace {
 // Evaluation takes samples in groups of this many, so that its memory stays small and its bits do
 // not depend on how many a caller passes at once.
 constexpr std::size_t kEvaluationGroup = 4;
+
+// A slice under way: its activations, and the head's part of the token table's gradient.
+std::pair<GptActivations, tensor::Tensor> carve_place(Carver& carver, const Gpt& model,
+                                                      std::size_t samples) {
+  const GptConfig& config = model.shape();
+  auto activations =
+      carve_activations(carver, config, static_cast<std::int64_t>(samples), config.context);
+  return {std::move(activations), carver.take({config.vocabulary, config.channels})};
+}
+
+Result<void> grow(tensor::Buffer& buffer, std::size_t bytes, tensor::BufferPool& pool) {
+  if (buffer.size() >= bytes) return {};
+  buffer = tensor::Buffer();
+  auto memory = pool.take(bytes);
+  if (!memory) return memory.error();
+  buffer = std::move(*memory);
+  return {};
+}
 
 std::size_t workspace_bytes(const GptConfig& config) {
   return ops::attention_workspace_bytes(config.context, config.channels / config.heads);
@@ -37,6 +57,7 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
     if (!stream) return stream.error();
     program->lanes_.push_back(std::make_unique<Lane>(std::move(*stream), program->pool_));
   }
+  program->make_places(static_cast<std::size_t>(lanes));
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
@@ -47,12 +68,17 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
   return std::unique_ptr<Program>(std::move(program));
 }
 
+std::uint64_t GptProgram::place_bytes(const Gpt& model, std::size_t samples) {
+  Carver carver(nullptr);
+  carve_place(carver, model, samples);
+  return carver.used_bytes();
+}
+
 std::uint64_t GptProgram::working_bytes(const Gpt& model, int lanes, std::size_t samples) {
   Carver carver(nullptr);
-  carve_activations(carver, model.shape(), static_cast<std::int64_t>(samples),
-                    model.shape().context);
   carve_scratch(carver, model.shape(), static_cast<std::int64_t>(samples), model.shape().context);
-  return static_cast<std::uint64_t>(lanes) * (carver.used_bytes() + workspace_bytes(model.shape()));
+  return static_cast<std::uint64_t>(lanes) *
+         (carver.used_bytes() + place_bytes(model, samples) + workspace_bytes(model.shape()));
 }
 
 Result<void> GptProgram::load(std::span<const float> parameters) {
@@ -77,11 +103,25 @@ GptProgram::Lane& GptProgram::lane_at(int lane) {
   return *lanes_[static_cast<std::size_t>(lane)];
 }
 
-Result<GptBatch> GptProgram::prepare(Lane& lane, std::span<const Sample> samples) {
+GptProgram::Place& GptProgram::place_at(std::size_t place) {
+  GPUNODE_CHECK(place < places_.size(),
+                "place " + std::to_string(place) + " of " + std::to_string(places_.size()));
+  return *places_[place];
+}
+
+void GptProgram::make_places(std::size_t count) {
+  while (places_.size() < count) places_.push_back(std::make_unique<Place>());
+}
+
+GptBatch GptProgram::Place::batch() const {
+  const tensor::Shape& shape = activations.embedded.shape;
+  return {{tokens.data(), {shape[0], shape[1]}}, {targets.data(), {shape[0], shape[1]}}};
+}
+
+Result<void> GptProgram::prepare(Place& place, std::span<const Sample> samples) {
   const GptConfig& config = model_.shape();
-  const auto B = static_cast<std::int64_t>(samples.size()), T = config.context;
-  lane.tokens.clear();
-  lane.targets.clear();
+  place.tokens.clear();
+  place.targets.clear();
   for (const Sample& sample : samples) {
     if (sample.bytes.size() != model_.sample_bytes())
       return {ErrorCode::invalid_argument, "sample " + std::to_string(sample.index) + " has " +
@@ -93,70 +133,142 @@ Result<GptBatch> GptProgram::prepare(Lane& lane, std::span<const Sample> samples
       return {ErrorCode::invalid_argument,
               "sample " + std::to_string(sample.index) + " holds byte " + std::to_string(largest) +
                   ", but vocabulary = " + std::to_string(config.vocabulary) + ": raise it to 256"};
-    lane.tokens.insert(lane.tokens.end(), sample.bytes.begin(), sample.bytes.end() - 1);
-    lane.targets.insert(lane.targets.end(), sample.bytes.begin() + 1, sample.bytes.end());
+    place.tokens.insert(place.tokens.end(), sample.bytes.begin(), sample.bytes.end() - 1);
+    place.targets.insert(place.targets.end(), sample.bytes.begin() + 1, sample.bytes.end());
   }
-  if (lane.samples != samples.size()) {
-    Carver count(nullptr);
-    carve_activations(count, config, B, T);
-    carve_scratch(count, config, B, T);
-    if (lane.memory.size() < count.used_bytes()) {
-      lane.samples = 0;
-      lane.memory = tensor::Buffer();
-      auto memory = pool_.take(count.used_bytes());
-      if (!memory) return memory.error().within("activations of " + model_.name());
-      lane.memory = std::move(*memory);
-    }
-    Carver carver(lane.memory.as<float>());
-    lane.activations = carve_activations(carver, config, B, T);
-    lane.scratch = carve_scratch(carver, config, B, T);
-    lane.samples = samples.size();
-  }
-  if (auto done = lane.workspace.reserve(workspace_bytes(config)); !done) return done.error();
-  return GptBatch{{lane.tokens.data(), {B, T}}, {lane.targets.data(), {B, T}}};
+  if (place.samples == samples.size()) return {};
+  place.samples = 0;
+  Carver count(nullptr);
+  carve_place(count, model_, samples.size());
+  if (auto grown = grow(place.memory, count.used_bytes(), pool_); !grown)
+    return grown.error().within("activations of " + model_.name());
+  Carver carver(place.memory.as<float>());
+  std::tie(place.activations, place.dtoken_table) = carve_place(carver, model_, samples.size());
+  place.samples = samples.size();
+  return {};
 }
 
-Result<double> GptProgram::forward_loss(Lane& lane, const GptBatch& batch,
-                                        OperationSequence& sequence, bool keep_gradient) {
-  forward(sequence, model_.shape(), weights_, batch, lane.activations, keep_gradient);
+Result<void> GptProgram::prepare(Lane& lane, std::size_t samples) {
+  const GptConfig& config = model_.shape();
+  if (auto done = lane.workspace.reserve(workspace_bytes(config)); !done) return done.error();
+  if (lane.samples == samples) return {};
+  lane.samples = 0;
+  const auto B = static_cast<std::int64_t>(samples);
+  Carver count(nullptr);
+  carve_scratch(count, config, B, config.context);
+  if (auto grown = grow(lane.memory, count.used_bytes(), pool_); !grown)
+    return grown.error().within("scratch of " + model_.name());
+  Carver carver(lane.memory.as<float>());
+  lane.scratch = carve_scratch(carver, config, B, config.context);
+  lane.samples = samples;
+  return {};
+}
+
+Result<double> GptProgram::forward_loss(Lane& lane, Place& place, std::span<const Sample> samples,
+                                        bool keep_gradient) {
+  if (auto ready = require_loaded(*this); !ready) return ready.error();
+  if (auto done = prepare(place, samples); !done) return done.error();
+  if (auto done = prepare(lane, samples.size()); !done) return done.error();
+  OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
+  model::forward(sequence, model_.shape(), weights_, place.batch(), place.activations,
+                 keep_gradient);
   if (auto done = sequence.finish(); !done) return done.error();
   double sum = 0;
-  const tensor::Tensor& losses = lane.activations.losses;
+  const tensor::Tensor& losses = place.activations.losses;
   for (std::int64_t token = 0; token < losses.element_count(); ++token) sum += losses.data[token];
   return sum;
 }
 
-Result<float> GptProgram::gradient(int lane_number, std::span<const Sample> samples,
+std::vector<ElementRange> GptProgram::stages() const {
+  const GptOffsets& at = model_.offsets();
+  std::vector<ElementRange> stages;
+  std::size_t end = model_.parameter_count();
+  const auto final_from = [&](std::size_t first) {
+    stages.push_back({first, end - first});
+    end = first;
+  };
+  for (auto block = at.blocks.rbegin(); block != at.blocks.rend(); ++block) {
+    final_from(block->norm2_weight);
+    final_from(block->norm1_weight);
+  }
+  final_from(0);
+  return stages;
+}
+
+Result<float> GptProgram::forward(int lane, std::size_t place, std::span<const Sample> samples) {
+  Place& slice = place_at(place);
+  if (samples.empty()) {
+    slice.samples = 0;
+    return 0.0f;
+  }
+  auto loss = forward_loss(lane_at(lane), slice, samples, true);
+  if (!loss) return loss.error();
+  return static_cast<float>(*loss);
+}
+
+Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std::size_t stage,
+                                  std::span<float> part) {
+  const GptOffsets& at = model_.offsets();
+  const std::size_t layers = at.blocks.size();
+  const ElementRange range = stages().at(stage);
+  if (part.size() != range.count)
+    return {ErrorCode::invalid_argument, "the part's size is not the stage's"};
+  Place& place = place_at(place_number);
+  if (place.samples == 0) {
+    std::fill(part.begin(), part.end(), 0.0f);
+    return {};
+  }
+  Lane& lane = lane_at(lane_number);
+  if (auto done = prepare(lane, place.samples); !done) return done.error();
+  OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
+  const auto element = [&](std::size_t offset) { return part.data() + (offset - range.first); };
+  const std::int64_t C = model_.shape().channels;
+  if (stage == 0)
+    backward_of_head(sequence, weights_, place.activations, lane.scratch,
+                     {.token_table = place.dtoken_table,
+                      .norm_weight = {element(at.norm_weight), {C}},
+                      .norm_bias = {element(at.norm_bias), {C}}});
+  if (stage < 2 * layers) {
+    const std::size_t layer = layers - 1 - stage / 2;
+    const auto& weights = weights_.blocks[layer];
+    const auto gradients = block_views_of(model_, layer, part.data(), range);
+    if (stage % 2 == 0)
+      backward_of_network(sequence, layer, weights, place.activations, lane.scratch, gradients);
+    else
+      backward_of_attention(sequence, model_.shape(), layer, weights, place.activations,
+                            lane.scratch, gradients);
+  } else {
+    const tensor::Tensor dtoken_table{element(at.token_table), place.dtoken_table.shape};
+    std::copy_n(place.dtoken_table.data, dtoken_table.element_count(), dtoken_table.data);
+    backward_of_embedding(sequence, place.batch(), place.activations, dtoken_table,
+                          {element(at.position_table), {model_.shape().context, C}});
+  }
+  return sequence.finish();
+}
+
+Result<float> GptProgram::gradient(int lane, std::span<const Sample> samples,
                                    std::span<float> gradient_sum) {
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
-  if (samples.empty()) {
-    std::fill(gradient_sum.begin(), gradient_sum.end(), 0.0f);
-    return 0.0f;
+  const auto place = static_cast<std::size_t>(lane);
+  auto loss = forward(lane, place, samples);
+  if (!loss) return loss;
+  const auto ranges = stages();
+  for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
+    const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
+    if (auto done = backward(lane, place, stage, part); !done) return done.error();
   }
-  Lane& lane = lane_at(lane_number);
-  auto batch = prepare(lane, samples);
-  if (!batch) return batch.error();
-  OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
-  auto loss = forward_loss(lane, *batch, sequence, true);
-  if (!loss) return loss.error();
-  GptViews<float> gradients = views_of<float>(model_, gradient_sum.data());
-  backward(sequence, model_.shape(), weights_, *batch, lane.activations, lane.scratch, gradients);
-  if (auto done = sequence.finish(); !done) return done.error();
-  return static_cast<float>(*loss);
+  return loss;
 }
 
-Result<double> GptProgram::evaluate(int lane_number, std::span<const Sample> samples) {
+Result<double> GptProgram::evaluate(int lane, std::span<const Sample> samples) {
   if (auto ready = require_loaded(*this); !ready) return ready.error();
-  Lane& lane = lane_at(lane_number);
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);
-    auto batch = prepare(lane, samples.subspan(first, count));
-    if (!batch) return batch.error();
-    OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
-    auto loss = forward_loss(lane, *batch, sequence, false);
+    auto loss = forward_loss(lane_at(lane), place_at(static_cast<std::size_t>(lane)),
+                             samples.subspan(first, count), false);
     if (!loss) return loss.error();
     sum += *loss;
   }

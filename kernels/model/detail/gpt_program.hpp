@@ -1,6 +1,9 @@
-// GPT made ready on one device: its weights there, and a lane's memory for each thread that
-// computes. Lanes share nothing but the weights. Memory grows to the largest slice seen and then
-// stays.
+// GPT made ready on one device: its weights there, scratch for each thread that computes (lane),
+// and activations for each slice under way (place). They share nothing but the weights. Memory
+// grows to the largest slice seen and then stays.
+//
+// Backward's stages: the head and the last block's network, its attention, the next block's network
+// and attention, ..., the embedding. The flat vector becomes final from its end to its beginning.
 #pragma once
 
 #include <vector>
@@ -15,12 +18,18 @@ class GptProgram final : public Program {
  public:
   static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend, int lanes);
   static std::uint64_t working_bytes(const Gpt& model, int lanes, std::size_t samples);
+  static std::uint64_t place_bytes(const Gpt& model, std::size_t samples);
 
   GptProgram(const Gpt& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
   Result<float> gradient(int lane, std::span<const Sample> samples,
                          std::span<float> gradient_sum) override;
+  std::vector<ElementRange> stages() const override;
+  void make_places(std::size_t count) override;
+  Result<float> forward(int lane, std::size_t place, std::span<const Sample> samples) override;
+  Result<void> backward(int lane, std::size_t place, std::size_t stage,
+                        std::span<float> part) override;
   Result<double> evaluate(int lane, std::span<const Sample> samples) override;
   Result<std::unique_ptr<Session>> session() override;
 
@@ -38,14 +47,22 @@ class GptProgram final : public Program {
     tensor::Workspace workspace;
     tensor::Buffer memory;
     std::size_t samples = 0;  // that the views below are for
-    GptActivations activations;
     GptScratch scratch;
+  };
+  struct Place {
+    tensor::Buffer memory;
+    std::size_t samples = 0;  // of the slice, and what the views below are for
+    GptActivations activations;
+    tensor::Tensor dtoken_table;  // (V, C): the head's part, until the embedding adds its own
     std::vector<Token> tokens, targets;
+    GptBatch batch() const;
   };
   Lane& lane_at(int lane);
-  // Makes the lane ready for these samples. Fails with: invalid_argument, out_of_memory.
-  Result<GptBatch> prepare(Lane& lane, std::span<const Sample> samples);
-  Result<double> forward_loss(Lane& lane, const GptBatch& batch, OperationSequence& sequence,
+  Place& place_at(std::size_t place);
+  // Makes lane and place ready for these samples. Fails with: invalid_argument, out_of_memory.
+  Result<void> prepare(Place& place, std::span<const Sample> samples);
+  Result<void> prepare(Lane& lane, std::size_t samples);
+  Result<double> forward_loss(Lane& lane, Place& place, std::span<const Sample> samples,
                               bool keep_gradient);
 
   const Gpt& model_;
@@ -55,6 +72,7 @@ class GptProgram final : public Program {
   std::unique_ptr<tensor::Stream> stream_;
   GptViews<const float> weights_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Place>> places_;  // a lane's own at least
   bool loaded_ = false;
 };
 

@@ -1,0 +1,14 @@
+#include "kernels/model/model.hpp"
+
+namespace gpunode::model {
+
+// Not called where stages() gives none; a model that names stages has its own.
+Result<float> Program::forward(int, std::size_t, std::span<const Sample>) {
+  return {ErrorCode::unsupported, "the model has no stages"};
+}
+
+Result<void> Program::backward(int, std::size_t, std::size_t, std::span<float>) {
+  return {ErrorCode::unsupported, "the model has no stages"};
+}
+
+}  // namespace gpunode::model
