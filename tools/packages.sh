@@ -2,6 +2,7 @@
 # Installs the Debian/Ubuntu packages that building and testing gpunode needs, and only those that
 # are missing; with all of them there it touches neither the network nor sudo. Called by
 # tools/check.sh and tools/quickstart.sh; `--list` prints the names, `--missing` those not there.
+# `--bench` adds what only the benchmarks' rivals need.
 set -u
 
 packages=(
@@ -19,6 +20,8 @@ packages=(
   libgtest-dev libgmock-dev clang-format
 )
 
+bench_packages=(libgloo-dev libopenmpi-dev openmpi-bin iproute2)
+
 say() { printf 'packages: %s\n' "$*"; }
 
 fail() {  # fail CAUSE REMEDY [CODE]
@@ -35,9 +38,13 @@ missing_packages() {
   done
 }
 
+if [ "${1:-}" = --bench ]; then
+  packages+=("${bench_packages[@]}")
+  shift
+fi
 case "${1:-}" in
   --list) printf '%s\n' "${packages[@]}"; exit 0 ;;
-  -h | --help) echo "usage: tools/packages.sh [--list | --missing]"; exit 0 ;;
+  -h | --help) echo "usage: tools/packages.sh [--bench] [--list | --missing]"; exit 0 ;;
   '' | --missing) ;;
   *) fail "unknown flag '$1'" "tools/packages.sh --help" 2 ;;
 esac

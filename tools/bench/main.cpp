@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/exchange_rank.hpp"
 
 int main(int argc, char** argv) {
   struct Benchmark {
@@ -13,7 +14,11 @@ int main(int argc, char** argv) {
   };
   static constexpr Benchmark kBenchmarks[] = {
       {"train", "tokens a second of the small GPT, against PyTorch", gpunode::bench::train},
+      {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };
+  // A process that the all-reduce benchmark started.
+  if (argc > 1 && std::strcmp(argv[1], "rank") == 0)
+    return gpunode::bench::play_rank(argc - 1, argv + 1);
   if (argc > 1)
     for (const Benchmark& benchmark : kBenchmarks)
       if (std::strcmp(argv[1], benchmark.name) == 0) return benchmark.run(argc - 1, argv + 1);

@@ -1,0 +1,219 @@
+// all-reduce: gpunode's exact exchange against Gloo and OpenMPI over TCP on loopback. Every
+// contender's processes are started first; then, length by length, they take turns sample by
+// sample. Of each rival library the two best ways are found beforehand and stay in the contest.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "tools/bench/all_reduce_contenders.hpp"
+#include "tools/bench/all_reduce_report.hpp"
+#include "tools/bench/benchmarks.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr std::uint64_t kGpt2Bytes = 124'475'904ull * 4;  // the gradient of GPT-2 124M
+constexpr std::size_t kWaysOfALibrary = 2;
+
+struct Options {
+  std::vector<std::uint32_t> ranks = {2, 3, 4};
+  std::vector<std::uint64_t> sizes = {4 * kKiB, 256 * kKiB, 4 * kMiB, 64 * kMiB, kGpt2Bytes};
+  std::size_t samples = 5;
+  bool peers = true;
+  bool sealed = true;
+  bool require = false;
+  std::string json;  // file; "-": standard output
+};
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words(1);
+  for (const char one : list) {
+    if (one == ',')
+      words.emplace_back();
+    else
+      words.back() += one;
+  }
+  return words;
+}
+
+// "4K", "64M", "498MB" (the gradient of GPT-2) or bytes; 0 if it is no length.
+std::uint64_t parse_size(const std::string& word) {
+  if (word == "498MB") return kGpt2Bytes;
+  char* end = nullptr;
+  const std::uint64_t number = std::strtoull(word.c_str(), &end, 10);
+  const std::string unit = end;
+  const std::uint64_t bytes = unit == "K" ? number * kKiB : unit == "M" ? number * kMiB : number;
+  const bool known = unit.empty() || unit == "K" || unit == "M";
+  return known && bytes % sizeof(float) == 0 ? bytes : 0;
+}
+
+bool parse_lists(const std::string& flag, const std::string& value, Options& options) {
+  if (flag == "--ranks") {
+    options.ranks.clear();
+    for (const std::string& word : split(value)) {
+      const int ranks = std::atoi(word.c_str());
+      if (ranks < 2 || ranks > static_cast<int>(kMaxRanks)) return false;
+      options.ranks.push_back(static_cast<std::uint32_t>(ranks));
+    }
+    return true;
+  }
+  options.sizes.clear();
+  for (const std::string& word : split(value)) {
+    options.sizes.push_back(parse_size(word));
+    if (options.sizes.back() == 0) return false;
+  }
+  return true;
+}
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int index = 1; index < argc; ++index) {
+    const std::string flag = argv[index];
+    if (flag == "--no-peer")
+      options.peers = false;
+    else if (flag == "--no-sealed")
+      options.sealed = false;
+    else if (flag == "--require")
+      options.require = true;
+    else if (index + 1 == argc)
+      return false;
+    else if (flag == "--samples")
+      options.samples = static_cast<std::size_t>(std::max(0, std::atoi(argv[++index])));
+    else if (flag == "--json")
+      options.json = argv[++index];
+    else if (flag == "--ranks" || flag == "--sizes") {
+      if (!parse_lists(flag, argv[++index], options)) return false;
+    } else
+      return false;
+  }
+  return options.samples > 0;
+}
+
+// Operations that are timed together.
+std::uint32_t batch_of(std::uint64_t bytes) {
+  if (bytes <= 16 * kKiB) return 100;
+  if (bytes <= kMiB) return 20;
+  return bytes <= 16 * kMiB ? 4 : 1;
+}
+
+std::uint32_t warm_up_of(std::uint64_t bytes) {
+  return bytes > 64 * kMiB ? 0 : std::max(1u, batch_of(bytes) / 4);
+}
+
+void say(const Error& error) {
+  std::fprintf(stderr, "left out: %s\n", error.message().c_str());
+}
+
+// Makes the entries ready and drops those that fail.
+void prepare(std::vector<Entry>& entries, std::uint64_t bytes) {
+  std::erase_if(entries, [&](const Entry& entry) {
+    auto done = entry.contender->prepare(bytes / sizeof(float), entry.setting);
+    if (!done) say(done.error());
+    return !done;
+  });
+}
+
+// Keeps the best ways of each rival library: the better of two short samples decides.
+void qualify(std::vector<Entry>& entries, std::uint64_t bytes) {
+  std::map<Family, std::vector<std::pair<double, Entry>>> libraries;
+  for (const Entry& entry : entries) {
+    if (!is_peer(entry.family)) continue;
+    double best = 1e300;
+    for (int turn = 0; turn < 2; ++turn) {
+      auto seconds = entry.contender->sample(entry.setting, 1, (batch_of(bytes) + 9) / 10);
+      if (seconds) best = std::min(best, *seconds);
+    }
+    libraries[entry.family].emplace_back(best, entry);
+  }
+  std::erase_if(entries, [](const Entry& entry) { return is_peer(entry.family); });
+  for (auto& [family, ways] : libraries) {
+    std::sort(ways.begin(), ways.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t place = 0; place < ways.size(); ++place) {
+      Entry& entry = ways[place].second;
+      if (place < kWaysOfALibrary && !entry.contender->broken())
+        entries.push_back(entry);
+      else
+        entry.contender->release(entry.setting);
+    }
+  }
+}
+
+Cell measure(const Field& field, const Options& options, std::uint32_t ranks, std::uint64_t bytes) {
+  std::vector<Entry> entries = field.entries(bytes);
+  prepare(entries, bytes);
+  qualify(entries, bytes);
+  Cell cell{ranks, bytes, {}};
+  for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}});
+  for (std::size_t round = 0; round < options.samples; ++round) {
+    for (std::size_t turn = 0; turn < entries.size(); ++turn) {
+      const std::size_t place = (turn + round) % entries.size();
+      const Entry& entry = entries[place];
+      if (entry.contender->broken()) continue;
+      auto seconds = entry.contender->sample(entry.setting, warm_up_of(bytes), batch_of(bytes));
+      if (seconds)
+        cell.series[place].seconds.push_back(*seconds);
+      else
+        say(seconds.error());
+    }
+  }
+  for (const Entry& entry : entries) entry.contender->release(entry.setting);
+  std::erase_if(cell.series,
+                [&](const Series& one) { return one.seconds.size() < options.samples; });
+  return cell;
+}
+
+bool has(const Cell& cell, Family family) {
+  return std::any_of(cell.series.begin(), cell.series.end(),
+                     [&](const Series& one) { return one.family == family; });
+}
+
+bool write_json(const std::string& path, const std::vector<Cell>& cells) {
+  const std::string text = json_of(cells);
+  if (path == "-") return std::fputs(text.c_str(), stdout) >= 0;
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return static_cast<bool>(file);
+}
+
+}  // namespace
+
+int all_reduce(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fprintf(stderr,
+                 "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
+                 "[--samples N]\n"
+                 "                                [--no-peer] [--no-sealed] [--json FILE] "
+                 "[--require]\n");
+    return 2;
+  }
+  watch_interrupts();
+  std::vector<Cell> cells;
+  std::size_t missed = 0;
+  bool measured = true;
+  for (const std::uint32_t ranks : options.ranks) {
+    const Field field =
+        Field::start({.ranks = ranks, .peers = options.peers, .sealed = options.sealed});
+    for (const std::uint64_t bytes : options.sizes) {
+      cells.push_back(measure(field, options, ranks, bytes));
+      const std::vector<Ratio> ratios = ratios_of(cells.back());
+      print_cell(cells.back(), ratios);
+      for (const Ratio& ratio : ratios) missed += !ratio.met();
+      if (interrupted()) return 130;
+      measured = measured && has(cells.back(), Family::exact_plain);
+    }
+  }
+  if (!options.json.empty() && !write_json(options.json, cells)) {
+    std::fprintf(stderr, "cannot write %s\n", options.json.c_str());
+    return 1;
+  }
+  std::printf("\n%zu bars missed\n", missed);
+  return !measured || (options.require && missed > 0) ? 1 : 0;
+}
+
+}  // namespace gpunode::bench

@@ -1,0 +1,132 @@
+#include "tools/bench/all_reduce_report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+namespace gpunode::bench {
+
+namespace {
+
+constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr double kSealedBar = 1.15;
+constexpr double kZmqBar = 3;
+
+// Seconds of one all-reduce of PCCL up to 4 MiB, measured on another day (it needs no network
+// speed to be judged: its time is the same for each of these lengths); ours: at most a twentieth.
+double pccl_seconds(std::uint32_t ranks) {
+  return ranks <= 2 ? 0.045 : ranks == 3 ? 0.052 : 0.064;
+}
+
+std::optional<double> peer_bar(std::uint32_t ranks, std::uint64_t bytes) {
+  if (bytes == 4 * kMiB) return ranks == 2 ? 1.3 : 1.0;
+  if (bytes == 64 * kMiB) return 0.7;
+  if (bytes > 64 * kMiB) return 0.8;
+  return std::nullopt;
+}
+
+const Series* find(const Cell& cell, Family family) {
+  for (const Series& series : cell.series)
+    if (series.family == family) return &series;
+  return nullptr;
+}
+
+const Series* best_peer(const Cell& cell) {
+  const Series* best = nullptr;
+  for (const Series& series : cell.series)
+    if (is_peer(series.family) && (!best || median(series.seconds) < median(best->seconds)))
+      best = &series;
+  return best;
+}
+
+// Ratio of medians, and the range of the rounds' own ratios.
+Ratio ratio_of(std::string what, const std::vector<double>& ours, const std::vector<double>& theirs,
+               std::optional<double> bar) {
+  Ratio ratio{std::move(what), median(ours) / median(theirs), 1e300, 0, bar};
+  for (std::size_t round = 0; round < std::min(ours.size(), theirs.size()); ++round) {
+    ratio.low = std::min(ratio.low, ours[round] / theirs[round]);
+    ratio.high = std::max(ratio.high, ours[round] / theirs[round]);
+  }
+  return ratio;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";
+  if (bytes < kMiB) return std::to_string(bytes / kKiB) + " KiB";
+  return std::to_string((bytes + 500'000) / 1'000'000) + " MB";
+}
+
+std::vector<Ratio> ratios_of(const Cell& cell) {
+  std::vector<Ratio> ratios;
+  const Series* plain = find(cell, Family::exact_plain);
+  const Series* sealed = find(cell, Family::exact_sealed);
+  const Series* crypto = find(cell, Family::crypto);
+  if (const Series* peer = best_peer(cell); plain && peer)
+    ratios.push_back(ratio_of("exact plain / " + peer->label, plain->seconds, peer->seconds,
+                              peer_bar(cell.ranks, cell.bytes)));
+  if (const Series* bare = find(cell, Family::zmq_owner); plain && bare)
+    ratios.push_back(
+        ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, kZmqBar));
+  if (const Series* bare = find(cell, Family::zmq_direct); plain && bare)
+    ratios.push_back(
+        ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, std::nullopt));
+  if (plain && cell.bytes <= 4 * kMiB)
+    ratios.push_back(ratio_of("exact plain / PCCL (of another day)", plain->seconds,
+                              std::vector(plain->seconds.size(), pccl_seconds(cell.ranks)), 0.05));
+  if (plain && sealed && crypto) {
+    std::vector<double> sums = plain->seconds;
+    for (std::size_t round = 0; round < sums.size(); ++round) sums[round] += crypto->seconds[round];
+    ratios.push_back(ratio_of("exact sealed / (exact plain + sealing and opening)", sealed->seconds,
+                              sums,
+                              cell.bytes >= 64 * kMiB ? std::optional(kSealedBar) : std::nullopt));
+  }
+  return ratios;
+}
+
+void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
+  std::printf("\n%u ranks, %s\n", cell.ranks, size_text(cell.bytes).c_str());
+  for (const Series& series : cell.series) {
+    const auto [low, high] = std::minmax_element(series.seconds.begin(), series.seconds.end());
+    const double middle = median(series.seconds);
+    std::printf("  %-34s %10.3f ms [%.3f-%.3f]  %.3f s/GB\n", series.label.c_str(), 1e3 * middle,
+                1e3 * *low, 1e3 * *high, 1e9 * middle / static_cast<double>(cell.bytes));
+  }
+  for (const Ratio& ratio : ratios) {
+    std::printf("  %.2f [%.2f-%.2f]  %s", ratio.median, ratio.low, ratio.high, ratio.what.c_str());
+    if (ratio.bar) std::printf("; at most %.2f: %s", *ratio.bar, ratio.met() ? "met" : "MISSED");
+    std::printf("\n");
+  }
+  std::fflush(stdout);
+}
+
+std::string json_of(const std::vector<Cell>& cells) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Cell& cell : cells) {
+    nlohmann::json one{{"ranks", cell.ranks}, {"bytes", cell.bytes}};
+    for (const Series& series : cell.series)
+      one["series"].push_back({{"label", series.label},
+                               {"median_s", median(series.seconds)},
+                               {"samples_s", series.seconds}});
+    for (const Ratio& ratio : ratios_of(cell)) {
+      nlohmann::json line{{"what", ratio.what},
+                          {"median", ratio.median},
+                          {"low", ratio.low},
+                          {"high", ratio.high},
+                          {"met", ratio.met()}};
+      if (ratio.bar) line["bar"] = *ratio.bar;
+      one["ratios"].push_back(std::move(line));
+    }
+    all.push_back(std::move(one));
+  }
+  return all.dump(2) + "\n";
+}
+
+}  // namespace gpunode::bench

@@ -1,0 +1,227 @@
+#include "tools/bench/exchange_rank.hpp"
+
+#include <malloc.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/tensor/workspace.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/security/session_keys.hpp"
+#include "tools/bench/exchange_driver.hpp"
+#include "tools/bench/rank_link.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+using collective::SharedFloats;
+
+// One partial sum a member, as balanced plans give; four slices each, as a job would have.
+constexpr std::uint32_t kSlicesEach = 4;
+
+// Rank r's partial at a place: any bits of the mantissa, so that the order of additions shows.
+float value_of(std::uint32_t rank, std::uint64_t place) {
+  const auto bits = static_cast<std::int32_t>(mix64(place * kMaxRanks + rank) >> 32);
+  return static_cast<float>(bits) * 0x1p-31f;
+}
+
+// The tree's sum of the members' partials for places [begin, begin + out.size()), by the
+// definition of the tree and by no code of the exchange.
+void tree_sum(const DriverOptions& options, collective::TreeNode node, std::uint64_t begin,
+              std::span<float> out) {
+  const std::uint16_t owner = options.plan.owner[options.tree.first_slice(node)];
+  const auto cover = options.tree.cover(options.plan.slices_of(owner));
+  if (cover.front() == node) {
+    for (std::size_t place = 0; place < out.size(); ++place)
+      out[place] = value_of(owner, begin + place);
+    return;
+  }
+  bool first = true;
+  std::vector<float> value(out.size());
+  for (const collective::TreeNode child : options.tree.children(node)) {
+    tree_sum(options, child, begin, first ? out : std::span<float>(value));
+    for (std::size_t place = 0; !first && place < out.size(); ++place)
+      out[place] = out[place] + value[place];
+    first = false;
+  }
+}
+
+// As the product hands it in (actors/compute).
+collective::AddFn add_of(ops::Backend& backend) {
+  struct Place {
+    tensor::BufferPool pool{tensor::host_memory(), 0};
+    tensor::Workspace workspace{pool};
+    std::unique_ptr<tensor::Stream> stream;
+  };
+  auto place = std::make_shared<Place>();
+  place->stream = std::move(*backend.open_stream());
+  const ops::AddFn add = backend.operations().add;
+  return [place, add](float* out, std::span<const float* const> inputs, std::size_t count) {
+    const tensor::Shape shape{static_cast<std::int64_t>(count)};
+    const float* left = inputs[0];
+    for (std::size_t index = 1; index < inputs.size(); ++index) {
+      const auto done = add(*place->stream, place->workspace,
+                            {.a = {left, shape}, .b = {inputs[index], shape}, .out = {out, shape}});
+      GPUNODE_CHECK(done.has_value(), "add cannot fail on the CPU");
+      left = out;
+    }
+  };
+}
+
+class ExchangeWork final : public RankWork {
+ public:
+  ExchangeWork(RankBoard& board, std::uint32_t rank) : backend_(cpu::open_backend()) {
+    options_.rank = static_cast<std::uint16_t>(rank);
+    options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
+    options_.plan =
+        collective::balanced_plan(options_.tree, static_cast<std::uint16_t>(board.ranks()));
+    options_.add = add_of(*backend_);
+  }
+
+  Result<void> connect(RankBoard& board, const RankLinkOptions& options) {
+    driver_ = make_exact_driver();
+    transport::LinkEvents events;
+    events.on_message = [this](const NodeId& from, transport::Lane lane,
+                               transport::Message message) {
+      driver_->on_message(from, lane, std::move(message));
+    };
+    events.on_state = [this](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+      driver_->on_state(peer, lane, state);
+    };
+    auto opened = open_rank_link(board, options, std::move(events));
+    if (!opened) return opened.error();
+    link_ = std::move(opened->link);
+    options_.members = opened->members;
+    options_.link = link_.get();
+    return {};
+  }
+
+  Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
+    auto partial = std::make_shared<std::vector<float>>(element_count);
+    for (std::uint64_t place = 0; place < element_count; ++place)
+      (*partial)[place] = value_of(options_.rank, place);
+    partial_ = std::move(partial);
+    driver_->start(options_, element_count);
+    if (auto done = run(setting); !done) return done;
+    return check();
+  }
+
+  Result<void> run(std::uint32_t) override {
+    auto sum = driver_->sum(partial_);
+    if (!sum) return sum.error();
+    sum_ = std::move(*sum);
+    return {};
+  }
+
+  void release(std::uint32_t) override {
+    sum_.reset();
+    partial_.reset();
+    driver_->start(options_, 0);
+    malloc_trim(0);
+  }
+
+  ~ExchangeWork() override {
+    if (link_) link_->close();
+  }
+
+ private:
+  // Every place, bit by bit.
+  Result<void> check() const {
+    constexpr std::size_t kBlock = 4096;
+    std::vector<float> wanted(kBlock);
+    for (std::size_t begin = 0; begin < sum_->size(); begin += kBlock) {
+      const std::span<float> block(wanted.data(), std::min(kBlock, sum_->size() - begin));
+      tree_sum(options_, options_.tree.root(), begin, block);
+      if (std::memcmp(block.data(), sum_->data() + begin, block.size_bytes()) != 0)
+        return Error{ErrorCode::corrupted,
+                     "the sum differs from the tree's after place " + std::to_string(begin)};
+    }
+    return {};
+  }
+
+  std::unique_ptr<ops::Backend> backend_;
+  DriverOptions options_;
+  std::unique_ptr<ExchangeDriver> driver_;
+  std::unique_ptr<transport::ZmqLink> link_;
+  SharedFloats partial_, sum_;
+};
+
+// Seals and opens what a rank of a sealed all-reduce seals and opens: 2(N-1)/N vectors each, in
+// chunks, from the vector into a buffer that stays in the cache.
+class CryptoWork final : public RankWork {
+ public:
+  explicit CryptoWork(std::uint32_t ranks)
+      : ranks_(ranks),
+        sealer_(security::BulkKey(key()), SystemClock().now()),
+        opener_(security::BulkKey(key())) {}
+
+  Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
+    layout_ = collective::ChunkLayout::of(element_count);
+    vector_.assign(element_count, 1);
+    sealed_.resize(layout_.chunk_elements * sizeof(float) + security::kTagBytes);
+    return run(setting);
+  }
+
+  Result<void> run(std::uint32_t) override {
+    const std::uint64_t all = std::uint64_t{2} * (ranks_ - 1) * layout_.chunk_count();
+    for (std::uint64_t turn = 0; turn * ranks_ < all; ++turn) {
+      const auto chunk = static_cast<std::uint32_t>(turn % layout_.chunk_count());
+      const ByteView payload = std::as_bytes(
+          std::span<const float>(vector_.data() + layout_.first(chunk), layout_.size(chunk)));
+      const MutableByteView sealed(sealed_.data(), payload.size() + security::kTagBytes);
+      auto number = sealer_.seal({}, payload, sealed);
+      if (!number) return number.error();
+      if (auto opened = opener_.open(*number, {}, sealed); !opened) return opened.error();
+    }
+    return {};
+  }
+
+  void release(std::uint32_t) override { std::vector<float>().swap(vector_); }
+
+ private:
+  static security::BulkKey key() { return security::BulkKey(); }
+
+  std::uint32_t ranks_;
+  security::BulkSealer sealer_;
+  security::BulkOpener opener_;
+  collective::ChunkLayout layout_;
+  std::vector<float> vector_;
+  Bytes sealed_;
+};
+
+int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options) {
+  ExchangeWork work(board, rank);
+  if (auto connected = work.connect(board, options); !connected) {
+    board.fail(rank, connected.error().message());
+    return 1;
+  }
+  return board.serve(rank, work);
+}
+
+}  // namespace
+
+int play_rank(int argc, char** argv) {
+  if (argc != 5) return 2;
+  // As tools/gpunode sets it: a chunk that arrives is one allocation.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  const std::string mode = argv[1];
+  auto board = RankBoard::open(argv[3]);
+  if (!board) {
+    std::fprintf(stderr, "%s\n", board.error().message().c_str());
+    return 1;
+  }
+  const auto rank = static_cast<std::uint32_t>(std::atoi(argv[4]));
+  if (mode == "crypto") {
+    CryptoWork work((*board)->ranks());
+    return (*board)->serve(rank, work);
+  }
+  return serve_exchange(**board, rank,
+                        {.rank = rank, .bulk_plain = mode == "exact-plain", .address = argv[2]});
+}
+
+}  // namespace gpunode::bench

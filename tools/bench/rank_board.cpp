@@ -1,0 +1,183 @@
+#include "tools/bench/rank_board.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+namespace gpunode::bench {
+
+struct BoardPage {
+  std::uint32_t ranks;
+  Order order;
+  sem_t ordered[kMaxRanks];
+  sem_t done;
+  pthread_barrier_t together;
+  double seconds[kMaxRanks];
+  char told[kMaxRanks][512];
+  char failure[kMaxRanks][512];
+};
+
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+void write_line(char (&place)[512], const std::string& line) {
+  const std::size_t size = std::min(line.size(), sizeof place - 1);
+  std::memcpy(place, line.data(), size);
+  place[size] = 0;
+}
+
+bool wait_for(sem_t& semaphore, std::chrono::milliseconds patience) {
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += patience.count() / 1000;
+  until.tv_nsec += patience.count() % 1000 * 1'000'000;
+  if (until.tv_nsec >= 1'000'000'000) {
+    ++until.tv_sec;
+    until.tv_nsec -= 1'000'000'000;
+  }
+  int status;
+  do {
+    status = sem_timedwait(&semaphore, &until);
+  } while (status != 0 && errno == EINTR);
+  return status == 0;
+}
+
+Error system_error(const std::string& what) {
+  return {ErrorCode::io_error, what + ": " + std::strerror(errno)};
+}
+
+Result<BoardPage*> open_page(const std::string& folder, int flags) {
+  const std::string path = folder + "/board";
+  const int file = ::open(path.c_str(), flags, 0600);
+  if (file < 0) return system_error("cannot open " + path);
+  void* place = MAP_FAILED;
+  if (!(flags & O_CREAT) || ftruncate(file, sizeof(BoardPage)) == 0)
+    place = mmap(nullptr, sizeof(BoardPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const Error cause = system_error("cannot map " + path);
+  close(file);
+  if (place == MAP_FAILED) return cause;
+  return static_cast<BoardPage*>(place);
+}
+
+}  // namespace
+
+RankBoard::RankBoard(BoardPage* page, std::string folder, bool owner)
+    : page_(page), folder_(std::move(folder)), owner_(owner) {}
+
+RankBoard::~RankBoard() {
+  munmap(page_, sizeof(BoardPage));
+  std::error_code ignored;
+  if (owner_) std::filesystem::remove_all(folder_, ignored);
+}
+
+Result<std::unique_ptr<RankBoard>> RankBoard::create(std::uint32_t ranks) {
+  const bool shared_memory = access("/dev/shm", W_OK) == 0;
+  std::string folder = std::string(shared_memory ? "/dev/shm" : "/tmp") + "/gpunode-bench-XXXXXX";
+  if (!mkdtemp(folder.data())) return system_error("cannot create " + folder);
+  auto opened = open_page(folder, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC);
+  if (!opened) return opened.error();
+  std::unique_ptr<RankBoard> board(new RankBoard(*opened, folder, true));
+  BoardPage& page = *board->page_;
+  page.ranks = ranks;
+  for (sem_t& ordered : page.ordered) sem_init(&ordered, 1, 0);
+  sem_init(&page.done, 1, 0);
+  pthread_barrierattr_t shared;
+  pthread_barrierattr_init(&shared);
+  pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&page.together, &shared, ranks);
+  pthread_barrierattr_destroy(&shared);
+  return board;
+}
+
+Result<std::unique_ptr<RankBoard>> RankBoard::open(const std::string& folder) {
+  auto opened = open_page(folder, O_RDWR | O_CLOEXEC);
+  if (!opened) return opened.error();
+  return std::unique_ptr<RankBoard>(new RankBoard(*opened, folder, false));
+}
+
+std::uint32_t RankBoard::ranks() const {
+  return page_->ranks;
+}
+
+Result<double> RankBoard::carry_out(const Order& order, Duration patience,
+                                    const std::function<bool()>& alive) {
+  const auto deadline = Steady::now() + patience;
+  page_->order = order;
+  for (std::uint32_t rank = 0; rank < page_->ranks; ++rank) sem_post(&page_->ordered[rank]);
+  for (std::uint32_t heard = 0; heard < page_->ranks;) {
+    if (wait_for(page_->done, std::chrono::milliseconds(200))) ++heard;
+    for (std::uint32_t rank = 0; rank < page_->ranks; ++rank)
+      if (page_->failure[rank][0])
+        return Error{ErrorCode::internal,
+                     "rank " + std::to_string(rank) + ": " + page_->failure[rank]};
+    if (heard == page_->ranks) break;
+    if (!alive()) return Error{ErrorCode::peer_lost, "a rank's process ended"};
+    if (Steady::now() > deadline)
+      return Error{ErrorCode::timeout, "the ranks did not answer in time"};
+  }
+  return *std::max_element(page_->seconds, page_->seconds + page_->ranks);
+}
+
+Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& work) {
+  if (order.kind == Order::Kind::prepare) return work.prepare(order.element_count, order.setting);
+  if (order.kind == Order::Kind::release) {
+    work.release(order.setting);
+    return {};
+  }
+  for (std::uint32_t turn = 0; turn < order.warm_up; ++turn)
+    if (auto done = work.run(order.setting); !done) return done;
+  meet();
+  const auto start = Steady::now();
+  for (std::uint32_t turn = 0; turn < order.batch; ++turn)
+    if (auto done = work.run(order.setting); !done) return done;
+  page_->seconds[rank] = std::chrono::duration<double>(Steady::now() - start).count() / order.batch;
+  return {};
+}
+
+int RankBoard::serve(std::uint32_t rank, RankWork& work) {
+  const pid_t parent = getppid();
+  for (;;) {
+    while (!wait_for(page_->ordered[rank], std::chrono::seconds(2)))
+      if (getppid() != parent) return 1;
+    const Order order = page_->order;
+    if (order.kind == Order::Kind::quit) {
+      sem_post(&page_->done);
+      return 0;
+    }
+    page_->seconds[rank] = 0;
+    if (auto done = obey(order, rank, work); !done) {
+      fail(rank, done.error().message());
+      return 1;
+    }
+    sem_post(&page_->done);
+  }
+}
+
+void RankBoard::meet() {
+  pthread_barrier_wait(&page_->together);
+}
+
+void RankBoard::tell(std::uint32_t rank, const std::string& line) {
+  write_line(page_->told[rank], line);
+}
+
+std::string RankBoard::told(std::uint32_t rank) const {
+  return page_->told[rank];
+}
+
+void RankBoard::fail(std::uint32_t rank, const std::string& reason) {
+  write_line(page_->failure[rank], reason.empty() ? "unknown failure" : reason);
+}
+
+}  // namespace gpunode::bench
