@@ -30,10 +30,17 @@ void fail(Self* self, const Error& error) {
   self->state.core.reset();
 }
 
+transport::Urgency urgency_of(const job::JobBody& body) {
+  if (std::holds_alternative<job::StatePart>(body)) return transport::Urgency::low;
+  const auto* step = std::get_if<job::StepMessage>(&body);
+  bool partial = step && std::holds_alternative<collective::PartialChunk>(step->message);
+  return partial ? transport::Urgency::normal : transport::Urgency::high;
+}
+
 void send_out(Self* self, const job::Send& send) {
   auto encoded = job::encode_message(send.message);
   transport::Message message{transport::Topic::job, send.message.job.low, std::move(encoded.body),
-                             std::move(encoded.payload)};
+                             std::move(encoded.payload), urgency_of(send.message.body)};
   auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
   // A failed send is a lost message, which the core is made for.
   (void)self->state.options.send(send.to, lane, std::move(message));

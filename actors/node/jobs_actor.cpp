@@ -105,6 +105,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
   job.progress.total_steps = job.spec.train.steps;
   job.actor = exchange::spawn_job(self->system(), std::move(options));
   self->monitor(job.actor);
+  state.options.route_bulk(id.low, job.actor);
   return {};
 }
 
@@ -125,6 +126,7 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
                      "`): to train anew change its name, seed or data"};
   if (job.actor) {
     self->demonitor(job.actor);
+    self->state.options.route_bulk(id.low, nullptr);
     self->send(job.actor, Shutdown{});
   }
   self->state.jobs.erase(it);
@@ -336,6 +338,7 @@ void on_down(Self* self, const caf::down_msg& down) {
   for (auto& [id, job] : self->state.jobs) {
     if (!job.actor || job.actor.address() != down.source) continue;
     job.actor = nullptr;
+    self->state.options.route_bulk(id.low, nullptr);
     if (job.progress.ended) continue;
     exchange::JobProgress progress = job.progress;
     progress.phase = "failed";

@@ -23,6 +23,8 @@ struct JobsActorOptions {
   const ClusterState* cluster = nullptr;
   std::shared_ptr<transport::Link> link;
   collective::AddFn add;
+  // Names the actor that takes a job's bulk messages; a null handle: nobody.
+  std::function<void(std::uint64_t stream, caf::actor)> route_bulk;
   caf::actor calls;             // CallRequest, Publish
   caf::actor directory_writer;  // SetEntry
   telemetry::Registry* metrics = nullptr;

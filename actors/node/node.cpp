@@ -219,7 +219,9 @@ void RunningNode::spawn_children() {
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
   children_.jobs = spawn_jobs(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
-               compute::add_of(*backend_), children_.calls, children_.cluster, &metrics_});
+               compute::add_of(*backend_),
+               [this](std::uint64_t stream, caf::actor job) { router_->set_job(stream, job); },
+               children_.calls, children_.cluster, &metrics_});
   children_.serving = inference::spawn_serving(
       system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
                environment_->checkpoint_root(), children_.calls, &metrics_});

@@ -13,7 +13,24 @@ constexpr auto kHeardEvery = std::chrono::milliseconds(50);
 
 void Router::set_targets(Targets targets) {
   std::unique_lock lock(mutex_);
+  if (cleared_) return;
   targets_ = std::move(targets);
+  on_bulk_thread_ = std::make_unique<InlineDelivery>(targets_.jobs->home_system());
+}
+
+void Router::set_job(std::uint64_t stream, caf::actor job) {
+  std::unique_lock lock(mutex_);
+  if (job && !cleared_)
+    jobs_[stream] = std::move(job);
+  else
+    jobs_.erase(stream);
+}
+
+void Router::clear() {
+  std::unique_lock lock(mutex_);
+  cleared_ = true;
+  targets_ = {};
+  jobs_.clear();
 }
 
 bool Router::due(const NodeId& peer) {
@@ -47,6 +64,13 @@ void Router::on_message(const NodeId& from, transport::Lane lane, transport::Mes
   if (!target || !*target) return;
   if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
   auto shared = std::make_shared<const transport::Message>(std::move(message));
+  if (lane == transport::Lane::bulk && target == &targets_.jobs) {
+    auto job = jobs_.find(shared->stream);
+    if (job == jobs_.end()) return;  // it repeats what matters
+    caf::actor actor = job->second;
+    lock.unlock();  // the handler may end the job
+    return on_bulk_thread_->deliver(actor, NetMessage{from, lane, std::move(shared)});
+  }
   caf::anon_send(*target, NetMessage{from, lane, std::move(shared)});
 }
 

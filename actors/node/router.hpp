@@ -1,6 +1,7 @@
-// From the link's threads to the mailboxes: each topic has one actor. Also tells the detector, at
-// most twenty times a second and peer, that a peer was heard, as any authenticated traffic is a
-// life sign. Owned by the node; called on the link's threads.
+// From the link's threads to the mailboxes: each topic has one actor, and bulk of a running job
+// goes straight to that job's actor, which is run on the bulk thread if it is idle. Also tells the
+// detector, at most twenty times a second and peer, that a peer was heard, as any authenticated
+// traffic is a life sign. Owned by the node; called on the link's threads.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -10,6 +11,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "actors/inline_delivery.hpp"
 #include "actors/messages.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -28,8 +30,10 @@ class Router {
 
   // Messages that come before are dropped; peers repeat what matters.
   void set_targets(Targets targets);
-  // Drops the handles; needed before the actor system ends.
-  void clear() { set_targets({}); }
+  // Who takes the job's bulk messages; a null handle: nobody.
+  void set_job(std::uint64_t stream, caf::actor job);
+  // Drops the handles, for good; needed before the actor system ends.
+  void clear();
 
   void on_message(const NodeId& from, transport::Lane lane, transport::Message message);
   void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state);
@@ -42,6 +46,9 @@ class Router {
   const Clock& clock_;
   std::shared_mutex mutex_;
   Targets targets_;
+  std::unordered_map<std::uint64_t, caf::actor> jobs_;
+  std::unique_ptr<InlineDelivery> on_bulk_thread_;
+  bool cleared_ = false;
   std::mutex heard_mutex_;
   std::unordered_map<NodeId, Time> heard_;
 };

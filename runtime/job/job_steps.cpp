@@ -70,8 +70,8 @@ void JobCore::State::send_step(std::uint64_t step, const std::vector<collective:
       step == exchange_step && exchange ? plan_digest : plan_for(options.tree, view, step).digest();
   for (const collective::SendTo& one : sends) {
     if (one.rank >= view.members.size()) continue;
-    const bool bulk = std::holds_alternative<collective::PartialChunk>(one.message) ||
-                      std::holds_alternative<collective::ResultChunk>(one.message);
+    // DONE follows the results on their own way; a question must get through where that is broken.
+    const bool bulk = !std::holds_alternative<collective::Need>(one.message);
     send(view.members[one.rank].node, StepMessage{step, plan, one.message}, out, bulk);
   }
 }
