@@ -1,10 +1,13 @@
 // The dialling end of the join port (join_socket.hpp): finds out what is wrong, one cause a code.
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
+#include "runtime/transport/detail/join_wire.hpp"
 #include "runtime/transport/detail/tcp.hpp"
-#include "runtime/transport/detail/zmq_socket.hpp"
 #include "runtime/transport/join_socket.hpp"
 
 namespace gpunode::transport {
@@ -13,88 +16,97 @@ namespace {
 
 using namespace detail;
 
-constexpr std::int64_t kMaxAnswerBytes = std::int64_t{1} << 20;
-
-enum class Wait { ready, broken, late };
-
 class Connection final : public JoinConnection {
  public:
-  Connection(std::string name, std::string address)
-      : name_(std::move(name)), address_(std::move(address)) {}
-  ~Connection() override { monitor_.stop(socket_); }
+  Connection(int fd, std::string name, std::string address)
+      : fd_(fd), name_(std::move(name)), address_(std::move(address)) {
+    int yes = 1;
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  }
+  ~Connection() override { ::close(fd_); }
 
-  Result<void> open(const SocketAddress& address, std::uint16_t port, Duration deadline) {
-    socket_ = Socket(control_context(), ZMQ_DEALER);
-    set_tcp_options(socket_);
-    socket_.set(ZMQ_RECONNECT_IVL, -1);
-    socket_.set_wide(ZMQ_MAXMSGSIZE, kMaxAnswerBytes);
-    monitor_ = Monitor(control_context(), socket_);
-    bool six = address.storage.ss_family == AF_INET6;
-    std::string host = six ? "[" + address_ + "]" : address_;
-    socket_.connect("tcp://" + host + ":" + std::to_string(port));
-    if (wait(deadline, [this] { return shaken_; }) == Wait::ready) return {};
+  Result<void> greet(Duration patience) {
+    Time deadline = clock_.now() + patience;
+    std::byte greeting[kJoinGreeting.size()];
+    if (write(as_bytes(kJoinGreeting), deadline) == Wait::ready &&
+        read(greeting, deadline) == Wait::ready && as_text(greeting) == kJoinGreeting) {
+      return {};
+    }
     return {ErrorCode::protocol_mismatch,
             "what listens on " + name_ +
                 " is not a gpunode join port: the join port is the one that gpunode up prints"};
   }
 
-  Result<Bytes> ask(ByteView frame, Duration deadline) override {
+  Result<Bytes> ask(ByteView frame, Duration patience) override {
     if (frame.size() > kMaxJoinFrameBytes) {
       return {ErrorCode::invalid_argument,
               "a join frame may have 4096 bytes, this one has " + std::to_string(frame.size())};
     }
-    Frames out;
-    out.emplace_back(frame);
-    if (broken_ || socket_.send(out) != Sent::yes) return lost();
-    switch (wait(deadline, [this] { return (socket_.events() & ZMQ_POLLIN) != 0; })) {
-      case Wait::ready: {
-        Frames parts = socket_.receive(2);
-        if (parts.size() == 1) return to_bytes(parts[0].view());
-        return Error{ErrorCode::protocol_mismatch, name_ + " does not speak as a gpunode does"};
+    if (over_) return lost();
+    over_ = true;  // unless the whole answer comes: a late one would pass for that of the next
+    Time deadline = clock_.now() + patience;
+    std::byte head[kJoinHeadBytes];
+    Bytes answer;
+    Wait waited = write(with_join_head(frame), deadline);
+    if (waited == Wait::ready) waited = read(head, deadline);
+    if (waited == Wait::ready) {
+      std::uint32_t size = read_join_head(head);
+      if (size > kMaxJoinAnswerBytes) {
+        return {ErrorCode::protocol_mismatch, name_ + " does not speak as a gpunode does"};
       }
-      case Wait::broken:
-        return lost();
-      case Wait::late:
-        break;
+      answer.resize(size);
+      waited = read(answer, deadline);
     }
-    return {ErrorCode::timeout, "no answer from " + name_ + ": try again"};
+    if (waited == Wait::broken) return lost();
+    if (waited == Wait::late) {
+      return {ErrorCode::timeout, "no answer from " + name_ + ": try again"};
+    }
+    over_ = false;
+    return answer;
   }
 
   std::string peer_address() const override { return address_; }
 
  private:
+  enum class Wait { ready, broken, late };
+
   Error lost() const {
     return {ErrorCode::peer_lost, name_ + " closed the connection: try again, or another node"};
   }
 
-  template <class Ready>
-  Wait wait(Duration patience, Ready ready) {
-    SystemClock clock;
-    Time deadline = clock.now() + patience;
-    for (;;) {
-      while (auto event = monitor_.next()) {
-        shaken_ |= event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-        broken_ |= event->event == ZMQ_EVENT_DISCONNECTED ||
-                   event->event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
-                   event->event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
-                   event->event == ZMQ_EVENT_CLOSED;
-      }
-      if (ready()) return Wait::ready;
-      if (broken_) return Wait::broken;
-      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
-      if (left.count() <= 0) return Wait::late;
-      if (monitor_.events() & ZMQ_POLLIN) continue;
-      pollfd waiting[2] = {{socket_.fd(), POLLIN, 0}, {monitor_.fd(), POLLIN, 0}};
-      ::poll(waiting, 2, static_cast<int>(std::min<long long>(left.count() + 1, 60'000)));
-    }
+  Wait write(ByteView bytes, Time deadline) {
+    return move(bytes.size(), POLLOUT, deadline, [&](std::size_t done) {
+      return ::send(fd_, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    });
+  }
+  Wait read(MutableByteView bytes, Time deadline) {
+    return move(bytes.size(), POLLIN, deadline, [&](std::size_t done) {
+      return ::recv(fd_, bytes.data() + done, bytes.size() - done, 0);
+    });
   }
 
+  template <class Some>
+  Wait move(std::size_t size, short event, Time deadline, Some some) {
+    for (std::size_t done = 0; done < size;) {
+      auto moved = some(done);
+      if (moved > 0) {
+        done += static_cast<std::size_t>(moved);
+        continue;
+      }
+      if (moved == 0 || (errno != EAGAIN && errno != EINTR)) return Wait::broken;
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock_.now());
+      if (left.count() <= 0) return Wait::late;
+      pollfd waiting{fd_, event, 0};
+      ::poll(&waiting, 1, static_cast<int>(std::min<long long>(left.count() + 1, 60'000)));
+    }
+    return Wait::ready;
+  }
+
+  const int fd_;
   const std::string name_;
   const std::string address_;
-  Socket socket_;
-  Monitor monitor_;
-  bool shaken_ = false;
-  bool broken_ = false;
+  const SystemClock clock_;
+  bool over_ = false;
 };
 
 }  // namespace
@@ -108,9 +120,10 @@ Result<std::unique_ptr<JoinConnection>> JoinConnection::dial(const std::string& 
   std::string name = host + ":" + std::to_string(port);
   auto address = resolve({host, port});
   if (!address) return address.error();
-  if (auto open = check_connect(*address, name, deadline); !open) return open.error();
-  auto connection = std::make_unique<Connection>(name, address->text());
-  if (auto opened = connection->open(*address, port, deadline); !opened) return opened.error();
+  auto fd = connect_within(*address, name, deadline);
+  if (!fd) return fd.error();
+  auto connection = std::make_unique<Connection>(*fd, name, address->text());
+  if (auto greeted = connection->greet(deadline); !greeted) return greeted.error();
   return std::unique_ptr<JoinConnection>(std::move(connection));
 }
 
@@ -121,7 +134,10 @@ Result<void> tcp_reachable(const std::string& endpoint, Duration patience) {
   }
   auto address = resolve(*target);
   if (!address) return address.error();
-  return check_connect(*address, target->host + ":" + std::to_string(target->port), patience);
+  auto fd = connect_within(*address, target->host + ":" + std::to_string(target->port), patience);
+  if (!fd) return fd.error();
+  ::close(*fd);
+  return {};
 }
 
 }  // namespace gpunode::transport

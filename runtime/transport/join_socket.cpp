@@ -1,16 +1,18 @@
 #include "runtime/transport/join_socket.hpp"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
+#include <atomic>
+#include <cerrno>
 #include <map>
 #include <mutex>
 
+#include "runtime/transport/detail/join_wire.hpp"
 #include "runtime/transport/detail/reactor.hpp"
 #include "runtime/transport/detail/tcp.hpp"
-#include "runtime/transport/detail/zmq_socket.hpp"
 
 namespace gpunode::transport {
 
@@ -18,11 +20,35 @@ namespace {
 
 using namespace detail;
 
+constexpr int kAcceptBatch = 64;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);  // while descriptors are short
+
 // How replies reach the socket's thread; outlives the socket.
 struct ReplyGate {
   std::mutex mutex;
-  std::function<void(Bytes route, Bytes frame)> send;  // null: the socket is closed
+  std::function<void(std::uint64_t visitor, Bytes frame)> send;  // null: the socket is closed
 };
+
+// One connection.
+struct Visitor {
+  int fd = -1;
+  std::uint64_t watch = 0;
+  std::string address;
+  Time until{};
+  bool greeted = false;
+  bool asking = false;   // its question has not been answered in full
+  bool writing = false;  // the watch is for room to write
+  Bytes in;              // at most a greeting and one frame
+  Bytes out;
+  std::size_t written = 0;
+};
+
+std::string address_of(const SocketAddress& peer) {
+  constexpr std::string_view kMapped = "::ffff:";  // IPv4 at a listener of both families
+  std::string text = peer.text();
+  bool mapped = text.starts_with(kMapped) && text.find('.') != std::string::npos;
+  return mapped ? text.substr(kMapped.size()) : text;
+}
 
 class Listener final : public JoinSocket {
  public:
@@ -31,30 +57,14 @@ class Listener final : public JoinSocket {
   ~Listener() override { close(); }
 
   Result<void> start(const std::string& endpoint) {
-    socket_ = Socket(control_context(), ZMQ_ROUTER);
-    set_tcp_options(socket_);
-    socket_.set(ZMQ_ROUTER_MANDATORY, 1);
-    socket_.set_wide(ZMQ_MAXMSGSIZE, kMaxJoinFrameBytes);
-    monitor_ = Monitor(control_context(), socket_);
-    auto bound = socket_.bind(endpoint);
-    if (!bound) return bound.error().within("join port");
-    endpoint_ = *bound;
-    if (auto target = parse_endpoint(endpoint_)) ports_.push_back(target->port);
-    gate_->send = [this](Bytes route, Bytes frame) {
-      reactor_.post([this, route = std::move(route), frame = std::move(frame)] {
-        Frames out;
-        out.emplace_back(route);
-        out.emplace_back(frame);
-        socket_.send(out);  // one who went away gets nothing
-        serve();
-      });
+    auto listening = listen_tcp(endpoint);
+    if (!listening) return listening.error().within("join port");
+    fd_ = listening->fd;
+    endpoint_ = listening->endpoint;
+    gate_->send = [this](std::uint64_t number, Bytes frame) {
+      reactor_.post([this, number, frame = std::move(frame)] { answer(number, frame); });
     };
-    reactor_.watch(socket_.fd(), false, [this] { serve(); });
-    reactor_.watch(monitor_.fd(), false, [this] { count_connections(); });
-    reactor_.post([this] {
-      count_connections();
-      serve();
-    });
+    watch_ = reactor_.watch(fd_, false, [this] { accept_visitors(); });
     reactor_.start();
     return {};
   }
@@ -67,84 +77,156 @@ class Listener final : public JoinSocket {
       gate_->send = nullptr;
     }
     reactor_.stop([this] {
-      for (auto& connection : connections_) ::close(connection.own_fd);
-      connections_.clear();
-      if (!socket_) return;
-      monitor_.stop(socket_);
-      socket_.close();
+      while (!visitors_.empty()) drop(visitors_.begin()->first);
+      if (fd_ >= 0) ::close(std::exchange(fd_, -1));
     });
   }
 
  private:
-  struct Connection {
-    int fd;      // as the monitor names it
-    int own_fd;  // by which we can shut it
-    std::uint64_t number;
-  };
-
-  void serve() {
-    for (;;) {
-      Frames parts = socket_.receive(3);
-      if (parts.empty()) {
-        if (socket_.events() & ZMQ_POLLIN) continue;
+  void accept_visitors() {
+    for (int i = 0; i < kAcceptBatch; ++i) {
+      SocketAddress peer;
+      peer.size = sizeof peer.storage;
+      int fd = ::accept4(fd_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        admit(fd, address_of(peer));
+      } else if (errno == EAGAIN) {
         return;
-      }
-      if (parts.size() != 2) continue;
-      std::string address = parts[1].property("Peer-Address");
-      if (callbacks_.may_speak && !callbacks_.may_speak(address)) continue;
-      auto unused = std::make_shared<std::atomic<bool>>(true);
-      Reply reply = [gate = gate_, route = to_bytes(parts[0].view()), unused](Bytes frame) {
-        if (!unused->exchange(false)) return;
-        std::lock_guard lock(gate->mutex);
-        if (gate->send) gate->send(route, std::move(frame));
-      };
-      callbacks_.on_frame(address, to_bytes(parts[1].view()), std::move(reply));
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        return pause_accepting();
+      }  // else: of the one connection, which is gone
     }
   }
 
-  void count_connections() {
-    for (;;) {
-      auto event = monitor_.next();
-      if (!event) {
-        if (monitor_.events() & ZMQ_POLLIN) continue;
-        return;
-      }
-      if (event->event == ZMQ_EVENT_DISCONNECTED) forget(event->value);
-      if (event->event != ZMQ_EVENT_ACCEPTED) continue;
-      forget(event->value);
-      int own = duplicate_connection(event->value, ports_);
-      if (own < 0) continue;
-      std::uint64_t number = next_number_++;
-      connections_.push_back({event->value, own, number});
-      // The oldest goes: who joins is through in a moment, who floods is not.
-      if (connections_.size() > limits_.connections) shut(connections_.front().number);
-      reactor_.after(limits_.life, [this, number] { shut(number); });
+  // It would be reported as ready without end.
+  void pause_accepting() {
+    reactor_.unwatch(watch_);
+    reactor_.after(kAcceptPause,
+                   [this] { watch_ = reactor_.watch(fd_, false, [this] { accept_visitors(); }); });
+  }
+
+  void admit(int fd, std::string address) {
+    int yes = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    std::uint64_t number = next_number_++;
+    Visitor& visitor = visitors_[number];
+    visitor.fd = fd;
+    visitor.address = std::move(address);
+    visitor.until = reactor_.now() + limits_.life;
+    visitor.out = to_bytes(as_bytes(kJoinGreeting));
+    watch(number, visitor, false);
+    // The oldest goes: who joins is through in a moment, who floods is not.
+    if (visitors_.size() > limits_.connections) drop(visitors_.begin()->first);
+    if (!sweeping_) sweep();
+    flush(number);
+  }
+
+  void sweep() {
+    sweeping_ = false;
+    while (!visitors_.empty() && visitors_.begin()->second.until <= reactor_.now()) {
+      drop(visitors_.begin()->first);
     }
+    if (visitors_.empty()) return;
+    sweeping_ = true;
+    reactor_.after(visitors_.begin()->second.until - reactor_.now(), [this] { sweep(); });
   }
 
-  void shut(std::uint64_t number) {
-    auto found = std::ranges::find(connections_, number, &Connection::number);
-    if (found == connections_.end()) return;
-    ::shutdown(found->own_fd, SHUT_RDWR);
-    ::close(found->own_fd);
-    connections_.erase(found);
+  void drop(std::uint64_t number) {
+    auto found = visitors_.find(number);
+    if (found == visitors_.end()) return;
+    reactor_.unwatch(found->second.watch);
+    ::close(found->second.fd);
+    visitors_.erase(found);
   }
 
-  void forget(int fd) {
-    auto found = std::ranges::find(connections_, fd, &Connection::fd);
-    if (found == connections_.end()) return;
-    ::close(found->own_fd);
-    connections_.erase(found);
+  void watch(std::uint64_t number, Visitor& visitor, bool for_writing) {
+    if (visitor.watch != 0) reactor_.unwatch(visitor.watch);
+    visitor.writing = for_writing;
+    visitor.watch = reactor_.watch(visitor.fd, for_writing, [this, number, for_writing] {
+      for_writing ? flush(number) : read(number);
+    });
+  }
+
+  void read(std::uint64_t number) {
+    auto found = visitors_.find(number);
+    if (found == visitors_.end()) return;
+    Visitor& visitor = found->second;
+    std::byte chunk[kJoinGreeting.size() + kJoinHeadBytes + kMaxJoinFrameBytes];
+    auto got = ::recv(visitor.fd, chunk, sizeof chunk, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return drop(number);
+    visitor.in.insert(visitor.in.end(), chunk, chunk + got);
+    if (!take(number, visitor)) drop(number);
+  }
+
+  // False: this is nobody who joins, or one who asks again before the answer.
+  bool take(std::uint64_t number, Visitor& visitor) {
+    Bytes& in = visitor.in;
+    if (!visitor.greeted) {
+      std::size_t known = std::min(in.size(), kJoinGreeting.size());
+      if (as_text(in).substr(0, known) != kJoinGreeting.substr(0, known)) return false;
+      if (known < kJoinGreeting.size()) return true;
+      visitor.greeted = true;
+      in.erase(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(known));
+    }
+    if (visitor.asking) return in.empty();
+    if (in.size() < kJoinHeadBytes) return true;
+    std::uint32_t size = read_join_head(in);
+    if (size > kMaxJoinFrameBytes || in.size() > kJoinHeadBytes + size) return false;
+    if (in.size() < kJoinHeadBytes + size) return true;
+    Bytes frame = to_bytes(ByteView(in).subspan(kJoinHeadBytes));
+    in.clear();
+    visitor.asking = true;
+    if (callbacks_.may_speak && !callbacks_.may_speak(visitor.address)) return true;
+    auto unused = std::make_shared<std::atomic<bool>>(true);
+    callbacks_.on_frame(visitor.address, std::move(frame),
+                        [gate = gate_, number, unused](Bytes reply) {
+                          if (!unused->exchange(false)) return;
+                          std::lock_guard lock(gate->mutex);
+                          if (gate->send) gate->send(number, std::move(reply));
+                        });
+    return true;
+  }
+
+  void answer(std::uint64_t number, const Bytes& frame) {
+    auto found = visitors_.find(number);
+    if (found == visitors_.end()) return;  // one who went away gets nothing
+    Bytes bytes = with_join_head(frame);
+    found->second.out.insert(found->second.out.end(), bytes.begin(), bytes.end());
+    found->second.asking = false;
+    flush(number);
+  }
+
+  void flush(std::uint64_t number) {
+    auto found = visitors_.find(number);
+    if (found == visitors_.end()) return;
+    Visitor& visitor = found->second;
+    while (visitor.written < visitor.out.size()) {
+      auto sent = ::send(visitor.fd, visitor.out.data() + visitor.written,
+                         visitor.out.size() - visitor.written, MSG_NOSIGNAL);
+      if (sent >= 0) {
+        visitor.written += static_cast<std::size_t>(sent);
+      } else if (errno == EAGAIN) {
+        if (!visitor.writing) watch(number, visitor, true);  // and reads nothing meanwhile
+        return;
+      } else if (errno != EINTR) {
+        return drop(number);
+      }
+    }
+    visitor.out.clear();
+    visitor.written = 0;
+    if (visitor.writing) watch(number, visitor, false);
   }
 
   const Callbacks callbacks_;
   const Limits limits_;
   std::string endpoint_;
-  std::vector<std::uint16_t> ports_;
-  Socket socket_;
-  Monitor monitor_;
-  std::deque<Connection> connections_;
+  int fd_ = -1;
+  std::uint64_t watch_ = 0;
+  std::map<std::uint64_t, Visitor> visitors_;  // by number: the oldest first
   std::uint64_t next_number_ = 1;
+  bool sweeping_ = false;  // a timer is set
   std::shared_ptr<ReplyGate> gate_ = std::make_shared<ReplyGate>();
   Reactor reactor_;
 };

@@ -1,9 +1,11 @@
-// The join port: where a stranger with a token may speak, before it has any key that we know.
-// ZeroMQ without encryption (the frames are sealed by security's join protocol); opaque bytes here.
+// The join port: where a stranger with a token may speak, before it has any key that we know. Plain
+// TCP (the frames are sealed by security's join protocol; opaque bytes here): ZeroMQ without a key
+// is not fit for strangers, libzmq 4.3.4 aborts the process when a socket closes while a peer of
+// ZMTP 1 or 2 connects.
 //
 // Bounded against strangers: frames of at most 4 KiB in, 64 connections at a time, each dropped
-// after 10 s. One thread a listening socket. The dialling side tells name, port, silence and a
-// foreign service apart, as a person who joins must be told.
+// after 10 s, one question a connection at a time. One thread a listening socket. The dialling side
+// tells name, port, silence and a foreign service apart, as a person who joins must be told.
 #pragma once
 
 #include <cstdint>
@@ -49,14 +51,14 @@ class JoinSocket {
 
 class JoinConnection {
  public:
-  // Resolves, connects, and checks that ZeroMQ answers. Fails with: not_found (the name does not
-  // resolve), unavailable (nothing listens on that port), timeout (no answer at all: a firewall or
-  // a wrong address), protocol_mismatch (something else listens there), invalid_argument.
+  // Resolves, connects, and checks that a join port answers. Fails with: not_found (the name does
+  // not resolve), unavailable (nothing listens on that port), timeout (no answer at all: a firewall
+  // or a wrong address), protocol_mismatch (something else listens there), invalid_argument.
   static Result<std::unique_ptr<JoinConnection>> dial(const std::string& host, std::uint16_t port,
                                                       Duration deadline = std::chrono::seconds(5));
   virtual ~JoinConnection() = default;
-  // Sends one frame and waits for its answer. Fails with: timeout, peer_lost, invalid_argument
-  // (over kMaxJoinFrameBytes).
+  // Sends one frame and waits for its answer. Fails with: timeout, peer_lost (also each call after
+  // a failed one), protocol_mismatch, invalid_argument (over kMaxJoinFrameBytes).
   virtual Result<Bytes> ask(ByteView frame, Duration deadline) = 0;
   // "10.0.0.5": the address that the name resolved to.
   virtual std::string peer_address() const = 0;

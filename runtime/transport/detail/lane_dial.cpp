@@ -1,6 +1,4 @@
 // The dialling half of LaneLoop: one DEALER a dialled peer, its monitor, pauses between attempts.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -145,10 +143,10 @@ void LaneLoop::probe_refusal(const NodeId& node, const std::string& endpoint) {
   if (fd < 0) return fail_dial(*peer, address && errno == ECONNREFUSED);
   std::uint64_t dial_id = peer->dial->id;
   auto watch = std::make_shared<std::uint64_t>(0);
-  *watch = reactor_.watch(fd, true, [this, node, dial_id, fd, watch] {
-    int cause = connect_result(fd);
+  // The watch holds the descriptor: a link that closes meanwhile closes it too.
+  *watch = reactor_.watch(fd, true, [this, node, dial_id, watch, probe = share_descriptor(fd)] {
     reactor_.unwatch(*watch);
-    ::close(fd);
+    int cause = connect_result(*probe);
     if (current(node, dial_id)) fail_dial(*find(node), cause == ECONNREFUSED);
   });
 }

@@ -46,6 +46,13 @@ Lookup look_up(const HostPort& target, int flags) {
 
 }  // namespace
 
+SharedDescriptor share_descriptor(int fd) {
+  return {new int(fd), [](const int* held) {
+            ::close(*held);
+            delete held;
+          }};
+}
+
 std::optional<HostPort> parse_endpoint(const std::string& endpoint) {
   constexpr std::string_view kScheme = "tcp://";
   if (!endpoint.starts_with(kScheme)) return std::nullopt;
@@ -102,7 +109,7 @@ int connect_result(int fd) {
   return cause;
 }
 
-Result<void> check_connect(const SocketAddress& address, const std::string& name,
+Result<int> connect_within(const SocketAddress& address, const std::string& name,
                            Duration patience) {
   int fd = begin_connect(address);
   int cause = fd < 0 ? errno : 0;
@@ -111,9 +118,9 @@ Result<void> check_connect(const SocketAddress& address, const std::string& name
     auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
     int ready = ::poll(&waiting, 1, static_cast<int>(ms));
     cause = ready > 0 ? connect_result(fd) : ETIMEDOUT;
+    if (cause == 0) return fd;
     ::close(fd);
   }
-  if (cause == 0) return {};
   if (cause == ECONNREFUSED) {
     return {ErrorCode::unavailable,
             "nothing listens on " + name + ": is the node up, and is this its port?"};
@@ -124,6 +131,45 @@ Result<void> check_connect(const SocketAddress& address, const std::string& name
                                     std::strerror(cause) + ")"};
   }
   return {ErrorCode::io_error, "cannot connect to " + name + ": " + std::strerror(cause)};
+}
+
+Result<Listening> listen_tcp(const std::string& endpoint) {
+  auto target = parse_endpoint(endpoint);
+  if (target && target->host == "*") target->host = "0.0.0.0";
+  auto address = target ? numeric_address(*target) : std::nullopt;
+  if (!address) return bind_error(endpoint, EINVAL, "not an address like tcp://10.0.0.5:7603");
+  int family = address->storage.ss_family;
+  int fd = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return {ErrorCode::resource_exhausted, "no file descriptors left to listen with"};
+  int yes = 1, no = 0;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (::bind(fd, address->raw(), address->size) != 0 || ::listen(fd, 256) != 0 ||
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    int cause = errno;
+    ::close(fd);
+    return bind_error(endpoint, cause, std::strerror(cause));
+  }
+  // The port lies at the same place in both families.
+  std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+  std::string host = family == AF_INET6 ? "[" + address->text() + "]" : address->text();
+  return Listening{fd, "tcp://" + host + ":" + std::to_string(port)};
+}
+
+Error bind_error(const std::string& endpoint, int cause, const char* text) {
+  if (cause == EADDRINUSE) {
+    return {ErrorCode::already_exists, "cannot listen on " + endpoint +
+                                           ": the port is taken by another program; stop it or "
+                                           "choose another port"};
+  }
+  if (cause == EACCES) {
+    return {ErrorCode::permission_denied,
+            "cannot listen on " + endpoint + ": not permitted; choose a port above 1023"};
+  }
+  return {ErrorCode::invalid_argument, "cannot listen on " + endpoint + ": " + text +
+                                           "; the address must be one of this machine's"};
 }
 
 int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports) {

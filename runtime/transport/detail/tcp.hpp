@@ -1,10 +1,12 @@
-// Plain TCP questions beside ZeroMQ, which does not tell a refusal from a time-out: split an
-// endpoint, resolve a name, connect with a deadline.
+// Plain TCP beside ZeroMQ, which does not tell a refusal from a time-out and is not fit for
+// strangers: split an endpoint, resolve a name, listen, connect with a deadline. Whoever is given a
+// descriptor closes it.
 #pragma once
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,10 @@
 #include "runtime/base/result.hpp"
 
 namespace gpunode::transport::detail {
+
+// A descriptor that is closed once nobody holds it.
+using SharedDescriptor = std::shared_ptr<const int>;
+SharedDescriptor share_descriptor(int fd);
 
 struct HostPort {
   std::string host;  // without brackets
@@ -36,9 +42,21 @@ Result<SocketAddress> resolve(const HostPort& target);
 int begin_connect(const SocketAddress& address);
 // What became of it: 0 or an errno.
 int connect_result(int fd);
-// Connects and closes again. Fails with unavailable (refused), timeout, io_error (no route ...).
-Result<void> check_connect(const SocketAddress& address, const std::string& name,
+// A connected, non-blocking socket. Fails with unavailable (refused), timeout, io_error (no route
+// ...); the texts call the address `name`.
+Result<int> connect_within(const SocketAddress& address, const std::string& name,
                            Duration patience);
+
+struct Listening {
+  int fd = -1;           // non-blocking
+  std::string endpoint;  // with the true port
+};
+// Listens on "tcp://10.0.0.5:7603"; port 0 takes a free one, the host * all addresses. Fails as
+// bind_error says.
+Result<Listening> listen_tcp(const std::string& endpoint);
+// Why an endpoint could not be bound: already_exists (in use), permission_denied, or
+// invalid_argument with the system's `text`.
+Error bind_error(const std::string& endpoint, int cause, const char* text);
 
 // A descriptor of our own for a connection that ZeroMQ accepted, by which it can be shut although
 // ZeroMQ 4.3.4 cannot. -1 unless `fd` is (still) a connection to one of the local `ports`.

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "runtime/transport/detail/tcp.hpp"
+
 namespace gpunode::transport::detail {
 
 namespace {
@@ -72,18 +74,7 @@ Result<std::string> Socket::bind(const std::string& endpoint) {
   if (endpoint.find('[') != std::string::npos) set(ZMQ_IPV6, 1);
   if (zmq_bind(handle_, spelled.c_str()) != 0) {
     int cause = errno;
-    if (cause == EADDRINUSE) {
-      return {ErrorCode::already_exists, "cannot listen on " + endpoint +
-                                             ": the port is taken by another program; stop it or "
-                                             "choose another port"};
-    }
-    if (cause == EACCES) {
-      return {ErrorCode::permission_denied,
-              "cannot listen on " + endpoint + ": not permitted; choose a port above 1023"};
-    }
-    return {ErrorCode::invalid_argument, "cannot listen on " + endpoint + ": " +
-                                             zmq_strerror(cause) +
-                                             "; the address must be one of this machine's"};
+    return bind_error(endpoint, cause, zmq_strerror(cause));
   }
   char bound[256] = {};
   std::size_t size = sizeof bound;
@@ -145,6 +136,9 @@ Monitor::Monitor(void* context, const Socket& watched) {
   std::string name = "inproc://gpunode-monitor-" + std::to_string(next++);
   if (zmq_socket_monitor(watched.raw(), name.c_str(), ZMQ_EVENT_ALL) != 0) return;
   socket_ = Socket(context, ZMQ_PAIR);
+  // Without a limit: the I/O thread that tells an event would wait for room, holding a lock that
+  // stop() needs.
+  socket_.set(ZMQ_RCVHWM, 0);
   socket_.connect(name);
 }
 

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "runtime/base/rng.hpp"
+#include "runtime/transport/detail/join_wire.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport {
@@ -168,8 +170,7 @@ TEST(JoinSocketTest, GarbageDisturbsNobodyWhoJoins) {
   for (int attempt = 0; attempt < 40; ++attempt) {
     std::string bytes;
     if (attempt % 2 > 0) {  // a good greeting first
-      bytes = std::string("\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL", 16);
-      bytes.resize(64, '\0');
+      bytes = detail::kJoinGreeting;
     }
     std::size_t noise = rng.below(9'000);
     for (std::size_t i = 0; i < noise; ++i) bytes.push_back(static_cast<char>(rng.next()));
@@ -198,6 +199,107 @@ TEST(JoinSocketTest, WhoMayNotSpeakGetsNoAnswer) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::timeout);
   EXPECT_EQ(frames, 0);
+}
+
+// A blocking connection that can say anything.
+class RawVisitor {
+ public:
+  explicit RawVisitor(const JoinSocket& socket) {
+    auto address = detail::numeric_address({"127.0.0.1", port_of(socket)});
+    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(fd_, address->raw(), address->size), 0);
+  }
+  ~RawVisitor() { ::close(fd_); }
+  void say(std::string_view bytes) {
+    [[maybe_unused]] auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // As many bytes as there are before the end, at most `count`.
+  std::string hear(std::size_t count) {
+    std::string bytes(count, '\0');
+    std::size_t done = 0;
+    while (done < count) {
+      auto got = ::recv(fd_, bytes.data() + done, count - done, 0);
+      if (got <= 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
+
+TEST(JoinSocketTest, AQuestionInSingleBytesIsAnsweredAsAWholeOneIs) {
+  auto socket = echo();
+  RawVisitor visitor(*socket);
+  EXPECT_EQ(visitor.hear(8), detail::kJoinGreeting);
+  std::string question = std::string(detail::kJoinGreeting) + std::string("\x02\0\0\0hi", 6);
+  for (char byte : question) visitor.say({&byte, 1});
+  EXPECT_EQ(visitor.hear(16), std::string("\x0c\0\0\0"
+                                          "127.0.0.1 hi",
+                                          16));
+}
+
+TEST(JoinSocketTest, WhoSpeaksOtherwiseIsDropped) {
+  JoinSocket::Limits limits;
+  limits.life = std::chrono::hours(1);
+  auto socket = echo(limits);
+  std::string greeting{detail::kJoinGreeting};
+  for (const std::string& speech :
+       {std::string("GET / HTTP/1.1\r\n"), std::string("gpujoin\x02"),
+        greeting + std::string("\x01\x10\0\0", 4),                // a frame of 4097 bytes
+        greeting + std::string("\xff\xff\xff\xff", 4),            // and of 4 GiB
+        greeting + std::string("\x01\0\0\0a\x01\0\0\0b", 10)}) {  // two questions at once
+    RawVisitor visitor(*socket);
+    visitor.say(speech);
+    EXPECT_LT(visitor.hear(100).size(), 100u) << "ends";
+  }
+}
+
+TEST(JoinSocketTest, AnAnswerLargerThanTheNetworkHoldsArrivesWhole) {
+  JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [](const std::string&, Bytes, JoinSocket::Reply reply) {
+    reply(Bytes(detail::kMaxJoinAnswerBytes, std::byte{7}));
+  };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks));
+  ASSERT_TRUE(socket);
+  RawVisitor slow(**socket);
+  slow.say(std::string(detail::kJoinGreeting) + std::string(4, '\0'));
+  auto quick = JoinConnection::dial("127.0.0.1", port_of(**socket));
+  ASSERT_TRUE(quick);
+  for (int round = 0; round < 3; ++round) {
+    auto answer = (*quick)->ask(as_bytes("x"), std::chrono::seconds(10));
+    ASSERT_TRUE(answer) << answer.error().message();
+    EXPECT_EQ(*answer, Bytes(detail::kMaxJoinAnswerBytes, std::byte{7}));
+  }
+  std::string all = slow.hear(8 + 4 + detail::kMaxJoinAnswerBytes);
+  EXPECT_EQ(all.size(), 8 + 4 + detail::kMaxJoinAnswerBytes);
+  EXPECT_EQ(all.back(), '\x07');
+}
+
+TEST(JoinSocketTest, ALateAnswerDoesNotPassForThatOfTheNextQuestion) {
+  std::mutex mutex;
+  std::vector<JoinSocket::Reply> replies;
+  JoinSocket::Callbacks callbacks;
+  callbacks.on_frame = [&](const std::string&, Bytes, JoinSocket::Reply reply) {
+    std::lock_guard lock(mutex);
+    replies.push_back(std::move(reply));
+  };
+  auto socket = JoinSocket::listen("tcp://127.0.0.1:0", std::move(callbacks));
+  ASSERT_TRUE(socket);
+  auto connection = JoinConnection::dial("127.0.0.1", port_of(**socket));
+  ASSERT_TRUE(connection);
+  auto first = (*connection)->ask(as_bytes("one"), std::chrono::milliseconds(50));
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, ErrorCode::timeout);
+  {
+    std::lock_guard lock(mutex);
+    for (auto& reply : replies) reply(to_bytes(as_bytes("answer to one")));
+  }
+  auto second = (*connection)->ask(as_bytes("two"), std::chrono::seconds(10));
+  ASSERT_FALSE(second) << as_text(*second);
+  EXPECT_EQ(second.error().code, ErrorCode::peer_lost);
 }
 
 TEST(JoinSocketTest, ATakenPortIsNamed) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <sstream>
 
 #include "runtime/base/rng.hpp"
@@ -329,6 +330,43 @@ TEST_F(ZmqLinkTest, ConnectionsWithoutAKeyAreBoundedAndAnHonestPeerStillGetsIn) 
     one->link->drop_peer(node_id(2));
     one->journal.clear();
   }
+}
+
+TEST_F(ZmqLinkTest, ALinkThatClosesWhileItDialsLeavesNoDescriptorOpen) {
+  std::vector<std::string> shut;  // ports where nothing listens
+  {
+    auto gone = start(1);
+    shut = gone->link->control_endpoints();
+  }
+  auto open_sockets = [] {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code failed;
+      auto target = std::filesystem::read_symlink(entry.path(), failed).string();
+      count += target.starts_with("socket:");
+    }
+    return count;
+  };
+  auto dial_and_close = [&] {
+    auto dialler = start(100, {.dial_only = true});
+    for (int i = 0; i < 40; ++i) {
+      PeerAddress address;
+      address.node = node_id(200 + i);
+      address.control_endpoints = shut;
+      address.curve_public_key = KeyPair::create().open;
+      dialler->link->set_peer(address);
+    }
+    EXPECT_TRUE(dialler->journal.wait_state(node_id(200), Lane::control, LinkState::refused));
+    dialler->link->close();
+  };
+  std::size_t before = open_sockets();
+  for (int round = 0; round < 10; ++round) dial_and_close();
+  // ZeroMQ closes its own in its own time.
+  auto deadline = std::chrono::steady_clock::now() + kHangLimit;
+  while (open_sockets() > before && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(open_sockets(), before);
 }
 
 TEST_F(ZmqLinkTest, ATakenPortIsNamedAndNothingStaysBehind) {
