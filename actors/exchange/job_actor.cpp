@@ -180,8 +180,7 @@ bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
 void on_applied(Self* self, const Applied& applied) {
   State& state = self->state;
   if (!state.core) return;
-  state.ledger->on_applied(applied.loss);
-  state.ledger->set_state_digest(applied.state);
+  state.ledger->on_applied(applied.step, applied.loss, applied.state);
   if (applied.skipped)
     note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
   if (checkpoint_due(state.options.spec, applied.step)) {

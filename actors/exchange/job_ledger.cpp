@@ -1,9 +1,12 @@
 #include "actors/exchange/job_ledger.hpp"
 
+#include <cstdio>
+
 namespace gpunode::exchange {
 namespace {
 
-constexpr std::size_t kEventsKept = 200;
+constexpr std::size_t kEventsKept = 1000;
+constexpr std::size_t kCommitsKept = 4096;
 constexpr std::size_t kRecentSteps = 32;
 
 }  // namespace
@@ -20,6 +23,9 @@ void JobLedger::on_view(const view::View& view) {
 
 void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed& running) {
   if (first_step_ == 0) first_step_ = step;
+  if (!commits_.empty() && commits_.back().view_id != view_.view_id) tell_resumed(now, step);
+  commits_.push_back({now, step, view_.view_id, {}});
+  if (commits_.size() > kCommitsKept) commits_.pop_front();
   committed_ = step;
   running_ = running;
   const auto& plan = step == view_.base_step + 1 ? view_.plan : balanced_.owner;
@@ -27,6 +33,28 @@ void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed
     if (rank < view_.members.size()) ++slices_[view_.members[rank].node];
   recent_.emplace_back(now, step);
   if (recent_.size() > kRecentSteps) recent_.pop_front();
+}
+
+// The first commit of another view: how long the job stood still is what people ask then.
+void JobLedger::tell_resumed(Time now, std::uint64_t step) {
+  const Commit& last = commits_.back();
+  double seconds = std::chrono::duration<double>(now - last.time).count();
+  char text[120];
+  std::snprintf(text, sizeof text, "goes on with step %llu, %.3f s after the commit of step %llu",
+                static_cast<unsigned long long>(step), seconds,
+                static_cast<unsigned long long>(last.step));
+  on_event(now, text);
+}
+
+void JobLedger::on_applied(std::uint64_t step, double loss, const Digest& state) {
+  loss_ = loss;
+  state_digest_ = state;
+  for (auto commit = commits_.rbegin(); commit != commits_.rend(); ++commit) {
+    if (commit->step < step) break;
+    if (commit->step != step) continue;
+    commit->state = state;
+    break;
+  }
 }
 
 void JobLedger::on_event(Time now, std::string text) {

@@ -1,6 +1,6 @@
 // What one node has seen of a job: committed steps, who computed how many slices of them, losses,
-// speed, and the events that a person asks about. Pure; owned by the job actor. `job show` and
-// `train --follow` print it.
+// speed, and the events that a person asks about. Pure; owned by the job actor. `job show`,
+// `job log` and `train --follow` print it. Keeps a bounded number of events and of commits.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,27 @@ class JobLedger {
 
   void on_view(const view::View& view);
   void on_committed(Time now, std::uint64_t step, const collective::Fed& running);
-  void on_applied(double loss) { loss_ = loss; }
+  // state: after this step.
+  void on_applied(std::uint64_t step, double loss, const Digest& state);
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {
     checkpoint_step_ = step;
     checkpoint_path_ = path;
   }
   void set_validation_loss(double loss) { validation_loss_ = loss; }
-  void set_state_digest(const Digest& digest) { state_digest_ = digest; }
 
   struct Event {
     Time time;
     std::string text;
   };
   const std::deque<Event>& events() const { return events_; }
+  struct Commit {
+    Time time;
+    std::uint64_t step = 0, view_id = 0;
+    Digest state;  // after the step; zero: not yet known, or not computed after this step
+  };
+  // The newest commits that this node made, oldest first.
+  const std::deque<Commit>& commits() const { return commits_; }
   // Slices of committed steps by the node that computed them, as witnessed here.
   const std::map<NodeId, std::uint64_t>& slices() const { return slices_; }
   std::uint64_t witnessed_from() const { return first_step_; }
@@ -53,6 +60,8 @@ class JobLedger {
   Duration time_left(std::uint64_t total_steps) const;
 
  private:
+  void tell_resumed(Time now, std::uint64_t step);
+
   collective::Tree tree_;
   std::uint64_t tokens_per_step_;
   view::View view_;
@@ -66,6 +75,7 @@ class JobLedger {
   std::uint64_t checkpoint_step_ = 0;
   std::string checkpoint_path_;
   std::deque<Event> events_;
+  std::deque<Commit> commits_;
   std::deque<std::pair<Time, std::uint64_t>> recent_;  // commit times of the last steps
 };
 

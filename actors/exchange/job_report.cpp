@@ -7,8 +7,17 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kEventsShown = 200;
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// Rounded to microseconds: more digits would only be noise.
+double since_1970(const ReportInput& in, Time time) {
+  auto then = in.wall.time_since_epoch() - (in.now - time);
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(then).count()) /
+         1e6;
 }
 
 json names(const std::vector<NodeId>& nodes, const ClusterSnapshot& cluster) {
@@ -71,9 +80,30 @@ std::string report_json(const ReportInput& in) {
   if (ledger.checkpoint_step() > 0)
     out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
   json events = json::array();
+  std::size_t skipped = 0, count = ledger.events().size();
   for (const JobLedger::Event& event : ledger.events())
-    events.push_back({{"seconds_ago", seconds(in.now - event.time)}, {"text", event.text}});
+    if (skipped++ + kEventsShown >= count)
+      events.push_back({{"seconds_ago", seconds(in.now - event.time)},
+                        {"at", since_1970(in, event.time)},
+                        {"text", event.text}});
   out["events"] = events;
+  return text_of(out);
+}
+
+std::string log_json(const ReportInput& in) {
+  json out = progress(in);
+  out["now"] = since_1970(in, in.now);
+  json events = json::array(), commits = json::array();
+  for (const JobLedger::Event& event : in.ledger.events())
+    events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
+  for (const JobLedger::Commit& commit : in.ledger.commits()) {
+    json line = {
+        {"at", since_1970(in, commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
+    if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
+    commits.push_back(std::move(line));
+  }
+  out["events"] = std::move(events);
+  out["commits"] = std::move(commits);
   return text_of(out);
 }
 

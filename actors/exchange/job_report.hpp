@@ -1,4 +1,5 @@
-// A job's ledger as JSON, for `job show`, `jobs` and `train --follow`; the CLI turns it into text.
+// A job's ledger as JSON, for `job show`, `job log`, `jobs` and `train --follow`; the CLI turns it
+// into text.
 #pragma once
 
 #include <string>
@@ -19,11 +20,15 @@ struct ReportInput {
   std::string phase;
   std::string reason;
   Time now{};
+  std::chrono::system_clock::time_point wall{};  // at `now`
 };
 
 // One line of progress: step, loss, speed, members, time left.
 std::string progress_json(const ReportInput& input);
 // Everything that is known here.
 std::string report_json(const ReportInput& input);
+// What happened and when: every event and commit that is kept, in seconds since 1970 by this node's
+// wall clock of now (so that a clock that was set does not tear the log apart).
+std::string log_json(const ReportInput& input);
 
 }  // namespace gpunode::exchange

@@ -7,12 +7,6 @@ namespace gpunode::exchange::actor {
 
 namespace {
 
-ReportInput report_input(Self* self, const job::JobStatus& status, const ClusterSnapshot& cluster) {
-  State& state = self->state;
-  return {state.options.id, state.options.spec, *state.ledger, status,
-          cluster,          state.phase,        state.reason,  now(self)};
-}
-
 job::JobStatus status_of(Self* self) {
   return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
 }
@@ -72,19 +66,16 @@ void set_phase(Self* self, std::string phase, std::string reason) {
 
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
-  if (!state.ledger) {
-    JobLedger nothing(collective::Tree::of_slices(1), 1);
-    job::JobStatus none;
-    auto cluster = state.options.cluster->read();
-    ReportInput input{state.options.id, state.options.spec, nothing,      none,
-                      *cluster,         state.phase,        state.reason, now(self)};
-    return command.answer(command.name == "job.progress" ? progress_json(input)
-                                                         : report_json(input));
-  }
+  static const collective::Tree kLeaf = collective::Tree::of_slices(1);
+  JobLedger nothing(kLeaf, 1);
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
-  ReportInput input = report_input(self, status, *cluster);
-  command.answer(command.name == "job.progress" ? progress_json(input) : report_json(input));
+  ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,
+                    status,           *cluster,           state.phase,
+                    state.reason,     now(self),          state.options.clock->wall()};
+  command.answer(command.name == "job.progress" ? progress_json(input)
+                 : command.name == "job.log"    ? log_json(input)
+                                                : report_json(input));
 }
 
 }  // namespace gpunode::exchange::actor

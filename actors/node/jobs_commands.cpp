@@ -73,7 +73,7 @@ void show_job(Self* self, const Command& command, const std::string& wanted, boo
   caf::actor_system* system = &self->system();
   auto finish = [system, environment, spec = job.spec, name = command.name,
                  answer = command.answer](std::string report) {
-    if (name == "job.progress") return answer(ok_json(arguments_of(report)));
+    if (name != "job.show") return answer(ok_json(arguments_of(report)));
     system->spawn<caf::detached>([=] { answer(with_proof(*environment, spec, report)); });
   };
   if (job.actor)

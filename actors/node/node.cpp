@@ -307,8 +307,8 @@ void RunningNode::send(caf::actor Children::*child, Message message) {
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   static const std::vector<std::string> kKnown = {
-      "node.info", "nodes",        "leave", "stop",     "token.create", "train",  "jobs",
-      "job.show",  "job.progress", "serve", "generate", "models",       "metrics"};
+      "node.info", "nodes",        "leave", "stop",     "token.create", "train",   "jobs",
+      "job.show",  "job.progress", "serve", "generate", "models",       "metrics", "job.log"};
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
@@ -318,8 +318,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     return end_soon(name == "leave");
   }
   if (name == "token.create") target = &Children::admission;
-  if (name == "train" || name == "jobs" || name == "job.show" || name == "job.progress")
-    target = &Children::jobs;
+  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::jobs;
   if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
   if (!target)
     return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));

@@ -78,6 +78,13 @@ std::vector<Command> make_commands() {
        {{"JOB", "its name, or the beginning of its id"}},
        {kState, kJson},
        run_job_show},
+      {"job log",
+       "show what happened to a job, and when",
+       "As this node saw it: views, pauses, checkpoints, and how long each change held the job "
+       "up. --json also lists the newest commits with time, view and state digest.",
+       {{"JOB", "its name, or the beginning of its id"}},
+       {kState, kJson},
+       run_job_log},
       {"serve",
        "serve the model of a checkpoint from this node",
        "Any node of the cluster can then generate with it.",

@@ -1,4 +1,5 @@
-// `jobs` and `job show`: what is trained here, and the proof of what it was fed.
+// `jobs`, `job show` and `job log`: what is trained here, the proof of what it was fed, and what
+// happened when.
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/progress_text.hpp"
@@ -87,6 +88,14 @@ std::string events_text(const json& report) {
   return rows.empty() ? "" : "\n" + aligned(rows);
 }
 
+std::string log_text(const json& log) {
+  std::string out;
+  for (const json& event : field<json>(log, "events", json::array()))
+    out += time_text(field<double>(event, "at", 0)) + "  " + field<std::string>(event, "text", "") +
+           "\n";
+  return out.empty() ? "nothing has happened yet\n" : out;
+}
+
 }  // namespace
 
 int run_jobs(const Invocation& invocation) {
@@ -113,6 +122,16 @@ int run_job_show(const Invocation& invocation) {
   else
     print(progress_text(answer.body) + "\n\n" + aligned(fields_of(answer.body)) +
           computed_text(answer.body) + proof_text(answer.body) + events_text(answer.body));
+  return kOk;
+}
+
+int run_job_log(const Invocation& invocation) {
+  Answer answer = ask_node(invocation, "job.log", {{"job", invocation.arguments.text("JOB")}});
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json())
+    print_json(answer.body);
+  else
+    print(log_text(answer.body));
   return kOk;
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <limits>
 
 namespace gpunode::cli {
@@ -71,6 +72,19 @@ std::string decimal(double value, int digits) {
   if (text.find('.') == std::string::npos) return text;
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::string time_text(double since_1970) {
+  constexpr double kYear9999 = 253'402'300'799.0;
+  if (!(since_1970 >= 0 && since_1970 <= kYear9999)) return "?";
+  auto milliseconds = static_cast<std::int64_t>(since_1970 * 1000);
+  std::time_t whole = milliseconds / 1000;
+  std::tm parts{};
+  gmtime_r(&whole, &parts);
+  char buffer[64], text[80];
+  std::strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts);
+  std::snprintf(text, sizeof text, "%s.%03dZ", buffer, static_cast<int>(milliseconds % 1000));
   return text;
 }
 

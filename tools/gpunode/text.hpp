@@ -17,6 +17,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 std::string decimal(double value, int digits);  // "2.5", without zeros at the end
 std::string human_duration(double seconds);     // "2m10s"
+std::string time_text(double since_1970);       // "2026-11-21 14:37:33.123Z"
 std::string human_bytes(double bytes);          // "1.5 GiB"
 std::string human_count(double count);          // "12.3k"
 

@@ -59,7 +59,7 @@ void set_phase(Self* self, std::string phase, std::string reason = {});
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);
 
-// Answers `job.show` and `job.progress`.
+// Answers `job.show`, `job.log` and `job.progress`.
 void on_command(Self* self, const Command& command);
 
 }  // namespace gpunode::exchange::actor

@@ -33,6 +33,8 @@ TEST(Text, RefusesWhatIsNoDurationAndSaysWhatIsWanted) {
 
 TEST(Text, WritesFiguresAsPeopleReadThem) {
   EXPECT_EQ(human_duration(130), "2m10s");
+  EXPECT_EQ(time_text(1'795'271'853.1234), "2026-11-21 14:37:33.123Z");
+  EXPECT_EQ(time_text(-1), "?");
   EXPECT_EQ(human_duration(900), "15m");
   EXPECT_EQ(human_duration(5400), "1h30m");
   EXPECT_EQ(human_duration(-1), "?");

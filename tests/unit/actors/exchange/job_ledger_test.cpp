@@ -51,9 +51,37 @@ TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
 
 TEST(JobLedger, keeps_a_bounded_number_of_events) {
   JobLedger ledger(Tree::of_slices(1), 1);
-  for (int i = 0; i < 1000; ++i) ledger.on_event(at(i), std::to_string(i));
-  EXPECT_LE(ledger.events().size(), 200u);
-  EXPECT_EQ(ledger.events().back().text, "999");
+  for (int i = 0; i < 5000; ++i) ledger.on_event(at(i), std::to_string(i));
+  EXPECT_LE(ledger.events().size(), 1000u);
+  EXPECT_EQ(ledger.events().back().text, "4999");
+}
+
+TEST(JobLedger, tells_how_long_the_job_stood_still_at_the_first_commit_of_a_view) {
+  JobLedger ledger(Tree::of_slices(1), 1);
+  ledger.on_view(view_of(1, 0, {1, 2}, {0}));
+  ledger.on_committed(at(100), 1, {});
+  ledger.on_committed(at(200), 2, {});
+  EXPECT_TRUE(ledger.events().empty());
+  ledger.on_view(view_of(2, 2, {1}, {0}));
+  ledger.on_committed(at(950), 3, {});
+  ledger.on_committed(at(1000), 4, {});
+  ASSERT_EQ(ledger.events().size(), 1u);
+  EXPECT_EQ(ledger.events()[0].text, "goes on with step 3, 0.750 s after the commit of step 2");
+}
+
+TEST(JobLedger, keeps_a_bounded_number_of_commits_with_view_and_state) {
+  JobLedger ledger(Tree::of_slices(1), 1);
+  ledger.on_view(view_of(7, 0, {1}, {0}));
+  for (int step = 1; step <= 5000; ++step) ledger.on_committed(at(step), step, {});
+  Digest state;
+  state.low = 9;
+  ledger.on_applied(4999, 0.5, state);
+  EXPECT_LE(ledger.commits().size(), 4096u);
+  const auto& last = ledger.commits()[ledger.commits().size() - 2];
+  EXPECT_EQ(last.step, 4999u);
+  EXPECT_EQ(last.view_id, 7u);
+  EXPECT_EQ(last.state, state);
+  EXPECT_EQ(ledger.commits().back().state, Digest{});
 }
 
 }  // namespace
