@@ -24,9 +24,12 @@ std::string beside(const std::string& name) {
 }
 
 // As peers/gloo_all_reduce.cpp numbers them.
-const std::vector<std::string> kGlooSettings = {
-    "ring_chunked", "halving_doubling", "bcube", "ring2", "bcube2", "halving_doubling spinning"};
-constexpr std::uint32_t kGlooBcube = 2, kGlooSpin = 5;
+const std::vector<std::string> kGlooSettings = {"ring_chunked", "halving_doubling", "bcube",
+                                                "ring2", "bcube2"};
+constexpr std::uint32_t kGlooHalving = 1, kGlooBcube = 2;
+// What spins writes without reading meanwhile: rings, and halving-doubling of longer vectors, stand
+// still once the sockets' buffers are full.
+constexpr std::uint64_t kGlooSpinBytes = 4 << 20;
 
 struct MpiAlgorithm {
   const char* name;
@@ -74,16 +77,24 @@ Field Field::start(const Options& options) {
   if (const std::string zmq = beside("gpunode-bench-zmq"); !zmq.empty())
     field.add({"bare zmq", {"by owner", "direct"}, {zmq}, false, {}}, Family::zmq_owner);
   if (!options.peers) return field;
-  if (const std::string gloo = beside("gpunode-bench-gloo"); !gloo.empty())
-    field.add({"gloo", kGlooSettings, {gloo}, false, {}}, Family::gloo);
-  else
-    std::fprintf(stderr, "gloo     skipped: built without libgloo-dev\n");
+  field.add_gloo();
   if (const std::string mpi = beside("gpunode-bench-mpi"); !mpi.empty())
     for (const MpiAlgorithm& algorithm : kMpiAlgorithms)
       field.add(mpi_spec(mpi, options.ranks, algorithm), Family::openmpi);
   else
     std::fprintf(stderr, "openmpi  skipped: built without libopenmpi-dev\n");
   return field;
+}
+
+void Field::add_gloo() {
+  const std::string gloo = beside("gpunode-bench-gloo");
+  if (gloo.empty()) {
+    std::fprintf(stderr, "gloo     skipped: built without libgloo-dev\n");
+    return;
+  }
+  add({"gloo", kGlooSettings, {gloo, "wait"}, false, {}}, Family::gloo);
+  if (ranks_ > std::thread::hardware_concurrency()) return;
+  add({"gloo spinning", kGlooSettings, {gloo, "spin"}, false, {}}, Family::gloo_spinning);
 }
 
 void Field::add(ContenderSpec spec, Family family) {
@@ -97,7 +108,6 @@ void Field::add(ContenderSpec spec, Family family) {
 
 std::vector<Entry> Field::entries(std::uint64_t bytes) const {
   std::vector<Entry> entries;
-  const bool a_core_each = ranks_ <= std::thread::hardware_concurrency();
   for (const auto& [contender, family] : contenders_) {
     if (contender->broken()) continue;
     for (std::uint32_t setting = 0; setting < contender->spec().settings.size(); ++setting) {
@@ -109,7 +119,10 @@ std::vector<Entry> Field::entries(std::uint64_t bytes) const {
       if (family == Family::gloo) {
         // The class bcube gives wrong sums where its base does not divide the ranks evenly.
         if (setting == kGlooBcube && (ranks_ & (ranks_ - 1)) != 0) continue;
-        if (setting == kGlooSpin && !a_core_each) continue;
+      }
+      if (family == Family::gloo_spinning) {
+        if (setting != kGlooHalving || bytes > kGlooSpinBytes) continue;
+        entry.family = Family::gloo;
       }
       entries.push_back(std::move(entry));
     }

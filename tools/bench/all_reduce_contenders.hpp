@@ -18,6 +18,7 @@ enum class Family : std::uint8_t {
   zmq_owner,   // bare libzmq, the messages of the exact exchange
   zmq_direct,  // bare libzmq, one message to all
   gloo,
+  gloo_spinning,  // of contenders; their entries are Gloo's
   openmpi
 };
 inline bool is_peer(Family family) {
@@ -46,6 +47,7 @@ class Field {
   std::vector<Entry> entries(std::uint64_t bytes) const;
 
  private:
+  void add_gloo();
   void add(ContenderSpec spec, Family family);
 
   std::uint32_t ranks_ = 0;

@@ -14,7 +14,7 @@ namespace gpunode::bench {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(120);
+constexpr auto kPatience = std::chrono::seconds(30);  // and a second a million floats
 constexpr auto kEndPatience = std::chrono::seconds(5);
 
 pid_t start_process(const std::vector<std::string>& command) {
@@ -108,12 +108,13 @@ bool Contender::alive() {
 
 Result<double> Contender::order(const Order& order) {
   if (failure_) return *failure_;
-  auto seconds = board_->carry_out(order, kPatience, [this] { return alive(); });
+  auto seconds = board_->carry_out(order, patience_, [this] { return alive(); });
   if (!seconds) failure_ = seconds.error().within(label(order.setting));
   return failure_ ? Result<double>(*failure_) : seconds;
 }
 
 Result<void> Contender::prepare(std::uint64_t element_count, std::uint32_t setting) {
+  patience_ = kPatience + std::chrono::seconds(element_count / 1'000'000);
   auto done =
       order({.kind = Order::Kind::prepare, .setting = setting, .element_count = element_count});
   if (!done) return done.error();

@@ -55,6 +55,7 @@ class Contender {
   ContenderSpec spec_;
   std::unique_ptr<RankBoard> board_;
   std::vector<pid_t> processes_;
+  Duration patience_{};
   std::optional<Error> failure_;
 };
 

@@ -1,5 +1,5 @@
-// gpunode-bench-gloo BOARD RANK: Gloo's all-reduce over its TCP transport on 127.0.0.1, with each
-// of its algorithms, in its default threading and in its mode that spins on the sockets.
+// gpunode-bench-gloo wait|spin BOARD RANK: Gloo's all-reduce over its TCP transport on 127.0.0.1,
+// with each of its algorithms, in its default threading or in its mode that spins on the sockets.
 // A rank of `gpunode-bench all-reduce`; built only where Gloo is installed.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_bcube.h>
@@ -8,13 +8,13 @@
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
-#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <sys/stat.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "tools/bench/peers/peer_vector.hpp"
@@ -24,16 +24,22 @@ namespace gpunode::bench {
 namespace {
 
 // In the order of the settings that all_reduce_contenders.cpp names.
-enum Setting : std::uint32_t { ring_chunked, halving_doubling, bcube, ring2, bcube2, spin };
+enum Setting : std::uint32_t { ring_chunked, halving_doubling, bcube, ring2, bcube2 };
 
 class GlooWork final : public RankWork {
  public:
-  GlooWork(std::uint32_t rank, std::uint32_t ranks, const std::string& folder)
-      : rank_(rank), ranks_(ranks), store_(folder) {
+  GlooWork(std::uint32_t rank, std::uint32_t ranks, const std::string& folder, bool spin)
+      : rank_(rank), ranks_(ranks) {
     gloo::transport::tcp::attr address;
     address.hostname = "127.0.0.1";
     device_ = gloo::transport::tcp::CreateDevice(address);
-    context_ = connect("default");
+    gloo::rendezvous::FileStore store(folder);
+    context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank),
+                                                           static_cast<int>(ranks));
+    context_->setTimeout(std::chrono::seconds(60));
+    context_->connectFullMesh(store, device_);
+    for (std::uint32_t peer = 0; spin && peer < ranks; ++peer)
+      if (peer != rank) context_->getPair(static_cast<int>(peer))->setSync(true, true);
   }
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
@@ -63,15 +69,6 @@ class GlooWork final : public RankWork {
   }
 
  private:
-  std::shared_ptr<gloo::rendezvous::Context> connect(const std::string& name) {
-    auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_),
-                                                               static_cast<int>(ranks_));
-    context->setTimeout(std::chrono::seconds(60));
-    gloo::rendezvous::PrefixStore store(name, store_);
-    context->connectFullMesh(store, device_);
-    return context;
-  }
-
   Result<void> reduce_once(std::uint32_t setting) {
     live_[setting] = true;
     const std::vector<float*> pointers{vector_.data()};
@@ -90,10 +87,6 @@ class GlooWork final : public RankWork {
           algorithms_[setting] =
               std::make_unique<gloo::AllreduceBcube<float>>(context_, pointers, count);
           break;
-        case spin:
-          algorithms_[setting] =
-              std::make_unique<gloo::AllreduceHalvingDoubling<float>>(spinning(), pointers, count);
-          break;
         default:
           break;
       }
@@ -104,15 +97,6 @@ class GlooWork final : public RankWork {
     auto done = run(setting);
     if (!done) return done;
     return vector_.check_sum(ranks_);
-  }
-
-  // A mesh whose connections are polled by the caller's thread; made when it is first wanted.
-  std::shared_ptr<gloo::rendezvous::Context> spinning() {
-    if (spinning_) return spinning_;
-    spinning_ = connect("spin");
-    for (std::uint32_t peer = 0; peer < ranks_; ++peer)
-      if (peer != rank_) spinning_->getPair(static_cast<int>(peer))->setSync(true, true);
-    return spinning_;
   }
 
   void run_function(std::uint32_t setting) {
@@ -127,15 +111,14 @@ class GlooWork final : public RankWork {
   }
 
   std::uint32_t rank_, ranks_;
-  gloo::rendezvous::FileStore store_;
   std::shared_ptr<gloo::transport::Device> device_;
-  std::shared_ptr<gloo::rendezvous::Context> context_, spinning_;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
   PeerVector vector_;
   std::map<std::uint32_t, std::unique_ptr<gloo::Algorithm>> algorithms_;
   std::map<std::uint32_t, bool> live_;
 };
 
-int serve(const std::string& board_folder, std::uint32_t rank) {
+int serve(const std::string& board_folder, std::uint32_t rank, bool spin) {
   auto board = RankBoard::open(board_folder);
   if (!board) {
     std::fprintf(stderr, "%s\n", board.error().message().c_str());
@@ -145,7 +128,8 @@ int serve(const std::string& board_folder, std::uint32_t rank) {
   mkdir(folder.c_str(), 0700);
   int status = 1;
   try {
-    GlooWork work(rank, (*board)->ranks(), folder);
+    GlooWork work(rank, (*board)->ranks(), folder, spin);
+    (*board)->meet();  // what one rank sends may not find another still changing its mode
     status = (*board)->serve(rank, work);
   } catch (const std::exception& problem) {
     (*board)->fail(rank, problem.what());
@@ -157,8 +141,9 @@ int serve(const std::string& board_folder, std::uint32_t rank) {
 }  // namespace gpunode::bench
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  const int status = gpunode::bench::serve(argv[1], static_cast<std::uint32_t>(std::atoi(argv[2])));
+  if (argc != 4) return 2;
+  const int status = gpunode::bench::serve(argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])),
+                                           std::strcmp(argv[1], "spin") == 0);
   std::fflush(stdout);
   std::_Exit(status);  // Gloo's own end may wait for peers that are gone
 }
