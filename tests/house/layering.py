@@ -36,7 +36,8 @@ CUDA_HEADERS = re.compile(r"cuda|cublas|cudnn|curand|cooperative_groups|mma\.h|n
 RULES = [
     (re.compile(r"zmq"), re.compile(r"runtime/transport/|tools/bench/peers/"),
      "zmq only in runtime/transport and in the bench's peers"),
-    (re.compile(r"caf/"), re.compile(r"actors/|examples/"), "caf/ only in actors"),
+    (re.compile(r"caf/"), re.compile(r"actors/|examples/|tools/bench/job_driver"),
+     "caf/ only in actors"),
     (re.compile(r"nccl"), re.compile(r"runtime/collective/nccl\w*\.cpp$"),
      "nccl in one file, runtime/collective/nccl*.cpp"),
     (CUDA_HEADERS, re.compile(r"kernels/cuda/|runtime/collective/nccl\w*\.cpp$"),

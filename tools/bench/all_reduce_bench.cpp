@@ -25,6 +25,7 @@ struct Options {
   std::size_t samples = 5;
   bool peers = true;
   bool sealed = true;
+  bool bare = false;
   bool require = false;
   std::string json;  // file; "-": standard output
 };
@@ -76,6 +77,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.peers = false;
     else if (flag == "--no-sealed")
       options.sealed = false;
+    else if (flag == "--bare")
+      options.bare = true;
     else if (flag == "--require")
       options.require = true;
     else if (index + 1 == argc)
@@ -188,7 +191,7 @@ int all_reduce(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
                  "[--samples N]\n"
-                 "                                [--no-peer] [--no-sealed] [--json FILE] "
+                 "                                [--no-peer] [--no-sealed] [--bare] [--json FILE] "
                  "[--require]\n");
     return 2;
   }
@@ -197,8 +200,8 @@ int all_reduce(int argc, char** argv) {
   std::size_t missed = 0;
   bool measured = true;
   for (const std::uint32_t ranks : options.ranks) {
-    const Field field =
-        Field::start({.ranks = ranks, .peers = options.peers, .sealed = options.sealed});
+    const Field field = Field::start(
+        {.ranks = ranks, .peers = options.peers, .sealed = options.sealed, .bare = options.bare});
     for (const std::uint64_t bytes : options.sizes) {
       cells.push_back(measure(field, options, ranks, bytes));
       const std::vector<Ratio> ratios = ratios_of(cells.back());

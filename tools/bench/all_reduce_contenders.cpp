@@ -74,6 +74,7 @@ Field Field::start(const Options& options) {
     field.add(own_spec("gpunode exact sealed", "exact-sealed"), Family::exact_sealed);
     field.add(own_spec("sealing and opening alone", "crypto"), Family::crypto);
   }
+  if (options.bare) field.add(own_spec("exact plain, no actors", "bare-plain"), Family::exact_bare);
   if (const std::string zmq = beside("gpunode-bench-zmq"); !zmq.empty())
     field.add({"bare zmq", {"by owner", "direct"}, {zmq}, false, {}}, Family::zmq_owner);
   if (!options.peers) return field;

@@ -14,6 +14,7 @@ namespace gpunode::bench {
 enum class Family : std::uint8_t {
   exact_plain,
   exact_sealed,
+  exact_bare,  // without actors
   crypto,      // sealing and opening alone
   zmq_owner,   // bare libzmq, the messages of the exact exchange
   zmq_direct,  // bare libzmq, one message to all
@@ -39,6 +40,7 @@ class Field {
     std::uint32_t ranks = 2;
     bool peers = true;
     bool sealed = true;
+    bool bare = false;  // also the exchange without actors
   };
   // Starts every contender; one that cannot be started is left out with a line on stderr.
   static Field start(const Options& options);

@@ -7,8 +7,8 @@ namespace gpunode::bench {
 // Status 1 if the ratio to PyTorch is below RATIO.
 int train(int argc, char** argv);
 
-// all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed] [--json FILE]
-// [--require]
+// all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed] [--bare]
+// [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.
 int all_reduce(int argc, char** argv);
 

@@ -18,9 +18,8 @@ namespace gpunode::bench {
 // The members of one view and what they agreed on; alike at all but for `rank`.
 struct DriverOptions {
   std::uint16_t rank = 0;
-  std::vector<NodeId> members;  // by rank
-  collective::Tree tree = collective::Tree::of_slices(1);
-  collective::SlicePlan plan;  // each member's cover is one node
+  std::vector<NodeId> members;                             // by rank
+  collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
   transport::Link* link = nullptr;  // open to all members; outlives the driver
 };
@@ -33,14 +32,26 @@ class ExchangeDriver {
   virtual void on_message(const NodeId& from, transport::Lane lane, transport::Message message) = 0;
   virtual void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state) = 0;
 
-  // Before the first sum and when the length changes; no sum is under way anywhere.
-  virtual void start(const DriverOptions& options, std::uint64_t element_count) = 0;
+  // Before the first sum of vectors of this length, at every member in the same order; no sum is
+  // under way anywhere. Gives the node of the tree whose partial sums this member brings. Fails
+  // with: timeout.
+  virtual Result<collective::TreeNode> start(const DriverOptions& options,
+                                             std::uint64_t element_count) = 0;
+  // Lets go of everything of that length.
+  virtual void stop() = 0;
+  // What lies between two sums in a job and is no part of the exchange: the state is updated, the
+  // next partial is asked for. Not timed. Fails with: timeout.
+  virtual Result<void> next() = 0;
   // Sums the members' partials. Returns when every member is known to hold the same result: DONE
   // and digest of all are here. Fails with: timeout, corrupted (the members disagree).
   virtual Result<collective::SharedFloats> sum(collective::SharedFloats partial) = 0;
 };
 
-// runtime/collective's ExactExchange with runtime/job's messages, fed by one thread.
-std::unique_ptr<ExchangeDriver> make_exact_driver();
+// The product's own path: the job actor of actors/exchange, run on the link's bulk thread as
+// actors/node runs it, between a trainer that has its partial sum at once and the link.
+std::unique_ptr<ExchangeDriver> make_job_driver();
+// runtime/collective's ExactExchange with runtime/job's messages, fed by one thread: what remains
+// without actors, views and votes.
+std::unique_ptr<ExchangeDriver> make_bare_driver();
 
 }  // namespace gpunode::bench

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "actors/compute/trainer.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
-#include "kernels/tensor/workspace.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/security/session_keys.hpp"
 #include "tools/bench/exchange_driver.hpp"
@@ -23,67 +23,41 @@ using collective::SharedFloats;
 // One partial sum a member, as balanced plans give; four slices each, as a job would have.
 constexpr std::uint32_t kSlicesEach = 4;
 
-// Rank r's partial at a place: any bits of the mantissa, so that the order of additions shows.
-float value_of(std::uint32_t rank, std::uint64_t place) {
-  const auto bits = static_cast<std::int32_t>(mix64(place * kMaxRanks + rank) >> 32);
+// A node's partial sum at a place: any bits of the mantissa, so that the order of additions shows.
+float value_of(collective::TreeNode node, std::uint64_t place) {
+  const auto bits = static_cast<std::int32_t>(mix64(place * kMaxRanks + node.index) >> 32);
   return static_cast<float>(bits) * 0x1p-31f;
 }
 
 // The tree's sum of the members' partials for places [begin, begin + out.size()), by the
 // definition of the tree and by no code of the exchange.
-void tree_sum(const DriverOptions& options, collective::TreeNode node, std::uint64_t begin,
+void tree_sum(const collective::Tree& tree, collective::TreeNode node, std::uint64_t begin,
               std::span<float> out) {
-  const std::uint16_t owner = options.plan.owner[options.tree.first_slice(node)];
-  const auto cover = options.tree.cover(options.plan.slices_of(owner));
-  if (cover.front() == node) {
+  if (tree.width(node.level) == kSlicesEach) {
     for (std::size_t place = 0; place < out.size(); ++place)
-      out[place] = value_of(owner, begin + place);
+      out[place] = value_of(node, begin + place);
     return;
   }
   bool first = true;
   std::vector<float> value(out.size());
-  for (const collective::TreeNode child : options.tree.children(node)) {
-    tree_sum(options, child, begin, first ? out : std::span<float>(value));
+  for (const collective::TreeNode child : tree.children(node)) {
+    tree_sum(tree, child, begin, first ? out : std::span<float>(value));
     for (std::size_t place = 0; !first && place < out.size(); ++place)
       out[place] = out[place] + value[place];
     first = false;
   }
 }
 
-// As the product hands it in (actors/compute).
-collective::AddFn add_of(ops::Backend& backend) {
-  struct Place {
-    tensor::BufferPool pool{tensor::host_memory(), 0};
-    tensor::Workspace workspace{pool};
-    std::unique_ptr<tensor::Stream> stream;
-  };
-  auto place = std::make_shared<Place>();
-  place->stream = std::move(*backend.open_stream());
-  const ops::AddFn add = backend.operations().add;
-  return [place, add](float* out, std::span<const float* const> inputs, std::size_t count) {
-    const tensor::Shape shape{static_cast<std::int64_t>(count)};
-    const float* left = inputs[0];
-    for (std::size_t index = 1; index < inputs.size(); ++index) {
-      const auto done = add(*place->stream, place->workspace,
-                            {.a = {left, shape}, .b = {inputs[index], shape}, .out = {out, shape}});
-      GPUNODE_CHECK(done.has_value(), "add cannot fail on the CPU");
-      left = out;
-    }
-  };
-}
-
 class ExchangeWork final : public RankWork {
  public:
-  ExchangeWork(RankBoard& board, std::uint32_t rank) : backend_(cpu::open_backend()) {
+  ExchangeWork(RankBoard& board, std::uint32_t rank, std::unique_ptr<ExchangeDriver> driver)
+      : backend_(cpu::open_backend()), driver_(std::move(driver)) {
     options_.rank = static_cast<std::uint16_t>(rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
-    options_.plan =
-        collective::balanced_plan(options_.tree, static_cast<std::uint16_t>(board.ranks()));
-    options_.add = add_of(*backend_);
+    options_.add = compute::add_of(*backend_);
   }
 
   Result<void> connect(RankBoard& board, const RankLinkOptions& options) {
-    driver_ = make_exact_driver();
     transport::LinkEvents events;
     events.on_message = [this](const NodeId& from, transport::Lane lane,
                                transport::Message message) {
@@ -101,14 +75,17 @@ class ExchangeWork final : public RankWork {
   }
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
+    auto node = driver_->start(options_, element_count);
+    if (!node) return node.error();
     auto partial = std::make_shared<std::vector<float>>(element_count);
     for (std::uint64_t place = 0; place < element_count; ++place)
-      (*partial)[place] = value_of(options_.rank, place);
+      (*partial)[place] = value_of(*node, place);
     partial_ = std::move(partial);
-    driver_->start(options_, element_count);
     if (auto done = run(setting); !done) return done;
     return check();
   }
+
+  Result<void> next(std::uint32_t) override { return driver_->next(); }
 
   Result<void> run(std::uint32_t) override {
     auto sum = driver_->sum(partial_);
@@ -118,13 +95,14 @@ class ExchangeWork final : public RankWork {
   }
 
   void release(std::uint32_t) override {
+    driver_->stop();
     sum_.reset();
     partial_.reset();
-    driver_->start(options_, 0);
     malloc_trim(0);
   }
 
   ~ExchangeWork() override {
+    driver_->stop();
     if (link_) link_->close();
   }
 
@@ -135,7 +113,7 @@ class ExchangeWork final : public RankWork {
     std::vector<float> wanted(kBlock);
     for (std::size_t begin = 0; begin < sum_->size(); begin += kBlock) {
       const std::span<float> block(wanted.data(), std::min(kBlock, sum_->size() - begin));
-      tree_sum(options_, options_.tree.root(), begin, block);
+      tree_sum(options_.tree, options_.tree.root(), begin, block);
       if (std::memcmp(block.data(), sum_->data() + begin, block.size_bytes()) != 0)
         return Error{ErrorCode::corrupted,
                      "the sum differs from the tree's after place " + std::to_string(begin)};
@@ -193,8 +171,9 @@ class CryptoWork final : public RankWork {
   Bytes sealed_;
 };
 
-int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options) {
-  ExchangeWork work(board, rank);
+int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options,
+                   std::unique_ptr<ExchangeDriver> driver) {
+  ExchangeWork work(board, rank, std::move(driver));
   if (auto connected = work.connect(board, options); !connected) {
     board.fail(rank, connected.error().message());
     return 1;
@@ -221,7 +200,8 @@ int play_rank(int argc, char** argv) {
     return (*board)->serve(rank, work);
   }
   return serve_exchange(**board, rank,
-                        {.rank = rank, .bulk_plain = mode == "exact-plain", .address = argv[2]});
+                        {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = argv[2]},
+                        mode == "bare-plain" ? make_bare_driver() : make_job_driver());
 }
 
 }  // namespace gpunode::bench

@@ -4,7 +4,8 @@
 
 namespace gpunode::bench {
 
-// rank MODE ADDRESS BOARD RANK: exact-plain, exact-sealed or crypto. Started by the benchmark.
+// rank MODE ADDRESS BOARD RANK: exact-plain, exact-sealed, bare-plain or crypto. Started by the
+// benchmark.
 int play_rank(int argc, char** argv);
 
 }  // namespace gpunode::bench

@@ -135,13 +135,19 @@ Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& w
     work.release(order.setting);
     return {};
   }
-  for (std::uint32_t turn = 0; turn < order.warm_up; ++turn)
+  for (std::uint32_t turn = 0; turn < order.warm_up; ++turn) {
+    if (auto ready = work.next(order.setting); !ready) return ready;
     if (auto done = work.run(order.setting); !done) return done;
-  meet();
-  const auto start = Steady::now();
-  for (std::uint32_t turn = 0; turn < order.batch; ++turn)
+  }
+  Steady::duration spent{};
+  for (std::uint32_t turn = 0; turn < order.batch; ++turn) {
+    if (auto ready = work.next(order.setting); !ready) return ready;
+    if (turn == 0) meet();
+    const auto start = Steady::now();
     if (auto done = work.run(order.setting); !done) return done;
-  page_->seconds[rank] = std::chrono::duration<double>(Steady::now() - start).count() / order.batch;
+    spent += Steady::now() - start;
+  }
+  page_->seconds[rank] = std::chrono::duration<double>(spent).count() / order.batch;
   return {};
 }
 

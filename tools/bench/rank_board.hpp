@@ -26,6 +26,9 @@ class RankWork {
   virtual ~RankWork() = default;
   // Makes a vector of that many floats ready, reduces it once and checks the result.
   virtual Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) = 0;
+  // Called before each run and not timed: what lies between two operations and is not the
+  // library's part.
+  virtual Result<void> next(std::uint32_t) { return {}; }
   virtual Result<void> run(std::uint32_t setting) = 0;
   // Gives the setting's memory back; without settings left also the vector.
   virtual void release(std::uint32_t setting) = 0;

@@ -18,12 +18,11 @@ using transport::Lane;
 using transport::Message;
 
 constexpr auto kTick = std::chrono::milliseconds(20);
-constexpr auto kRetry = std::chrono::milliseconds(1);
 constexpr auto kPatience = std::chrono::seconds(60);
 constexpr std::uint64_t kView = 1;
 const JobId kJob{0x6265'6e63'6800'0001, 0x6578'6163'7400'0001};
 
-class ExactDriver final : public ExchangeDriver {
+class BareDriver final : public ExchangeDriver {
  public:
   void on_message(const NodeId& from, Lane, Message message) override {
     std::lock_guard lock(mutex_);
@@ -33,15 +32,23 @@ class ExactDriver final : public ExchangeDriver {
   // A break is healed by NEED.
   void on_state(const NodeId&, Lane, transport::LinkState) override {}
 
-  void start(const DriverOptions& options, std::uint64_t element_count) override {
+  Result<collective::TreeNode> start(const DriverOptions& options,
+                                     std::uint64_t element_count) override {
     options_ = options;
     layout_ = collective::ChunkLayout::of(element_count);
-    plan_digest_ = options.plan.digest();
-    unsent_.assign(options.members.size(), {});
+    plan_ =
+        collective::balanced_plan(options.tree, static_cast<std::uint16_t>(options.members.size()));
+    plan_digest_ = plan_.digest();
+    return options.tree.cover(plan_.slices_of(options.rank)).front();
+  }
+
+  void stop() override {
     current_.reset();
     previous_.reset();
     for (auto& buffer : buffers_) buffer.reset();
   }
+
+  Result<void> next() override { return {}; }
 
   Result<SharedFloats> sum(SharedFloats partial) override {
     begin();
@@ -72,7 +79,7 @@ class ExactDriver final : public ExchangeDriver {
     chosen.rank = options_.rank;
     chosen.member_count = static_cast<std::uint16_t>(options_.members.size());
     chosen.tree = options_.tree;
-    chosen.plan = options_.plan;
+    chosen.plan = plan_;
     chosen.layout = layout_;
     chosen.add = options_.add;
     chosen.result_buffer = free_buffer();
@@ -92,7 +99,7 @@ class ExactDriver final : public ExchangeDriver {
     std::deque<std::pair<NodeId, Message>> arrived;
     {
       std::unique_lock lock(mutex_);
-      if (inbox_.empty()) arrived_.wait_for(lock, send_unsent() ? Duration(kTick) : kRetry);
+      if (inbox_.empty()) arrived_.wait_for(lock, kTick);
       arrived.swap(inbox_);
     }
     for (auto& [from, message] : arrived) {
@@ -122,47 +129,26 @@ class ExactDriver final : public ExchangeDriver {
 
   void send_all(std::uint64_t step, const std::vector<collective::SendTo>& sends) {
     for (const collective::SendTo& one : sends) {
-      const bool bulk = std::holds_alternative<collective::PartialChunk>(one.message) ||
-                        std::holds_alternative<collective::ResultChunk>(one.message);
+      const bool partial = std::holds_alternative<collective::PartialChunk>(one.message);
+      const bool need = std::holds_alternative<collective::Need>(one.message);
       job::EncodedMessage encoded = job::encode_message(
           {kJob, 0, kView, 1, job::StepMessage{step, plan_digest_, one.message}});
-      Message message{transport::Topic::job, kJob.low, std::move(encoded.body),
-                      std::move(encoded.payload)};
-      auto& queue = unsent_[one.rank];
-      if (bulk && !queue.empty())
-        queue.push_back(std::move(message));
-      else if (!try_send(one.rank, bulk, message))
-        queue.push_back(std::move(message));
+      // What is lost is asked for again.
+      (void)options_.link->send(
+          options_.members[one.rank], need ? Lane::control : Lane::bulk,
+          {transport::Topic::job, kJob.low, std::move(encoded.body), std::move(encoded.payload),
+           partial ? transport::Urgency::normal : transport::Urgency::high});
     }
-    send_unsent();
-  }
-
-  // False: the link has too much queued for this peer; anything else that fails is a lost message.
-  bool try_send(std::uint16_t rank, bool bulk, const Message& message) {
-    auto sent =
-        options_.link->send(options_.members[rank], bulk ? Lane::bulk : Lane::control, message);
-    return sent || sent.error().code != ErrorCode::resource_exhausted;
-  }
-
-  // True when nothing waits any longer.
-  bool send_unsent() {
-    bool all = true;
-    for (std::uint16_t rank = 0; rank < unsent_.size(); ++rank) {
-      auto& queue = unsent_[rank];
-      while (!queue.empty() && try_send(rank, true, queue.front())) queue.pop_front();
-      all = all && queue.empty();
-    }
-    return all;
   }
 
   SystemClock clock_;
   DriverOptions options_;
   collective::ChunkLayout layout_;
+  collective::SlicePlan plan_;
   Digest plan_digest_;
   std::uint64_t step_ = 0;
   std::optional<collective::ExactExchange> current_, previous_;
   std::array<std::shared_ptr<std::vector<float>>, 3> buffers_;
-  std::vector<std::deque<Message>> unsent_;                // by rank; bulk
   std::deque<std::pair<NodeId, job::StepMessage>> early_;  // of the next step
   std::mutex mutex_;
   std::condition_variable arrived_;
@@ -171,8 +157,8 @@ class ExactDriver final : public ExchangeDriver {
 
 }  // namespace
 
-std::unique_ptr<ExchangeDriver> make_exact_driver() {
-  return std::make_unique<ExactDriver>();
+std::unique_ptr<ExchangeDriver> make_bare_driver() {
+  return std::make_unique<BareDriver>();
 }
 
 }  // namespace gpunode::bench

@@ -1,0 +1,201 @@
+// The exchange as a job of the product does it: spawn_job() with a trainer and a checkpoint writer
+// that do nothing but answer. The job's other work (votes, views, ticks) goes on as in production;
+// its votes are kept in memory.
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "actors/exchange/job_actor.hpp"
+#include "actors/inline_delivery.hpp"
+#include "actors/mailbox.hpp"
+#include "runtime/transport/link.hpp"
+#include "tools/bench/exchange_driver.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+using collective::SharedFloats;
+using transport::Lane;
+using transport::Message;
+
+constexpr auto kPatience = std::chrono::seconds(60);
+constexpr std::uint64_t kSteps = 1'000'000'000;  // never reached
+constexpr std::uint64_t kJobs = 0x6265'6e63'6800'0000;
+
+// As actors/node sets it.
+struct Config : caf::actor_system_config {
+  Config() {
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-throughput", std::size_t{100});
+    set("scheduler.max-threads", std::size_t{2});
+  }
+};
+
+// Takes what is told to a supervisor, and is a checkpoint writer that is never asked.
+caf::behavior listen(caf::event_based_actor* self) {
+  ignore_unknown_messages(self);
+  return {[](const exchange::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
+}
+
+class JobDriver final : public ExchangeDriver {
+ public:
+  JobDriver() : system_(config_), on_bulk_thread_(system_), trainer_(system_) {}
+  ~JobDriver() override { stop(); }
+
+  void on_message(const NodeId& from, Lane lane, Message message) override {
+    if (message.topic != transport::Topic::job) return;
+    caf::actor job;
+    {
+      std::lock_guard lock(mutex_);
+      if (message.stream != id_.low) return;
+      job = job_;
+    }
+    if (!job) return;
+    NetMessage net{from, lane, std::make_shared<const Message>(std::move(message))};
+    if (lane == Lane::bulk)
+      on_bulk_thread_.deliver(job, std::move(net));
+    else
+      caf::anon_send(job, std::move(net));
+  }
+
+  void on_state(const NodeId& peer, Lane lane, transport::LinkState state) override {
+    std::lock_guard lock(mutex_);
+    if (job_) caf::anon_send(job_, LinkChanged{peer, lane, state});
+  }
+
+  Result<collective::TreeNode> start(const DriverOptions& options,
+                                     std::uint64_t element_count) override {
+    options_ = options;
+    element_count_ = element_count;
+    const JobId id{kJobs, ++serial_};
+    caf::actor job = exchange::spawn_job(system_, job_options(id));
+    {
+      std::lock_guard lock(mutex_);
+      id_ = id;
+      job_ = job;
+    }
+    for (const NodeId& member : options.members)
+      if (member != options.members[options.rank])
+        caf::anon_send(job, PeerChanged{member, 1, PeerHealth::alive, {}});
+    TrainerReady ready;
+    ready.element_count = element_count;
+    ready.tokens_per_sample = 1;
+    caf::anon_send(job, std::move(ready));
+    if (auto asked = await_order(); !asked) return asked.error();
+    return order_->nodes.front();
+  }
+
+  void stop() override {
+    caf::actor job;
+    {
+      std::lock_guard lock(mutex_);
+      std::swap(job, job_);
+    }
+    if (!job) return;
+    caf::anon_send(job, Shutdown{});
+    trainer_->wait_for(job);
+    order_.reset();
+    applied_.reset();
+  }
+
+  Result<void> next() override {
+    if (!applied_) return {};
+    Applied applied;
+    applied.step = *applied_;
+    applied.state = Digest{applied.step, 1};
+    applied_.reset();
+    caf::anon_send(job_, std::move(applied));
+    return await_order();
+  }
+
+  Result<SharedFloats> sum(SharedFloats partial) override {
+    job::PartialRange range;
+    range.order = order_->order;
+    range.step = order_->step;
+    range.node = order_->nodes.front();
+    range.sum = std::move(partial);
+    range.fed.sample_count = 1;
+    range.count = element_count_;
+    caf::anon_send(job_, PartialReady{std::move(range)});
+    SharedFloats total;
+    trainer_->receive(
+        [&](ApplyTotal& apply) {
+          total = std::move(apply.total);
+          applied_ = apply.step;
+        },
+        caf::after(kPatience) >> [] {});
+    if (!total) return Error{ErrorCode::timeout, "the step is not committed"};
+    return total;
+  }
+
+ private:
+  // Until the job wants this member's partial sum of the next step.
+  Result<void> await_order() {
+    order_.reset();
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!order_ || order_->nodes.empty()) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return Error{ErrorCode::timeout, "the job did not ask for a partial sum"};
+      trainer_->receive([&](ComputeStep& compute) { order_ = std::move(compute.order); },
+                        caf::after(std::chrono::seconds(1)) >> [] {});
+    }
+    if (order_->nodes.size() != 1)
+      return Error{ErrorCode::wrong_state, "the plan gives this member more than one partial sum"};
+    return {};
+  }
+
+  exchange::JobActorOptions job_options(const JobId& id) {
+    const auto nodes = static_cast<std::uint32_t>(options_.members.size());
+    exchange::JobActorOptions job;
+    job.id = id;
+    job.spec.name = "bench";
+    job.spec.nodes = job.spec.min_nodes = nodes;
+    job.spec.train.steps = kSteps;
+    job.spec.train.slices = options_.tree.slice_count();
+    job.spec.train.tree = options_.tree.radices();
+    job.spec.checkpoint.every = 0;
+    job.spec.candidates = options_.members;
+    job.self = {options_.members[options_.rank], 1};
+    job.store_votes = [](ByteView) { return Result<void>(); };
+    job.send = [link = options_.link](const NodeId& to, Lane lane, Message message) {
+      return link->send(to, lane, std::move(message));
+    };
+    const caf::actor trainer = caf::actor_cast<caf::actor>(trainer_);
+    job.spawn_trainer = [trainer](caf::actor) { return trainer; };
+    job.spawn_checkpoints = [this](caf::actor) { return system_.spawn(listen); };
+    job.add = options_.add;
+    job.cluster = &cluster_;
+    job.clock = &clock_;
+    job.supervisor = system_.spawn(listen);
+    return job;
+  }
+
+  Config config_;
+  caf::actor_system system_;
+  InlineDelivery on_bulk_thread_;
+  caf::scoped_actor trainer_;
+  ClusterState cluster_;
+  SystemClock clock_;
+  DriverOptions options_;
+  std::uint64_t element_count_ = 0;
+  std::uint64_t serial_ = 0;
+  std::optional<job::Compute> order_;     // the newest
+  std::optional<std::uint64_t> applied_;  // step whose sum is here and not yet told as applied
+  std::mutex mutex_;
+  JobId id_;
+  caf::actor job_;
+};
+
+}  // namespace
+
+std::unique_ptr<ExchangeDriver> make_job_driver() {
+  return std::make_unique<JobDriver>();
+}
+
+}  // namespace gpunode::bench
