@@ -96,6 +96,13 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
       },
       [&router](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
         router.on_state(peer, lane, state);
+      },
+      [](const NodeId& peer, std::uint16_t theirs, std::uint16_t ours) {
+        log::error("node", "node " + peer.short_text() + " speaks version " +
+                               std::to_string(theirs) + " of the link protocol and this node " +
+                               std::to_string(ours) +
+                               ": they cannot work together; install the same version of gpunode "
+                               "on both");
       }};
   if (parts.open_link) {
     entry.link = parts.open_link(entry.identity.id(), entry.boot, std::move(events));

@@ -63,6 +63,10 @@ enum class LinkState : std::uint8_t {
 struct LinkEvents {
   std::function<void(const NodeId& from, Lane lane, Message message)> on_message;
   std::function<void(const NodeId& peer, Lane lane, LinkState state)> on_state;
+  // The peer's major version of the link protocol is not ours: no session is opened while it stays
+  // so. Told once for each version that is seen; both ends are told.
+  std::function<void(const NodeId& peer, std::uint16_t theirs, std::uint16_t ours)>
+      on_other_version = {};
 };
 
 struct LinkCounters {

@@ -106,7 +106,12 @@ Unpacked ControlLane::unpack(std::uint64_t, Frame& frame, Incoming& into) {
     rest = rest.subspan(size);
   }
   auto envelope = decode_envelope(sections[0]);
-  if (!envelope || envelope->payload_bytes != rest.size()) return Unpacked::bad;
+  if (!envelope) {
+    into.other_major = envelope_major(sections[0]);
+    bool other = into.other_major != 0 && into.other_major != kProtocolMajor;
+    return other ? Unpacked::other_version : Unpacked::bad;
+  }
+  if (envelope->payload_bytes != rest.size()) return Unpacked::bad;
   if (sections[1].size() > kMaxBodyBytes || rest.size() > kMaxControlPayloadBytes) {
     return Unpacked::bad;
   }

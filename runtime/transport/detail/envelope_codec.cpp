@@ -23,6 +23,15 @@ bool take(const flatbuffers::Vector<std::uint8_t>* from, std::array<std::byte, N
   return true;
 }
 
+// Nothing for bytes that do not verify. The table lies in `aligned`.
+const wire::Envelope* verified(ByteView bytes, Bytes& aligned) {
+  if (bytes.size() < 8 || bytes.size() > kMaxEnvelopeBytes) return nullptr;
+  aligned = to_bytes(bytes);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, 256);
+  return wire::VerifyEnvelopeBuffer(verifier) ? wire::GetEnvelope(data) : nullptr;
+}
+
 }  // namespace
 
 Bytes encode_envelope(const Envelope& envelope) {
@@ -58,12 +67,9 @@ Bytes encode_envelope(const Envelope& envelope) {
 }
 
 std::optional<Envelope> decode_envelope(ByteView bytes) {
-  if (bytes.size() < 8 || bytes.size() > kMaxEnvelopeBytes) return std::nullopt;
-  Bytes aligned = to_bytes(bytes);
-  const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, aligned.size(), 8, 256);
-  if (!wire::VerifyEnvelopeBuffer(verifier)) return std::nullopt;
-  const wire::Envelope* table = wire::GetEnvelope(data);
+  Bytes aligned;
+  const wire::Envelope* table = verified(bytes, aligned);
+  if (!table) return std::nullopt;
   auto kind = static_cast<std::uint8_t>(table->kind());
   if (table->major() != kProtocolMajor || kind == 0 ||
       kind > static_cast<std::uint8_t>(Kind::credit)) {
@@ -88,6 +94,12 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
     envelope.ticket.assign(reinterpret_cast<const char*>(ticket->data()), ticket->size());
   }
   return envelope;
+}
+
+std::uint16_t envelope_major(ByteView bytes) {
+  Bytes aligned;
+  const wire::Envelope* table = verified(bytes, aligned);
+  return table ? table->major() : 0;
 }
 
 }  // namespace gpunode::transport::detail

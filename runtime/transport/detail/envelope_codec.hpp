@@ -48,5 +48,7 @@ struct Envelope {
 Bytes encode_envelope(const Envelope& envelope);
 // Nothing for bytes that do not verify, another major version, or a kind that is not known.
 std::optional<Envelope> decode_envelope(ByteView bytes);
+// The major version that verified bytes name; 0: they do not verify.
+std::uint16_t envelope_major(ByteView bytes);
 
 }  // namespace gpunode::transport::detail

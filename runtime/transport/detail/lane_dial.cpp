@@ -160,8 +160,9 @@ bool LaneLoop::drain_dial(Peer& peer, std::uint64_t dial_id) {
     Unpacked unpacked =
         parts.size() == 1 ? unpack(peer.dial->nonce, parts[0], incoming) : Unpacked::bad;
     if (unpacked == Unpacked::half) continue;
-    if (unpacked == Unpacked::bad) {
+    if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
       ++dropped_;
+      if (unpacked == Unpacked::other_version) report_version(peer, incoming.other_major);
       if (peer.session) {
         break_session(peer, true);
       } else {

@@ -82,7 +82,13 @@ void LaneLoop::take_inbox(Frames& parts) {
   if (unpacked == Unpacked::half) return;
   bool of_session = peer && peer->session && !peer->session->dialled &&
                     std::ranges::equal(peer->session->route, parts[0].view());
-  if (unpacked == Unpacked::bad) {
+  if (unpacked == Unpacked::other_version && !of_session) {
+    ++dropped_;
+    if (peer) report_version(*peer, incoming.other_major);
+    // Any frame of ours tells the peer why.
+    return answer_not_yet({}, origin->nonce, parts);
+  }
+  if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
     ++dropped_;
     if (of_session) break_session(*peer, true);
     return;

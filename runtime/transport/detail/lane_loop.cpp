@@ -170,6 +170,14 @@ void LaneLoop::report(const Peer& peer, LinkState state) {
   if (!closing_ && events_.on_state) events_.on_state(peer.address.node, lane_, state);
 }
 
+void LaneLoop::report_version(Peer& peer, std::uint16_t theirs) {
+  if (closing_ || peer.other_major == theirs) return;
+  peer.other_major = theirs;
+  if (events_.on_other_version) {
+    events_.on_other_version(peer.address.node, theirs, kProtocolMajor);
+  }
+}
+
 void LaneLoop::discard_queue(Peer& peer) {
   SendQueue lost;
   {
@@ -189,6 +197,7 @@ void LaneLoop::open_session(Peer& peer, Session session) {
   peer.opened = reactor_.now();
   peer.pause = options_.redial_min;
   peer.refusals = 0;
+  peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
   on_open(peer);
   {

@@ -8,6 +8,7 @@
 //   dialling   | handshake done: hello sent     | dialling (hello_sent)
 //   dialling   | welcome                        | up (over the DEALER)
 //   dialling   | closed, refused, late, not_yet | idle; again after a pause that doubles
+//   dialling   | an answer of another version   | the same, and it is told
 //   any but up | hello of the peer              | up (over the ROUTER), own dial is closed; but of
 //   two
 //              |                                | hellos that cross, that of the smaller id wins
@@ -96,6 +97,7 @@ struct Peer {
   Duration pause{};
   Time opened{};  // the last session
   bool redial_pending = false;
+  std::uint16_t other_major = 0;  // of its protocol, where that is not ours and was told
 };
 
 // One message as it came in.
@@ -103,11 +105,13 @@ struct Incoming {
   Envelope envelope;
   Bytes body;
   SharedBytes payload;
+  std::uint16_t other_major = 0;
 };
 enum class Unpacked : std::uint8_t {
   message,
-  half,  // its payload comes with the next frame
-  bad    // ends the session
+  half,           // its payload comes with the next frame
+  bad,            // ends the session
+  other_version,  // of a node whose protocol is not ours: other_major
 };
 
 class LaneLoop {
@@ -199,6 +203,7 @@ class LaneLoop {
   void take_inbox(Frames& parts);
   void take_session(Peer& peer, Incoming incoming);
   void accept(Peer& peer, const Envelope& hello, Frames& parts);
+  void report_version(Peer& peer, std::uint16_t theirs);
   void answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts);
   void open_session(Peer& peer, Session session);
   Flushed flush(Peer& peer);

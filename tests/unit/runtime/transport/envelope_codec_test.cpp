@@ -47,6 +47,14 @@ TEST(EnvelopeCodec, EveryFieldComesBackFromAnyAddress) {
   }
 }
 
+TEST(EnvelopeCodec, OnlyVerifiedBytesNameAVersion) {
+  Bytes encoded = encode_envelope(ticket());
+  EXPECT_EQ(envelope_major(encoded), kProtocolMajor);
+  for (std::size_t size = 0; size < encoded.size(); ++size) {
+    EXPECT_EQ(envelope_major(ByteView(encoded).first(size)), 0) << size;
+  }
+}
+
 TEST(EnvelopeCodec, EveryTruncationIsRefused) {
   Bytes encoded = encode_envelope(ticket());
   for (std::size_t size = 0; size < encoded.size(); ++size) {
