@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/fingerprint.hpp"
@@ -22,6 +23,7 @@ namespace {
 struct State {
   static inline const char* name = "trainer";
   caf::actor job;
+  std::unique_ptr<InlineDelivery> to_job;  // an idle job takes a sum or an update on this thread
   std::unique_ptr<Trainer> trainer;
   std::uint64_t order = 0;  // the last one, and the step that it is about
   std::uint64_t step = 0;
@@ -58,7 +60,8 @@ void keep_going(Self* self) {
 void tell(Self* self, std::vector<NodeSum> sums) {
   const State& state = self->state;
   for (NodeSum& sum : sums)
-    self->send(state.job, PartialReady{{state.order, state.step, sum.node, sum.sum, sum.fed, 0,
+    state.to_job->deliver(state.job,
+                          PartialReady{{state.order, state.step, sum.node, sum.sum, sum.fed, 0,
                                         sum.sum->size(), state.trainer->compute_us()}});
 }
 
@@ -85,12 +88,14 @@ void begin_step(Self* self, const job::Compute& order) {
 void apply_total(Self* self, const ApplyTotal& order) {
   auto report = self->state.trainer->apply(order.step, *order.total);
   if (!report) return fail(self, report.error());
-  self->send(self->state.job, Applied{order.step, report->loss, report->gradient_norm,
+  self->state.to_job->deliver(self->state.job,
+                              Applied{order.step, report->loss, report->gradient_norm,
                                       report->learning_rate, report->skipped, report->state});
 }
 
 caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
   self->state.job = std::move(job);
+  self->state.to_job = std::make_unique<InlineDelivery>(self->system());
   ignore_unknown_messages(self);
   // No device thread outlives its job, however that ended.
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });

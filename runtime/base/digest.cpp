@@ -1,6 +1,11 @@
 #include "runtime/base/digest.hpp"
 
+// On x86 the library's own choice by what the processor has: three times the speed, the same value.
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 namespace gpunode {
 

@@ -87,10 +87,11 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& m
     ++dropped;
     return;
   }
+  // The message is still in the cache; its place is not.
+  chunk_is_here(message.chunk, digest_of(bytes));
   if (!bytes.empty())
     std::memcpy(buffer->data() + options.layout.first(message.chunk), bytes.data(), bytes.size());
   --peers[from].missing_results;
-  chunk_is_here(message.chunk);
   heard(now, from);
   hold_when_whole(now, out);
 }

@@ -1,13 +1,14 @@
 #include "runtime/collective/exchange_message.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace gpunode::collective {
 
 ChunkLayout ChunkLayout::of(std::uint64_t element_count) {
-  constexpr std::uint64_t kMiB = 1 << 20;
-  std::uint64_t bytes = element_count * sizeof(float);
-  std::uint64_t chunk_bytes = bytes >= 8 * kMiB ? kMiB : bytes >= kMiB ? kMiB / 4 : kMiB / 16;
+  constexpr std::uint64_t kLeast = 64 << 10, kMost = 1 << 20;
+  std::uint64_t eighth = std::bit_floor(element_count * sizeof(float) / 8);
+  std::uint64_t chunk_bytes = std::clamp(eighth, kLeast, kMost);
   return {element_count, chunk_bytes / sizeof(float)};
 }
 

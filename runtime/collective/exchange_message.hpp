@@ -13,8 +13,8 @@
 namespace gpunode::collective {
 
 // A vector of the job's length, cut into equal chunks (the last may be shorter). Depends on the
-// element count alone, so chunk borders are the same whoever takes part: 1 MiB from 8 MiB on,
-// 256 KiB from 1 MiB on, else 64 KiB. An empty vector is one empty chunk.
+// element count alone, so chunk borders are the same whoever takes part: an eighth of the vector,
+// rounded down to a power of two between 64 KiB and 1 MiB. An empty vector is one empty chunk.
 struct ChunkLayout {
   std::uint64_t element_count = 0;
   std::uint64_t chunk_elements = 1;

@@ -133,16 +133,16 @@ void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index
     program.run(inputs, buffer->data() + options.layout.first(chunk), options.layout.size(chunk),
                 options.add, scratch);
   }
-  chunk_is_here(chunk);
+  chunk_is_here(chunk, digest_of(place_of(chunk)));
   send_to_others(result_of(chunk), out);
   hold_when_whole(now, out);
 }
 
-void ExactExchange::State::chunk_is_here(std::uint32_t chunk) {
+void ExactExchange::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) {
   Chunk& state = chunks[chunk];
   state.here = true;
   state.slots = {};
-  state.digest = digest_of(place_of(chunk));  // now, while it is in the cache
+  state.digest = digest;
   --results_missing;
 }
 

@@ -52,6 +52,7 @@ JobCore::State::State(Options chosen)
                  [this] { return standing(); },
                  [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
   decided = {agreement.view(), agreement.votes().decided_by};
+  results = collective::FloatPool::create(options.element_count);
   state_digest = options.initial_state_digest;
   const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
                                    options.self.node) != options.candidates.end();

@@ -30,6 +30,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.layout = collective::ChunkLayout::of(options.element_count);
   chosen.add = options.add;
   chosen.need_after = options.timings.need_after;
+  if (chosen.member_count > 1) chosen.result_buffer = results->take();
   plan_digest = chosen.plan.digest();
   exchange.emplace(std::move(chosen), at);
   exchange_step = step;

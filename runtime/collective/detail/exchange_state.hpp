@@ -62,7 +62,7 @@ struct ExactExchange::State {
   void add_final(Time now, CoverNode& cover_node, std::uint64_t first, std::uint64_t count,
                  std::vector<SendTo>& out);
   void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
-  void chunk_is_here(std::uint32_t chunk);
+  void chunk_is_here(std::uint32_t chunk, const Digest& digest);
   bool adopt(const Fed& total);
   void hold_when_whole(Time now, std::vector<SendTo>& out);
   void compare_dones();

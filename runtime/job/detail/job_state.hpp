@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/collective/float_pool.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/state_transfer.hpp"
 #include "runtime/job/view_proposal.hpp"
@@ -123,6 +124,8 @@ struct JobCore::State {
   Digest state_digest;               // after `applied`
   Digest result_digest;              // of the sum of step `committed`; zero: unknown
   collective::Fed running;
+
+  std::shared_ptr<collective::FloatPool> results;
 
   // The step under way, and the one before it, which still answers late peers.
   std::optional<collective::ExactExchange> exchange;

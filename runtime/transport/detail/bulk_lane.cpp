@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kReceiveMark = 32;  // messages: bounds what a sender can pile up in ZeroMQ
 constexpr int kMaxFailures = 4;
+// A wake-up costs about that much; longer would only take the core from ZeroMQ's own threads.
+constexpr Duration kSpin = std::chrono::microseconds(50);
 constexpr Duration kOpenDeadline = std::chrono::seconds(3);
 constexpr std::uint8_t kKeyLane = 0;
 
@@ -26,6 +28,7 @@ BulkLane::BulkLane(const ZmqLinkOptions& options, const LinkEvents& events,
     : LaneLoop(Lane::bulk, bulk_context(), options, events),
       post_over_control_(std::move(post_over_control)),
       domain_(options.node.text()) {
+  reactor_.spin_up_to(kSpin);
   open_door(context_, domain_, [this](const Knock& knock) {
     if (knock.mechanism != "PLAIN") return KnockAnswer{400, ""};
     auto owner = tickets_.redeem(as_text(knock.second), SystemClock().now());

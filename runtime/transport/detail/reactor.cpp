@@ -107,11 +107,34 @@ bool Reactor::anything_posted() {
   return !posted_.empty();
 }
 
+// Sleeps until something is ready; where that is likely within microseconds, it looks again and
+// again instead, giving way to others between two looks: the kernel's wake-up takes longer.
+int Reactor::wait(epoll_event* ready, int most) {
+  if (anything_posted()) return epoll_wait(epoll_, ready, most, 0);
+  if (spin_ > Duration{}) {
+    const Time until = clock_.now() + spin_;
+    do {
+      int count = epoll_wait(epoll_, ready, most, 0);
+      if (count != 0 || anything_posted()) {
+        spin_ = spin_most_;
+        return count;
+      }
+      std::this_thread::yield();
+    } while (clock_.now() < until);
+    spin_ = spin_ > spin_most_ / 16 ? spin_ / 2 : Duration{};
+  }
+  if (spin_most_ == Duration{}) return epoll_wait(epoll_, ready, most, timeout_ms());
+  const Time asleep = clock_.now();
+  int count = epoll_wait(epoll_, ready, most, timeout_ms());
+  if (clock_.now() - asleep < spin_most_) spin_ = spin_most_;  // a spin would have met it
+  return count;
+}
+
 void Reactor::run() {
   self_ = std::this_thread::get_id();
   epoll_event ready[64];
   while (running_) {
-    int count = epoll_wait(epoll_, ready, 64, anything_posted() ? 0 : timeout_ms());
+    int count = wait(ready, 64);
     for (int i = 0; i < count && running_; ++i) {
       if (ready[i].data.u64 == 0) {
         std::uint64_t value;

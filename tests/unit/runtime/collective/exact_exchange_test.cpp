@@ -24,10 +24,11 @@ std::vector<T> of_kind(const std::vector<Group::Flying>& wire) {
 
 TEST(ChunkLayout, depends_on_the_length_alone) {
   EXPECT_EQ(ChunkLayout::of(100).chunk_elements, 16384u);
-  EXPECT_EQ(ChunkLayout::of((1 << 18) - 1).chunk_elements, 16384u);
-  EXPECT_EQ(ChunkLayout::of(1 << 18).chunk_elements, 65536u);
-  EXPECT_EQ(ChunkLayout::of((2 << 20) - 1).chunk_elements, 65536u);
+  EXPECT_EQ(ChunkLayout::of(1 << 18).chunk_elements, 32768u);
+  EXPECT_EQ(ChunkLayout::of((1 << 20) - 1).chunk_elements, 65536u);
+  EXPECT_EQ(ChunkLayout::of(1 << 20).chunk_elements, 131072u);
   EXPECT_EQ(ChunkLayout::of(2 << 20).chunk_elements, 262144u);
+  EXPECT_EQ(ChunkLayout::of(std::uint64_t{1} << 30).chunk_elements, 262144u);
 }
 
 TEST(ChunkLayout, chunks_cover_the_vector_without_gaps) {
