@@ -45,7 +45,11 @@ caf::behavior listen(caf::event_based_actor* self) {
 
 class JobDriver final : public ExchangeDriver {
  public:
-  JobDriver() : system_(config_), on_bulk_thread_(system_), trainer_(system_) {}
+  JobDriver()
+      : system_(config_),
+        on_bulk_thread_(system_),
+        on_trainer_thread_(system_),
+        trainer_(system_) {}
   ~JobDriver() override { stop(); }
 
   void on_message(const NodeId& from, Lane lane, Message message) override {
@@ -110,7 +114,7 @@ class JobDriver final : public ExchangeDriver {
     applied.step = *applied_;
     applied.state = Digest{applied.step, 1};
     applied_.reset();
-    caf::anon_send(job_, std::move(applied));
+    on_trainer_thread_.deliver(job_, std::move(applied));
     return await_order();
   }
 
@@ -122,7 +126,7 @@ class JobDriver final : public ExchangeDriver {
     range.sum = std::move(partial);
     range.fed.sample_count = 1;
     range.count = element_count_;
-    caf::anon_send(job_, PartialReady{std::move(range)});
+    on_trainer_thread_.deliver(job_, PartialReady{std::move(range)});
     SharedFloats total;
     trainer_->receive(
         [&](ApplyTotal& apply) {
@@ -179,6 +183,7 @@ class JobDriver final : public ExchangeDriver {
   Config config_;
   caf::actor_system system_;
   InlineDelivery on_bulk_thread_;
+  InlineDelivery on_trainer_thread_;
   caf::scoped_actor trainer_;
   ClusterState cluster_;
   SystemClock clock_;
