@@ -46,8 +46,62 @@ std::vector<std::uint32_t> PartialStore::missing() const {
   return slices;
 }
 
-void PartialStore::add(std::uint32_t slice, SharedFloats sum, Fed fed) {
-  kept_[TreeNode{0, slice}] = {std::move(sum), fed};
+std::size_t PartialStore::missing_below(TreeNode node) const {
+  std::vector<std::uint32_t> slices;
+  collect_missing(node, slices);
+  return slices.size();
+}
+
+std::vector<TreeNode> SumTask::given() const {
+  std::vector<TreeNode> nodes = kept;
+  for (std::uint32_t slice : slices) nodes.push_back({0, slice});
+  return nodes;
+}
+
+void PartialStore::collect(TreeNode node, SumTask& task) const {
+  if (const auto found = kept_.find(node); found != kept_.end()) {
+    task.kept.push_back(node);
+    task.kept_sums.push_back(found->second.sum);
+    task.kept_fed += found->second.fed;
+    return;
+  }
+  if (node.level == 0) task.slices.push_back(node.index);
+  for (TreeNode child : tree_.children(node)) collect(child, task);
+}
+
+// The widest node below this one, or itself, that is not complete and misses no more than that.
+TreeNode PartialStore::part_of(TreeNode node, std::size_t capacity) const {
+  while (missing_below(node) > capacity) {
+    for (TreeNode child : tree_.children(node)) {
+      if (missing_below(child) == 0) continue;
+      node = child;
+      break;
+    }
+  }
+  return node;
+}
+
+std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t lanes) const {
+  std::vector<SumTask> tasks;
+  std::size_t slices = 0;
+  for (TreeNode wanted : wanted_) {
+    if (missing_below(wanted) == 0) continue;
+    const TreeNode node = part_of(wanted, capacity);
+    if (slices > 0 && (node != wanted || slices + missing_below(node) > capacity)) break;
+    SumTask& task = tasks.emplace_back();
+    task.node = node;
+    task.wanted = node == wanted;
+    collect(node, task);
+    slices += task.slices.size();
+    if (!task.wanted || slices % lanes == 0) break;
+  }
+  return tasks;
+}
+
+void PartialStore::keep(const SumTask& task, SharedFloats sum, Fed fed) {
+  for (TreeNode below : task.kept) kept_.erase(below);
+  kept_[task.node] = {std::move(sum), fed};
+  if (task.wanted) returned_.push_back(task.node);
 }
 
 // Whether the node is complete, summing it from its children if they are.

@@ -1,7 +1,6 @@
 #include "actors/compute/trainer.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -27,12 +26,12 @@ model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
 }
 
 collective::AddFn add_of(ops::Backend& backend) {
-  struct Place {  // what an operation wants besides its tensors; addition uses no workspace
-    std::mutex mutex;
-    tensor::BufferPool pool{tensor::host_memory(), 1u << 20};
+  struct Place {  // what an operation wants besides its tensors; the CPU's addition uses neither
+    tensor::BufferPool pool{tensor::host_memory(), 0};
     tensor::Workspace workspace{pool};
     std::unique_ptr<tensor::Stream> stream;
   };
+  GPUNODE_CHECK(backend.capabilities().host_accessible, "sums are added in host memory");
   auto place = std::make_shared<Place>();
   auto stream = backend.open_stream();
   GPUNODE_CHECK(stream, stream.error().message());
@@ -47,7 +46,6 @@ collective::AddFn add_of(ops::Backend& backend) {
       if (out != inputs[0]) std::memcpy(out, inputs[0], count * sizeof(float));
       return;
     }
-    std::lock_guard lock(place->mutex);
     const float* left = inputs[0];
     for (std::size_t i = 1; i < inputs.size(); ++i) {
       auto done = add(*place->stream, place->workspace,
@@ -56,6 +54,21 @@ collective::AddFn add_of(ops::Backend& backend) {
       left = out;
     }
   };
+}
+
+SliceMemory slice_memory(const model::Model& model, std::span<const model::ElementRange> stages,
+                         const job::TrainSpec& spec, int lanes, std::uint64_t budget_bytes) {
+  const std::size_t samples = (spec.batch + spec.slices - 1) / spec.slices;
+  const std::uint64_t activations = stages.empty() ? 0 : model.place_bytes(samples);
+  const std::uint64_t gradients = stages.empty() ? model.parameter_count() * sizeof(float)
+                                                 : LayeredPass::slice_gradient_bytes(stages);
+  const std::uint64_t fitting = budget_bytes / std::max<std::uint64_t>(1, activations + gradients);
+  SliceMemory memory;
+  memory.slices = std::min<std::uint64_t>(
+      spec.slices, std::max<std::uint64_t>(fitting, static_cast<std::uint64_t>(lanes)));
+  memory.activation_bytes = memory.slices * activations;
+  memory.gradient_bytes = memory.slices * gradients;
+  return memory;
 }
 
 // Gradient-sized vectors that are used again and again: fresh ones would cost a page fault a 4 KiB.
@@ -92,6 +105,7 @@ Trainer::Trainer(Options options)
       clock_(options.clock),
       lanes_(std::max(1, options.lanes)),
       store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
+      slice_budget_bytes_(options.slice_budget_bytes),
       pool_(std::make_shared<FloatPool>()) {
   pool_->element_count = element_count();
 }
@@ -103,6 +117,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   auto program = trainer->model_->program(*trainer->backend_, trainer->lanes_.lanes());
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
+  trainer->slice_memory_ =
+      compute::slice_memory(*trainer->model_, trainer->program_->stages(), trainer->spec_.train,
+                            trainer->lanes_.lanes(), trainer->slice_budget_bytes_);
+  trainer->pass_ =
+      std::make_unique<LayeredPass>(*trainer->program_, trainer->model_->parameter_count(),
+                                    trainer->lanes_, trainer->tree_, add_of(*trainer->backend_));
   trainer->parameters_.resize(trainer->model_->parameter_count());
   trainer->model_->initialise(trainer->spec_.train.seed, trainer->parameters_);
   trainer->optimizer_ = std::make_unique<model::Adamw>(
@@ -153,40 +173,45 @@ void Trainer::plan_ahead() {
   prefetcher_->plan(keys);
 }
 
-Result<std::vector<NodeSum>> Trainer::compute_some() {
-  std::vector<std::uint32_t> slices = store_.missing();
-  slices.resize(std::min<std::size_t>(slices.size(), lanes_.lanes()));
-  struct Work {
-    ingest::Slice data;
-    std::shared_ptr<std::vector<float>> sum;
-    std::optional<Error> error;
-  };
-  Time begin = clock_->now();
-  std::vector<Work> work(slices.size());
-  for (std::size_t i = 0; i < slices.size(); ++i)
-    work[i] = {prefetcher_->take({step_, slices[i]}), new_floats(), {}};
-  lanes_.run(slices.size(), [&](int lane, std::size_t i) {
-    std::vector<model::Sample> samples;
-    for (std::size_t row = 0; row < work[i].data.samples.size(); ++row) {
-      ByteView window = work[i].data.window(row);
-      samples.push_back({work[i].data.samples[row].sample,
-                         {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+std::uint32_t Trainer::spent_us(Time since) const {
+  return compute_us_ +
+         static_cast<std::uint32_t>(
+             std::chrono::duration_cast<std::chrono::microseconds>(clock_->now() - since).count());
+}
+
+Result<void> Trainer::compute_some(const TellRange& tell) {
+  for (NodeSum& whole : store_.take_complete())
+    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), compute_us_});
+  const std::vector<SumTask> tasks =
+      store_.next(slice_memory_.slices, static_cast<std::size_t>(lanes_.lanes()));
+  if (tasks.empty()) return {};
+  const Time begin = clock_->now();
+  std::vector<PassNode> nodes;
+  std::vector<Fed> feds;
+  std::vector<ingest::Slice> data;  // what the samples refer to
+  for (const SumTask& task : tasks) {
+    PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
+    Fed& fed = feds.emplace_back(task.kept_fed);
+    for (std::uint32_t slice : task.slices) {
+      data.push_back(prefetcher_->take({step_, slice}));
+      fed += Fed{data.back().fed, data.back().samples.size()};
+      std::vector<model::Sample>& samples = node.samples.emplace_back();
+      for (std::size_t row = 0; row < data.back().samples.size(); ++row) {
+        ByteView window = data.back().window(row);
+        samples.push_back({data.back().samples[row].sample,
+                           {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+      }
     }
-    std::span<float> all(*work[i].sum);
-    auto loss = program_->gradient(lane, samples, all.first(all.size() - 1));
-    if (loss)
-      all.back() = *loss;
-    else
-      work[i].error = loss.error();
-  });
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    if (work[i].error) return *work[i].error;
-    store_.add(slices[i], std::move(work[i].sum),
-               Fed{work[i].data.fed, work[i].data.samples.size()});
   }
-  compute_us_ += static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(clock_->now() - begin).count());
-  return store_.take_complete();
+  auto done = pass_->run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
+    if (tasks[node].wanted)
+      tell({tasks[node].node, nodes[node].sum, feds[node], first, count, spent_us(begin)});
+  });
+  if (!done) return done;
+  for (std::size_t node = 0; node < tasks.size(); ++node)
+    store_.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
+  compute_us_ = spent_us(begin);
+  return {};
 }
 
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {

@@ -6,13 +6,14 @@
 // exchange sums the loss by the same tree.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "actors/compute/lane_pool.hpp"
+#include "actors/compute/layered_pass.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
@@ -33,6 +34,28 @@ struct StepReport {
   Digest state;          // of the whole state after the step
 };
 
+// Elements [first, first + count) of a wanted node's sum are final; others may still be written.
+struct SumRange {
+  collective::TreeNode node;
+  collective::SharedFloats sum;
+  collective::Fed fed;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::uint32_t compute_us = 0;  // spent on the current step so far
+};
+using TellRange = std::function<void(SumRange)>;
+
+// How many slices a member computes at once, layer by layer, and what that takes. More of them at
+// once: larger blocks of which each part leaves as soon as its layer is through, for more memory.
+struct SliceMemory {
+  std::size_t slices = 1;
+  std::uint64_t activation_bytes = 0;  // of all these slices
+  std::uint64_t gradient_bytes = 0;    // of the stages that are under way in them
+};
+// As many slices as there are, if `budget_bytes` holds them, but at least one a lane.
+SliceMemory slice_memory(const model::Model& model, std::span<const model::ElementRange> stages,
+                         const job::TrainSpec& spec, int lanes, std::uint64_t budget_bytes);
+
 class Trainer {
  public:
   struct Options {
@@ -42,7 +65,10 @@ class Trainer {
     std::optional<ingest::SliceReader> reader;
     const Clock* clock = nullptr;
     int lanes = 1;
+    // For slices under way: their activations and the gradients of a layer or two of each.
+    std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
   };
+  static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
   static Result<std::unique_ptr<Trainer>> create(Options options);
 
@@ -54,12 +80,12 @@ class Trainer {
   void want(std::uint64_t step, std::vector<collective::TreeNode> cover);
   // Gives up what was computed for the step in work: members disagreed about its sum.
   void discard_kept();
-  // Computes one slice a lane and returns the wanted nodes that this completed. Call until
-  // idle(). Fails with: internal, out_of_memory.
-  Result<std::vector<NodeSum>> compute_some();
+  // Tells what is complete already, then computes the next block of slices and tells each range of
+  // a wanted sum as soon as it is final, from any lane's thread. Call until idle(). Fails with:
+  // internal, out_of_memory.
+  Result<void> compute_some(const TellRange& tell);
   bool idle() const { return store_.missing().empty(); }
-  // Compute time spent on the current step so far, in microseconds.
-  std::uint32_t compute_us() const { return compute_us_; }
+  const SliceMemory& slice_memory() const { return slice_memory_; }
 
   // Applies the total of step() + 1.
   Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
@@ -83,6 +109,7 @@ class Trainer {
   std::shared_ptr<std::vector<float>> new_floats();
   model::Parallel parallel();
   void plan_ahead();
+  std::uint32_t spent_us(Time since) const;
 
   std::shared_ptr<const model::Model> model_;
   ops::Backend* backend_;
@@ -94,6 +121,9 @@ class Trainer {
   PartialStore store_;
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
   std::unique_ptr<model::Program> program_;
+  std::uint64_t slice_budget_bytes_;
+  SliceMemory slice_memory_;
+  std::unique_ptr<LayeredPass> pass_;
   std::vector<float> parameters_;
   std::unique_ptr<model::Adamw> optimizer_;
   std::uint64_t step_ = 0;

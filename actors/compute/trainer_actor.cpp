@@ -2,7 +2,10 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
+
+#include <optional>
 
 #include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
@@ -57,21 +60,29 @@ void keep_going(Self* self) {
   self->send(self, Continue{});
 }
 
-void tell(Self* self, std::vector<NodeSum> sums) {
+// Ranges leave on the job's own thread while this one and the lanes go on computing; after the last
+// one there is nothing to compute, so an idle job takes it here.
+Result<void> compute_block(Self* self) {
   const State& state = self->state;
-  for (NodeSum& sum : sums)
-    state.to_job->deliver(state.job,
-                          PartialReady{{state.order, state.step, sum.node, sum.sum, sum.fed, 0,
-                                        sum.sum->size(), state.trainer->compute_us()}});
+  std::optional<PartialReady> last;
+  auto done = state.trainer->compute_some([&](SumRange range) {  // on any lane's thread
+    PartialReady ready{{state.order, state.step, range.node, std::move(range.sum), range.fed,
+                        range.first, range.count, range.compute_us}};
+    if (range.ends_block)
+      last = std::move(ready);
+    else
+      caf::anon_send(state.job, std::move(ready));
+  });
+  if (last) state.to_job->deliver(state.job, std::move(*last));
+  return done;
 }
 
 void compute_wave(Self* self) {
   Trainer& trainer = *self->state.trainer;
   self->state.continuing = false;
   if (trainer.step() + 1 != self->state.step) return;  // applied meanwhile
-  auto sums = trainer.compute_some();
-  if (!sums) return fail(self, sums.error());
-  tell(self, std::move(*sums));
+  auto done = compute_block(self);
+  if (!done) return fail(self, done.error());
   if (!trainer.idle()) keep_going(self);
 }
 

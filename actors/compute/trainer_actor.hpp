@@ -3,7 +3,8 @@
 // mailbox, so that a changed plan or a shutdown is heard within one slice's time.
 //
 // One step, in the order in which it passes through here:
-//   ComputeStep -> gradients of slices, summed along the tree -> PartialReady (each cover node)
+//   ComputeStep -> gradients of slices, layer by layer, summed along the tree -> PartialReady (each
+//   range of a cover node as soon as it is final, while backward goes on)
 //   ... the job exchanges the sums with the other members ...
 //   ApplyTotal -> clip, AdamW, new weights packed -> Applied
 #pragma once

@@ -1,0 +1,269 @@
+#include "actors/compute/layered_pass.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+namespace gpunode::compute {
+
+namespace {
+
+// Stages of a slice whose gradients may wait to be summed: the slice computes one while the sum of
+// the other is under way.
+constexpr std::size_t kPartsOfASlice = 2;
+// Elements of a sum that one lane takes at a time.
+constexpr std::size_t kPieceElements = 16384;
+
+std::size_t longest(std::span<const model::ElementRange> stages) {
+  std::size_t count = 0;
+  for (const model::ElementRange& stage : stages) count = std::max(count, stage.count);
+  return count;
+}
+
+}  // namespace
+
+std::uint64_t LayeredPass::slice_gradient_bytes(std::span<const model::ElementRange> stages) {
+  return kPartsOfASlice * longest(stages) * sizeof(float);
+}
+
+LayeredPass::LayeredPass(model::Program& program, std::size_t parameter_count, LanePool& lanes,
+                         collective::Tree tree, collective::AddFn add)
+    : program_(program),
+      lanes_(lanes),
+      tree_(std::move(tree)),
+      add_(std::move(add)),
+      parameter_count_(parameter_count),
+      stages_(program.stages()) {
+  staged_ = !stages_.empty();
+  if (!staged_) stages_ = {{0, parameter_count}};
+}
+
+// One pass: what is done of it, and what a lane may do next.
+struct LayeredPass::Run {
+  struct Slice {
+    std::size_t node = 0, index = 0;  // of the node's slices
+    bool begun = false, busy = false, forwarded = false;
+    std::size_t stage = 0;  // the next one
+    float loss = 0;
+  };
+  struct Node {
+    std::optional<collective::SumProgram> program;  // absent: the sum is its only slice's gradient
+    std::size_t first_slice = 0;                    // in `slices`
+    std::vector<std::size_t> slices_left;           // by stage
+    std::size_t summing = 0;                        // the stage whose turn it is
+    std::size_t pieces = 0, next_piece = 0, pieces_left = 0;
+  };
+  enum class Kind : std::uint8_t { none, forward, backward, sum };
+  struct Work {
+    Kind kind = Kind::none;
+    std::size_t place = 0;  // slice, or node
+    std::size_t stage = 0;
+    std::size_t piece = 0;
+  };
+
+  Run(LayeredPass& owner, std::span<const PassNode> given, const OnFinal& told);
+  void loop(int lane);
+
+  std::optional<Work> take(std::unique_lock<std::mutex>& lock);
+  Work next();
+  bool over() const {
+    return failure || std::ranges::all_of(nodes, [this](const Node& node) {
+             return node.summing == pass.stages_.size();
+           });
+  }
+  Result<void> carry_out(int lane, const Work& work, std::vector<float>& scratch);
+  bool settle(const Work& work);
+  std::span<float> part_of(std::size_t slice, std::size_t stage) const;
+  void open_sum(Node& node);
+  void sum_piece(const Work& work, std::vector<float>& scratch);
+  void sum_losses(std::size_t node, std::vector<float>& scratch);
+  void tell(const Work& work, std::vector<float>& scratch);
+
+  LayeredPass& pass;
+  std::span<const PassNode> given;
+  const OnFinal& on_final;
+  std::size_t part_elements;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Slice> slices;
+  std::vector<Node> nodes;
+  std::optional<Error> failure;
+};
+
+LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
+                      const OnFinal& told)
+    : pass(owner),
+      given(given_nodes),
+      on_final(told),
+      part_elements((longest(owner.stages_) + 15) / 16 * 16) {
+  for (std::size_t node = 0; node < given.size(); ++node) {
+    const SumTask& task = given[node].task;
+    GPUNODE_CHECK(!task.slices.empty(), "a node without slices is no work for a pass");
+    Node& made = nodes.emplace_back();
+    made.first_slice = slices.size();
+    made.slices_left.assign(pass.stages_.size(), task.slices.size());
+    if (!task.kept.empty() || task.slices.size() > 1) {
+      made.program = collective::SumProgram::of(pass.tree_, task.node, task.given());
+      GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
+    }
+    for (std::size_t index = 0; index < task.slices.size(); ++index)
+      slices.push_back({.node = node, .index = index});
+  }
+}
+
+void LayeredPass::Run::loop(int lane) {
+  std::vector<float> scratch;
+  std::unique_lock lock(mutex);
+  while (auto work = take(lock)) {
+    lock.unlock();
+    auto done = carry_out(lane, *work, scratch);
+    lock.lock();
+    if (!done && !failure) failure = done.error();
+    const bool is_final = done && settle(*work);
+    changed.notify_all();
+    if (!is_final) continue;
+    lock.unlock();
+    tell(*work, scratch);
+    lock.lock();
+  }
+}
+
+// Waits until there is something to do; nothing once all is done, or something has failed.
+std::optional<LayeredPass::Run::Work> LayeredPass::Run::take(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (over()) return {};
+    if (Work work = next(); work.kind != Kind::none) return work;
+    changed.wait(lock);
+  }
+}
+
+// Sums first, as what is summed can leave; then forward, without which no stage gets whole; then
+// the slice that is furthest behind.
+LayeredPass::Run::Work LayeredPass::Run::next() {
+  for (std::size_t index = 0; index < nodes.size(); ++index) {
+    Node& node = nodes[index];
+    if (node.pieces_left > 0 && node.next_piece < node.pieces)
+      return {Kind::sum, index, node.summing, node.next_piece++};
+  }
+  Slice* behind = nullptr;
+  for (Slice& slice : slices) {
+    if (!slice.begun) {
+      slice.begun = slice.busy = true;
+      return {Kind::forward, static_cast<std::size_t>(&slice - slices.data())};
+    }
+    const Node& node = nodes[slice.node];
+    const bool room = !node.program || slice.stage < node.summing + kPartsOfASlice;
+    if (slice.busy || slice.stage == pass.stages_.size() || !room) continue;
+    if (!behind || slice.stage < behind->stage) behind = &slice;
+  }
+  if (!behind) return {};
+  behind->busy = true;
+  return {Kind::backward, static_cast<std::size_t>(behind - slices.data()), behind->stage};
+}
+
+std::span<float> LayeredPass::Run::part_of(std::size_t slice, std::size_t stage) const {
+  const model::ElementRange& range = pass.stages_[stage];
+  const std::size_t node = slices[slice].node;
+  if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
+  const std::size_t place = slice * kPartsOfASlice + stage % kPartsOfASlice;
+  return std::span(pass.parts_).subspan(place * part_elements, range.count);
+}
+
+Result<void> LayeredPass::Run::carry_out(int lane, const Work& work, std::vector<float>& scratch) {
+  if (work.kind == Kind::sum) {
+    sum_piece(work, scratch);
+    return {};
+  }
+  Slice& slice = slices[work.place];
+  const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
+  if (pass.staged_ && work.kind == Kind::backward)
+    return pass.program_.backward(lane, work.place, work.stage, part_of(work.place, work.stage));
+  if (!pass.staged_ && work.kind == Kind::forward) return {};
+  auto loss = pass.staged_ ? pass.program_.forward(lane, work.place, samples)
+                           : pass.program_.gradient(lane, samples, part_of(work.place, 0));
+  if (!loss) return loss.error();
+  slice.loss = *loss;
+  return {};
+}
+
+// Notes that the work is done; whether a range became final with it.
+bool LayeredPass::Run::settle(const Work& work) {
+  if (work.kind == Kind::sum) {
+    Node& node = nodes[work.place];
+    if (--node.pieces_left > 0) return false;
+    ++node.summing;
+    open_sum(node);
+    return true;
+  }
+  Slice& slice = slices[work.place];
+  slice.busy = false;
+  if (work.kind == Kind::forward) return false;
+  ++slice.stage;
+  Node& node = nodes[slice.node];
+  --node.slices_left[work.stage];
+  if (!node.program) {
+    ++node.summing;
+    return true;
+  }
+  if (node.pieces_left == 0) open_sum(node);
+  return false;
+}
+
+// Lets lanes take pieces of the next sum, if all slices are there.
+void LayeredPass::Run::open_sum(Node& node) {
+  if (node.summing == pass.stages_.size() || node.slices_left[node.summing] > 0) return;
+  const std::size_t count = pass.stages_[node.summing].count;
+  node.pieces = std::max<std::size_t>(1, (count + kPieceElements - 1) / kPieceElements);
+  node.pieces_left = node.pieces;
+  node.next_piece = 0;
+}
+
+void LayeredPass::Run::sum_piece(const Work& work, std::vector<float>& scratch) {
+  const Node& node = nodes[work.place];
+  const PassNode& target = given[work.place];
+  const model::ElementRange& range = pass.stages_[work.stage];
+  const std::size_t first = work.piece * kPieceElements;
+  const std::size_t count = std::min(kPieceElements, range.count - first);
+  std::vector<const float*> inputs;
+  for (const collective::SharedFloats& kept : target.task.kept_sums)
+    inputs.push_back(kept->data() + range.first + first);
+  for (std::size_t index = 0; index < target.task.slices.size(); ++index)
+    inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
+  node.program->run(inputs, target.sum->data() + range.first + first, count, pass.add_, scratch);
+}
+
+// The loss lies behind the last parameter and is final with it.
+void LayeredPass::Run::sum_losses(std::size_t index, std::vector<float>& scratch) {
+  const Node& node = nodes[index];
+  const PassNode& target = given[index];
+  std::vector<const float*> inputs;
+  for (const collective::SharedFloats& kept : target.task.kept_sums)
+    inputs.push_back(&kept->back());
+  for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
+    inputs.push_back(&slices[node.first_slice + slice].loss);
+  if (node.program)
+    node.program->run(inputs, &target.sum->back(), 1, pass.add_, scratch);
+  else
+    target.sum->back() = *inputs.front();
+}
+
+void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
+  const std::size_t node = work.kind == Kind::sum ? work.place : slices[work.place].node;
+  const model::ElementRange& range = pass.stages_[work.stage];
+  const bool last = range.first + range.count == pass.parameter_count_;
+  if (last) sum_losses(node, scratch);
+  on_final(node, range.first, range.count + (last ? 1 : 0));
+}
+
+Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on_final) {
+  Run run(*this, nodes, on_final);
+  parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
+  program_.make_places(run.slices.size());
+  lanes_.run(static_cast<std::size_t>(lanes_.lanes()),
+             [&](int lane, std::size_t) { run.loop(lane); });
+  if (run.failure) return *run.failure;
+  return {};
+}
+
+}  // namespace gpunode::compute
