@@ -27,16 +27,10 @@ std::uint64_t LayeredPass::slice_gradient_bytes(std::span<const model::ElementRa
   return kPartsOfASlice * longest(stages) * sizeof(float);
 }
 
-LayeredPass::LayeredPass(model::Program& program, std::size_t parameter_count, LanePool& lanes,
-                         collective::Tree tree, collective::AddFn add)
-    : program_(program),
-      lanes_(lanes),
-      tree_(std::move(tree)),
-      add_(std::move(add)),
-      parameter_count_(parameter_count),
-      stages_(program.stages()) {
-  staged_ = !stages_.empty();
-  if (!staged_) stages_ = {{0, parameter_count}};
+LayeredPass::LayeredPass(Options options) : options_(std::move(options)) {
+  GPUNODE_CHECK(options_.program && options_.lanes && options_.add, "a pass needs them all");
+  staged_ = !options_.stages.empty();
+  if (!staged_) options_.stages = {{0, options_.parameter_count}};
 }
 
 // One pass: what is done of it, and what a lane may do next.
@@ -69,7 +63,7 @@ struct LayeredPass::Run {
   Work next();
   bool over() const {
     return failure || std::ranges::all_of(nodes, [this](const Node& node) {
-             return node.summing == pass.stages_.size();
+             return node.summing == pass.options_.stages.size();
            });
   }
   Result<void> carry_out(int lane, const Work& work, std::vector<float>& scratch);
@@ -96,15 +90,15 @@ LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
     : pass(owner),
       given(given_nodes),
       on_final(told),
-      part_elements((longest(owner.stages_) + 15) / 16 * 16) {
+      part_elements((longest(owner.options_.stages) + 15) / 16 * 16) {
   for (std::size_t node = 0; node < given.size(); ++node) {
     const SumTask& task = given[node].task;
     GPUNODE_CHECK(!task.slices.empty(), "a node without slices is no work for a pass");
     Node& made = nodes.emplace_back();
     made.first_slice = slices.size();
-    made.slices_left.assign(pass.stages_.size(), task.slices.size());
+    made.slices_left.assign(pass.options_.stages.size(), task.slices.size());
     if (!task.kept.empty() || task.slices.size() > 1) {
-      made.program = collective::SumProgram::of(pass.tree_, task.node, task.given());
+      made.program = collective::SumProgram::of(pass.options_.tree, task.node, task.given());
       GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
     }
     for (std::size_t index = 0; index < task.slices.size(); ++index)
@@ -154,7 +148,7 @@ LayeredPass::Run::Work LayeredPass::Run::next() {
     }
     const Node& node = nodes[slice.node];
     const bool room = !node.program || slice.stage < node.summing + kPartsOfASlice;
-    if (slice.busy || slice.stage == pass.stages_.size() || !room) continue;
+    if (slice.busy || slice.stage == pass.options_.stages.size() || !room) continue;
     if (!behind || slice.stage < behind->stage) behind = &slice;
   }
   if (!behind) return {};
@@ -163,7 +157,7 @@ LayeredPass::Run::Work LayeredPass::Run::next() {
 }
 
 std::span<float> LayeredPass::Run::part_of(std::size_t slice, std::size_t stage) const {
-  const model::ElementRange& range = pass.stages_[stage];
+  const model::ElementRange& range = pass.options_.stages[stage];
   const std::size_t node = slices[slice].node;
   if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
   const std::size_t place = slice * kPartsOfASlice + stage % kPartsOfASlice;
@@ -178,10 +172,11 @@ Result<void> LayeredPass::Run::carry_out(int lane, const Work& work, std::vector
   Slice& slice = slices[work.place];
   const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
   if (pass.staged_ && work.kind == Kind::backward)
-    return pass.program_.backward(lane, work.place, work.stage, part_of(work.place, work.stage));
+    return pass.options_.program->backward(lane, work.place, work.stage,
+                                           part_of(work.place, work.stage));
   if (!pass.staged_ && work.kind == Kind::forward) return {};
-  auto loss = pass.staged_ ? pass.program_.forward(lane, work.place, samples)
-                           : pass.program_.gradient(lane, samples, part_of(work.place, 0));
+  auto loss = pass.staged_ ? pass.options_.program->forward(lane, work.place, samples)
+                           : pass.options_.program->gradient(lane, samples, part_of(work.place, 0));
   if (!loss) return loss.error();
   slice.loss = *loss;
   return {};
@@ -212,8 +207,8 @@ bool LayeredPass::Run::settle(const Work& work) {
 
 // Lets lanes take pieces of the next sum, if all slices are there.
 void LayeredPass::Run::open_sum(Node& node) {
-  if (node.summing == pass.stages_.size() || node.slices_left[node.summing] > 0) return;
-  const std::size_t count = pass.stages_[node.summing].count;
+  if (node.summing == pass.options_.stages.size() || node.slices_left[node.summing] > 0) return;
+  const std::size_t count = pass.options_.stages[node.summing].count;
   node.pieces = std::max<std::size_t>(1, (count + kPieceElements - 1) / kPieceElements);
   node.pieces_left = node.pieces;
   node.next_piece = 0;
@@ -222,7 +217,7 @@ void LayeredPass::Run::open_sum(Node& node) {
 void LayeredPass::Run::sum_piece(const Work& work, std::vector<float>& scratch) {
   const Node& node = nodes[work.place];
   const PassNode& target = given[work.place];
-  const model::ElementRange& range = pass.stages_[work.stage];
+  const model::ElementRange& range = pass.options_.stages[work.stage];
   const std::size_t first = work.piece * kPieceElements;
   const std::size_t count = std::min(kPieceElements, range.count - first);
   std::vector<const float*> inputs;
@@ -230,7 +225,8 @@ void LayeredPass::Run::sum_piece(const Work& work, std::vector<float>& scratch) 
     inputs.push_back(kept->data() + range.first + first);
   for (std::size_t index = 0; index < target.task.slices.size(); ++index)
     inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
-  node.program->run(inputs, target.sum->data() + range.first + first, count, pass.add_, scratch);
+  node.program->run(inputs, target.sum->data() + range.first + first, count, pass.options_.add,
+                    scratch);
 }
 
 // The loss lies behind the last parameter and is final with it.
@@ -243,15 +239,15 @@ void LayeredPass::Run::sum_losses(std::size_t index, std::vector<float>& scratch
   for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
     inputs.push_back(&slices[node.first_slice + slice].loss);
   if (node.program)
-    node.program->run(inputs, &target.sum->back(), 1, pass.add_, scratch);
+    node.program->run(inputs, &target.sum->back(), 1, pass.options_.add, scratch);
   else
     target.sum->back() = *inputs.front();
 }
 
 void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
   const std::size_t node = work.kind == Kind::sum ? work.place : slices[work.place].node;
-  const model::ElementRange& range = pass.stages_[work.stage];
-  const bool last = range.first + range.count == pass.parameter_count_;
+  const model::ElementRange& range = pass.options_.stages[work.stage];
+  const bool last = range.first + range.count == pass.options_.parameter_count;
   if (last) sum_losses(node, scratch);
   on_final(node, range.first, range.count + (last ? 1 : 0));
 }
@@ -259,9 +255,9 @@ void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
 Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on_final) {
   Run run(*this, nodes, on_final);
   parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
-  program_.make_places(run.slices.size());
-  lanes_.run(static_cast<std::size_t>(lanes_.lanes()),
-             [&](int lane, std::size_t) { run.loop(lane); });
+  options_.program->make_places(run.slices.size());
+  options_.lanes->run(static_cast<std::size_t>(options_.lanes->lanes()),
+                      [&](int lane, std::size_t) { run.loop(lane); });
   if (run.failure) return *run.failure;
   return {};
 }

@@ -25,9 +25,15 @@ struct PassNode {
 
 class LayeredPass {
  public:
-  // All of them outlive the pass. `add` may be called by several threads at a time.
-  LayeredPass(model::Program& program, std::size_t parameter_count, LanePool& lanes,
-              collective::Tree tree, collective::AddFn add);
+  struct Options {
+    model::Program* program = nullptr;  // outlives the pass, as do the lanes
+    LanePool* lanes = nullptr;
+    std::vector<model::ElementRange> stages;  // the model's
+    std::size_t parameter_count = 0;
+    collective::Tree tree = collective::Tree::of_slices(1);
+    collective::AddFn add;  // called by several threads at a time
+  };
+  explicit LayeredPass(Options options);
 
   // Elements [first, first + count) of nodes[node].sum are final. Thread: any lane's; several may
   // call at the same time.
@@ -41,13 +47,8 @@ class LayeredPass {
  private:
   struct Run;
 
-  model::Program& program_;
-  LanePool& lanes_;
-  collective::Tree tree_;
-  collective::AddFn add_;
-  std::size_t parameter_count_;
-  std::vector<model::ElementRange> stages_;  // one for all, if the program names none
-  bool staged_ = false;
+  Options options_;
+  bool staged_ = false;       // else all is one stage, gradient()'s
   std::vector<float> parts_;  // of slices under way; kept from step to step
 };
 

@@ -56,8 +56,9 @@ collective::AddFn add_of(ops::Backend& backend) {
   };
 }
 
-SliceMemory slice_memory(const model::Model& model, std::span<const model::ElementRange> stages,
-                         const job::TrainSpec& spec, int lanes, std::uint64_t budget_bytes) {
+SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int lanes,
+                         std::uint64_t budget_bytes) {
+  const std::vector<model::ElementRange> stages = model.stages();
   const std::size_t samples = (spec.batch + spec.slices - 1) / spec.slices;
   const std::uint64_t activations = stages.empty() ? 0 : model.place_bytes(samples);
   const std::uint64_t gradients = stages.empty() ? model.parameter_count() * sizeof(float)
@@ -118,11 +119,15 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
   trainer->slice_memory_ =
-      compute::slice_memory(*trainer->model_, trainer->program_->stages(), trainer->spec_.train,
-                            trainer->lanes_.lanes(), trainer->slice_budget_bytes_);
-  trainer->pass_ =
-      std::make_unique<LayeredPass>(*trainer->program_, trainer->model_->parameter_count(),
-                                    trainer->lanes_, trainer->tree_, add_of(*trainer->backend_));
+      compute::slice_memory(*trainer->model_, trainer->spec_.train, trainer->lanes_.lanes(),
+                            trainer->slice_budget_bytes_);
+  trainer->pass_ = std::make_unique<LayeredPass>(
+      LayeredPass::Options{.program = trainer->program_.get(),
+                           .lanes = &trainer->lanes_,
+                           .stages = trainer->model_->stages(),
+                           .parameter_count = trainer->model_->parameter_count(),
+                           .tree = trainer->tree_,
+                           .add = add_of(*trainer->backend_)});
   trainer->parameters_.resize(trainer->model_->parameter_count());
   trainer->model_->initialise(trainer->spec_.train.seed, trainer->parameters_);
   trainer->optimizer_ = std::make_unique<model::Adamw>(

@@ -53,8 +53,8 @@ struct SliceMemory {
   std::uint64_t gradient_bytes = 0;    // of the stages that are under way in them
 };
 // As many slices as there are, if `budget_bytes` holds them, but at least one a lane.
-SliceMemory slice_memory(const model::Model& model, std::span<const model::ElementRange> stages,
-                         const job::TrainSpec& spec, int lanes, std::uint64_t budget_bytes);
+SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int lanes,
+                         std::uint64_t budget_bytes);
 
 class Trainer {
  public:

@@ -28,15 +28,18 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
   return std::shared_ptr<const model::Model>(std::move(*model));
 }
 
-// Weights, moments, a result, this member's partial sums at the worst (one a level of the tree, and
-// one a lane), a snapshot for a checkpoint, and what the program works with.
+// Weights and moments, a snapshot of them for a checkpoint, two results, this member's partial sums
+// at the worst (one a level of the tree), the slices under way, and what the program works with.
 Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
                                           const model::Model& model) const {
   std::uint64_t levels = 1;
   while ((1u << levels) < spec.train.slices) ++levels;
-  double vectors = 3 + 3 + 1 + static_cast<double>(levels + 1) + options_.threads + 1;
+  double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
+  const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
+                                                            compute::Trainer::kSliceBudgetBytes);
   double needed =
       vectors * 4.0 * static_cast<double>(model.parameter_count()) +
+      static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
       static_cast<double>(model.working_bytes(options_.threads, samples_per_slice(spec)));
   probe::ProcHostProbe host(options_.state);
   auto available = host.sample(options_.clock->now()).memory_available_bytes;

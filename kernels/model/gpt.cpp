@@ -103,6 +103,21 @@ std::uint64_t Gpt::working_bytes(int lanes, std::size_t samples_per_slice) const
   return GptProgram::working_bytes(*this, lanes, samples_per_slice);
 }
 
+std::vector<ElementRange> Gpt::stages() const {
+  std::vector<ElementRange> stages;
+  std::size_t end = parameter_count_;
+  const auto final_from = [&](std::size_t first) {
+    stages.push_back({first, end - first});
+    end = first;
+  };
+  for (auto block = offsets_.blocks.rbegin(); block != offsets_.blocks.rend(); ++block) {
+    final_from(block->norm2_weight);
+    final_from(block->norm1_weight);
+  }
+  final_from(0);
+  return stages;
+}
+
 std::uint64_t Gpt::place_bytes(std::size_t samples_per_slice) const {
   return GptProgram::place_bytes(*this, samples_per_slice);
 }

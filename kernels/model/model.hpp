@@ -86,18 +86,15 @@ class Program {
   virtual Result<float> gradient(int lane, std::span<const Sample> samples,
                                  std::span<float> gradient_sum) = 0;
 
-  // What gradient() does, in stages, for whoever sends one part of the gradient while the next is
-  // computed. A slice under way has a place, which keeps its activations from forward() to its last
-  // stage; the same bits come out. stages() says which elements are final after each stage of
-  // backward, first stage first: together all of them, each once. None (as here): the model knows
-  // gradient() alone, and the three functions below are not called.
-  virtual std::vector<ElementRange> stages() const { return {}; }
-  // Makes places 0 .. count-1; called while no lane computes.
+  // What gradient() does, in the model's stages, for whoever sends one part of the gradient while
+  // the next is computed. A slice under way has a place, which keeps its activations from forward()
+  // to its last stage; the same bits come out. Not called where the model has no stages. Makes
+  // places 0 .. count-1; called while no lane computes.
   virtual void make_places(std::size_t count) { static_cast<void>(count); }
   // Returns the loss sum. Thread and failures: as gradient(); a place is one thread's at a time.
   virtual Result<float> forward(int lane, std::size_t place, std::span<const Sample> samples);
-  // Writes the elements of stages()[stage] into `part`, which is overwritten. After forward(),
-  // every stage once, in order. Fails with: invalid_argument, internal.
+  // Writes the elements of the model's stages()[stage] into `part`, which is overwritten. After
+  // forward(), every stage once, in order. Fails with: invalid_argument, internal.
   virtual Result<void> backward(int lane, std::size_t place, std::size_t stage,
                                 std::span<float> part);
 
@@ -129,6 +126,9 @@ class Model {
 
   // Bytes that a program needs with so many lanes and samples a slice, weights not included.
   virtual std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const = 0;
+  // The stages of backward, first one first: which elements are final after each. Together all of
+  // them, each once. None (as here): its programs know gradient() alone.
+  virtual std::vector<ElementRange> stages() const { return {}; }
   // Bytes of a place of Program::forward; 0 for models without stages.
   virtual std::uint64_t place_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;

@@ -95,7 +95,7 @@ TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
     ASSERT_TRUE(loss);
     staged[slice].back() = *loss;
   }
-  const auto stages = (*program)->stages();
+  const auto stages = (*model)->stages();
   std::size_t end = weights.size();
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     EXPECT_EQ(stages[stage].first + stages[stage].count, end) << "final from the end on";
@@ -118,8 +118,8 @@ TEST(Determinism, StagesOfASliceWithoutSamplesAreZeros) {
   const Slices slices(**model);
   ASSERT_TRUE((*program)->forward(0, 0, slices.samples[0]));
   EXPECT_EQ(*(*program)->forward(0, 0, {}), 0.0f);
-  for (std::size_t stage = 0; stage < (*program)->stages().size(); ++stage) {
-    std::vector<float> part((*program)->stages()[stage].count, 1.0f);
+  for (std::size_t stage = 0; stage < (*model)->stages().size(); ++stage) {
+    std::vector<float> part((*model)->stages()[stage].count, 1.0f);
     ASSERT_TRUE((*program)->backward(0, 0, stage, part));
     EXPECT_EQ(std::count(part.begin(), part.end(), 0.0f), static_cast<std::ptrdiff_t>(part.size()));
   }

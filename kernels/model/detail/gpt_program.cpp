@@ -179,22 +179,6 @@ Result<double> GptProgram::forward_loss(Lane& lane, Place& place, std::span<cons
   return sum;
 }
 
-std::vector<ElementRange> GptProgram::stages() const {
-  const GptOffsets& at = model_.offsets();
-  std::vector<ElementRange> stages;
-  std::size_t end = model_.parameter_count();
-  const auto final_from = [&](std::size_t first) {
-    stages.push_back({first, end - first});
-    end = first;
-  };
-  for (auto block = at.blocks.rbegin(); block != at.blocks.rend(); ++block) {
-    final_from(block->norm2_weight);
-    final_from(block->norm1_weight);
-  }
-  final_from(0);
-  return stages;
-}
-
 Result<float> GptProgram::forward(int lane, std::size_t place, std::span<const Sample> samples) {
   Place& slice = place_at(place);
   if (samples.empty()) {
@@ -210,7 +194,7 @@ Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std
                                   std::span<float> part) {
   const GptOffsets& at = model_.offsets();
   const std::size_t layers = at.blocks.size();
-  const ElementRange range = stages().at(stage);
+  const ElementRange range = model_.stages().at(stage);
   if (part.size() != range.count)
     return {ErrorCode::invalid_argument, "the part's size is not the stage's"};
   Place& place = place_at(place_number);
@@ -254,7 +238,7 @@ Result<float> GptProgram::gradient(int lane, std::span<const Sample> samples,
   const auto place = static_cast<std::size_t>(lane);
   auto loss = forward(lane, place, samples);
   if (!loss) return loss;
-  const auto ranges = stages();
+  const auto ranges = model_.stages();
   for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
     const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
     if (auto done = backward(lane, place, stage, part); !done) return done.error();

@@ -1,9 +1,6 @@
 // GPT made ready on one device: its weights there, scratch for each thread that computes (lane),
 // and activations for each slice under way (place). They share nothing but the weights. Memory
 // grows to the largest slice seen and then stays.
-//
-// Backward's stages: the head and the last block's network, its attention, the next block's network
-// and attention, ..., the embedding. The flat vector becomes final from its end to its beginning.
 #pragma once
 
 #include <vector>
@@ -25,7 +22,6 @@ class GptProgram final : public Program {
   Result<void> load(std::span<const float> parameters) override;
   Result<float> gradient(int lane, std::span<const Sample> samples,
                          std::span<float> gradient_sum) override;
-  std::vector<ElementRange> stages() const override;
   void make_places(std::size_t count) override;
   Result<float> forward(int lane, std::size_t place, std::span<const Sample> samples) override;
   Result<void> backward(int lane, std::size_t place, std::size_t stage,

@@ -45,7 +45,6 @@ class FakeProgram : public model::Program {
   Result<std::unique_ptr<model::Session>> session() override {
     return {ErrorCode::unsupported, "none"};
   }
-  std::vector<model::ElementRange> stages() const override { return stages_; }
   void make_places(std::size_t count) override {
     if (places_.size() < count) places_.resize(count);
   }
@@ -110,12 +109,17 @@ PassNode node_of(const Tree& tree, TreeNode node, const std::vector<TreeNode>& k
 
 const std::vector<model::ElementRange> kStages = {{40000, 10000}, {5, 39995}, {0, 5}};
 
+LayeredPass::Options options_of(FakeProgram& program, LanePool& lanes,
+                                const std::vector<model::ElementRange>& stages, const Tree& tree) {
+  return {&program, &lanes, stages, kCount, tree, add};
+}
+
 // Runs the pass; every element is told once, and is right when it is told.
 void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int lanes,
            const std::vector<PassNode>& nodes) {
   FakeProgram program(stages);
   LanePool pool(lanes);
-  LayeredPass pass(program, kCount, pool, tree, add);
+  LayeredPass pass(options_of(program, pool, stages, tree));
   std::mutex mutex;
   std::vector<std::vector<int>> told(nodes.size(), std::vector<int>(kCount + 1));
   auto done = pass.run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
@@ -157,7 +161,7 @@ TEST(LayeredPass, tells_a_stage_before_the_next_ones_are_computed) {
   FakeProgram program(kStages);
   program.fails_at = 2;
   LanePool pool(1);
-  LayeredPass pass(program, kCount, pool, tree, add);
+  LayeredPass pass(options_of(program, pool, kStages, tree));
   const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
   std::vector<std::size_t> told;
   auto done =

@@ -1,0 +1,160 @@
+// The trainer's sums have the bits of slices computed one by one and added along the tree, however
+// many lanes there are, however many slices are under way, and whatever was kept of an older plan.
+#include "actors/compute/trainer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::compute {
+namespace {
+
+using collective::Tree;
+using collective::TreeNode;
+
+constexpr std::uint32_t kSlices = 8;
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() {
+    spec_.train.batch = 20;  // some slices have three samples, some two
+    spec_.train.slices = kSlices;
+    spec_.train.steps = 3;
+    Bytes bytes(3000);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(97 + mix(5, i) % 26);
+    source_ = std::make_shared<dataset::TextSource>(
+        dataset::TextSource::from_memory({{"a", std::move(bytes)}}));
+    model_ = std::move(*model::make_model(
+        "gpt", {{"layers", "2"}, {"channels", "32"}, {"heads", "2"}, {"context", "16"}}));
+  }
+
+  ingest::SliceReader reader() const {
+    auto data = dataset::TextDataset::create(source_, {.context = 16});
+    return {*data, {spec_.train.seed, spec_.train.batch, spec_.train.slices}};
+  }
+
+  std::unique_ptr<Trainer> trainer(int lanes, std::uint64_t budget) {
+    return std::move(*Trainer::create({.model = model_,
+                                       .backend = backend_.get(),
+                                       .spec = spec_,
+                                       .reader = reader(),
+                                       .clock = &clock_,
+                                       .lanes = lanes,
+                                       .slice_budget_bytes = budget}));
+  }
+
+  // Of the first step, by the definition.
+  const std::vector<std::vector<float>>& slices() {
+    if (!slices_.empty()) return slices_;
+    auto program = std::move(*model_->program(*backend_, 1));
+    std::vector<float> weights(model_->parameter_count());
+    model_->initialise(spec_.train.seed, weights);
+    EXPECT_TRUE(program->load(weights));
+    for (std::uint32_t slice = 0; slice < kSlices; ++slice) {
+      const ingest::Slice data = reader().read({0, slice});
+      std::vector<model::Sample> samples;
+      for (std::size_t row = 0; row < data.samples.size(); ++row)
+        samples.push_back({data.samples[row].sample,
+                           {reinterpret_cast<const std::uint8_t*>(data.window(row).data()),
+                            data.window(row).size()}});
+      std::vector<float>& sum = slices_.emplace_back(weights.size() + 1);
+      sum.back() = *program->gradient(0, samples, std::span(sum).first(weights.size()));
+    }
+    return slices_;
+  }
+
+  std::vector<float> sum_of(const Tree& tree, TreeNode node) {
+    const auto children = tree.children(node);
+    if (children.empty()) return slices()[node.index];
+    std::vector<float> sum = sum_of(tree, children[0]);
+    for (std::size_t child = 1; child < children.size(); ++child) {
+      const std::vector<float> more = sum_of(tree, children[child]);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + more[i];
+    }
+    return sum;
+  }
+
+  // Computes what is wanted; each node is told from its first element to its last.
+  void check(Trainer& trainer, const std::vector<TreeNode>& nodes) {
+    trainer.want(1, nodes);
+    struct Told {
+      collective::SharedFloats sum;
+      collective::Fed fed;
+      std::uint64_t count = 0;
+    };
+    std::map<TreeNode, Told> told;
+    std::mutex mutex;
+    const auto tell = [&](const SumRange& range) {
+      std::lock_guard lock(mutex);
+      Told& one = told[range.node];
+      EXPECT_TRUE(!one.sum || one.sum == range.sum) << "one vector a node";
+      one.sum = range.sum;
+      one.fed = range.fed;
+      one.count += range.count;
+    };
+    do {
+      ASSERT_TRUE(trainer.compute_some(tell));
+    } while (!trainer.idle());
+    ASSERT_TRUE(trainer.compute_some(tell)) << "nothing more to tell";
+    ASSERT_EQ(told.size(), nodes.size());
+    for (const TreeNode& node : nodes) {
+      const std::vector<float> wanted = sum_of(trainer.tree(), node);
+      const Told& one = told[node];
+      ASSERT_EQ(one.count, wanted.size());
+      EXPECT_EQ(std::memcmp(one.sum->data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+      collective::Fed fed;
+      const std::uint32_t first = trainer.tree().first_slice(node);
+      for (std::uint32_t slice = 0; slice < trainer.tree().width(node.level); ++slice) {
+        const ingest::Slice data = reader().read({0, first + slice});
+        fed += collective::Fed{data.fed, data.samples.size()};
+      }
+      EXPECT_EQ(one.fed, fed);
+    }
+  }
+
+  job::JobSpec spec_;
+  SystemClock clock_;
+  std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  std::shared_ptr<const model::Model> model_;
+  std::shared_ptr<dataset::TextSource> source_;
+  std::vector<std::vector<float>> slices_;
+};
+
+TEST_F(TrainerTest, SumsHaveTheBitsOfTheTreeWithAnyLanesAndAnyBudget) {
+  const Tree tree = Tree::of_slices(kSlices);
+  for (int lanes : {1, 2, 3}) {
+    for (std::uint64_t budget : {std::uint64_t{1} << 30, std::uint64_t{0}}) {
+      check(*trainer(lanes, budget), {tree.root()});
+      check(*trainer(lanes, budget), {{2, 1}, {1, 0}, {0, 3}});
+    }
+  }
+}
+
+TEST_F(TrainerTest, KeptSumsOfAnOlderPlanGiveTheSameBits) {
+  const Tree tree = Tree::of_slices(kSlices);
+  for (std::uint64_t budget : {std::uint64_t{1} << 30, std::uint64_t{0}}) {
+    auto survivor = trainer(2, budget);
+    check(*survivor, {{1, 1}, {0, 5}});
+    check(*survivor, {{2, 0}, {0, 5}});
+    check(*survivor, {tree.root()});
+  }
+}
+
+TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
+  const std::uint64_t one = model_->place_bytes(3);
+  EXPECT_EQ(trainer(2, 0)->slice_memory().slices, 2u) << "one a lane at least";
+  EXPECT_EQ(trainer(1, std::uint64_t{1} << 30)->slice_memory().slices, kSlices);
+  const SliceMemory some = trainer(1, 4 * one)->slice_memory();
+  EXPECT_LT(some.slices, 4u);
+  EXPECT_EQ(some.activation_bytes, some.slices * one);
+  EXPECT_LE(some.activation_bytes + some.gradient_bytes, 4 * one);
+}
+
+}  // namespace
+}  // namespace gpunode::compute
