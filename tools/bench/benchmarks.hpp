@@ -12,4 +12,9 @@ int train(int argc, char** argv);
 // Status 1 with --require if a bar is missed.
 int all_reduce(int argc, char** argv);
 
+// overlap [--gpt] [--members N] [--slices N] [--samples N] [--layers N] [--channels N]
+// [--context N] [--clip X] [--rounds N] [--require RATIO]
+// Status 1 if a step takes more than RATIO times its computation.
+int overlap(int argc, char** argv);
+
 }  // namespace gpunode::bench

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   };
   static constexpr Benchmark kBenchmarks[] = {
       {"train", "tokens a second of the small GPT, against PyTorch", gpunode::bench::train},
+      {"overlap", "the exchange behind the computation, on a slow link", gpunode::bench::overlap},
       {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };
   // A process that the all-reduce benchmark started.

@@ -1,0 +1,288 @@
+// How well the exchange hides behind the computation: members in one process, whose link is so slow
+// that an exchange takes as long as forward, backward and update. Rounds of computing alone, of
+// exchanging alone, of one after the other and of both at once take turns; medians are compared
+// with each other and with what the plan predicts.
+#include <algorithm>
+#include <barrier>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/base/rng.hpp"
+#include "tools/bench/benchmarks.hpp"
+#include "tools/bench/overlap_member.hpp"
+#include "tools/bench/paced_model.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+struct Options {
+  std::uint16_t members = 2;
+  std::uint32_t slices_each = 4;
+  int rounds = 15;
+  bool device = true;  // the stand-in; else the GPT on this machine's cores, one lane a member
+  std::string layers = "8", channels = "128", context = "64";
+  std::uint32_t samples = 1;  // a slice
+  double clip = 1.0;
+  double require = 0;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+  for (int index = 1; index < argc; ++index) {
+    const std::string flag = argv[index];
+    if (flag == "--gpt") {
+      options.device = false;
+      continue;
+    }
+    if (index + 1 == argc) return false;
+    const char* value = argv[++index];
+    if (flag == "--members")
+      options.members = static_cast<std::uint16_t>(std::atoi(value));
+    else if (flag == "--slices")
+      options.slices_each = static_cast<std::uint32_t>(std::atoi(value));
+    else if (flag == "--samples")
+      options.samples = static_cast<std::uint32_t>(std::atoi(value));
+    else if (flag == "--rounds")
+      options.rounds = std::atoi(value);
+    else if (flag == "--layers")
+      options.layers = value;
+    else if (flag == "--channels")
+      options.channels = value;
+    else if (flag == "--context")
+      options.context = value;
+    else if (flag == "--clip")
+      options.clip = std::atof(value);
+    else if (flag == "--require")
+      options.require = std::atof(value);
+    else
+      return false;
+  }
+  return options.members > 1 && options.members <= 8 && options.slices_each > 0 &&
+         options.samples > 0 && options.rounds > 0;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The members of a round act on one thread each; a step's times are the slowest member's.
+class Bench {
+ public:
+  static Result<std::unique_ptr<Bench>> open(const Options& options) {
+    std::unique_ptr<Bench> bench(new Bench(options));
+    if (auto done = bench->make_members(); !done) return done.error();
+    return bench;
+  }
+
+  using Act = std::function<Result<StepTimes>(OverlapMember&)>;
+  Result<StepTimes> together(const Act& act) {
+    std::vector<std::optional<Result<StepTimes>>> results(members_.size());
+    std::barrier start(static_cast<std::ptrdiff_t>(members_.size()));
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        start.arrive_and_wait();
+        results[rank] = act(*members_[rank]);
+      });
+    for (std::thread& thread : threads) thread.join();
+    StepTimes slowest;
+    for (const auto& result : results) {
+      if (!*result) return result->error();
+      slowest.first_range = std::max(slowest.first_range, (*result)->first_range);
+      slowest.gradient = std::max(slowest.gradient, (*result)->gradient);
+      slowest.commit = std::max(slowest.commit, (*result)->commit);
+      slowest.step = std::max(slowest.step, (*result)->step);
+    }
+    return slowest;
+  }
+
+  PacedWire& wire() { return *wire_; }
+  std::uint64_t most_sent() const {
+    std::uint64_t most = 0;
+    for (std::uint16_t rank = 0; rank < options_.members; ++rank)
+      most = std::max(most, wire_->sent_bytes(rank));
+    return most;
+  }
+  bool equal() const {
+    for (const auto& trainer : trainers_)
+      if (trainer->state_digest() != trainers_.front()->state_digest()) return false;
+    return true;
+  }
+  std::uint64_t gradient_bytes() const { return trainers_.front()->element_count() * 4; }
+  const compute::SliceMemory& memory() const { return trainers_.front()->slice_memory(); }
+  std::string name() const { return model_->name(); }
+  // All members take the state of the first, after they went different ways.
+  Result<void> align() {
+    const SharedBytes state = trainers_.front()->state_bytes();
+    for (auto& trainer : trainers_)
+      if (auto done = trainer->install(trainers_.front()->step(), state.view); !done) return done;
+    return {};
+  }
+
+ private:
+  explicit Bench(const Options& options) : options_(options), backend_(cpu::open_backend()) {}
+
+  Result<void> make_members() {
+    if (options_.device) {
+      model_ = make_paced_model({});
+    } else {
+      auto made = model::make_model("gpt", {{"layers", options_.layers},
+                                            {"channels", options_.channels},
+                                            {"context", options_.context}});
+      if (!made) return made.error();
+      model_ = std::move(*made);
+    }
+    Bytes text(1 << 18);
+    for (std::size_t place = 0; place < text.size(); ++place)
+      text[place] = static_cast<std::byte>(32 + mix(7, place) % 64);
+    auto source = std::make_shared<dataset::TextSource>(
+        dataset::TextSource::from_memory({{"text", std::move(text)}}));
+    auto data = dataset::TextDataset::create(
+        source, {.context = static_cast<std::uint32_t>(model_->tokens_per_sample())});
+    if (!data) return data.error();
+    job::JobSpec spec;
+    spec.train.slices = options_.slices_each * options_.members;
+    spec.train.batch = spec.train.slices * options_.samples;
+    spec.train.steps = 1'000'000;
+    spec.train.clip = options_.clip;
+    wire_ = std::make_unique<PacedWire>(
+        options_.members, [this](std::uint16_t from, std::uint16_t to, std::uint64_t exchange,
+                                 const collective::ExchangeMessage& message) {
+          members_[to]->arrived(from, exchange, message);
+        });
+    const auto tree = collective::Tree::of_slices(spec.train.slices);
+    for (std::uint16_t rank = 0; rank < options_.members; ++rank) {
+      auto trainer = compute::Trainer::create(
+          {.model = model_,
+           .backend = backend_.get(),
+           .spec = spec,
+           .reader =
+               ingest::SliceReader(*data, {spec.train.seed, spec.train.batch, spec.train.slices}),
+           .clock = &clock_,
+           .lanes = 1});
+      if (!trainer) return trainer.error();
+      trainers_.push_back(std::move(*trainer));
+      members_.push_back(std::make_unique<OverlapMember>(
+          MemberOptions{.rank = rank,
+                        .member_count = options_.members,
+                        .plan = collective::balanced_plan(tree, options_.members),
+                        .wire = wire_.get(),
+                        .trainer = trainers_.back().get(),
+                        .add = compute::add_of(*backend_)}));
+    }
+    return {};
+  }
+
+  Options options_;
+  SystemClock clock_;
+  std::unique_ptr<ops::Backend> backend_;
+  std::shared_ptr<const model::Model> model_;
+  std::vector<std::unique_ptr<compute::Trainer>> trainers_;
+  std::vector<std::unique_ptr<OverlapMember>> members_;
+  std::unique_ptr<PacedWire> wire_;  // goes first: its threads call the members
+};
+
+struct Samples {
+  std::vector<double> compute, first_range, gradient, exchange, apart, overlapped;
+};
+
+Result<double> rounds(Bench& bench, const Options& options, Samples& samples) {
+  const auto alone = [](OverlapMember& member) { return member.compute_step(); };
+  const auto apart = [](OverlapMember& member) { return member.exchange_step(false); };
+  const auto overlapped = [](OverlapMember& member) { return member.exchange_step(true); };
+  const auto again = [](OverlapMember& member) -> Result<StepTimes> {
+    return StepTimes{.step = member.exchange_again()};
+  };
+  std::vector<double> first;
+  for (int round = 0; round < 5; ++round) {
+    auto times = bench.together(alone);
+    if (!times) return times.error();
+    if (round > 0) first.push_back(times->step);
+  }
+  if (auto done = bench.align(); !done) return done.error();
+  const std::uint64_t sent = bench.most_sent();
+  if (auto times = bench.together(overlapped); !times) return times.error();
+  const auto bytes = static_cast<double>(bench.most_sent() - sent);
+  const double rate = bytes / median(first);
+  bench.wire().set_rate(rate);
+  for (int round = 0; round < options.rounds; ++round) {
+    auto both = bench.together(overlapped);
+    if (!both) return both.error();
+    auto one_by_one = bench.together(apart);
+    if (!one_by_one) return one_by_one.error();
+    if (!bench.equal()) return Error{ErrorCode::corrupted, "the members' states differ"};
+    auto wire = bench.together(again);
+    if (!wire) return wire.error();
+    auto compute = bench.together(alone);
+    if (!compute) return compute.error();
+    if (auto done = bench.align(); !done) return done.error();
+    samples.overlapped.push_back(both->step);
+    samples.apart.push_back(one_by_one->step);
+    samples.exchange.push_back(wire->step);
+    samples.compute.push_back(compute->step);
+    samples.first_range.push_back(compute->first_range);
+    samples.gradient.push_back(compute->gradient);
+  }
+  return bytes / rate;
+}
+
+int report(const Bench& bench, const Options& options, const Samples& samples, double wire) {
+  const double compute = median(samples.compute), first = median(samples.first_range);
+  const double update = compute - median(samples.gradient);
+  const double overlapped = median(samples.overlapped);
+  // Nothing can leave before the first part is final, and nothing be applied before the last part
+  // is back.
+  const double bound = std::max(first + wire, median(samples.gradient)) + update;
+  const auto line = [&](const char* what, double value) {
+    std::printf("%-34s %8.2f ms  %5.2f x compute\n", what, 1e3 * value, value / compute);
+  };
+  std::printf("%s, %.1f MB of gradient, %u members, %u slices each (%zu at once); medians of %d\n",
+              bench.name().c_str(), static_cast<double>(bench.gradient_bytes()) / 1e6,
+              options.members, options.slices_each, bench.memory().slices, options.rounds);
+  line("compute: forward, backward, update", compute);
+  line("  until the first part is final", first);
+  line("  update", update);
+  line("exchange alone: the wire's bytes", wire);
+  line("exchange alone, measured", median(samples.exchange));
+  line("step, one after the other", median(samples.apart));
+  line("step, overlapped", overlapped);
+  line("  the plan's bound", bound);
+  const double gradient = static_cast<double>(bench.gradient_bytes());
+  std::printf(
+      "memory: a sum %.1f MB, parts under way %.1f MB, activations %.1f MB; a gradient a "
+      "slice would be %.1f MB\n",
+      gradient / 1e6, static_cast<double>(bench.memory().gradient_bytes) / 1e6,
+      static_cast<double>(bench.memory().activation_bytes) / 1e6,
+      gradient * options.slices_each / 1e6);
+  if (options.require > 0 && overlapped > options.require * compute) {
+    std::printf("FAILED: the step is above %.2f x compute\n", options.require);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int overlap(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fprintf(stderr,
+                 "usage: gpunode-bench overlap [--gpt] [--members N] [--slices N] [--samples N] "
+                 "[--layers N] [--channels N] [--context N] [--clip X] [--rounds N] "
+                 "[--require RATIO]\n");
+    return 2;
+  }
+  auto bench = Bench::open(options);
+  Samples samples;
+  auto wire = bench ? rounds(**bench, options, samples) : Result<double>(bench.error());
+  if (!wire) {
+    std::fprintf(stderr, "%s\n", wire.error().message().c_str());
+    return 1;
+  }
+  return report(**bench, options, samples, *wire);
+}
+
+}  // namespace gpunode::bench

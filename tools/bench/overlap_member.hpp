@@ -1,0 +1,83 @@
+// A member of a job as the overlap benchmark plays it: the product's Trainer on one thread, the
+// product's ExactExchange on another, and nothing of views, actors and disks.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "actors/compute/trainer.hpp"
+#include "runtime/collective/slice_plan.hpp"
+#include "tools/bench/paced_wire.hpp"
+
+namespace gpunode::bench {
+
+struct MemberOptions {
+  std::uint16_t rank = 0;
+  std::uint16_t member_count = 1;
+  collective::SlicePlan plan;
+  PacedWire* wire = nullptr;
+  compute::Trainer* trainer = nullptr;
+  collective::AddFn add;
+};
+
+// What a step took, in seconds from its beginning.
+struct StepTimes {
+  double first_range = 0;  // the first part of the gradient was final
+  double gradient = 0;     // the last part
+  double commit = 0;       // every member held the same result; 0 without exchange
+  double step = 0;         // the update was applied
+};
+
+class OverlapMember {
+ public:
+  explicit OverlapMember(MemberOptions options);
+  ~OverlapMember();
+
+  // Alone: computes its sums and applies them as if they were the total. For the compute time.
+  Result<StepTimes> compute_step();
+  // With the others; `ranges`: parts leave as soon as they are final, else all at the end.
+  Result<StepTimes> exchange_step(bool ranges);
+  // The exchange of the last step's sums once more, without computing; seconds.
+  double exchange_again();
+
+  void arrived(std::uint16_t from, std::uint64_t exchange,
+               const collective::ExchangeMessage& message);
+
+ private:
+  using Job = std::function<void()>;
+  void post(Job job);
+  void work();
+  void begin_exchange();
+  void send(std::uint64_t exchange, std::vector<collective::SendTo>& sends);
+  void add_range(const compute::SumRange& range);
+  collective::SharedFloats await_commit();
+  Result<StepTimes> compute(const std::function<void(compute::SumRange)>& tell, Time begin);
+
+  MemberOptions options_;
+  SystemClock clock_;
+  collective::ChunkLayout layout_;
+  std::vector<compute::SumRange> sums_;  // of the last step, whole
+  // On the exchange thread.
+  std::uint64_t number_ = 0;  // of the exchange under way
+  std::optional<collective::ExactExchange> current_;
+  struct Early {
+    std::uint16_t from = 0;
+    std::uint64_t exchange = 0;
+    collective::ExchangeMessage message;
+  };
+  std::vector<Early> early_;
+  std::mutex mutex_;
+  std::condition_variable changed_, committed_changed_;
+  std::deque<Job> jobs_;
+  std::uint64_t begun_ = 0, committed_number_ = 0;  // exchanges
+  collective::SharedFloats committed_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace gpunode::bench

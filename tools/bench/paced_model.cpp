@@ -1,0 +1,94 @@
+#include "tools/bench/paced_model.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace gpunode::bench {
+namespace {
+
+class PacedProgram final : public model::Program {
+ public:
+  PacedProgram(PacedModelOptions options, std::size_t stages)
+      : options_(options), stages_(stages) {}
+
+  Result<void> load(std::span<const float>) override { return {}; }
+  Result<float> gradient(int, std::span<const model::Sample>, std::span<float>) override {
+    return {ErrorCode::unsupported, "by stages only"};
+  }
+  Result<double> evaluate(int, std::span<const model::Sample>) override { return 0.0; }
+  Result<std::unique_ptr<model::Session>> session() override {
+    return {ErrorCode::unsupported, "it generates nothing"};
+  }
+  void make_places(std::size_t count) override { values_.resize(std::max(values_.size(), count)); }
+  Result<float> forward(int, std::size_t place, std::span<const model::Sample> samples) override {
+    values_[place] = samples.empty() ? 0.0f : 1e-3f * static_cast<float>(samples[0].index % 1000);
+    take(options_.layer * static_cast<int>(stages_));
+    return values_[place];
+  }
+  Result<void> backward(int, std::size_t place, std::size_t, std::span<float> part) override {
+    std::fill(part.begin(), part.end(), values_[place]);
+    take(2 * options_.layer);
+    return {};
+  }
+
+ private:
+  // Late wake-ups are made good: the device's own clock goes on.
+  void take(Duration duration) {
+    static thread_local Time due{};
+    const Time now = clock_.now();
+    if (now - due > std::chrono::milliseconds(1)) due = now;
+    due += duration;
+    std::this_thread::sleep_for(due - now);
+  }
+
+  SystemClock clock_;
+  PacedModelOptions options_;
+  std::size_t stages_;
+  std::vector<float> values_;  // of the slice in each place
+};
+
+class PacedModel final : public model::Model {
+ public:
+  explicit PacedModel(PacedModelOptions options) : options_(options) {
+    for (std::size_t layer = 0; layer < options.layers; ++layer)
+      specs_.push_back({"layers." + std::to_string(layer),
+                        {static_cast<std::int64_t>(options.parameters_a_layer)},
+                        true});
+  }
+  std::string kind() const override { return "paced"; }
+  std::string name() const override { return "paced"; }
+  model::Settings config() const override { return {}; }
+  const std::vector<model::ParameterSpec>& parameters() const override { return specs_; }
+  std::size_t parameter_count() const override {
+    return options_.layers * options_.parameters_a_layer;
+  }
+  std::size_t sample_bytes() const override { return 17; }
+  std::size_t tokens_per_sample() const override { return 16; }
+  std::size_t vocabulary() const override { return 256; }
+  void initialise(std::uint64_t, std::span<float> parameters) const override {
+    std::fill(parameters.begin(), parameters.end(), 0.5f);
+  }
+  std::uint64_t working_bytes(int, std::size_t) const override { return 0; }
+  std::vector<model::ElementRange> stages() const override {
+    std::vector<model::ElementRange> stages;
+    for (std::size_t layer = options_.layers; layer-- > 0;)
+      stages.push_back({layer * options_.parameters_a_layer, options_.parameters_a_layer});
+    return stages;
+  }
+  Result<std::unique_ptr<model::Program>> program(ops::Backend&, int) const override {
+    return std::unique_ptr<model::Program>(
+        std::make_unique<PacedProgram>(options_, options_.layers));
+  }
+
+ private:
+  PacedModelOptions options_;
+  std::vector<model::ParameterSpec> specs_;
+};
+
+}  // namespace
+
+std::shared_ptr<const model::Model> make_paced_model(PacedModelOptions options) {
+  return std::make_shared<PacedModel>(options);
+}
+
+}  // namespace gpunode::bench

@@ -1,0 +1,57 @@
+// A wire among members of one process that carries so many bytes a second out of each of them, and
+// as many in; results overtake partial sums as they do on the product's links. Exists so that a
+// slow link can be had anywhere, without rights and without its noise. Owns a thread a member.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+
+namespace gpunode::bench {
+
+class PacedWire {
+ public:
+  // Called on the wire's threads when the last byte of the message has arrived.
+  using Deliver = std::function<void(std::uint16_t from, std::uint16_t to, std::uint64_t step,
+                                     const collective::ExchangeMessage& message)>;
+  PacedWire(std::uint16_t members, Deliver deliver);
+  ~PacedWire();
+
+  // Bytes a second each way; 0: as fast as it goes. Only while nothing is under way.
+  void set_rate(double bytes_a_second);
+  void send(std::uint16_t from, std::uint64_t step, collective::SendTo message);
+  // Payload bytes that a member has sent so far.
+  std::uint64_t sent_bytes(std::uint16_t member) const;
+
+ private:
+  struct Waiting {
+    std::uint64_t step = 0;
+    collective::SendTo send;
+  };
+  struct Exit {  // of one member
+    std::deque<Waiting> urgent, others;
+    Time free_at{};  // when its last byte has left
+    std::uint64_t sent = 0;
+    std::condition_variable changed;
+    std::thread thread;
+  };
+  void carry(std::uint16_t member);
+
+  Deliver deliver_;
+  SystemClock clock_;
+  mutable std::mutex mutex_;
+  double rate_ = 0;
+  bool stop_ = false;
+  std::vector<Time> entry_free_at_;  // when a member's last byte is in
+  std::vector<std::unique_ptr<Exit>> exits_;
+};
+
+}  // namespace gpunode::bench
