@@ -1,6 +1,7 @@
 #include "actors/compute/trainer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -208,9 +209,11 @@ Result<void> Trainer::compute_some(const TellRange& tell) {
       }
     }
   }
+  std::atomic<std::size_t> untold = tasks.size() * element_count();
   auto done = pass_->run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
+    const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
-      tell({tasks[node].node, nodes[node].sum, feds[node], first, count, spent_us(begin)});
+      tell({tasks[node].node, nodes[node].sum, feds[node], first, count, spent_us(begin), last});
   });
   if (!done) return done;
   for (std::size_t node = 0; node < tasks.size(); ++node)

@@ -42,6 +42,7 @@ struct SumRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   std::uint32_t compute_us = 0;  // spent on the current step so far
+  bool ends_block = false;       // the last one that this call of compute_some tells
 };
 using TellRange = std::function<void(SumRange)>;
 
