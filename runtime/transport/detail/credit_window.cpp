@@ -30,11 +30,11 @@ void CreditWindow::take_sample(Time now) {
     shortest_at_ = now;
   }
   if (shortest_ < kNear)
-    window_ = kSmallest;
+    window_ = least_;
   else if (shut_ && trip < shortest_ * 3 / 2)
     window_ = std::min(window_ + window_ / 4, kLargest);
   else if (trip > shortest_ * 3)
-    window_ = std::max(window_ - window_ / 8, kSmallest);
+    window_ = std::max(window_ - window_ / 8, least_);
   mark_.reset();
   shut_ = false;
 }

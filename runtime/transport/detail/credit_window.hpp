@@ -8,6 +8,7 @@
 // grows; one that makes them three times longer only fills queues and shrinks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -19,6 +20,14 @@ class CreditWindow {
  public:
   static constexpr std::uint64_t kSmallest = std::uint64_t{1} << 20;
   static constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
+
+  // How many sessions share the caches. Measured on one machine, 64 MiB: with one peer 8 MiB under
+  // way are a third faster than 1 MiB, as reading and summing then overlap; with three they are a
+  // fifth slower.
+  void share(std::size_t sessions) {
+    least_ = std::max(kSmallest, (kSmallest * 8) / std::max<std::size_t>(sessions * sessions, 1));
+    window_ = std::max(window_, least_);
+  }
 
   // Sending. A message larger than the window may go alone.
   bool may_send() const { return sent_ - credited_ < window_; }
@@ -42,6 +51,7 @@ class CreditWindow {
   };
   void take_sample(Time now);
 
+  std::uint64_t least_ = kSmallest;
   std::uint64_t window_ = kSmallest;
   std::uint64_t sent_ = 0;
   std::uint64_t credited_ = 0;

@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "runtime/security/crypto.hpp"
 #include "runtime/transport/detail/limits.hpp"
 #include "runtime/transport/detail/tcp.hpp"
@@ -199,6 +201,7 @@ void LaneLoop::open_session(Peer& peer, Session session) {
   peer.refusals = 0;
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
+  share_credit();
   on_open(peer);
   {
     std::lock_guard lock(peer.outbound->mutex);
@@ -213,6 +216,7 @@ void LaneLoop::open_session(Peer& peer, Session session) {
 void LaneLoop::end_session(Peer& peer) {
   Session ended = std::move(*peer.session);
   peer.session.reset();
+  share_credit();
   if (ended.dialled) {
     close_dial(peer);
   } else {
@@ -293,6 +297,13 @@ void LaneLoop::count_taken(Peer& peer, std::uint64_t bytes) {
   Envelope told;
   told.kind = Kind::credit;
   send_internal(peer, std::move(told));
+}
+
+void LaneLoop::share_credit() {
+  const auto open = std::ranges::count_if(
+      peers_, [](const auto& peer) { return peer.second.session.has_value(); });
+  for (auto& [node, peer] : peers_)
+    if (peer.session) peer.session->credit.share(static_cast<std::size_t>(open));
 }
 
 bool LaneLoop::may_send(const Peer& peer) const {

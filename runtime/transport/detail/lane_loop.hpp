@@ -208,6 +208,7 @@ class LaneLoop {
   void open_session(Peer& peer, Session session);
   Flushed flush(Peer& peer);
   bool may_send(const Peer& peer) const;
+  void share_credit();
   bool settle_credit(Peer& peer, const Envelope& envelope);
   void count_taken(Peer& peer, std::uint64_t bytes);
   Sent send_all(Frames& frames, Socket& socket, const Bytes* route);
