@@ -2,7 +2,6 @@
 // by the cluster actor alone; hints for routing and for people, nothing here decides a step.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "actors/messages.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/published.hpp"
 
 namespace gpunode {
 
@@ -52,16 +52,6 @@ struct ClusterSnapshot {
   }
 };
 
-class ClusterState {
- public:
-  std::shared_ptr<const ClusterSnapshot> read() const { return snapshot_.load(); }
-  void write(ClusterSnapshot snapshot) {
-    snapshot_.store(std::make_shared<const ClusterSnapshot>(std::move(snapshot)));
-  }
-
- private:
-  std::atomic<std::shared_ptr<const ClusterSnapshot>> snapshot_{
-      std::make_shared<const ClusterSnapshot>()};
-};
+using ClusterState = Published<ClusterSnapshot>;
 
 }  // namespace gpunode

@@ -9,6 +9,11 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(CAF 0.17.6 REQUIRED)
+if(GPUNODE_SANITIZE MATCHES "thread" AND (NOT CAF_ROOT OR NOT CAF_core_LIBRARY MATCHES "^${CAF_ROOT}/"))
+  message(FATAL_ERROR "${CAF_core_LIBRARY} is built without the thread sanitizer and would be "
+                      "reported for races that are none: run tools/tsan_caf.sh, then "
+                      "rm -f build/tsan/CMakeCache.txt and cmake --preset tsan")
+endif()
 find_package(OneDNN REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)

@@ -12,6 +12,8 @@ usage: tools/check.sh [flags]
   (none)       packages, format, build; then unit, parity, house, sim, process, install
   --quick      build and run the unit tests only
   --sanitize   unit and sim under the address and undefined-behaviour sanitizers (preset asan)
+  --threads    unit (with a job of three nodes in one process) and sim under the thread sanitizer
+               (preset tsan), with a CAF that is fetched and built for it first
   --learn      also train on the real text of the learning test (minutes)
   --kill-all   also kill every member at every point, and at 20 random moments (minutes)
   --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
@@ -25,10 +27,11 @@ die() {  # die CODE CAUSE REMEDY
 }
 
 # ---- flags
-sanitize=no learn=no kill_all=no quick=no jobs=
+sanitize=no threads=no learn=no kill_all=no quick=no jobs=
 while [ $# -gt 0 ]; do
   case "$1" in
     --sanitize) sanitize=yes ;;
+    --threads) threads=yes ;;
     --learn) learn=yes ;;
     --kill-all) kill_all=yes ;;
     --quick) quick=yes ;;
@@ -147,7 +150,17 @@ if [ $sanitize = yes ]; then
   stage "build (asan)" build asan OFF tests_unit tests_sim
   tests "unit (asan)" build/asan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
   tests "sim (asan)" build/asan "$jobs" -L '^sim$' -LE '^(learn|killall)$'
-else
+fi
+if [ $threads = yes ]; then
+  export GPUNODE_SIM_SEEDS="${GPUNODE_SIM_SEEDS:-100}"
+  # The suppressions name Debian's libraries that are built without the sanitizer, never our code.
+  export TSAN_OPTIONS="second_deadlock_stack=1:suppressions=$PWD/tests/house/tsan.supp"
+  stage "CAF (tsan)" tools/tsan_caf.sh --jobs "$jobs"
+  stage "build (tsan)" build tsan OFF tests_unit tests_sim
+  tests "unit (tsan)" build/tsan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
+  tests "sim (tsan)" build/tsan "$jobs" -L '^sim$' -LE '^(learn|killall)$'
+fi
+if [ $sanitize = no ] && [ $threads = no ]; then
   dir=build/release
   if [ $quick = yes ]; then
     stage build build release ON tests_unit

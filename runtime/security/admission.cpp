@@ -222,16 +222,16 @@ void Admissions::insert(const Admission& admission) {
 }
 
 void Admissions::publish() {
-  auto snapshot = std::make_shared<AdmissionSnapshot>();
+  AdmissionSnapshot snapshot;
   for (const auto& [node, records] : records_) {
     for (const Admission& record : records) {
-      auto [by_node, first] = snapshot->by_node_.try_emplace(node, record);
+      auto [by_node, first] = snapshot.by_node_.try_emplace(node, record);
       if (!first && newer(record, by_node->second)) by_node->second = record;
-      auto [by_curve, fresh] = snapshot->by_curve_.try_emplace(record.curve_key, record);
+      auto [by_curve, fresh] = snapshot.by_curve_.try_emplace(record.curve_key, record);
       if (!fresh && newer(record, by_curve->second)) by_curve->second = record;
     }
   }
-  snapshot_.store(std::move(snapshot));
+  snapshot_.write(std::move(snapshot));
 }
 
 bool Admissions::may_admit(const NodeId& issuer, WallTime now) const {

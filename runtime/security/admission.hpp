@@ -4,7 +4,6 @@
 // Owned by the control thread, stored in one file; ZAP threads read an immutable snapshot.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/published.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/security/cluster_identity.hpp"
 #include "runtime/storage/durable_record.hpp"
@@ -103,7 +103,7 @@ class Admissions {
   const ClusterIdentity& cluster() const { return cluster_; }
 
   // The current allow-list. Any thread; never null.
-  std::shared_ptr<const AdmissionSnapshot> snapshot() const { return snapshot_.load(); }
+  std::shared_ptr<const AdmissionSnapshot> snapshot() const { return snapshot_.read(); }
 
  private:
   enum class Verdict { good, known, issuer_unknown, bad };
@@ -120,7 +120,7 @@ class Admissions {
   std::vector<Admission> waiting_;
   std::size_t count_ = 0;
   bool dirty_ = false;  // something is not on disk yet
-  std::atomic<std::shared_ptr<const AdmissionSnapshot>> snapshot_;
+  Published<AdmissionSnapshot> snapshot_;
 };
 
 }  // namespace gpunode::security
