@@ -136,7 +136,7 @@ class JobWorld {
     std::vector<float> checkpoint_state;
     std::set<collective::TreeNode> computing;
     std::uint64_t computing_step = 0;
-    std::uint64_t order = 0;  // of the last Compute
+    std::uint64_t order = 0;                     // of the last Compute
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
     bool left = false;  // by its own wish

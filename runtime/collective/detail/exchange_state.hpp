@@ -16,7 +16,7 @@ struct ExactExchange::State {
     TreeNode node;
     std::uint16_t rank = 0;
     std::optional<Fed> fed;
-    SharedFloats own;                           // this member's partial sum; kept for NEEDs
+    SharedFloats own;                                // this member's partial sum; kept for NEEDs
     std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
   };
   // One partial of a chunk that this member owns; freed once the chunk is summed.
