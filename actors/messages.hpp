@@ -7,6 +7,7 @@
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointWritten, CheckpointRead--> job
+//   jobs        --AuditNote--> admission (owner of the audit log)
 //   anybody     --Command--> cluster, jobs, inference (a person's command, answered with JSON)
 #pragma once
 
@@ -60,6 +61,13 @@ struct Command {
   std::string name;       // "nodes", "train", ...
   std::string arguments;  // a JSON object
   std::function<void(std::string)> answer;
+};
+
+// --- who did what, for the audit log; done: once it is on disk ---
+struct AuditNote {
+  std::string event;
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::function<void(Result<void>)> done;  // on the owner's thread; must be quick
 };
 
 // --- calls between nodes ---
@@ -169,6 +177,7 @@ GPUNODE_MESSAGE(PeerChanged)
 GPUNODE_MESSAGE(Tick)
 GPUNODE_MESSAGE(Shutdown)
 GPUNODE_MESSAGE(Command)
+GPUNODE_MESSAGE(AuditNote)
 GPUNODE_MESSAGE(CallRequest)
 GPUNODE_MESSAGE(Publish)
 GPUNODE_MESSAGE(SetEntry)

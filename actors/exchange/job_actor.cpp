@@ -20,9 +20,6 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 
-// Marks a ReadState of ours among the core's; the rest of the token is the step.
-constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
-
 void fail(Self* self, const Error& error) {
   note(self, "failed: " + error.message());
   set_phase(self, "failed", error.message());
@@ -110,6 +107,7 @@ struct CarryOut {
     note(self, "paused: " + paused.reason);
     tell_supervisor(self);
   }
+  void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) { note(self, report.text); }
 };
@@ -211,6 +209,7 @@ void on_state_read(Self* self, const StateRead& read) {
   auto wanted = state.checkpoints_wanted.extract(read.token & ~kCheckpointToken);
   if (wanted.empty() || wanted.key() != read.step) return;
   wanted.mapped().state = read.state;
+  ++state.checkpoints_writing;
   self->send(state.checkpoints, std::move(wanted.mapped()));
 }
 
@@ -229,6 +228,7 @@ void maybe_end(Self* self) {
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
   State& state = self->state;
   if (!state.ledger) return;
+  if (state.checkpoints_writing > 0) --state.checkpoints_writing;
   double seconds = std::chrono::duration<double>(written.took).count();
   if (written.path) {
     state.ledger->on_checkpoint(written.step, *written.path);
@@ -286,6 +286,7 @@ void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
   tell_supervisor(self);
+  watch_orders(self);
 }
 
 job::PeerState peer_state(PeerHealth health) {
@@ -349,7 +350,9 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
-      [self](const Command& command) { on_command(self, command); },
+      [self](const Command& command) {
+        is_order(command.name) ? take_order(self, command) : on_command(self, command);
+      },
       [self](const Shutdown&) {
         self->send(self->state.trainer, Shutdown{});
         self->send(self->state.checkpoints, Shutdown{});

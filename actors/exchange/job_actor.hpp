@@ -56,6 +56,9 @@ struct JobActorOptions {
   caf::actor supervisor;
 };
 
+// Whether a command changes the job, and is no mere question: stop, resume, recover.
+bool is_order(const std::string& command);
+
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 
 }  // namespace gpunode::exchange

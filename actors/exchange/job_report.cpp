@@ -40,6 +40,7 @@ json progress(const ReportInput& in) {
   out["step"] = in.ledger.committed();
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
+  out["generation"] = in.status.generation;
   out["members"] = names(in.status.members, in.cluster);
   out["waiting_for"] = names(in.status.waiting_for, in.cluster);
   out["loss"] = in.ledger.loss();

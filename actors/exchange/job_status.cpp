@@ -30,7 +30,11 @@ void follow_core(State& state, const job::JobStatus& status) {
     case job::Phase::paused:
       state.phase = "paused";
       break;
+    case job::Phase::stopped:
+      state.phase = "stopped";
+      break;
   }
+  if (status.stopped && status.phase != job::Phase::paused) state.phase = "stopped";
   state.reason = state.phase == "paused" ? status.reason : "";
 }
 

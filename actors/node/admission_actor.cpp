@@ -162,6 +162,15 @@ void create_token(Self* self, const Command& command) {
                           {"endpoints", options.endpoints}}));
 }
 
+void write_audit(Self* self, const AuditNote& entry) {
+  if (!self->state.options.audit)
+    return entry.done(Error{ErrorCode::wrong_state, "this node keeps no audit log"});
+  std::vector<security::AuditField> fields;
+  for (const auto& [name, value] : entry.fields) fields.push_back({name, value});
+  auto logged = self->state.options.audit->append(wall(self), entry.event, fields);
+  entry.done(logged ? logged : Result<void>(logged.error().within("audit log")));
+}
+
 void on_knock(Self* self, const JoinKnock& knock) {
   security::JoinExchange exchange = self->state.next_exchange++;
   self->state.replies[exchange] = knock.reply;
@@ -198,6 +207,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
       },
       [self](const Command& command) { create_token(self, command); },
+      [self](const AuditNote& entry) { write_audit(self, entry); },
       [self](const Shutdown&) { self->quit(); },
   };
 }

@@ -277,18 +277,18 @@ void on_fit(Self* self, const FitForJoin& check) {
 }
 
 void publish(Self* self, const char* name,
-             std::function<void(Self*, SharedBytes, CallReply)> handler) {
+             std::function<void(Self*, const NodeId&, SharedBytes, CallReply)> handler) {
   caf::actor me = self;
-  CallHandler hop = [me, self, handler](const NodeId&, SharedBytes request, CallReply reply) {
+  CallHandler hop = [me, self, handler](const NodeId& from, SharedBytes request, CallReply reply) {
     Request work;
-    work.answer = [self, handler, request, reply] { handler(self, request, reply); };
+    work.answer = [self, handler, from, request, reply] { handler(self, from, request, reply); };
     caf::anon_send(me, std::move(work));
   };
   self->send(self->state.options.calls, Publish{name, std::move(hop), false});
 }
 
 void publish_all(Self* self) {
-  publish(self, "job.fitness", [](Self* me, SharedBytes request, CallReply reply) {
+  publish(self, "job.fitness", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
     auto spec = job::decode(request.view);
     if (!spec) return reply(spec.error());
     if (!labels_fit(spec->labels, me->state.options.labels))
@@ -300,27 +300,28 @@ void publish_all(Self* self) {
                     : Result<SharedBytes>(fitness.error()));
     });
   });
-  publish(self, "job.create", [](Self* me, SharedBytes manifest, CallReply reply) {
+  publish(self, "job.create", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
     auto created = create_job(me, manifest.view, false);
     reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
   });
-  publish(self, "job.manifest", [](Self* me, SharedBytes request, CallReply reply) {
+  publish(self, "job.manifest", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
     auto id = find_job(me, std::string(as_text(request.view)));
     if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});
     reply(SharedBytes::from(job::encode(me->state.jobs.at(*id).spec)));
   });
-  publish(self, "job.command", [](Self* me, SharedBytes request, CallReply reply) {
-    std::string text(as_text(request.view));
-    std::size_t line = text.find('\n');
-    if (line == std::string::npos || line > 64)
-      return reply(Error{ErrorCode::invalid_argument, "not a command"});
-    show_job(me,
-             Command{text.substr(0, line), "{}",
-                     [reply](std::string answer) {
-                       reply(SharedBytes::from(to_bytes(as_bytes(answer))));
-                     }},
-             text.substr(line + 1), false);
-  });
+  publish(self, "job.command",
+          [](Self* me, const NodeId& by, SharedBytes request, CallReply reply) {
+            std::string text(as_text(request.view));
+            std::size_t line = text.find('\n');
+            if (line == std::string::npos || line > 64)
+              return reply(Error{ErrorCode::invalid_argument, "not a command"});
+            job_command(me,
+                        Command{text.substr(0, line), "{}",
+                                [reply](std::string answer) {
+                                  reply(SharedBytes::from(to_bytes(as_bytes(answer))));
+                                }},
+                        text.substr(line + 1), by, false);
+          });
 }
 
 void route(Self* self, const NetMessage& net) {

@@ -27,6 +27,7 @@ struct JobsActorOptions {
   std::function<void(std::uint64_t stream, caf::actor)> route_bulk;
   caf::actor calls;             // CallRequest, Publish
   caf::actor directory_writer;  // SetEntry
+  caf::actor audit;             // AuditNote
   telemetry::Registry* metrics = nullptr;
 };
 

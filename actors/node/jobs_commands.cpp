@@ -40,35 +40,38 @@ void list_jobs(Self* self, const Command& command) {
   command.answer(ok_json({{"jobs", list}}));
 }
 
+// To a live node that has a part in the job, else to any that knows it.
 void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
   auto cluster = self->state.options.cluster->read();
+  std::optional<NodeId> best;
+  bool takes_part = false;
   for (const DirectoryEntry& entry : cluster->entries) {
     if (entry.key.rfind("job/", 0) != 0 || !cluster->alive(entry.owner)) continue;
+    if (entry.owner == self->state.options.self) continue;
     auto note = decode_note(entry.value);
     if (!note || !std::holds_alternative<JobHint>(*note)) continue;
-    if (std::get<JobHint>(*note).name != wanted && entry.key.rfind("job/" + wanted, 0) != 0)
-      continue;
-    std::string request = command.name + "\n" + wanted;
-    self->send(
-        self->state.options.calls,
-        CallRequest{entry.owner, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                    std::chrono::seconds(10), [answer = command.answer](Result<SharedBytes> text) {
-                      answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
-                    }});
-    return;
+    const JobHint& hint = std::get<JobHint>(*note);
+    if (hint.name != wanted && entry.key.rfind("job/" + wanted, 0) != 0) continue;
+    bool part = !hint.ended && hint.phase != "outsider";
+    if (best && (takes_part || !part)) continue;
+    best = entry.owner;
+    takes_part = part;
   }
-  command.answer(error_json(
-      {ErrorCode::not_found, "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+  if (!best)
+    return command.answer(
+        error_json({ErrorCode::not_found,
+                    "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+  std::string request = command.name + "\n" + wanted;
+  self->send(
+      self->state.options.calls,
+      CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                  std::chrono::seconds(40), [answer = command.answer](Result<SharedBytes> text) {
+                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
+                  }});
 }
 
-}  // namespace
-
-void show_job(Self* self, const Command& command, const std::string& wanted, bool forward) {
-  auto id = find_job(self, wanted);
-  if (!id && forward) return forward_to_owner(self, command, wanted);
-  if (!id)
-    return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
-  const Job& job = self->state.jobs.at(*id);
+void show_job(Self* self, const Command& command, const JobId& id) {
+  const Job& job = self->state.jobs.at(id);
   const JobEnvironment* environment = self->state.options.environment;
   caf::actor_system* system = &self->system();
   auto finish = [system, environment, spec = job.spec, name = command.name,
@@ -82,10 +85,30 @@ void show_job(Self* self, const Command& command, const std::string& wanted, boo
     finish(job.outcome);
   else
     finish(
-        ok_json(job_line(*id, job.spec.name, job.progress, *self->state.options.cluster->read())));
+        ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
 }
 
-namespace {
+// stop, resume, recover: the job's actor carries them out; force only once it is audited.
+void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
+  const Job& job = self->state.jobs.at(id);
+  if (!job.actor || job.progress.ended)
+    return command.answer(
+        error_json({ErrorCode::wrong_state,
+                    "job '" + job.spec.name + "' has ended here: " +
+                        (job.progress.reason.empty() ? "it is finished" : job.progress.reason)}));
+  if (command.name != "job.recover") return self->send(job.actor, command);
+  AuditNote entry{"job_recovered",
+                  {{"job", id.text()},
+                   {"name", job.spec.name},
+                   {"asked_at", by.text()},
+                   {"view", std::to_string(job.progress.view_id)},
+                   {"step", std::to_string(job.progress.step)}},
+                  [command, actor = job.actor](Result<void> logged) {
+                    if (!logged) return command.answer(error_json(logged.error()));
+                    caf::anon_send(actor, command);
+                  }};
+  self->send(self->state.options.audit, std::move(entry));
+}
 
 void train(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
@@ -106,11 +129,28 @@ void train(Self* self, const Command& command) {
 
 }  // namespace
 
+void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+                 bool forward) {
+  auto id = find_job(self, wanted);
+  const bool orders = exchange::is_order(command.name);
+  const bool outside = id && orders && self->state.jobs.at(*id).progress.phase == "outsider";
+  if (forward && (!id || outside)) return forward_to_owner(self, command, wanted);
+  if (!id)
+    return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
+  if (!orders) return show_job(self, command, *id);
+  order_job(self, command, *id, by);
+}
+
 void on_command(Self* self, const Command& command) {
-  std::string wanted = field<std::string>(arguments_of(command.arguments), "job", "");
+  nlohmann::json arguments = arguments_of(command.arguments);
   if (command.name == "train") return train(self, command);
   if (command.name == "jobs") return list_jobs(self, command);
-  show_job(self, command, wanted, true);
+  if (command.name == "job.recover" && !field<bool>(arguments, "force", false))
+    return command.answer(error_json(
+        {ErrorCode::invalid_argument,
+         "a recovery gives up what unreachable members may have done; it must be forced"}));
+  job_command(self, command, field<std::string>(arguments, "job", ""), self->state.options.self,
+              true);
 }
 
 }  // namespace gpunode::node::jobs

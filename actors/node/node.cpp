@@ -221,7 +221,7 @@ void RunningNode::spawn_children() {
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
                compute::add_of(*backend_),
                [this](std::uint64_t stream, caf::actor job) { router_->set_job(stream, job); },
-               children_.calls, children_.cluster, &metrics_});
+               children_.calls, children_.cluster, children_.admission, &metrics_});
   children_.serving = inference::spawn_serving(
       system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
                environment_->checkpoint_root(), children_.calls, &metrics_});
@@ -307,8 +307,9 @@ void RunningNode::send(caf::actor Children::*child, Message message) {
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   static const std::vector<std::string> kKnown = {
-      "node.info", "nodes",        "leave", "stop",     "token.create", "train",   "jobs",
-      "job.show",  "job.progress", "serve", "generate", "models",       "metrics", "job.log"};
+      "node.info", "nodes",    "leave",        "stop",     "token.create", "train",
+      "jobs",      "job.show", "job.progress", "job.stop", "job.resume",   "job.recover",
+      "serve",     "generate", "models",       "metrics",  "job.log"};
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));

@@ -134,9 +134,9 @@ Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
     }
   }();
   if (!message) return message.error();
-  return RoutedExchange{
-      {exchange.view_id(), exchange.step(), exchange.generation(), from_wire(*exchange.plan())},
-      std::move(*message)};
+  return RoutedExchange{{exchange.view_id(), exchange.step(), exchange.generation(),
+                         from_wire(*exchange.plan()), exchange.lineage()},
+                        std::move(*message)};
 }
 
 }  // namespace
@@ -152,8 +152,9 @@ ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage&
   auto [type, offset] =
       std::visit([&](const auto& value) { return encode(builder, value); }, message);
   wire::Hash plan = to_wire(route.plan);
-  wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, route.view_id, route.step,
-                                                           route.generation, &plan, type, offset));
+  wire::FinishExchangeBuffer(
+      builder, wire::CreateExchange(builder, route.view_id, route.step, route.generation, &plan,
+                                    type, offset, route.lineage));
   ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   return {to_bytes(body), payload_of(message)};
 }

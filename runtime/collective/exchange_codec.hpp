@@ -18,6 +18,7 @@ struct ExchangeRoute {
   std::uint64_t step = 0;
   std::uint32_t generation = 0;
   Digest plan;  // of the sender's slice plan; an owner that sees another freezes the view
+  std::uint64_t lineage = 0;  // of the view
   bool operator==(const ExchangeRoute&) const = default;
 };
 

@@ -42,7 +42,8 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto checkpoint = to_wire(where.checkpoint_digest);
   return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.applied,
                               where.held, &state, &applied, &held, &fingerprint,
-                              where.checkpoint_step, &checkpoint, unreachable);
+                              where.checkpoint_step, &checkpoint, unreachable,
+                              static_cast<std::uint8_t>(where.wish));
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -71,6 +72,12 @@ Written write(FlatBufferBuilder& out, const view::Accept& body) {
 Written write(FlatBufferBuilder& out, const view::Accepted& body) {
   const auto ballot = to_wire(body.ballot);
   return written(wire::Body::Accepted, wire::CreateAccepted(out, &ballot));
+}
+Written write(FlatBufferBuilder& out, const view::Probe& body) {
+  return written(wire::Body::Probe, wire::CreateProbe(out, body.nonce));
+}
+Written write(FlatBufferBuilder& out, const view::Echo& body) {
+  return written(wire::Body::Echo, wire::CreateEcho(out, body.nonce));
 }
 Written write(FlatBufferBuilder& out, const Vote& body) {
   return std::visit([&](const auto& vote) { return write(out, vote); }, body.message);
@@ -141,6 +148,9 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   auto unreachable = from_wire(from->unreachable());
   if (!unreachable) return unreachable.error();
   where.unreachable = std::move(*unreachable);
+  if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume))
+    return corrupted("a wish that this version does not know");
+  where.wish = static_cast<view::Wish>(from->wish());
   if (where.held < where.applied || where.held - where.applied > 1)
     return corrupted("a standing that cannot be");
   return where;
@@ -236,6 +246,10 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       const auto& part = *frame.body_as_StatePart();
       return JobBody{StatePart{part.step(), part.offset(), std::move(payload)}};
     }
+    case wire::Body::Probe:
+      return JobBody{Vote{view::Probe{frame.body_as_Probe()->nonce()}}};
+    case wire::Body::Echo:
+      return JobBody{Vote{view::Echo{frame.body_as_Echo()->nonce()}}};
     case wire::Body::NONE:
       break;
   }
@@ -247,7 +261,8 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
 EncodedMessage encode_message(const JobMessage& message) {
   if (const auto* step = std::get_if<StepMessage>(&message.body)) {
     auto frame = collective::encode_exchange(
-        {message.view_id, step->step, message.generation, step->plan}, step->message);
+        {message.view_id, step->step, message.generation, step->plan, message.lineage},
+        step->message);
     return {std::move(frame.body), std::move(frame.payload)};
   }
   FlatBufferBuilder out;
@@ -255,7 +270,7 @@ EncodedMessage encode_message(const JobMessage& message) {
   const auto job = to_wire(message.job);
   wire::FinishJobFrameBuffer(
       out, wire::CreateJobFrame(out, &job, message.generation, message.view_id, message.boot,
-                                body.type, body.at));
+                                body.type, body.at, message.lineage));
   const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
   if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;
@@ -272,6 +287,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
     if (!routed) return routed.error();
     message.generation = routed->route.generation;
     message.view_id = routed->route.view_id;
+    message.lineage = routed->route.lineage;
     message.body = StepMessage{routed->route.step, routed->route.plan, std::move(routed->message)};
     return message;
   }
@@ -288,6 +304,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
   message.generation = frame.generation();
   message.view_id = frame.view_id();
   message.boot = frame.boot();
+  message.lineage = frame.lineage();
   auto decoded = read_body(frame, std::move(payload));
   if (!decoded) return decoded.error();
   message.body = std::move(*decoded);

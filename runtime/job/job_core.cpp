@@ -39,6 +39,8 @@ std::string_view to_string(Phase phase) {
       return "frozen";
     case Phase::paused:
       return "paused";
+    case Phase::stopped:
+      return "stopped";
     case Phase::done:
       return "done";
   }
@@ -48,7 +50,7 @@ std::string_view to_string(Phase phase) {
 JobCore::State::State(Options chosen)
     : options(std::move(chosen)),
       agreement({options.self.node, first_votes(options), options.timings.votes, options.seed,
-                 [this](const auto& promisers) { return compose(promisers); },
+                 [this](const auto& promisers, bool forced) { return compose(promisers, forced); },
                  [this] { return standing(); },
                  [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
   decided = {agreement.view(), agreement.votes().decided_by};
@@ -85,7 +87,10 @@ void JobCore::on_start(Time now, Actions& out) {
   State& state = *state_;
   state.now = state.phase_since = state.installed_at = state.step_began = now;
   // Forming; or a restart, after which this node's place in the view is void.
-  if (state.agreement.view().is_acceptor(state.options.self.node)) state.agreement.want_change(now);
+  // A stopped job stands still, unless somebody had begun to change that.
+  const bool stands = state.agreement.view().stopped && !state.agreement.frozen();
+  if (state.agreement.view().is_acceptor(state.options.self.node) && !stands)
+    state.agreement.want_change(now);
   state.tick(now, out);
 }
 
@@ -175,8 +180,10 @@ collective::Fed JobCore::running_fed() const {
 void JobCore::State::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
   if (to == options.self.node) return;
   const view::View& view = agreement.view();
-  out.push_back(Send{
-      to, {options.job, view.generation, view.view_id, options.self.boot, std::move(body)}, bulk});
+  out.push_back(Send{to,
+                     {options.job, view.generation, view.view_id, options.self.boot,
+                      std::move(body), view.lineage},
+                     bulk});
 }
 
 void JobCore::State::report(std::string text, Actions& out) const {
@@ -221,8 +228,7 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     return;
   }
   const view::View& view = agreement.view();
-  const auto theirs = std::pair(message.generation, message.view_id);
-  const auto ours = std::pair(view.generation, view.view_id);
+  const view::ViewOrder theirs = message.order(), ours = view.order();
   if (theirs < ours) {
     tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
     return;
@@ -271,6 +277,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   agreement.on_tick(at, effects);
   carry_out(at, effects, out);
   watch_members(at, out);
+  watch_wish(at, out);
   join_tick(at, out);
   ask_tick(at, out);
   if (fetch) {
@@ -285,9 +292,11 @@ void JobCore::State::tick(Time at, Actions& out) {
     send_step(exchange_step, sends, out);
     advance(at, out);
   }
+  tell_stopped(out);
   finish_tick(at, out);
   set_phase(at);
-  const bool stuck = agreement.frozen() && at >= phase_since + options.timings.pause_after;
+  const bool changing = agreement.frozen() || agreement.wanted();
+  const bool stuck = changing && at >= phase_since + options.timings.pause_after;
   if (stuck && !pause_told && phase == Phase::frozen) {
     pause_told = true;
     out.push_back(Paused{agreement.waiting_reason()});
@@ -297,7 +306,7 @@ void JobCore::State::tick(Time at, Actions& out) {
 
 void JobCore::State::set_phase(Time at) {
   Phase next = Phase::running;
-  if (agreement.frozen())
+  if (agreement.frozen() || agreement.wanted())
     next = pause_told ? Phase::paused : Phase::frozen;
   else if (!member)
     next = Phase::outsider;
@@ -305,6 +314,8 @@ void JobCore::State::set_phase(Time at) {
     next = Phase::syncing;
   else if (committed >= options.total_steps)
     next = Phase::done;
+  else if (agreement.view().stopped)
+    next = Phase::stopped;
   if (next == phase) return;
   if (next != Phase::paused) phase_since = at;
   phase = next;
@@ -319,11 +330,14 @@ JobStatus JobCore::State::status(Time at) const {
   status.total_steps = options.total_steps;
   status.in_phase = at - phase_since;
   status.reason = agreement.waiting_reason();
+  status.generation = view.generation;
+  status.stopped = view.stopped;
   for (const view::Member& one : view.members) status.members.push_back(one.node);
   if (exchange && member)
     for (const std::uint16_t rank : exchange->waiting_for())
       if (rank < view.members.size() && view.members[rank].node != options.self.node)
         status.waiting_for.push_back(view.members[rank].node);
+  if (agreement.frozen() || agreement.wanted()) status.waiting_for = agreement.missing();
   if (fetch) {
     status.waiting_for = fetch->sources();
     status.sync_received_bytes = fetch->received_bytes();

@@ -10,6 +10,7 @@
 //   running  | computes and exchanges step committed+1 | promise, last step
 //   frozen   | promised: no commit in this view again  | VIEW
 //   paused   | frozen, and no quorum for a while       | VIEW
+//   stopped  | a person stopped the job; state kept | VIEW (after request_resume anywhere)
 //   done     | the last step is committed              | VIEW (still answers peers)
 #pragma once
 
@@ -97,12 +98,19 @@ struct Paused {
 // Every member is known to have committed the last step. Told once; keep feeding the core, so
 // that a late member gets its answers.
 struct Finished {};
+// The job is stopped and the state after `step` is in place: write the final checkpoint. Told once
+// a stopped view.
+struct Stopped {
+  std::uint64_t step = 0;
+  Digest state;             // of the state after it
+  collective::Fed running;  // over steps 1..step
+};
 // A line for people: job log and status.
 struct Report {
   std::string text;
 };
 using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
-                            RestoreState, ViewInstalled, Paused, Finished, Report>;
+                            RestoreState, ViewInstalled, Paused, Stopped, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // --- inputs --------------------------------------------------------------------------------
@@ -115,7 +123,7 @@ enum class PeerState : std::uint8_t {
   up        // a connection was (re)made: what was in flight may be lost
 };
 
-enum class Phase : std::uint8_t { outsider, syncing, running, frozen, paused, done };
+enum class Phase : std::uint8_t { outsider, syncing, running, frozen, paused, stopped, done };
 std::string_view to_string(Phase phase);
 
 // For people; see status().
@@ -130,6 +138,8 @@ struct JobStatus {
   std::uint64_t sync_total_bytes = 0;
   Duration in_phase{};
   std::string reason;  // why it is paused or has no new view
+  std::uint32_t generation = 0;
+  bool stopped = false;  // by a person, as the newest view that is known here says
 };
 
 // Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
@@ -161,6 +171,8 @@ class JobCore {
     bool base_is_lowest_applied = false;
     bool base_is_highest_held = false;
     bool joiners_are_acceptors = false;
+    bool no_clique_rule = false;
+    bool computes_when_stopped = false;
   };
 
   struct Timings {
@@ -224,6 +236,17 @@ class JobCore {
   void request_join(Time now, Actions& out);
   // Asks to be left out of the next view; ViewInstalled with role outsider says that it is done.
   void request_leave(Time now, Actions& out);
+
+  // A person's orders. The next view carries them out; ViewInstalled tells. All fail with
+  // invalid_argument where this node has no part in the job's last view, or the order makes no
+  // sense now; the detail says what to do instead.
+  // Stop: after the step that is under way; the state is kept, and a last checkpoint wanted.
+  Result<void> request_stop(Time now, Actions& out);
+  Result<void> request_resume(Time now, Actions& out);
+  // Gives up on whoever does not answer: those who do go on as a new generation, and all others
+  // yield when they meet it. May lose what only the others have committed. Its caller has it
+  // audited first.
+  Result<void> request_recover(Time now, Actions& out);
 
   const view::View& view() const;
   JobStatus status(Time now) const;

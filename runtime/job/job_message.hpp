@@ -84,6 +84,8 @@ struct JobMessage {
   std::uint64_t view_id = 0;  // the newest view that the sender knows
   Boot boot = 0;              // of the sender
   JobBody body;
+  std::uint64_t lineage = 0;  // of the view
+  view::ViewOrder order() const { return {generation, lineage, view_id}; }
 };
 
 }  // namespace gpunode::job

@@ -20,6 +20,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   if (!can_exchange() || exchange || applied != committed || committed >= options.total_steps)
     return;
   const view::View& view = agreement.view();
+  if (view.stopped && !options.mutations.computes_when_stopped) return;
   const std::uint64_t step = committed + 1;
   collective::ExactExchange::Options chosen;
   chosen.rank = *view.rank_of(options.self.node);
@@ -158,6 +159,11 @@ void JobCore::State::advance(Time at, Actions& out) {
 
 void JobCore::State::commit(Time at, collective::SharedFloats result, const Digest& digest,
                             const collective::Fed& fed, Actions& out) {
+  // Their DONE of this step says that they have ours of the step before.
+  for (const view::Member& one : agreement.view().members)
+    agreement.heard_by(one.node, committed_at);
+  committed_at = at;
+  pause_told = false;
   ++committed;
   running += fed;
   result_digest = digest;

@@ -74,6 +74,7 @@ void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
   } else {
     return;
   }
+  foreign_state = false;
   partials.clear();
   partial_step = 0;
   discard_kept = true;

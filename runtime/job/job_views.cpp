@@ -36,6 +36,7 @@ view::Standing JobCore::State::standing() const {
     where.held_result_digest = exchange->result_digest();
   }
   where.fingerprint = options.fingerprint;
+  where.wish = wish;
   where.checkpoint_step = options.checkpoint.step;
   where.checkpoint_digest = options.checkpoint.state_digest;
   for (const NodeId& node : peers_of(agreement.view()))
@@ -46,14 +47,20 @@ view::Standing JobCore::State::standing() const {
 }
 
 Result<view::View> JobCore::State::compose(
-    const std::vector<view::ViewAgreement::Promiser>& promisers) const {
+    const std::vector<view::ViewAgreement::Promiser>& promisers, bool forced) const {
   ProposalRules rules;
+  if (forced) {
+    const Digest origin = agreement.view().digest();
+    const std::uint64_t self = mix(digest_of(options.self.node.value).low, options.self.boot);
+    rules.forced_lineage = mix(origin.low, mix(self, agreement.votes().promised.round)) | 1;
+  }
   rules.tree = options.tree;
   rules.wanted_nodes = options.wanted_nodes;
   rules.min_nodes = options.min_nodes;
   rules.base_is_lowest_applied = options.mutations.base_is_lowest_applied;
   rules.base_is_highest_held = options.mutations.base_is_highest_held;
   rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
+  rules.no_clique_rule = options.mutations.no_clique_rule;
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
   for (auto& one : heard) {
     const auto joiner = joiners.find(one.node);
@@ -118,7 +125,7 @@ void JobCore::State::on_hint(Time at, const NodeId& from, const FreezeHint& hint
 
 // Starts a view change for what the detector, silence or this node's own wish demand.
 void JobCore::State::watch_members(Time at, Actions& out) {
-  if (agreement.frozen() || agreement.wanted()) return;
+  if (agreement.frozen() || agreement.wanted() || agreement.view().stopped) return;
   if (!member) {
     // A voter of an earlier life: if its fellows are no better off, it has to start by itself.
     const bool voter = agreement.view().is_acceptor(options.self.node);
@@ -165,7 +172,7 @@ void JobCore::State::watch_members(Time at, Actions& out) {
 void JobCore::State::on_commit_boundary(Time at, Actions&) {
   const view::View& view = agreement.view();
   if (!can_exchange() || committed >= options.total_steps) return;
-  if (!view.is_acceptor(options.self.node) && !leaving) return;
+  if (!view.is_acceptor(options.self.node) && !leaving && wish == view::Wish::none) return;
   const bool learner_is_through =
       committed > view.base_step && view.acceptors.size() < view.members.size();
   bool admits = false;
@@ -175,7 +182,8 @@ void JobCore::State::on_commit_boundary(Time at, Actions&) {
       admits = admits || !view.rank_of(joiner.node);
   // Who leaves asks again after each step: by then the others hold the state for sure.
   const bool leaves = leaving && view.members.size() > 1;
-  if (learner_is_through || admits || leaves) agreement.want_change(at);
+  const bool stops = wish == view::Wish::stop;
+  if (learner_is_through || admits || leaves || stops) agreement.want_change(at);
 }
 
 void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,
@@ -204,6 +212,7 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   }
   const auto rank = view.rank_of(from);
   if (!rank) return;
+  if (view.stopped) return;  // it comes back when the job is resumed
   const Boot known = view.members[*rank].boot;
   const bool lost_it = message.boot == known && ask.outside && message.view_id == view.view_id;
   if (message.boot > known || lost_it)
@@ -277,11 +286,9 @@ bool JobCore::State::fits_job(const view::VoteMessage& message) const {
 void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& out) {
   const view::View& view = agreement.view();
   if (next.view.job != options.job) return;
-  if (std::pair(next.view.generation, next.view.view_id) <=
-      std::pair(view.generation, view.view_id))
-    return;
+  if (next.view.order() <= view.order()) return;
   const bool follows =
-      next.view.generation == view.generation && next.view.view_id == view.view_id + 1;
+      next.view.order().same_lineage(view.order()) && next.view.view_id == view.view_id + 1;
   const bool proven = !follows || options.mutations.votes.half_quorum_without_tie ||
                       view::is_quorum(view, next.accepted_by);
   if (!proven || !fits_job(next.view)) {
@@ -301,7 +308,17 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   agreement.adopt(decided, effects);
   carry_out(at, effects, out);
   installed_at = step_began = at;
+  committed_at = Time{};
   pause_told = false;
+  if (!view.order().same_lineage(before.order()) && committed > 0) {
+    const auto& kept = view.sync_sources;
+    foreign_state = std::find(kept.begin(), kept.end(), options.self.node) == kept.end();
+    report("the job goes on as generation " + std::to_string(view.generation) +
+               (foreign_state ? ": what this node had done alone is given up" : ""),
+           out);
+  }
+  if (view.stopped ? wish == view::Wish::stop : wish == view::Wish::resume) wish = view::Wish::none;
+  stop_told = false;
   member = view.has_member(options.self);
   state_ready = false;
   early.clear();
@@ -333,19 +350,20 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     out.push_back(ViewInstalled{view, Role::outsider});
     return;
   }
-  const bool rolls_forward = held && view.base_step == committed + 1 &&
+  const bool rolls_forward = held && !foreign_state && view.base_step == committed + 1 &&
                              rollback_count == view.rollback_count &&
                              held->result_digest() == view.result_digest;
   const bool survives = rolls_forward || holds_base();
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner});
   if (rolls_forward) commit(at, held->result(), held->result_digest(), held->fed(), out);
+  committed_at = Time{};  // no DONE was exchanged for it here
   settle(at, out);
 }
 
 // The state here is the one that the view starts from (it may still be under Apply).
 bool JobCore::State::holds_base() const {
   const view::View& view = agreement.view();
-  if (installing || restoring || committed != view.base_step ||
+  if (installing || restoring || foreign_state || committed != view.base_step ||
       rollback_count != view.rollback_count)
     return false;
   return same_or_unknown(result_digest, view.result_digest) &&

@@ -86,16 +86,33 @@ Result<Base> resume_from(const ProposalRules& rules, const View& current, Promis
   return base;
 }
 
-// No acceptor has memory, and all of them have said so: back to the newest checkpoint, or to the
-// state before step 1, which the manifest alone gives.
-Result<Base> roll_back(const View& current, const Promisers& promisers) {
+// In a stopped view nothing was committed after its base: who has a checkpoint of it has it all.
+bool holds_stopped_state(const View& current, const Promisers& promisers) {
+  if (!current.stopped) return false;
+  return current.base_step == 0 ||
+         std::any_of(promisers.begin(), promisers.end(), [&](const auto& one) {
+           return one.standing.checkpoint_step == current.base_step;
+         });
+}
+
+Result<void> all_told(const View& current, const Promisers& promisers) {
+  std::string missing;
   for (const NodeId& acceptor : current.acceptors) {
     const bool told = std::any_of(promisers.begin(), promisers.end(),
                                   [&](const auto& one) { return one.node == acceptor; });
-    if (!told)
-      return not_yet("no member that answers still holds the state; waiting for node " +
-                     acceptor.short_text());
+    if (!told) missing += (missing.empty() ? "" : ", ") + ("node " + acceptor.short_text());
   }
+  if (missing.empty()) return {};
+  return not_yet("no member that answers still holds the state; waiting for " + missing);
+}
+
+// No acceptor has memory, and all of them have said so: back to the newest checkpoint, or to the
+// state before step 1, which the manifest alone gives.
+Result<Base> roll_back(const ProposalRules& rules, const View& current,
+                       const Promisers& promisers) {
+  if (rules.forced_lineage == 0 && !holds_stopped_state(current, promisers))
+    if (Result<void> all = all_told(current, promisers); !all) return all.error();
+
   Base base;
   Digest digest;
   for (const auto& one : promisers)
@@ -122,7 +139,8 @@ bool cannot_reach(const Standing& standing, const NodeId& node) {
 
 // Leaves out the worst connected, highest rank first, until all survivors reach each other. Any
 // number of survivors is safe; losing most of them at once is more likely a fault of the network.
-bool keep_who_reach_each_other(Promisers& survivors) {
+bool keep_who_reach_each_other(const ProposalRules& rules, Promisers& survivors) {
+  if (rules.no_clique_rule) return true;
   const std::size_t before = survivors.size();
   for (;;) {
     std::size_t worst = 0, most = 0;
@@ -180,6 +198,15 @@ void choose_plan(const ProposalRules& rules, const View& current, View& next) {
   next.plan = collective::plan_after_loss(rules.tree, before, new_rank, count).owner;
 }
 
+// Whether the next view stands still: a wish counts from whoever it comes.
+bool stops(const View& current, const Promisers& promisers) {
+  const auto wished = [&](view::Wish wish) {
+    return std::any_of(promisers.begin(), promisers.end(),
+                       [&](const auto& one) { return one.standing.wish == wish; });
+  };
+  return current.stopped ? !wished(view::Wish::resume) : wished(view::Wish::stop);
+}
+
 }  // namespace
 
 collective::SlicePlan plan_for(const collective::Tree& tree, const View& view, std::uint64_t step) {
@@ -195,6 +222,11 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   next.members.clear();
   next.acceptors.clear();
   next.sync_sources.clear();
+  if (rules.forced_lineage != 0) {
+    ++next.generation;
+    next.lineage = rules.forced_lineage;
+  }
+  next.stopped = stops(current, promisers);
   if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
 
   // Old members keep their order.
@@ -210,10 +242,11 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     }
   if (staying.empty()) staying = holders;  // the last holder of a state may not leave
   std::stable_sort(staying.begin(), staying.end(), by_rank);
-  if (!keep_who_reach_each_other(staying)) return not_yet("most members cannot reach each other");
+  if (!keep_who_reach_each_other(rules, staying))
+    return not_yet("most members cannot reach each other");
   const bool lost = staying.empty();
   Result<Base> base =
-      lost ? roll_back(current, promisers) : resume_from(rules, current, std::move(staying));
+      lost ? roll_back(rules, current, promisers) : resume_from(rules, current, std::move(staying));
   if (!base) return base.error();
   if (lost) ++next.rollback_count;
 
@@ -240,11 +273,13 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
       next.members.push_back(member);
   };
-  for (const auto& one : promisers)
-    if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
-      admit({one.node, one.standing.boot});
-  for (const view::Member& member : learners) admit(member);
-  if (next.members.size() < rules.min_nodes)
+  if (!next.stopped) {
+    for (const auto& one : promisers)
+      if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
+        admit({one.node, one.standing.boot});
+    for (const view::Member& member : learners) admit(member);
+  }
+  if (next.members.size() < rules.min_nodes && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, next);

@@ -16,10 +16,14 @@ struct ProposalRules {
   collective::Tree tree = collective::Tree::of_slices(1);
   std::uint32_t wanted_nodes = 1;
   std::uint32_t min_nodes = 1;
+  // A person gave up on whoever does not answer: the promisers go on as the next generation, told
+  // apart from other recoveries by this number. 0: the rules of agreement hold.
+  std::uint64_t forced_lineage = 0;
   // Test-only faults.
   bool base_is_lowest_applied = false;
   bool base_is_highest_held = false;
   bool joiners_are_acceptors = false;
+  bool no_clique_rule = false;
 };
 
 // The plan of a step in a view: what the view says for its first step, balanced from then on.

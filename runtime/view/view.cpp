@@ -54,6 +54,9 @@ Digest View::digest() const {
   fold.value(rollback_count);
   fold.value(disagreed_step);
   fold.list(sync_sources);
+  // Later fields only where they say something: older views keep their digest.
+  if (lineage != 0) fold.value(lineage);
+  if (stopped) fold.value(std::uint8_t{1});
   return fold.result();
 }
 

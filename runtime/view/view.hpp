@@ -22,9 +22,22 @@ struct Member {
   auto operator<=>(const Member&) const = default;
 };
 
+// Where a view stands among all views of its job: of two, the higher one goes on. Two recoveries
+// that knew nothing of each other share a generation; their lineages differ.
+struct ViewOrder {
+  std::uint32_t generation = 0;
+  std::uint64_t lineage = 0;
+  std::uint64_t view_id = 0;
+  auto operator<=>(const ViewOrder&) const = default;
+  bool same_lineage(const ViewOrder& other) const {
+    return generation == other.generation && lineage == other.lineage;
+  }
+};
+
 struct View {
   JobId job;
   std::uint32_t generation = 0;  // raised only by a human's recovery
+  std::uint64_t lineage = 0;     // of the recovery that began the generation; 0: none did
   std::uint64_t view_id = 0;
   Digest previous;                   // digest of the view before this one
   std::vector<Member> members;       // a member's place is its rank
@@ -39,9 +52,11 @@ struct View {
   std::uint32_t rollback_count = 0;  // times that the job went back to a checkpoint
   std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
   std::vector<NodeId> sync_sources;  // members that hold the state at base_step
+  bool stopped = false;              // nobody computes until a person resumes the job
 
   bool operator==(const View&) const = default;
   Digest digest() const;
+  ViewOrder order() const { return {generation, lineage, view_id}; }
   std::optional<std::uint16_t> rank_of(const NodeId& node) const;
   bool has_member(const Member& member) const;
   bool is_acceptor(const NodeId& node) const;

@@ -61,7 +61,60 @@ void ViewAgreement::want_change(Time now) {
   wanted_at_ = now + (is_acceptor() ? turn_delay() : options_.timings.retry);
 }
 
-void ViewAgreement::start_ballot(Time now, Effects& out) {
+void ViewAgreement::force(Time now, Effects& out) {
+  if (!is_asked()) return;
+  start_ballot(now, out, true);
+}
+
+std::vector<NodeId> ViewAgreement::missing() const {
+  std::vector<NodeId> nodes;
+  for (const NodeId& acceptor : votes_.view.acceptors) {
+    const bool heard = acceptor == options_.self || hearing_.echoed.contains(acceptor) ||
+                       (proposal_ && proposal_->promises.contains(acceptor));
+    if (!heard) nodes.push_back(acceptor);
+  }
+  return nodes;
+}
+
+bool ViewAgreement::is_heard(Time now) const {
+  if (options_.mutations.no_quorum_check) return true;
+  std::vector<NodeId> heard{options_.self};
+  for (const auto& [node, asked] : hearing_.echoed)
+    if (now <= asked + options_.timings.echo_fresh) heard.push_back(node);
+  return quorum(heard);
+}
+
+// A node that cannot hear a quorum would only freeze the others, again and again.
+void ViewAgreement::probe(Time now, Effects& out) {
+  const VoteTimings& timings = options_.timings;
+  if (is_heard(now)) {
+    start_ballot(now, out);
+    return;
+  }
+  const auto stale = [&](const auto& one) { return now > one.second + timings.echo_fresh; };
+  std::erase_if(hearing_.asked, stale);
+  std::erase_if(hearing_.echoed, stale);
+  if (!hearing_.asked.empty() && now < hearing_.asked.back().second + timings.probe_every) return;
+  const std::uint64_t nonce = rng_.next();
+  hearing_.asked.emplace_back(nonce, now);
+  waiting_reason_ = "no quorum of the last view answers";
+  for (const NodeId& acceptor : votes_.view.acceptors)
+    if (acceptor != options_.self) out.sends.emplace_back(acceptor, Probe{nonce});
+}
+
+void ViewAgreement::heard_by(const NodeId& peer, Time sent) {
+  if (!votes_.view.is_acceptor(peer)) return;
+  Time& newest = hearing_.echoed[peer];
+  newest = std::max(newest, sent);
+}
+
+void ViewAgreement::on_echo(Time now, const NodeId& from, const Echo& message, Effects& out) {
+  for (const auto& [nonce, asked] : hearing_.asked)
+    if (nonce == message.nonce) heard_by(from, asked);
+  if (is_acceptor() && wanted_at_ && now >= *wanted_at_) probe(now, out);
+}
+
+void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   const std::uint64_t round = std::max(highest_round_, votes_.promised.round) + 1;
   highest_round_ = round;
   const VoteTimings& timings = options_.timings;
@@ -70,7 +123,7 @@ void ViewAgreement::start_ballot(Time now, Effects& out) {
   patience += Duration(
       static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(patience.count()) / 2 + 1)));
   ++attempts_;
-  proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}};
+  proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}, forced};
   wanted_at_.reset();
   waiting_reason_ = "no quorum of the last view answers";
   // Asking waits for the own promise to be durable as well: after a restart this ballot must not
@@ -80,7 +133,7 @@ void ViewAgreement::start_ballot(Time now, Effects& out) {
   on_prepare(now, options_.self, Prepare{ballot}, out);
   for (const NodeId& peer : peers) {
     if (peer == options_.self) continue;
-    if (options_.mutations.promise_not_durable)
+    if (options_.mutations.promise_not_durable || !is_acceptor())
       out.sends.emplace_back(peer, Prepare{ballot});
     else
       deferred_.push_back({next_token_ - 1, peer, Prepare{ballot}});
@@ -94,6 +147,9 @@ void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& 
   if (const auto* refuse = std::get_if<Refuse>(&message)) on_refuse(now, *refuse);
   if (const auto* accept = std::get_if<Accept>(&message)) on_accept(now, from, *accept, out);
   if (const auto* accepted = std::get_if<Accepted>(&message)) on_accepted(from, *accepted, out);
+  if (const auto* probe = std::get_if<Probe>(&message))
+    if (is_acceptor()) deliver(now, from, Echo{probe->nonce}, out);
+  if (const auto* echo = std::get_if<Echo>(&message)) on_echo(now, from, *echo, out);
 }
 
 void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out) {
@@ -116,7 +172,8 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
 
 void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& message, Effects& out) {
   if (!is_acceptor() || message.ballot.round == 0 || message.ballot.proposer != from) return;
-  if (message.view.view_id != votes_.view.view_id + 1 || message.view.job != votes_.view.job)
+  if (message.view.view_id != votes_.view.view_id + 1 || message.view.job != votes_.view.job ||
+      !message.view.order().same_lineage(votes_.view.order()))
     return;
   highest_round_ = std::max(highest_round_, message.ballot.round);
   if (message.ballot < votes_.promised) {
@@ -160,7 +217,8 @@ void ViewAgreement::try_value(Time now, Effects& out) {
     else if (!options_.suspected(peer))
       all_answered = false;
   }
-  if (!quorum(promised)) return;
+  if (!proposal.forced && !quorum(promised)) return;
+  if (proposal.forced && !proposal.promises.contains(options_.self)) return;
   if (!all_answered && now < proposal.started + grace()) return;
 
   const AcceptedView* newest = nullptr;
@@ -171,15 +229,20 @@ void ViewAgreement::try_value(Time now, Effects& out) {
     if (promise.accepted && (!newest || newest->ballot < promise.accepted->ballot))
       newest = &*promise.accepted;
   }
-  if (newest) {
+  if (newest && !proposal.forced) {
     proposal.value = newest->view;
   } else {
-    Result<View> composed = options_.compose(promisers);
+    Result<View> composed = options_.compose(promisers, proposal.forced);
     if (!composed) {
       waiting_reason_ = composed.error().detail;
       return;
     }
     proposal.value = std::move(*composed);
+  }
+  if (proposal.forced) {
+    out.decided = DecidedView{*proposal.value, {options_.self}};
+    proposal_.reset();
+    return;
   }
   waiting_reason_ = "collecting votes on the next view";
   proposal.retry_at = std::max(proposal.retry_at, now + options_.timings.retry);
@@ -211,12 +274,13 @@ void ViewAgreement::try_decide(Effects& out) {
 void ViewAgreement::on_tick(Time now, Effects& out) {
   if (proposal_) {
     if (!proposal_->value) try_value(now, out);
-    if (proposal_ && now >= proposal_->retry_at) start_ballot(now, out);
-    return;
+    if (!proposal_ || now < proposal_->retry_at) return;
+    proposal_.reset();  // a forced one is tried once
+    wanted_at_ = now;
   }
   if (!wanted_at_ || now < *wanted_at_) return;
   if (is_acceptor())
-    start_ballot(now, out);
+    probe(now, out);
   else
     wanted_at_.reset();  // the hint was sent; who may vote goes on
 }
@@ -252,6 +316,7 @@ void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
   frozen_ = false;
   wanted_at_.reset();
   proposal_.reset();
+  hearing_ = {};
   highest_round_ = 0;
   attempts_ = 0;
   waiting_reason_.clear();

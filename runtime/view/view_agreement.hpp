@@ -5,6 +5,7 @@
 //   open      | freeze, persist, PROMISE | freeze, persist, ACCEPTED   | -
 //   frozen    | persist, PROMISE         | persist, ACCEPTED           | propose after the delay
 //   proposing | yields to a higher one   | yields to a higher one      | retry, higher ballot
+//   before it proposes, a node makes sure that a quorum hears it and is heard by it (PROBE, ECHO)
 // Members that do not vote (learners) are asked too: they freeze and tell where they stand, but
 // count for no quorum. Lower ballots are answered with REFUSE. A decided view ends the instance:
 // adopt() starts the next. No promise and no vote leaves this node before the bytes behind it are
@@ -34,6 +35,9 @@ struct Ballot {
   auto operator<=>(const Ballot&) const = default;
 };
 
+// What a person asked of the job; the next view carries it out, whoever proposes it.
+enum class Wish : std::uint8_t { none, stop, resume };
+
 // What a promiser tells of itself. All steps and digests are frozen by the promise.
 struct Standing {
   Boot boot = 0;
@@ -48,6 +52,7 @@ struct Standing {
   std::uint64_t checkpoint_step = 0;  // newest durable checkpoint here; 0: none
   Digest checkpoint_digest;
   std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
+  Wish wish = Wish::none;
   bool operator==(const Standing&) const = default;
 };
 
@@ -57,6 +62,13 @@ struct AcceptedView {
   bool operator==(const AcceptedView&) const = default;
 };
 
+// Does a quorum hear me, and do I hear it? Binds nobody.
+struct Probe {
+  std::uint64_t nonce = 0;
+};
+struct Echo {
+  std::uint64_t nonce = 0;
+};
 struct Prepare {
   Ballot ballot;
 };
@@ -75,7 +87,7 @@ struct Accept {
 struct Accepted {
   Ballot ballot;
 };
-using VoteMessage = std::variant<Prepare, Promise, Refuse, Accept, Accepted>;
+using VoteMessage = std::variant<Prepare, Promise, Refuse, Accept, Accepted, Probe, Echo>;
 
 // A decided view and the acceptors that were seen to accept it.
 struct DecidedView {
@@ -100,6 +112,8 @@ struct VoteTimings {
   Duration forming_grace = std::chrono::milliseconds(2000);  // the same, for view 1
   Duration retry = std::chrono::milliseconds(500);           // first retry of a ballot; doubles
   Duration retry_max = std::chrono::milliseconds(4000);
+  Duration probe_every = std::chrono::milliseconds(200);  // repeat of PROBE
+  Duration echo_fresh = std::chrono::milliseconds(1000);  // an ECHO counts for that long
 };
 
 class ViewAgreement {
@@ -108,8 +122,9 @@ class ViewAgreement {
     NodeId node;
     Standing standing;
   };
-  // The next view that follows from these promises, or the reason why there is none yet.
-  using Compose = std::function<Result<View>(const std::vector<Promiser>& promisers)>;
+  // The next view that follows from these promises, or the reason why there is none yet. `forced`:
+  // a person gave up on the rest; whoever promised goes on as a new generation.
+  using Compose = std::function<Result<View>(const std::vector<Promiser>& promisers, bool forced)>;
   // Stops the data plane for good in this view and says where it stands. Called at every promise.
   using Freeze = std::function<Standing()>;
 
@@ -118,6 +133,7 @@ class ViewAgreement {
     bool no_freeze_on_promise = false;
     bool half_quorum_without_tie = false;
     bool promise_not_durable = false;
+    bool no_quorum_check = false;
   };
 
   struct Options {
@@ -144,10 +160,17 @@ class ViewAgreement {
   bool wanted() const { return wanted_at_.has_value(); }  // a change is under way
   const std::string& waiting_reason() const { return waiting_reason_; }
   Time wanted_since() const { return wanted_since_; }
+  // Acceptors that neither echo nor promise while this node tries to propose.
+  std::vector<NodeId> missing() const;
   const Votes& votes() const { return votes_; }
 
   // Asks for a view change; this node proposes when its turn comes and nobody was faster.
   void want_change(Time now);
+  // `peer` is known to have received what this node sent at `sent`: as good as its ECHO.
+  void heard_by(const NodeId& peer, Time sent);
+  // Takes whoever answers within the grace into a new generation, without a quorum. What others
+  // did meanwhile is given up: a person's decision, never this node's own.
+  void force(Time now, Effects& out);
   void on_message(Time now, const NodeId& from, const VoteMessage& message, Effects& out);
   void on_tick(Time now, Effects& out);
   void on_persisted(Time now, std::uint64_t token, Effects& out);
@@ -162,6 +185,12 @@ class ViewAgreement {
     std::map<NodeId, Promise> promises;
     std::optional<View> value;  // set: the second phase runs
     std::set<NodeId> accepted_by;
+    bool forced = false;
+  };
+  // Who hears this node and is heard by it, found out before it proposes.
+  struct Hearing {
+    std::vector<std::pair<std::uint64_t, Time>> asked;  // nonce, when; the last second's
+    std::map<NodeId, Time> echoed;                      // when its echo was asked for
   };
 
   bool is_acceptor() const;
@@ -170,7 +199,10 @@ class ViewAgreement {
   Duration grace() const;
   Duration turn_delay();
   Standing standing();
-  void start_ballot(Time now, Effects& out);
+  void start_ballot(Time now, Effects& out, bool forced = false);
+  void probe(Time now, Effects& out);
+  void on_echo(Time now, const NodeId& from, const Echo& message, Effects& out);
+  bool is_heard(Time now) const;
   void try_value(Time now, Effects& out);
   void try_decide(Effects& out);
   void on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out);
@@ -192,6 +224,7 @@ class ViewAgreement {
   std::uint64_t highest_round_ = 0;
   std::uint32_t attempts_ = 0;
   std::optional<Proposal> proposal_;
+  Hearing hearing_;
   std::string waiting_reason_;
   std::uint64_t next_token_ = 1;
   struct Deferred {

@@ -87,6 +87,8 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_rollback_count(view.rollback_count);
   table.add_disagreed_step(view.disagreed_step);
   table.add_sync_sources(sources_at);
+  table.add_lineage(view.lineage);
+  table.add_stopped(view.stopped);
   return table.Finish();
 }
 
@@ -142,6 +144,8 @@ Result<View> from_wire(const wire::view::View* wire) {
   view.fingerprint = from_wire(wire->fingerprint());
   view.rollback_count = wire->rollback_count();
   view.disagreed_step = wire->disagreed_step();
+  view.lineage = wire->lineage();
+  view.stopped = wire->stopped();
   return checked(std::move(view));
 }
 

@@ -6,7 +6,8 @@ namespace gpunode::sim {
 
 JobChecks::JobChecks(const JobModel& model, const view::View& first_view, bool only_effects)
     : model_(model), only_effects_(only_effects), truth_(truth_of(model)) {
-  decided_[0] = first_view;
+  decided_[first_view.order()] = first_view;
+  by_digest_[first_view.digest()] = first_view.order();
 }
 
 void JobChecks::fail(std::string text) {
@@ -17,9 +18,21 @@ void JobChecks::fail(std::string text) {
   if (failures_.size() < 8) failures_.push_back(std::move(text));
 }
 
-const view::View* JobChecks::decided(std::uint64_t view_id) const {
-  const auto found = decided_.find(view_id);
+const view::View* JobChecks::decided(const view::ViewOrder& order) const {
+  const auto found = decided_.find(order);
   return found == decided_.end() ? nullptr : &found->second;
+}
+
+const view::View* JobChecks::before(const view::View& view) const {
+  const auto found = by_digest_.find(view.previous);
+  return found == by_digest_.end() ? nullptr : decided(found->second);
+}
+
+void JobChecks::on_prepare(const view::Member& node, const view::ViewOrder& order,
+                           const std::vector<NodeId>& hears) {
+  const view::View* view = decided(order);
+  if (view && !view::is_quorum(*view, hears))
+    fail("1: node " + node.node.short_text() + " asks for promises, but hears no quorum");
 }
 
 void JobChecks::on_send(const view::Member& node, const job::JobMessage& message,
@@ -28,10 +41,10 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
     const auto found = places_.find(node);
     if (found == places_.end() || found->second.role == job::Role::outsider)
       fail("7: a node that is no member takes part in step " + std::to_string(step->step));
-    else if (found->second.syncing && found->second.view_id == message.view_id)
+    else if (found->second.syncing && found->second.order == message.order())
       fail("9: a learner takes part before its state is installed");
     if (const auto* done = std::get_if<collective::Done>(&step->message)) {
-      auto& digest = done_[{message.view_id, step->step}][node.node];
+      auto& digest = done_[{message.order(), step->step}][node.node];
       if (digest != Digest{} && digest != done->result)
         fail("a DONE changed inside a view, step " + std::to_string(step->step));
       digest = done->result;
@@ -39,10 +52,10 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
   }
   const auto* vote = std::get_if<job::Vote>(&message.body);
   if (!vote) return;
-  const view::View* view = decided(message.view_id);
+  const view::View* view = decided(message.order());
   if (!view || !view->is_acceptor(node.node)) {
     if (std::holds_alternative<view::Promise>(vote->message))
-      promised_.insert({node, message.view_id});
+      promised_.insert({node, message.order()});
     return;
   }
   view::Ballot ballot;
@@ -53,51 +66,58 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
     accepted = true;
   }
   if (ballot.round == 0) return;
-  promised_.insert({node, message.view_id});
+  promised_.insert({node, message.order()});
   const auto votes = view::decode_votes(durable_votes);
   const bool durable =
-      votes && (votes->view.view_id > message.view_id ||
-                (votes->view.view_id == message.view_id && votes->promised >= ballot &&
+      votes && (votes->view.order() > message.order() ||
+                (votes->view.order() == message.order() && votes->promised >= ballot &&
                  (!accepted || (votes->accepted && votes->accepted->ballot >= ballot))));
   if (!durable) fail("13: a vote left its node before it was durable");
 }
 
 void JobChecks::on_view(const view::Member& node, const view::View& view, job::Role role) {
   Place& place = places_[node];
-  place.view_id = view.view_id;
+  if (view.order() < place.order) fail("15: a node went back to an older generation or view");
+  place.order = view.order();
   place.role = role;
   place.syncing = role == job::Role::learner;
   place.committed = view.base_step;
-  const view::View* earlier = decided(view.view_id - 1);
-  const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count;
+  const view::View* earlier = before(view);
+  const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count ||
+                          earlier->generation != view.generation;
   if (role == job::Role::learner && !rolls_back && !reborn_.contains(node) &&
       std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
           view.sync_sources.end())
     fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
          " resumes from");
-  const auto found = decided_.find(view.view_id);
+  const auto found = decided_.find(view.order());
   if (found != decided_.end()) {
     if (!(found->second == view))
       fail("1: two views were decided as view " + std::to_string(view.view_id));
     return;
   }
-  decided_[view.view_id] = view;
-  if (const view::View* before = decided(view.view_id - 1)) {
-    if (view.previous != before->digest()) fail("1: a view does not follow from the one before");
-    if (view.generation < before->generation) fail("15: the generation fell");
-    if (view.rollback_count > before->rollback_count) ++rollbacks_;
+  decided_[view.order()] = view;
+  by_digest_[view.digest()] = view.order();
+  if (!earlier) {
+    fail("1: a view does not follow from one that was decided");
+  } else {
+    if (view.view_id != earlier->view_id + 1) fail("1: a view_id was left out");
+    if (view.generation < earlier->generation) fail("15: the generation fell");
+    if (view.generation > earlier->generation) ++generations_;
+    if (view.rollback_count > earlier->rollback_count) ++rollbacks_;
+    if (view.stopped && !earlier->stopped) ++stops_;
   }
   for (const NodeId& acceptor : view.acceptors)
     if (std::find(view.sync_sources.begin(), view.sync_sources.end(), acceptor) ==
         view.sync_sources.end())
       fail("10: an acceptor does not hold the state");
-  for (const auto& [view_id, step] : newest_commit_) {
-    const view::View* earlier = decided(view_id);
-    if (view_id < view.view_id && step > view.base_step && earlier &&
-        earlier->rollback_count == view.rollback_count)
+  for (const auto& [order, step] : newest_commit_) {
+    const view::View* older = decided(order);
+    if (order < view.order() && order.same_lineage(view.order()) && step > view.base_step &&
+        older && older->rollback_count == view.rollback_count)
       fail("3: view " + std::to_string(view.view_id) + " resumes from step " +
            std::to_string(view.base_step) + ", but step " + std::to_string(step) +
-           " was committed in view " + std::to_string(view_id));
+           " was committed in view " + std::to_string(order.view_id));
   }
 }
 
@@ -115,7 +135,7 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
                              job::Phase phase) {
   ++commits_;
   Place& place = places_[node];
-  const view::View* view = decided(place.view_id);
+  const view::View* view = decided(place.order);
   if (!view || place.role != job::Role::member || phase == job::Phase::paused ||
       phase == job::Phase::outsider) {
     fail("7: a commit by a node that is no active member");
@@ -127,16 +147,18 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     fail("11: the samples used up to step " + std::to_string(commit.step) + " are not each once");
   if (commit.step <= view->base_step) return;  // rolled forward on entering the view
 
-  newest_commit_[view->view_id] = std::max(newest_commit_[view->view_id], commit.step);
-  if (promised_.contains({node, view->view_id}))
+  if (view->stopped) fail("7: a commit while the job is stopped");
+  auto& newest = newest_commit_[view->order()];
+  newest = std::max(newest, commit.step);
+  if (promised_.contains({node, view->order()}))
     fail("5: a commit in view " + std::to_string(view->view_id) + " after promising in it");
-  const auto& done = done_[{view->view_id, commit.step}];
+  const auto& done = done_[{view->order(), commit.step}];
   Digest first;
   for (const view::Member& one : view->members) {
     const auto where = places_.find(one);
-    if (where == places_.end() || where->second.view_id < view->view_id)
+    if (where == places_.end() || where->second.order < view->order())
       fail("8: a commit before every member had installed the view");
-    else if (where->second.view_id == view->view_id && one.node != node.node &&
+    else if (where->second.order == view->order() && one.node != node.node &&
              where->second.role == job::Role::member && !where->second.syncing &&
              (where->second.committed + 1 < commit.step ||
               where->second.committed > commit.step + 1))
@@ -150,11 +172,11 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     if (first == Digest{}) first = said->second;
     if (said->second != first) fail("6: step applied while digests of DONE differ");
   }
-  for (const auto& [view_id, later] : decided_)
-    if (view_id > view->view_id && later.rollback_count == view->rollback_count &&
-        commit.step > later.base_step)
+  for (const auto& [order, later] : decided_)
+    if (order > view->order() && order.same_lineage(view->order()) &&
+        later.rollback_count == view->rollback_count && commit.step > later.base_step)
       fail("8: a straggler committed step " + std::to_string(commit.step) + " after view " +
-           std::to_string(view_id) + " resumed from " + std::to_string(later.base_step));
+           std::to_string(order.view_id) + " resumed from " + std::to_string(later.base_step));
 }
 
 void JobChecks::on_install(const view::Member&, std::uint64_t step, const Digest& digest) {
@@ -166,7 +188,7 @@ void JobChecks::on_installed(const view::Member& node) {
   Place& place = places_[node];
   place.syncing = false;
   if (place.role == job::Role::learner) place.role = job::Role::member;
-  if (const view::View* view = decided(place.view_id)) place.committed = view->base_step;
+  if (const view::View* view = decided(place.order)) place.committed = view->base_step;
 }
 
 void JobChecks::on_crash(const view::Member& node) {
@@ -176,8 +198,8 @@ void JobChecks::on_crash(const view::Member& node) {
 }
 
 void JobChecks::on_restart(const view::Votes& votes) {
-  if (!decided(votes.view.view_id) && votes.view.view_id > 0) return;
-  if (votes.view.view_id > 0 && !(*decided(votes.view.view_id) == votes.view))
+  const view::View* known = decided(votes.view.order());
+  if (known && votes.view.view_id > 0 && !(*known == votes.view))
     fail("13: the vote file holds a view that was never decided");
 }
 

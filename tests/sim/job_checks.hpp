@@ -26,6 +26,9 @@ class JobChecks {
   void on_installed(const view::Member& node);
   void on_crash(const view::Member& node);
   void on_restart(const view::Votes& votes);
+  // A proposer asks for promises; `hears`: peers that it reached both ways a moment ago.
+  void on_prepare(const view::Member& node, const view::ViewOrder& order,
+                  const std::vector<NodeId>& hears);
 
   void breach(std::string text) { fail(std::move(text)); }
 
@@ -34,31 +37,37 @@ class JobChecks {
   std::uint64_t commits() const { return commits_; }
   std::uint64_t views() const { return decided_.size() - 1; }
   std::uint64_t rollbacks() const { return rollbacks_; }
+  std::uint64_t generations() const { return generations_; }
+  std::uint64_t stops() const { return stops_; }
 
  private:
   struct Place {
-    std::uint64_t view_id = 0;
+    view::ViewOrder order;
     job::Role role = job::Role::outsider;
     bool syncing = false;
     std::uint64_t committed = 0;
   };
   void fail(std::string text);
-  const view::View* decided(std::uint64_t view_id) const;
+  const view::View* decided(const view::ViewOrder& order) const;
+  const view::View* before(const view::View& view) const;
 
   const JobModel& model_;
   bool only_effects_;
   const Truth& truth_;
   std::vector<std::string> failures_;
-  std::map<std::uint64_t, view::View> decided_;
+  std::map<view::ViewOrder, view::View> decided_;
+  std::map<Digest, view::ViewOrder> by_digest_;
   std::map<view::Member, Place> places_;
-  std::set<view::Member> reborn_;                              // lost their memory within one boot
-  std::set<std::pair<view::Member, std::uint64_t>> promised_;  // node, view
+  std::set<view::Member> reborn_;  // lost their memory within one boot
+  std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<NodeId, Digest>> done_;
-  std::map<std::uint64_t, std::uint64_t> newest_commit_;  // view -> newest step committed in it
+  std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
+  std::map<view::ViewOrder, std::uint64_t> newest_commit_;  // view -> newest step committed in it
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;
+  std::uint64_t generations_ = 0;
+  std::uint64_t stops_ = 0;
 };
 
 }  // namespace gpunode::sim

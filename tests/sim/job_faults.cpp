@@ -10,7 +10,6 @@ using namespace std::chrono_literals;
 
 // What SWIM would tell, 100 ms apart: suspicion and death by silence, recovery by contact.
 void JobWorld::detect() {
-  if (options_.swim_detects) return;
   for (std::size_t self = 0; self < nodes_.size(); ++self)
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
       if (self == peer) continue;
@@ -18,7 +17,7 @@ void JobWorld::detect() {
       const bool reachable = nodes_[peer].core && now_ >= nodes_[peer].paused_until && !wire.cut &&
                              !wires_[self][peer].cut;
       if (reachable) wire.contact = now_;
-      if (!nodes_[self].core || now_ < nodes_[self].paused_until) continue;
+      if (options_.swim_detects || !nodes_[self].core || now_ < nodes_[self].paused_until) continue;
       const Duration silence = now_ - wire.contact;
       job::PeerState verdict = job::PeerState::alive;
       if (silence > 1200ms) verdict = job::PeerState::suspect;
@@ -34,6 +33,32 @@ void JobWorld::detect() {
            [&](job::Actions& out) { nodes_[self].core->on_peer(now_, id(peer), verdict, out); });
     }
   schedule(now_ + 100ms, [this] { detect(); });
+}
+
+// Peers that this node could reach both ways within the last second, and itself.
+std::vector<NodeId> JobWorld::heard_by(std::size_t node) const {
+  std::vector<NodeId> heard{id(node)};
+  for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
+    if (peer == node) continue;
+    const bool lately = now_ - wires_[peer][node].contact <= 2s;
+    const bool just_now = nodes_[peer].core && now_ >= nodes_[peer].paused_until &&
+                          !wires_[peer][node].cut && !wires_[node][peer].cut;
+    if (lately || just_now) heard.push_back(id(peer));
+  }
+  return heard;
+}
+
+// People, who now and then stop the job, resume it, or recover it by force; resuming is tried until
+// it has worked.
+void JobWorld::random_orders() {
+  const std::size_t node = rng_.below(nodes_.size());
+  if (!calm_ && rng_.chance(options_.stop_rate * 0.1)) stop_job(node);
+  if (!calm_ && rng_.chance(options_.recover_rate * 0.1)) recover_job(node);
+  if (options_.stop_rate > 0 && (calm_ || rng_.chance(0.1))) resume_job(node);
+  // Two generations may both stand still for want of a quorum: then a person decides.
+  const bool late = calm_ && now_ > Time{} + options_.fault_time + 20s;
+  if (options_.recover_rate > 0 && late && rng_.chance(0.005)) recover_job(node);
+  schedule(now_ + 100ms, [this] { random_orders(); });
 }
 
 // Every 50 ms each kind of fault has its chance.
@@ -142,6 +167,7 @@ WorldResult JobWorld::run() {
   for (std::size_t node = 0; node < nodes_.size(); ++node) start(node);
   detect();
   random_faults();
+  if (options_.stop_rate > 0 || options_.recover_rate > 0) random_orders();
   schedule(Time{} + options_.fault_time, [this] { heal(); });
   const Time last = Time{} + options_.fault_time + options_.heal_time;
   std::uint64_t handled = 0;
@@ -161,6 +187,8 @@ WorldResult JobWorld::run() {
   result_.commits = checks_->commits();
   result_.views = checks_->views();
   result_.rollbacks = checks_->rollbacks();
+  result_.stops = checks_->stops();
+  result_.generations = checks_->generations();
   result_.ended = now_;
   if (!result_.finished && result_.failures.empty())
     result_.failures.push_back("stuck: the job did not end after all faults were healed");

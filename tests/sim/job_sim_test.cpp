@@ -36,6 +36,9 @@ WorldOptions world_of(std::uint64_t seed) {
   options.pause_rate = rng.chance(0.4) ? 0.2 * fierce : 0;
   options.false_suspicion_rate = rng.chance(0.4) ? 0.3 * fierce : 0;
   options.leave_rate = rng.chance(0.2) ? 0.1 : 0;
+  Rng people(mix(seed, 98));
+  options.stop_rate = people.chance(0.15) ? 1.0 : 0;
+  options.recover_rate = people.chance(0.1) ? 0.3 : 0;
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);
@@ -109,6 +112,8 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.rollbacks += result.rollbacks;
     sum.crashes += result.crashes;
     sum.learners += result.learners;
+    sum.stops += result.stops;
+    sum.generations += result.generations;
     for (const PlannedFault& fault : result.planned) {
       ++planned;
       if (fault.fired) ++fired[{fault.moment, fault.strike}];
@@ -122,14 +127,17 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     EXPECT_EQ(fired.size(), kKinds) << "a kind of planned fault never struck";
     EXPECT_GT(struck, planned / 3);
     EXPECT_GT(sum.learners, count / 2);
+    EXPECT_GT(sum.stops, count / 20);
+    EXPECT_GT(sum.generations, count / 20);
     EXPECT_GT(sum.views, 3 * count);
   }
   std::printf(
       "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu rollbacks, "
-      "%llu of %llu planned faults fired\n",
+      "%llu stops, %llu recoveries, %llu of %llu planned faults fired\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
       static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
+      static_cast<unsigned long long>(sum.stops), static_cast<unsigned long long>(sum.generations),
       static_cast<unsigned long long>(struck), static_cast<unsigned long long>(planned));
 }
 
@@ -163,6 +171,8 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
       {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }, false},
       {"a promise does not freeze", [](auto& m) { m.votes.no_freeze_on_promise = true; }},
       {"half without the tie is a quorum", [](auto& m) { m.votes.half_quorum_without_tie = true; }},
+      {"computes while stopped", [](auto& m) { m.computes_when_stopped = true; }},
+      {"proposes without hearing a quorum", [](auto& m) { m.votes.no_quorum_check = true; }, false},
       {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
   };
   for (const Case& one : cases) {

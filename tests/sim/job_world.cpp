@@ -181,6 +181,9 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
     Node& again = nodes_[node];
     if (again.life != life) return;
     note(node, "goes on");
+    for (std::size_t peer = 0; peer < nodes_.size(); ++peer)
+      if (peer != node && !wires_[node][peer].cut && !wires_[peer][node].cut)
+        wires_[node][peer].contact = now_;
     std::vector<std::function<void()>> missed;
     missed.swap(again.while_paused);
     for (const auto& act : missed)
@@ -192,6 +195,20 @@ void JobWorld::leave(std::size_t node) {
   note(node, "leaves");
   nodes_[node].left = true;
   feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, out); });
+}
+
+void JobWorld::stop_job(std::size_t node) {
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(now_, out); });
+}
+
+void JobWorld::resume_job(std::size_t node) {
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(now_, out); });
+}
+
+void JobWorld::recover_job(std::size_t node) {
+  note(node, "RECOVER");
+  nodes_[node].forcing_until = now_ + 5s;
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_recover(now_, out); });
 }
 
 void JobWorld::set_cut(std::size_t from, std::size_t to, bool cut) {
@@ -234,6 +251,9 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   Node& one = nodes_[node];
   if (auto* message = std::get_if<job::Send>(&action)) {
     checks_->on_send(one.member, message->message, one.disk);
+    if (const auto* vote = std::get_if<job::Vote>(&message->message.body))
+      if (std::holds_alternative<view::Prepare>(vote->message) && one.forcing_until < now_)
+        checks_->on_prepare(one.member, message->message.order(), heard_by(node));
     send(node, *message);
     moments_of(node, message->message);
   } else if (auto* write = std::get_if<job::Persist>(&action)) {
@@ -255,6 +275,9 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     enter_view(node, *installed);
   } else if (auto* paused = std::get_if<job::Paused>(&action)) {
     note(node, "paused: " + paused->reason);
+  } else if (const auto* stopped = std::get_if<job::Stopped>(&action)) {
+    note(node, "stopped after step " + std::to_string(stopped->step));
+    with_state(node, [this, node] { write_checkpoint(node); });
   } else if (std::get_if<job::Finished>(&action)) {
     note(node, "finished");
     one.finished = true;
@@ -274,16 +297,21 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
     JobModel::apply(self.state, apply.step, *apply.result);
     self.state_step = apply.step;
     self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
-    if (options_.checkpoint_every > 0 && apply.step % options_.checkpoint_every == 0) {
-      self.checkpoint = {apply.step, self.state_digest,
-                         truth_of(options_.model).running[apply.step]};
-      self.checkpoint_state = self.state;
-      self.core->set_checkpoint(self.checkpoint);
-    }
+    if (options_.checkpoint_every > 0 && apply.step % options_.checkpoint_every == 0)
+      write_checkpoint(node);
     feed(node, [&](job::Actions& out) {
       self.core->on_applied(now_, apply.step, self.state_digest, out);
     });
   });
+}
+
+void JobWorld::write_checkpoint(std::size_t node) {
+  Node& self = nodes_[node];
+  if (self.state_step == 0 || self.checkpoint.step >= self.state_step) return;
+  self.checkpoint = {self.state_step, self.state_digest,
+                     truth_of(options_.model).running[self.state_step]};
+  self.checkpoint_state = self.state;
+  self.core->set_checkpoint(self.checkpoint);
 }
 
 void JobWorld::commit(std::size_t node, const job::Committed& commit) {
@@ -341,8 +369,9 @@ void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed)
     who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
   for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
   note(node, "VIEW " + std::to_string(view.view_id) + " base " + std::to_string(view.base_step) +
-                 " members" + who + " acceptors" + voters + " role " +
-                 std::to_string(static_cast<int>(installed.role)) + " rollbacks " +
+                 (view.generation > 0 ? " generation " + std::to_string(view.generation) : "") +
+                 (view.stopped ? " STOPPED" : "") + " members" + who + " acceptors" + voters +
+                 " role " + std::to_string(static_cast<int>(installed.role)) + " rollbacks " +
                  std::to_string(view.rollback_count));
   result_.disagreements = std::max<std::uint64_t>(result_.disagreements, view.owner_rotation);
   checks_->on_view(nodes_[node].member, view, installed.role);

@@ -58,9 +58,11 @@ struct WorldOptions {
   double pause_rate = 0.1;
   double false_suspicion_rate = 0.1;
   double leave_rate = 0.0;
-  double loss = 0.01;        // of a message
-  double repetition = 0.01;  // of a message
-  double same_boot = 0.1;    // share of restarts of the job alone, inside a living process
+  double stop_rate = 0.0;     // a second: a person stops the job, and resumes it a while later
+  double recover_rate = 0.0;  // a second: a person recovers it by force from a random node
+  double loss = 0.01;         // of a message
+  double repetition = 0.01;   // of a message
+  double same_boot = 0.1;     // share of restarts of the job alone, inside a living process
   std::uint64_t checkpoint_every = 0;  // steps; 0: never
   double refused = 0.8;                // share of crashes that a refused dial tells at once
   Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum
@@ -83,6 +85,8 @@ struct WorldResult {
   std::uint64_t crashes = 0;
   std::uint64_t learners = 0;
   std::uint64_t disagreements = 0;
+  std::uint64_t stops = 0;
+  std::uint64_t generations = 0;
   std::uint64_t verdicts = 0;  // of Swim, that somebody is dead
   Time ended{};
   std::vector<PlannedFault> planned;
@@ -100,6 +104,9 @@ class JobWorld {
   void set_cut(std::size_t from, std::size_t to, bool cut);
   void pause(std::size_t node, Duration how_long);
   void leave(std::size_t node);
+  void stop_job(std::size_t node);
+  void resume_job(std::size_t node);
+  void recover_job(std::size_t node);
   bool alive(std::size_t node) const { return nodes_[node].core.has_value(); }
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }
@@ -139,7 +146,8 @@ class JobWorld {
     std::uint64_t order = 0;                     // of the last Compute
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
-    bool left = false;  // by its own wish
+    bool left = false;     // by its own wish
+    Time forcing_until{};  // a person has ordered it to go on without a quorum
   };
   struct Wire {
     std::array<Time, 2> last{};  // control, bulk: order is kept within each
@@ -174,6 +182,9 @@ class JobWorld {
   void tell_swim(std::size_t node, std::size_t peer, membership::ConnectionState state);
   void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
+  void random_orders();
+  void write_checkpoint(std::size_t node);
+  std::vector<NodeId> heard_by(std::size_t node) const;
   void moment(std::size_t node, Moment what);
   void moments_of(std::size_t node, const job::JobMessage& message);
   void heal();

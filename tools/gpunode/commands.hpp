@@ -13,6 +13,7 @@ int run_train(const Invocation& invocation);
 int run_jobs(const Invocation& invocation);
 int run_job_show(const Invocation& invocation);
 int run_job_log(const Invocation& invocation);
+int run_job_stop(const Invocation& invocation);  // also `job resume`, `job recover`
 int run_serve(const Invocation& invocation);
 int run_metrics(const Invocation& invocation);
 int run_models(const Invocation& invocation);

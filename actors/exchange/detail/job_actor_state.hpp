@@ -1,6 +1,6 @@
 // What the files of the job actor share: its state, and the functions that they call of each other.
-// Included by job_actor.cpp (moves things between mailboxes, disk, link and core) and
-// job_status.cpp (what people and the supervisor are told) alone.
+// Included by job_actor.cpp (moves things between mailboxes, disk, link and core), job_status.cpp
+// (what people and the supervisor are told) and job_orders.cpp (what people order) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -18,6 +18,16 @@
 
 namespace gpunode::exchange::actor {
 
+// Marks a ReadState of ours among the core's; the rest of the token is the step.
+inline constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
+
+// A person's order that is not carried out yet.
+struct Order {
+  Command command;
+  Time since;
+  std::uint32_t generation = 0;  // when it was given
+};
+
 struct State {
   static inline const char* name = "job";
   JobActorOptions options;
@@ -31,6 +41,8 @@ struct State {
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint64_t checkpoint_done = 0;
+  std::uint32_t checkpoints_writing = 0;
+  std::vector<Order> orders;
   std::string told;                                            // what the supervisor heard last
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
 };
@@ -58,6 +70,11 @@ void set_phase(Self* self, std::string phase, std::string reason = {});
 
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);
+
+// A person orders: stop, resume, recover. Answered once it is done, or after a patience.
+void take_order(Self* self, const Command& command);
+void watch_orders(Self* self);
+void on_stopped(Self* self, const job::Stopped& stopped);
 
 // Answers `job.show`, `job.log` and `job.progress`.
 void on_command(Self* self, const Command& command);

@@ -49,8 +49,10 @@ storage::DurableRecord record(Self* self, const JobId& id, const char* file,
 // an id.
 std::optional<JobId> find_job(Self* self, const std::string& wanted);
 
-// Answers with what is known of a job; `forward`: asks a node that has it, if this one has not.
-void show_job(Self* self, const Command& command, const std::string& wanted, bool forward);
+// Carries out a person's command about one job; `forward`: by a node that has a part in it, if this
+// one has none. `by`: the node at which the person sits.
+void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+                 bool forward);
 
 void on_command(Self* self, const Command& command);
 

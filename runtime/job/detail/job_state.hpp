@@ -1,6 +1,6 @@
-// The inside of JobCore, split by concern over four sources: job_core.cpp (inputs and routing),
-// job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission) and job_sync.cpp
-// (state transfer in both directions).
+// The inside of JobCore, split by concern over sources: job_core.cpp (inputs and routing),
+// job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission), job_sync.cpp
+// (state transfer in both directions) and job_orders.cpp (what people order).
 #pragma once
 
 #include <map>
@@ -74,7 +74,8 @@ struct JobCore::State {
 
   // job_views.cpp: view changes and admission
   view::Standing standing() const;
-  Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers) const;
+  Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers,
+                             bool forced) const;
   bool suspected(const NodeId& node) const;
   bool gone(const NodeId& node) const;
   void change_view(Time now, const std::string& reason, Actions& out);
@@ -96,6 +97,14 @@ struct JobCore::State {
   std::vector<view::Member> fresh_joiners() const;
   std::vector<NodeId> peers_of(const view::View& view) const;
 
+  // job_orders.cpp: what people order
+  Result<void> has_part() const;
+  Result<void> stop(Time now, Actions& out);
+  Result<void> resume(Time now, Actions& out);
+  Result<void> recover(Time now, Actions& out);
+  void watch_wish(Time now, Actions& out);
+  void tell_stopped(Actions& out);
+
   // job_sync.cpp: state transfer
   void start_fetch(Time now, Actions& out);
   void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
@@ -114,6 +123,10 @@ struct JobCore::State {
   bool state_ready = false;  // and holds its state: at base_step or later in this view
   bool wants_in = false;
   bool leaving = false;
+  view::Wish wish = view::Wish::none;  // asked of this node, not yet carried out
+  Time wished_at{};
+  bool stop_told = false;
+  bool foreign_state = false;  // the state here belongs to a lineage that was given up
   bool pause_told = false;
   bool finish_told = false;
 
@@ -146,6 +159,7 @@ struct JobCore::State {
   std::vector<NodeId> hints;
   Time join_asked{};
   Time view_asked{};
+  Time committed_at{};  // in this view
   Time status_sent{};
   Time done_at{};
 

@@ -204,5 +204,53 @@ TEST(ViewProposal, forming_takes_the_most_common_fingerprint) {
   EXPECT_EQ(next->plan.size(), 8u);
 }
 
+TEST(ViewProposal, a_wish_to_stop_is_carried_out_and_lets_nobody_in) {
+  auto wisher = at(2, 12, 12);
+  wisher.standing.wish = view::Wish::stop;
+  const std::vector<view::Member> joiners{{node(7), 1}};
+  const auto next = propose_view(rules_of(4), current_of(2), {at(1, 12, 12), wisher}, joiners);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->stopped);
+  EXPECT_EQ(next->members.size(), 2u);
+  const auto still = propose_view(rules_of(4), *next, {at(1, 12, 12), at(2, 12, 12)}, {});
+  ASSERT_TRUE(still);
+  EXPECT_TRUE(still->stopped) << "nobody has resumed it";
+  wisher.standing.wish = view::Wish::resume;
+  const auto resumed = propose_view(rules_of(4), *next, {at(1, 12, 12), wisher}, joiners);
+  ASSERT_TRUE(resumed);
+  EXPECT_FALSE(resumed->stopped);
+  EXPECT_EQ(resumed->members.size(), 3u);
+}
+
+TEST(ViewProposal, a_stopped_job_is_taken_up_by_a_quorum_that_has_its_last_checkpoint) {
+  view::View stopped = current_of(3);
+  stopped.stopped = true;
+  auto restarted = [](int number, std::uint64_t checkpoint) {
+    auto one = at(number, 0, 0);
+    one.standing.has_memory = false;
+    one.standing.checkpoint_step = checkpoint;
+    one.standing.wish = view::Wish::resume;
+    return one;
+  };
+  EXPECT_FALSE(propose_view(rules_of(3), stopped, {restarted(1, 7), restarted(2, 7)}, {}))
+      << "the third may hold more";
+  const auto next = propose_view(rules_of(3), stopped, {restarted(1, 7), restarted(2, 10)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 10u);
+  EXPECT_EQ(next->sync_sources, std::vector<NodeId>{node(2)});
+}
+
+TEST(ViewProposal, a_recovery_by_force_begins_a_generation_with_whoever_answers) {
+  ProposalRules rules = rules_of(3);
+  rules.forced_lineage = 99;
+  const auto next = propose_view(rules, current_of(3), {at(3, 12, 13)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->generation, 1u);
+  EXPECT_EQ(next->lineage, 99u);
+  EXPECT_EQ(next->base_step, 13u) << "what it holds may have been committed by the others";
+  EXPECT_EQ(next->acceptors, std::vector<NodeId>{node(3)});
+  EXPECT_GT(next->order(), current_of(3).order());
+}
+
 }  // namespace
 }  // namespace gpunode::job

@@ -33,7 +33,7 @@ struct Acceptor {
     ViewAgreement::Options options;
     options.self = node(number);
     options.votes = std::move(votes);
-    options.compose = [this](const std::vector<ViewAgreement::Promiser>& promisers) {
+    options.compose = [this](const std::vector<ViewAgreement::Promiser>& promisers, bool) {
       composed_of = promisers.size();
       View next = agreement->view();
       next.view_id += 1;
@@ -61,6 +61,14 @@ struct Acceptor {
     ViewAgreement::Effects out;
     agreement->on_tick(now, out);
     return out;
+  }
+  // Its turn has come, and node 2 hears it.
+  ViewAgreement::Effects propose(Time now) {
+    const ViewAgreement::Effects asked = tick(now);
+    for (const auto& [to, message] : asked.sends)
+      if (const auto* probe = std::get_if<Probe>(&message))
+        return say(node(2), Echo{probe->nonce}, now);
+    return asked;
   }
   std::unique_ptr<ViewAgreement> agreement;
   std::set<NodeId> suspects;
@@ -125,7 +133,7 @@ TEST(ViewAgreement, a_vote_survives_a_restart_and_is_told_to_the_next_proposer) 
 TEST(ViewAgreement, the_proposer_adopts_the_value_of_the_highest_ballot) {
   Acceptor proposer(1);
   proposer.agreement->want_change(Time{});
-  auto effects = proposer.tick(Time{} + 100ms);
+  auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   ASSERT_NE(sent<Prepare>(effects), nullptr);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
@@ -140,7 +148,7 @@ TEST(ViewAgreement, the_proposer_adopts_the_value_of_the_highest_ballot) {
 TEST(ViewAgreement, it_waits_for_the_unsuspected_and_no_longer_than_the_grace) {
   Acceptor proposer(1);
   proposer.agreement->want_change(Time{});
-  auto effects = proposer.tick(Time{} + 100ms);
+  auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
   effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
@@ -154,7 +162,7 @@ TEST(ViewAgreement, it_does_not_wait_for_the_suspected) {
   Acceptor proposer(1);
   proposer.suspects.insert(node(3));
   proposer.agreement->want_change(Time{});
-  auto effects = proposer.tick(Time{} + 100ms);
+  auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
   effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
@@ -165,7 +173,7 @@ TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
   Acceptor proposer(1);
   proposer.suspects.insert(node(3));
   proposer.agreement->want_change(Time{});
-  auto effects = proposer.tick(Time{} + 100ms);
+  auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
   const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
@@ -179,9 +187,43 @@ TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
 TEST(ViewAgreement, a_proposer_does_not_use_a_ballot_that_its_disk_has_not) {
   Acceptor proposer(1);
   proposer.agreement->want_change(Time{});
-  const auto effects = proposer.tick(Time{} + 100ms);
+  const auto effects = proposer.propose(Time{} + 100ms);
   EXPECT_TRUE(effects.sends.empty());
   EXPECT_EQ(effects.persists.size(), 1u);
+}
+
+TEST(ViewAgreement, who_hears_no_quorum_asks_whether_it_is_heard_and_freezes_nobody) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  for (auto now = Time{} + 100ms; now < Time{} + 20s; now += 50ms) {
+    const auto effects = proposer.tick(now);
+    EXPECT_TRUE(effects.persists.empty());
+    for (std::size_t i = 0; i < effects.sends.size(); ++i)
+      EXPECT_NE(sent<Probe>(effects, i), nullptr);
+  }
+  EXPECT_FALSE(proposer.agreement->frozen());
+  EXPECT_EQ(proposer.agreement->missing(), (std::vector<NodeId>{node(2), node(3)}));
+}
+
+TEST(ViewAgreement, an_echo_of_long_ago_is_no_proof_of_being_heard) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  const auto asked = proposer.tick(Time{} + 100ms);
+  ASSERT_NE(sent<Probe>(asked), nullptr);
+  const auto late = proposer.say(node(2), Echo{sent<Probe>(asked)->nonce}, Time{} + 5s);
+  EXPECT_TRUE(late.persists.empty());
+  EXPECT_FALSE(proposer.agreement->frozen());
+}
+
+TEST(ViewAgreement, by_force_whoever_answers_goes_on_without_a_quorum) {
+  Acceptor lone(1);
+  ViewAgreement::Effects effects;
+  lone.agreement->force(Time{}, effects);
+  effects = lone.durable(effects.persists.at(0).first, Time{});
+  EXPECT_FALSE(lone.tick(Time{} + 500ms).decided) << "others may still answer";
+  const auto decided = lone.tick(Time{} + 1100ms).decided;
+  ASSERT_TRUE(decided);
+  EXPECT_EQ(lone.composed_of, 1u);
 }
 
 TEST(ViewAgreement, messages_of_strangers_and_stolen_ballots_are_ignored) {

@@ -1,0 +1,87 @@
+// What people order: stop, resume, recover by force. An order is a wish that its node carries in
+// every promise until a view has carried it out; so it does not matter who proposes, nor whether
+// the first attempt fails.
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+namespace {
+// A step that does not end is no reason not to stop.
+constexpr Duration kStepPatience = std::chrono::seconds(20);
+
+Error bad(std::string detail) {
+  return {ErrorCode::invalid_argument, std::move(detail)};
+}
+}  // namespace
+
+Result<void> JobCore::request_stop(Time now, Actions& out) {
+  state_->now = now;
+  return state_->stop(now, out);
+}
+
+Result<void> JobCore::request_resume(Time now, Actions& out) {
+  state_->now = now;
+  return state_->resume(now, out);
+}
+
+Result<void> JobCore::request_recover(Time now, Actions& out) {
+  state_->now = now;
+  return state_->recover(now, out);
+}
+
+Result<void> JobCore::State::has_part() const {
+  if (finish_told || (state_ready && committed >= options.total_steps))
+    return bad("the job has done its last step");
+  const view::View& view = agreement.view();
+  if (view.rank_of(options.self.node) || view.is_acceptor(options.self.node)) return {};
+  return bad("this node has no part in the job's last view; ask one that has");
+}
+
+Result<void> JobCore::State::stop(Time at, Actions& out) {
+  if (Result<void> part = has_part(); !part) return part;
+  if (agreement.view().stopped) return {};
+  wish = view::Wish::stop;
+  wished_at = at;
+  watch_wish(at, out);
+  return {};
+}
+
+Result<void> JobCore::State::resume(Time at, Actions& out) {
+  if (Result<void> part = has_part(); !part) return part;
+  if (!agreement.view().stopped) return bad("the job is not stopped");
+  wish = view::Wish::resume;
+  wished_at = at;
+  watch_wish(at, out);
+  return {};
+}
+
+Result<void> JobCore::State::recover(Time at, Actions& out) {
+  if (Result<void> part = has_part(); !part) return part;
+  report("a person recovers the job by force: whoever answers goes on as generation " +
+             std::to_string(agreement.view().generation + 1),
+         out);
+  view::ViewAgreement::Effects effects;
+  agreement.force(at, effects);
+  carry_out(at, effects, out);
+  return {};
+}
+
+// Starts the view change that a wish wants: a stop between two steps, everything else now.
+void JobCore::State::watch_wish(Time at, Actions& out) {
+  if (wish == view::Wish::none || agreement.wanted() || agreement.frozen()) return;
+  const bool in_step = can_exchange() && exchange;
+  if (wish == view::Wish::stop && in_step && at < wished_at + kStepPatience) return;
+  change_view(at, wish == view::Wish::stop ? "a person stops the job" : "a person resumes the job",
+              out);
+}
+
+// In a stopped view, once the state at its base is in place.
+void JobCore::State::tell_stopped(Actions& out) {
+  if (!agreement.view().stopped || agreement.frozen() || stop_told || !member || !state_ready ||
+      applied != committed || committed >= options.total_steps)
+    return;
+  stop_told = true;
+  out.push_back(Stopped{committed, state_digest, running});
+}
+
+}  // namespace gpunode::job

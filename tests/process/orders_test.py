@@ -1,0 +1,118 @@
+"""What a person orders of a job: stop, resume after a restart of all, recover by force.
+
+The result is bit for bit that of an undisturbed run, whatever was ordered on the way.
+"""
+import glob
+import json
+
+import cluster
+
+STEPS = 60
+
+
+class Orders(cluster.ProcessTest):
+    def start(self, count):
+        names = ["a", "b", "c"][:count]
+        first = self.world.start(names[0])
+        nodes = [first] + [self.world.join(name, first) for name in names[1:]]
+        for node in nodes:
+            cluster.wait_until(
+                lambda node=node: sum(one["state"] == "alive" for one in
+                                      node.ask("nodes", "--json").json["nodes"]) == count,
+                "all know each other")
+        return nodes
+
+    def train(self, node, count, steps=STEPS):
+        done = node.ask("train", self.job_file(steps=steps, every=1000, nodes=count))
+        self.assertEqual(done.code, 0, str(done))
+
+    def step(self, node, at_least=1):
+        def reached():
+            shown = self.progress(node, "small")
+            return shown if shown.get("step", 0) >= at_least else None
+        return cluster.wait_until(reached, f"step {at_least}")
+
+    def export(self, node, steps=STEPS):
+        out = self.world.path(node.name + ".safetensors")
+
+        def exported():
+            done = node.ask("checkpoint", "export", "small", "--step", str(steps), "--out", out,
+                            "--json")
+            return done.json["sha256"] if done.code == 0 else None
+        return cluster.wait_until(exported, f"{node.name} has the last checkpoint")
+
+    def undisturbed(self, steps=STEPS):
+        alone = self.world.start("alone")
+        self.assertEqual(
+            alone.ask("train", self.job_file(steps=steps, every=1000), "--follow").code, 0)
+        digest = self.export(alone, steps)
+        alone.kill()
+        return digest
+
+    def test_a_job_that_is_stopped_goes_on_after_a_restart_of_all_with_the_same_bits(self):
+        steps = 400
+        digest = self.undisturbed(steps)
+        nodes = self.start(2)
+        self.train(nodes[0], 2, steps)
+        self.step(nodes[0])
+        self.assert_fails(nodes[0].ask("job", "resume", "small"), 1, "not stopped")
+        stopped = nodes[1].ask("job", "stop", "small", "--json")
+        self.assertEqual(stopped.code, 0, str(stopped))
+        self.assertEqual(stopped.json["phase"], "stopped")
+        step = stopped.json["step"]
+        self.assertLess(step, steps)
+        self.assertEqual(stopped.json["checkpoint_step"], step)
+        for node in nodes:
+            self.wait_for_phase(node, "small", "stopped")
+        again = nodes[0].ask("job", "stop", "small", "--json")
+        self.assertEqual((again.code, again.json["step"]), (0, step), str(again))
+        for node in nodes:
+            node.kill()
+        nodes = [self.world.start("a"), self.world.start("b")]
+        for node in nodes:
+            line = self.wait_for_phase(node, "small", "stopped")
+            self.assertIn(line["step"], (0, step))
+
+        def resumed():
+            done = nodes[0].ask("job", "resume", "small", "--json")
+            return done if done.code == 0 else None
+        done = cluster.wait_until(resumed, "the job goes on")
+        self.assertEqual(done.json["step"], step, str(done))
+        self.wait_for_phase(nodes[0], "small")
+        self.assertEqual(self.export(nodes[0], steps), digest)
+
+    def test_a_job_that_waits_for_the_lost_goes_on_by_force_and_that_is_audited(self):
+        steps = 1500
+        digest = self.undisturbed(steps)
+        nodes = self.start(3)
+        self.train(nodes[0], 3, steps)
+        self.step(nodes[0])
+        nodes[1].kill()
+        nodes[2].kill()
+
+        def stuck():
+            shown = nodes[0].ask("job", "show", "small", "--json").json
+            return shown if shown["phase"] == "paused" else None
+        shown = cluster.wait_until(stuck, "the job waits")
+        self.assertTrue(set(shown["waiting_for"]) <= {"b", "c"} and shown["waiting_for"], shown)
+        asked = nodes[0].ask("job", "recover", "small")
+        self.assert_fails(asked, 2, "--force")
+        done = nodes[0].ask("job", "recover", "small", "--force", "--json")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(done.json["generation"], 1)
+        self.assertEqual(done.json["members"], ["a"])
+        lines = []
+        for path in glob.glob(self.world.state("a") + "/audit/*.log"):
+            with open(path, encoding="utf-8") as stream:
+                lines += [json.loads(line) for line in stream]
+        found = [line for line in lines if line.get("event") == "job_recovered"]
+        self.assertEqual([line["name"] for line in found], ["small"])
+        # The lost come back, yield, and take part in the new generation.
+        second = self.world.start("b")
+        line = self.wait_for_phase(second, "small")
+        self.assertEqual(line["name"], "small")
+        self.assertEqual(self.export(nodes[0], steps), digest)
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,55 @@
+// `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
+// or says what it waits for.
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string members_text(const json& answer) {
+  std::string names;
+  for (const json& one : field<json>(answer, "members", json::array()))
+    if (one.is_string()) names += (names.empty() ? "" : ", ") + one.get<std::string>();
+  return names;
+}
+
+std::string text_of(const std::string& order, const json& answer) {
+  const std::string name = field<std::string>(answer, "name", "?");
+  const std::string step = std::to_string(field<std::uint64_t>(answer, "step", 0));
+  if (order == "job stop")
+    return name + " is stopped after step " + step + "; `gpunode job resume " + name +
+           "` goes on from there\n";
+  const std::string with = " from step " + step + " with " + members_text(answer) + "\n";
+  if (order == "job resume") return name + " goes on" + with;
+  return name + " goes on as generation " +
+         std::to_string(field<std::uint64_t>(answer, "generation", 0)) + with;
+}
+
+}  // namespace
+
+int run_job_stop(const Invocation& invocation) {
+  const std::string order = invocation.command->name;
+  const std::string job = invocation.arguments.text("JOB");
+  const bool force = invocation.arguments.has("--force");
+  if (order == "job recover" && !force)
+    return fail(invocation,
+                Error{ErrorCode::invalid_argument,
+                      "this gives up on every node that does not answer, and on what only they "
+                      "have done; if they are lost for good: gpunode job recover " +
+                          job + " --force"},
+                kUsage);
+  json arguments = {{"job", job}};
+  if (force) arguments["force"] = true;
+  Answer answer =
+      ask_node(invocation, "job." + order.substr(4), arguments, std::chrono::seconds(45));
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json())
+    print_json(answer.body);
+  else
+    print(text_of(order, answer.body));
+  return kOk;
+}
+
+}  // namespace gpunode::cli
