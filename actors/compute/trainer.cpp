@@ -1,6 +1,7 @@
 #include "actors/compute/trainer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -8,6 +9,7 @@
 
 #include "kernels/ops/backend.hpp"
 #include "kernels/tensor/workspace.hpp"
+#include "runtime/base/block_digest.hpp"
 
 namespace gpunode::compute {
 
@@ -227,17 +229,24 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and the loss");
   std::uint64_t tokens = std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
   std::span<const float> gradient(total);
+  const Time begin = clock_->now();
   auto outcome =
       optimizer_->apply(step, gradient.first(gradient.size() - 1), tokens, parameters_, parallel());
   step_ = step;
   store_.begin(step + 1);
   compute_us_ = 0;
+  const Time optimized = clock_->now();
   if (auto loaded = load(); !loaded) return loaded.error();
-  return StepReport{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
+  const Time loaded = clock_->now();
+  StepReport report{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
                     .gradient_norm = outcome.gradient_norm,
                     .learning_rate = outcome.learning_rate,
                     .skipped = outcome.skipped,
                     .state = state_digest()};
+  report.optimizing = optimized - begin;
+  report.loading = loaded - optimized;
+  report.digesting = clock_->now() - loaded;
+  return report;
 }
 
 SharedBytes Trainer::state_bytes() const {
@@ -275,12 +284,29 @@ Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   return load();
 }
 
-Digest Trainer::state_digest() const {
-  DigestStream stream;
-  stream.add(bytes_of(std::span<const float>(parameters_)));
-  stream.add(bytes_of(std::as_const(*optimizer_).first_moment()));
-  stream.add(bytes_of(std::as_const(*optimizer_).second_moment()));
-  return stream.value();
+// Equal to block_digest_of(state_bytes()): a block may span two parts of the state.
+Digest Trainer::state_digest() {
+  const std::array<ByteView, 3> parts = {bytes_of(std::span<const float>(parameters_)),
+                                         bytes_of(std::as_const(*optimizer_).first_moment()),
+                                         bytes_of(std::as_const(*optimizer_).second_moment())};
+  const std::size_t part_bytes = parts[0].size();
+  std::vector<Digest> blocks(digest_block_count(3 * part_bytes));
+  lanes_.run(blocks.size(), [&](int, std::size_t block) {
+    const std::size_t begin = block * kDigestBlockBytes;
+    const std::size_t end = std::min(begin + kDigestBlockBytes, 3 * part_bytes);
+    if (begin / part_bytes == (end - 1) / part_bytes) {
+      blocks[block] = digest_of(parts[begin / part_bytes].subspan(begin % part_bytes, end - begin));
+      return;
+    }
+    DigestStream stream;
+    for (std::size_t at = begin; at < end;) {
+      const std::size_t offset = at % part_bytes, count = std::min(part_bytes - offset, end - at);
+      stream.add(parts[at / part_bytes].subspan(offset, count));
+      at += count;
+    }
+    blocks[block] = stream.value();
+  });
+  return join_block_digests(blocks);
 }
 
 Result<double> Trainer::evaluate() {

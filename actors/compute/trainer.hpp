@@ -32,6 +32,8 @@ struct StepReport {
   double learning_rate = 0;
   bool skipped = false;  // the sum was not finite: the state did not change
   Digest state;          // of the whole state after the step
+  // What the update took: the optimizer, the program's taking over of the weights, the digest.
+  Duration optimizing{}, loading{}, digesting{};
 };
 
 // Elements [first, first + count) of a wanted node's sum are final; others may still be written.
@@ -96,7 +98,7 @@ class Trainer {
   // Replaces the state; wants the same length, or nothing for the initial state (step 0).
   // Fails with: corrupted.
   Result<void> install(std::uint64_t step, ByteView state);
-  Digest state_digest() const;
+  Digest state_digest();  // block_digest_of() state_bytes()
 
   // Mean loss a token over the whole held-out part, in disjoint windows.
   // Fails with: not_found (no held-out part).

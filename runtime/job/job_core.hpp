@@ -223,7 +223,7 @@ class JobCore {
   // A partial sum asked for by Compute, or a range of it. A whole one that an older order asked for
   // is kept, in case a plan wants it; a mere range of an older order is void.
   void on_partial(Time now, const PartialRange& range, Actions& out);
-  // state: digest_of() the bytes that ReadState would give after this step.
+  // state: block_digest_of() the bytes that ReadState would give after it.
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
   void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   void on_state_installed(Time now, std::uint64_t step, Actions& out);

@@ -1,5 +1,7 @@
 #include "runtime/job/state_transfer.hpp"
 
+#include "runtime/base/block_digest.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -159,7 +161,7 @@ void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Ef
 }
 
 void StateFetch::finish(Effects& out) {
-  if (digest_of(*buffer_) != meta_->digest) {
+  if (block_digest_of(*buffer_) != meta_->digest) {
     out.report = "the received state does not match its digest; fetching it again";
     restart();
     return;

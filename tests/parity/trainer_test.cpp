@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
+#include "runtime/base/block_digest.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::compute {
@@ -143,6 +144,15 @@ TEST_F(TrainerTest, KeptSumsOfAnOlderPlanGiveTheSameBits) {
     check(*survivor, {{1, 1}, {0, 5}});
     check(*survivor, {{2, 0}, {0, 5}});
     check(*survivor, {tree.root()});
+  }
+}
+
+TEST_F(TrainerTest, TheStatesDigestIsThatOfItsBytesWithAnyLanes) {
+  model_ = std::move(*model::make_model("gpt", {{"layers", "1"}, {"context", "16"}}));
+  for (int lanes : {1, 3}) {
+    auto one = trainer(lanes, 0);
+    EXPECT_GT(one->state_bytes().size(), 2 * kDigestBlockBytes);
+    EXPECT_EQ(one->state_digest(), block_digest_of(one->state_bytes().view));
   }
 }
 

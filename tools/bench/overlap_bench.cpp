@@ -95,6 +95,9 @@ class Bench {
       slowest.gradient = std::max(slowest.gradient, (*result)->gradient);
       slowest.commit = std::max(slowest.commit, (*result)->commit);
       slowest.step = std::max(slowest.step, (*result)->step);
+      slowest.optimizing = std::max(slowest.optimizing, (*result)->optimizing);
+      slowest.loading = std::max(slowest.loading, (*result)->loading);
+      slowest.digesting = std::max(slowest.digesting, (*result)->digesting);
     }
     return slowest;
   }
@@ -187,6 +190,7 @@ class Bench {
 
 struct Samples {
   std::vector<double> compute, first_range, gradient, exchange, apart, overlapped;
+  std::vector<double> optimizing, loading, digesting;  // parts of the update
 };
 
 Result<double> rounds(Bench& bench, const Options& options, Samples& samples) {
@@ -225,6 +229,9 @@ Result<double> rounds(Bench& bench, const Options& options, Samples& samples) {
     samples.compute.push_back(compute->step);
     samples.first_range.push_back(compute->first_range);
     samples.gradient.push_back(compute->gradient);
+    samples.optimizing.push_back(compute->optimizing);
+    samples.loading.push_back(compute->loading);
+    samples.digesting.push_back(compute->digesting);
   }
   return bytes / rate;
 }
@@ -239,23 +246,29 @@ int report(const Bench& bench, const Options& options, const Samples& samples, d
   const auto line = [&](const char* what, double value) {
     std::printf("%-34s %8.2f ms  %5.2f x compute\n", what, 1e3 * value, value / compute);
   };
-  std::printf("%s, %.1f MB of gradient, %u members, %u slices each (%zu at once); medians of %d\n",
+  std::printf("%s, %.1f MB of gradient, %u members, %u slices each; medians of %d\n",
               bench.name().c_str(), static_cast<double>(bench.gradient_bytes()) / 1e6,
-              options.members, options.slices_each, bench.memory().slices, options.rounds);
+              options.members, options.slices_each, options.rounds);
   line("compute: forward, backward, update", compute);
   line("  until the first part is final", first);
   line("  update", update);
+  line("    optimizer", median(samples.optimizing));
+  line("    weights taken over", median(samples.loading));
+  line("    digest of the state", median(samples.digesting));
   line("exchange alone: the wire's bytes", wire);
   line("exchange alone, measured", median(samples.exchange));
   line("step, one after the other", median(samples.apart));
   line("step, overlapped", overlapped);
   line("  the plan's bound", bound);
   const double gradient = static_cast<double>(bench.gradient_bytes());
+  const compute::SliceMemory memory = bench.memory();
+  const double share =
+      std::min(1.0, static_cast<double>(options.slices_each) / static_cast<double>(memory.slices));
   std::printf(
-      "memory: a sum %.1f MB, parts under way %.1f MB, activations %.1f MB; a gradient a "
+      "memory: a sum %.1f MB, layers under way %.1f MB, activations %.1f MB; one gradient a "
       "slice would be %.1f MB\n",
-      gradient / 1e6, static_cast<double>(bench.memory().gradient_bytes) / 1e6,
-      static_cast<double>(bench.memory().activation_bytes) / 1e6,
+      gradient / 1e6, share * static_cast<double>(memory.gradient_bytes) / 1e6,
+      share * static_cast<double>(memory.activation_bytes) / 1e6,
       gradient * options.slices_each / 1e6);
   if (options.require > 0 && overlapped > options.require * compute) {
     std::printf("FAILED: the step is above %.2f x compute\n", options.require);

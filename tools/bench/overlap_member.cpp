@@ -134,12 +134,20 @@ Result<StepTimes> OverlapMember::compute(const std::function<void(compute::SumRa
   return times;
 }
 
+Result<void> OverlapMember::update(const std::vector<float>& total, StepTimes& times) {
+  auto applied = options_.trainer->apply(options_.trainer->step() + 1, total);
+  if (!applied) return applied.error();
+  times.optimizing = seconds(applied->optimizing);
+  times.loading = seconds(applied->loading);
+  times.digesting = seconds(applied->digesting);
+  return {};
+}
+
 Result<StepTimes> OverlapMember::compute_step() {
   const Time begin = clock_.now();
   auto times = compute({}, begin);
   if (!times) return times;
-  auto applied = options_.trainer->apply(options_.trainer->step() + 1, *sums_.front().sum);
-  if (!applied) return applied.error();
+  if (auto done = update(*sums_.front().sum, *times); !done) return done.error();
   times->step = seconds(clock_.now() - begin);
   return times;
 }
@@ -154,8 +162,7 @@ Result<StepTimes> OverlapMember::exchange_step(bool ranges) {
     for (const compute::SumRange& sum : sums_) add_range(sum);
   const SharedFloats total = await_commit();
   times->commit = seconds(clock_.now() - begin);
-  auto applied = options_.trainer->apply(options_.trainer->step() + 1, *total);
-  if (!applied) return applied.error();
+  if (auto done = update(*total, *times); !done) return done.error();
   times->step = seconds(clock_.now() - begin);
   return times;
 }

@@ -31,6 +31,7 @@ struct StepTimes {
   double gradient = 0;     // the last part
   double commit = 0;       // every member held the same result; 0 without exchange
   double step = 0;         // the update was applied
+  double optimizing = 0, loading = 0, digesting = 0;  // parts of the update
 };
 
 class OverlapMember {
@@ -56,6 +57,7 @@ class OverlapMember {
   void send(std::uint64_t exchange, std::vector<collective::SendTo>& sends);
   void add_range(const compute::SumRange& range);
   collective::SharedFloats await_commit();
+  Result<void> update(const std::vector<float>& total, StepTimes& times);
   Result<StepTimes> compute(const std::function<void(compute::SumRange)>& tell, Time begin);
 
   MemberOptions options_;
