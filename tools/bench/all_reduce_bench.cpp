@@ -26,8 +26,10 @@ struct Options {
   bool peers = true;
   bool sealed = true;
   bool bare = false;
+  std::uint64_t bits_a_second = 0;  // 0: loopback
   bool require = false;
-  std::string json;  // file; "-": standard output
+  std::string congestion;  // of TCP on limited links; empty: the machine\'s own
+  std::string json;        // file; "-": standard output
 };
 
 std::vector<std::string> split(const std::string& list) {
@@ -85,6 +87,10 @@ bool parse(int argc, char** argv, Options& options) {
       return false;
     else if (flag == "--samples")
       options.samples = static_cast<std::size_t>(std::max(0, std::atoi(argv[++index])));
+    else if (flag == "--rate")
+      options.bits_a_second = static_cast<std::uint64_t>(1e6 * std::atof(argv[++index]));
+    else if (flag == "--congestion")
+      options.congestion = argv[++index];
     else if (flag == "--json")
       options.json = argv[++index];
     else if (flag == "--ranks" || flag == "--sizes") {
@@ -149,7 +155,7 @@ Cell measure(const Field& field, const Options& options, std::uint32_t ranks, st
   std::vector<Entry> entries = field.entries(bytes);
   prepare(entries, bytes);
   qualify(entries, bytes);
-  Cell cell{ranks, bytes, {}};
+  Cell cell{ranks, bytes, options.bits_a_second, {}};
   for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}});
   for (std::size_t round = 0; round < options.samples; ++round) {
     for (std::size_t turn = 0; turn < entries.size(); ++turn) {
@@ -188,11 +194,12 @@ bool write_json(const std::string& path, const std::vector<Cell>& cells) {
 int all_reduce(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr,
-                 "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
-                 "[--samples N]\n"
-                 "                                [--no-peer] [--no-sealed] [--bare] [--json FILE] "
-                 "[--require]\n");
+    std::fprintf(
+        stderr,
+        "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
+        "[--samples N]\n"
+        "                                [--no-peer] [--no-sealed] [--bare] [--rate MBIT]\n"
+        "                                [--congestion NAME] [--json FILE] [--require]\n");
     return 2;
   }
   watch_interrupts();
@@ -200,8 +207,20 @@ int all_reduce(int argc, char** argv) {
   std::size_t missed = 0;
   bool measured = true;
   for (const std::uint32_t ranks : options.ranks) {
-    const Field field = Field::start(
-        {.ranks = ranks, .peers = options.peers, .sealed = options.sealed, .bare = options.bare});
+    std::unique_ptr<RankNetwork> network;
+    if (options.bits_a_second > 0) {
+      auto created = RankNetwork::create({ranks, options.bits_a_second, options.congestion});
+      if (!created) {
+        std::printf("skipped: %s\n", created.error().message().c_str());
+        return options.require ? 1 : 0;
+      }
+      network = std::move(*created);
+    }
+    const Field field = Field::start({.ranks = ranks,
+                                      .peers = options.peers,
+                                      .sealed = options.sealed,
+                                      .bare = options.bare,
+                                      .network = network.get()});
     for (const std::uint64_t bytes : options.sizes) {
       cells.push_back(measure(field, options, ranks, bytes));
       const std::vector<Ratio> ratios = ratios_of(cells.back());

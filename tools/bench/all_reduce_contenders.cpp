@@ -60,8 +60,15 @@ ContenderSpec mpi_spec(const std::string& program, std::uint32_t ranks,
   return spec;
 }
 
-ContenderSpec own_spec(const std::string& name, const std::string& mode) {
-  return {name, {""}, {own_program(), "rank", mode, "127.0.0.1"}, false, {}};
+ContenderSpec own_spec(const std::string& name, const std::string& mode,
+                       const Field::Options& options) {
+  ContenderSpec spec;
+  spec.name = name;
+  spec.settings = {""};
+  spec.command = {own_program(), "rank", mode, options.network ? "network" : "loopback"};
+  for (std::uint32_t rank = 0; options.network && rank < options.ranks; ++rank)
+    spec.prefix.push_back(options.network->enter(rank));
+  return spec;
 }
 
 }  // namespace
@@ -69,12 +76,14 @@ ContenderSpec own_spec(const std::string& name, const std::string& mode) {
 Field Field::start(const Options& options) {
   Field field;
   field.ranks_ = options.ranks;
-  field.add(own_spec("gpunode exact plain", "exact-plain"), Family::exact_plain);
+  field.add(own_spec("gpunode exact plain", "exact-plain", options), Family::exact_plain);
   if (options.sealed) {
-    field.add(own_spec("gpunode exact sealed", "exact-sealed"), Family::exact_sealed);
-    field.add(own_spec("sealing and opening alone", "crypto"), Family::crypto);
+    field.add(own_spec("gpunode exact sealed", "exact-sealed", options), Family::exact_sealed);
+    field.add(own_spec("sealing and opening alone", "crypto", options), Family::crypto);
   }
-  if (options.bare) field.add(own_spec("exact plain, no actors", "bare-plain"), Family::exact_bare);
+  if (options.bare)
+    field.add(own_spec("exact plain, no actors", "bare-plain", options), Family::exact_bare);
+  if (options.network) return field;
   if (const std::string zmq = beside("gpunode-bench-zmq"); !zmq.empty())
     field.add({"bare zmq", {"by owner", "direct"}, {zmq}, false, {}}, Family::zmq_owner);
   if (!options.peers) return field;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/bench/contender.hpp"
+#include "tools/bench/rank_network.hpp"
 
 namespace gpunode::bench {
 
@@ -41,6 +42,8 @@ class Field {
     bool peers = true;
     bool sealed = true;
     bool bare = false;  // also the exchange without actors
+    // Each rank's own network instead of loopback; gpunode alone takes part. Outlives the field.
+    const RankNetwork* network = nullptr;
   };
   // Starts every contender; one that cannot be started is left out with a line on stderr.
   static Field start(const Options& options);

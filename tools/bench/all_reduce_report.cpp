@@ -1,5 +1,7 @@
 #include "tools/bench/all_reduce_report.hpp"
 
+#include "runtime/collective/exchange_message.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -12,6 +14,7 @@ namespace {
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr double kSealedBar = 1.15;
 constexpr double kZmqBar = 3;
+constexpr double kPlanBar = 1.25;  // 80 % of the bound
 
 // Seconds of one all-reduce of PCCL up to 4 MiB, measured on another day (it needs no network
 // speed to be judged: its time is the same for each of these lengths); ours: at most a twentieth.
@@ -64,6 +67,18 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string((bytes + 500'000) / 1'000'000) + " MB";
 }
 
+double plan_seconds(const Cell& cell) {
+  const auto layout = collective::ChunkLayout::of(cell.bytes / sizeof(float));
+  // A balanced plan: one partial sum a member, chunk c is owned by member c mod N.
+  std::vector<std::uint64_t> owned(cell.ranks), sent(cell.ranks);
+  for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk)
+    owned[chunk % cell.ranks] += layout.size(chunk) * sizeof(float);
+  for (std::uint32_t rank = 0; rank < cell.ranks; ++rank)
+    sent[rank] = cell.bytes - owned[rank] + owned[rank] * (cell.ranks - 1);
+  return 8.0 * static_cast<double>(*std::max_element(sent.begin(), sent.end())) /
+         static_cast<double>(cell.bits_a_second);
+}
+
 std::vector<Ratio> ratios_of(const Cell& cell) {
   std::vector<Ratio> ratios;
   const Series* plain = find(cell, Family::exact_plain);
@@ -78,7 +93,11 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
   if (const Series* bare = find(cell, Family::zmq_direct); plain && bare)
     ratios.push_back(
         ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, std::nullopt));
-  if (plain && cell.bytes <= 4 * kMiB)
+  if (plain && cell.bits_a_second > 0)
+    ratios.push_back(ratio_of("exact plain / the plan's bound on this link", plain->seconds,
+                              std::vector(plain->seconds.size(), plan_seconds(cell)),
+                              cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
+  if (plain && cell.bits_a_second == 0 && cell.bytes <= 4 * kMiB)
     ratios.push_back(ratio_of("exact plain / PCCL (of another day)", plain->seconds,
                               std::vector(plain->seconds.size(), pccl_seconds(cell.ranks)), 0.05));
   if (plain && sealed && crypto) {
@@ -92,7 +111,11 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
 }
 
 void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
-  std::printf("\n%u ranks, %s\n", cell.ranks, size_text(cell.bytes).c_str());
+  std::printf("\n%u ranks, %s", cell.ranks, size_text(cell.bytes).c_str());
+  if (cell.bits_a_second > 0)
+    std::printf(", %.0f Mbit/s a rank; the plan needs %.3f ms",
+                1e-6 * static_cast<double>(cell.bits_a_second), 1e3 * plan_seconds(cell));
+  std::printf("\n");
   for (const Series& series : cell.series) {
     const auto [low, high] = std::minmax_element(series.seconds.begin(), series.seconds.end());
     const double middle = median(series.seconds);
@@ -110,7 +133,8 @@ void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
 std::string json_of(const std::vector<Cell>& cells) {
   nlohmann::json all = nlohmann::json::array();
   for (const Cell& cell : cells) {
-    nlohmann::json one{{"ranks", cell.ranks}, {"bytes", cell.bytes}};
+    nlohmann::json one{
+        {"ranks", cell.ranks}, {"bytes", cell.bytes}, {"bits_a_second", cell.bits_a_second}};
     for (const Series& series : cell.series)
       one["series"].push_back({{"label", series.label},
                                {"median_s", median(series.seconds)},

@@ -8,7 +8,7 @@ namespace gpunode::bench {
 int train(int argc, char** argv);
 
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed] [--bare]
-// [--json FILE] [--require]
+// [--rate MBIT] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.
 int all_reduce(int argc, char** argv);
 

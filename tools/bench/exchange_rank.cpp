@@ -14,6 +14,7 @@
 #include "runtime/security/session_keys.hpp"
 #include "tools/bench/exchange_driver.hpp"
 #include "tools/bench/rank_link.hpp"
+#include "tools/bench/rank_network.hpp"
 
 namespace gpunode::bench {
 namespace {
@@ -195,12 +196,14 @@ int play_rank(int argc, char** argv) {
     return 1;
   }
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[4]));
+  const std::string address =
+      std::strcmp(argv[2], "network") == 0 ? RankNetwork::address(rank) : "127.0.0.1";
   if (mode == "crypto") {
     CryptoWork work((*board)->ranks());
     return (*board)->serve(rank, work);
   }
   return serve_exchange(**board, rank,
-                        {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = argv[2]},
+                        {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = address},
                         mode == "bare-plain" ? make_bare_driver() : make_job_driver());
 }
 
