@@ -11,6 +11,10 @@
 
 namespace gpunode::transport::detail {
 
+namespace {
+constexpr Duration kCrowded = std::chrono::milliseconds(200);
+}
+
 Reactor::Reactor()
     : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   GPUNODE_CHECK(epoll_ >= 0 && wake_ >= 0, "no file descriptors left for a thread's wake-up");
@@ -108,25 +112,30 @@ bool Reactor::anything_posted() {
 }
 
 // Sleeps until something is ready; where that is likely within microseconds, it looks again and
-// again instead, giving way to others between two looks: the kernel's wake-up takes longer.
+// again instead, giving way to others between two looks: the kernel's wake-up takes longer. Where
+// others want the core, giving way takes milliseconds: then no spin is tried for a while.
 int Reactor::wait(epoll_event* ready, int most) {
   if (anything_posted()) return epoll_wait(epoll_, ready, most, 0);
   if (spin_ > Duration{}) {
     const Time until = clock_.now() + spin_;
-    do {
+    for (Time now = until - spin_; now < until;) {
       int count = epoll_wait(epoll_, ready, most, 0);
       if (count != 0 || anything_posted()) {
         spin_ = spin_most_;
         return count;
       }
       std::this_thread::yield();
-    } while (clock_.now() < until);
-    spin_ = spin_ > spin_most_ / 16 ? spin_ / 2 : Duration{};
+      now = clock_.now();
+      if (now > until + spin_most_) no_spin_until_ = now + kCrowded;
+    }
+    spin_ = clock_.now() >= no_spin_until_ && spin_ > spin_most_ / 16 ? spin_ / 2 : Duration{};
   }
   if (spin_most_ == Duration{}) return epoll_wait(epoll_, ready, most, timeout_ms());
   const Time asleep = clock_.now();
   int count = epoll_wait(epoll_, ready, most, timeout_ms());
-  if (clock_.now() - asleep < spin_most_) spin_ = spin_most_;  // a spin would have met it
+  const Time awake = clock_.now();
+  // A spin would have met it.
+  if (awake - asleep < spin_most_ && awake >= no_spin_until_) spin_ = spin_most_;
   return count;
 }
 

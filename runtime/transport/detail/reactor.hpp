@@ -56,6 +56,7 @@ class Reactor {
   SystemClock clock_;
   Duration spin_most_{};
   Duration spin_{};
+  Time no_spin_until_{};
   int epoll_ = -1;
   int wake_ = -1;
   std::thread thread_;
