@@ -1,41 +1,19 @@
-// The training step of one node without network or actors: slices on lanes, the fixed tree, AdamW.
-// It exists to measure and to check the numerics; the product's step is actors/compute. Owns one
+// The training step of one node without network, actors and prefetching: the product's layered pass
+// over all slices, the fixed tree, AdamW. It exists to measure and to check the numerics. Owns one
 // thread a lane besides the caller's.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "actors/compute/layered_pass.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "kernels/ops/backend.hpp"
 
 namespace gpunode::bench {
-
-// A few threads that run the tasks of one call at a time; the caller is lane 0.
-class LanePool {
- public:
-  explicit LanePool(int lanes);
-  ~LanePool();
-  int lanes() const { return static_cast<int>(threads_.size()) + 1; }
-  void run(std::size_t count, const std::function<void(int lane, std::size_t index)>& task);
-
- private:
-  void work(int lane);
-  std::mutex mutex_;
-  std::condition_variable wake_, done_;
-  const std::function<void(int, std::size_t)>* task_ = nullptr;
-  std::size_t count_ = 0, next_ = 0, running_ = 0;
-  std::uint64_t round_ = 0;
-  bool stop_ = false;
-  std::vector<std::thread> threads_;
-};
 
 struct TrainerOptions {
   std::uint64_t seed = 1;
@@ -65,17 +43,16 @@ class LocalTrainer {
 
  private:
   LocalTrainer(const model::Model& model, ops::Backend& backend, TrainerOptions options);
-  void sum_slices();
 
   const model::Model& model_;
   ops::Backend& backend_;
   TrainerOptions options_;
-  LanePool pool_;
+  compute::LanePool pool_;
   model::Adamw optimizer_;
   std::unique_ptr<model::Program> program_;
-  std::unique_ptr<tensor::Stream> stream_;
+  std::unique_ptr<compute::LayeredPass> pass_;
   std::vector<float> weights_;
-  std::vector<std::vector<float>> gradients_;  // one a slice; the first becomes the sum
+  std::vector<compute::PassNode> root_;  // the one node: the sum over all slices
 };
 
 }  // namespace gpunode::bench
