@@ -13,7 +13,7 @@ namespace gpunode::bench {
 struct PacedModelOptions {
   std::size_t layers = 12;
   std::size_t parameters_a_layer = 500'000;
-  Duration layer = std::chrono::milliseconds(1);
+  Duration layer = std::chrono::milliseconds(3);
 };
 
 std::shared_ptr<const model::Model> make_paced_model(PacedModelOptions options);

@@ -16,12 +16,15 @@ std::size_t payload_bytes(const collective::ExchangeMessage& message) {
 
 }  // namespace
 
-PacedWire::PacedWire(std::uint16_t members, Deliver deliver)
-    : deliver_(std::move(deliver)), entry_free_at_(members) {
-  for (std::uint16_t member = 0; member < members; ++member)
+PacedWire::PacedWire(std::uint16_t members, Deliver deliver) : deliver_(std::move(deliver)) {
+  for (std::uint16_t member = 0; member < members; ++member) {
     exits_.push_back(std::make_unique<Exit>());
-  for (std::uint16_t member = 0; member < members; ++member)
-    exits_[member]->thread = std::thread([this, member] { carry(member); });
+    entries_.push_back(std::make_unique<Entry>());
+  }
+  for (std::uint16_t member = 0; member < members; ++member) {
+    exits_[member]->thread = std::thread([this, member] { send_out(member); });
+    entries_[member]->thread = std::thread([this, member] { bring_in(member); });
+  }
 }
 
 PacedWire::~PacedWire() {
@@ -30,7 +33,9 @@ PacedWire::~PacedWire() {
     stop_ = true;
   }
   for (auto& exit : exits_) exit->changed.notify_all();
+  for (auto& entry : entries_) entry->changed.notify_all();
   for (auto& exit : exits_) exit->thread.join();
+  for (auto& entry : entries_) entry->thread.join();
 }
 
 void PacedWire::set_rate(double bytes_a_second) {
@@ -42,7 +47,7 @@ void PacedWire::send(std::uint16_t from, std::uint64_t step, collective::SendTo 
   const bool urgent = !std::holds_alternative<collective::PartialChunk>(message.message);
   std::lock_guard lock(mutex_);
   Exit& exit = *exits_[from];
-  (urgent ? exit.urgent : exit.others).push_back({step, std::move(message)});
+  (urgent ? exit.urgent : exit.others).push_back({from, step, std::move(message), {}});
   exit.changed.notify_one();
 }
 
@@ -51,7 +56,14 @@ std::uint64_t PacedWire::sent_bytes(std::uint16_t member) const {
   return exits_[member]->sent;
 }
 
-void PacedWire::carry(std::uint16_t member) {
+Duration PacedWire::takes(const Waiting& waiting) const {
+  if (rate_ <= 0) return {};
+  const auto bytes = static_cast<double>(payload_bytes(waiting.send.message));
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bytes / rate_));
+}
+
+// A thread that wakes up late does not slow the wire down: times follow from the times before.
+void PacedWire::send_out(std::uint16_t member) {
   Exit& exit = *exits_[member];
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -60,26 +72,36 @@ void PacedWire::carry(std::uint16_t member) {
     auto& queue = exit.urgent.empty() ? exit.others : exit.urgent;
     Waiting waiting = std::move(queue.front());
     queue.pop_front();
-    const std::size_t bytes = payload_bytes(waiting.send.message);
-    exit.sent += bytes;
-    if (rate_ > 0) {
-      // The last byte is in when it has left here, and when what others send there is in too. A
-      // thread that wakes up late does not slow the wire down.
-      const auto takes = std::chrono::duration_cast<Duration>(
-          std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
-      const Time now = clock_.now();
-      Time& entry = entry_free_at_[waiting.send.rank];
-      if (now - exit.free_at > takes) exit.free_at = now;
-      if (now - entry > takes) entry = now;
-      exit.free_at += takes;
-      entry = std::max(entry + takes, exit.free_at);
-      const Time arrival = entry;
+    exit.sent += payload_bytes(waiting.send.message);
+    const Duration needed = takes(waiting);
+    const Time now = clock_.now();
+    if (now - exit.free_at > needed) exit.free_at = now;
+    waiting.left = exit.free_at += needed;
+    if (needed > Duration{}) {
       lock.unlock();
-      std::this_thread::sleep_for(arrival - clock_.now());
-    } else {
-      lock.unlock();
+      std::this_thread::sleep_for(waiting.left - now);
+      lock.lock();
     }
-    deliver_(member, waiting.send.rank, waiting.step, waiting.send.message);
+    Entry& entry = *entries_[waiting.send.rank];
+    entry.waiting.push_back(std::move(waiting));
+    entry.changed.notify_one();
+  }
+}
+
+// The last byte is in when it has left over there, and when what others sent here is in too.
+void PacedWire::bring_in(std::uint16_t member) {
+  Entry& entry = *entries_[member];
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    entry.changed.wait(lock, [&] { return stop_ || !entry.waiting.empty(); });
+    if (stop_) return;
+    Waiting waiting = std::move(entry.waiting.front());
+    entry.waiting.pop_front();
+    entry.free_at = std::max(entry.free_at + takes(waiting), waiting.left);
+    const Duration rest = entry.free_at - clock_.now();
+    lock.unlock();
+    if (rest > Duration{}) std::this_thread::sleep_for(rest);
+    deliver_(waiting.from, member, waiting.step, waiting.send.message);
     waiting = {};
     lock.lock();
   }

@@ -1,6 +1,6 @@
 // A wire among members of one process that carries so many bytes a second out of each of them, and
 // as many in; results overtake partial sums as they do on the product's links. Exists so that a
-// slow link can be had anywhere, without rights and without its noise. Owns a thread a member.
+// slow link can be had anywhere, without rights and without its noise. Owns two threads a member.
 #pragma once
 
 #include <condition_variable>
@@ -33,8 +33,10 @@ class PacedWire {
 
  private:
   struct Waiting {
+    std::uint16_t from = 0;
     std::uint64_t step = 0;
     collective::SendTo send;
+    Time left{};  // its last byte
   };
   struct Exit {  // of one member
     std::deque<Waiting> urgent, others;
@@ -43,15 +45,23 @@ class PacedWire {
     std::condition_variable changed;
     std::thread thread;
   };
-  void carry(std::uint16_t member);
+  struct Entry {  // to one member
+    std::deque<Waiting> waiting;
+    Time free_at{};  // when its last byte is in
+    std::condition_variable changed;
+    std::thread thread;
+  };
+  Duration takes(const Waiting& waiting) const;
+  void send_out(std::uint16_t member);
+  void bring_in(std::uint16_t member);
 
   Deliver deliver_;
   SystemClock clock_;
   mutable std::mutex mutex_;
   double rate_ = 0;
   bool stop_ = false;
-  std::vector<Time> entry_free_at_;  // when a member's last byte is in
   std::vector<std::unique_ptr<Exit>> exits_;
+  std::vector<std::unique_ptr<Entry>> entries_;
 };
 
 }  // namespace gpunode::bench
