@@ -10,6 +10,7 @@
 #include "kernels/ops/backend.hpp"
 #include "kernels/tensor/workspace.hpp"
 #include "runtime/base/block_digest.hpp"
+#include "runtime/base/fault_point.hpp"
 
 namespace gpunode::compute {
 
@@ -160,7 +161,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
   GPUNODE_CHECK(step == step_ + 1, "only the step after the applied one can be computed");
   if (store_.step() != step) {
     store_.begin(step);
-    compute_us_ = 0;
+    times_ = {};
     own_slices_.clear();
   }
   store_.want(std::move(cover));
@@ -170,6 +171,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
 
 void Trainer::discard_kept() {
   store_.discard();
+  times_ = {};
 }
 
 // Prepares what is missing now, then the same slices of the next step: most often right.
@@ -181,19 +183,25 @@ void Trainer::plan_ahead() {
   prefetcher_->plan(keys);
 }
 
-std::uint32_t Trainer::spent_us(Time since) const {
-  return compute_us_ +
-         static_cast<std::uint32_t>(
-             std::chrono::duration_cast<std::chrono::microseconds>(clock_->now() - since).count());
+// What the step has taken, a block of `slices` that began then included.
+collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_t slices) const {
+  collective::ComputeTimes times = times_;
+  times.compute_us += collective::microseconds(clock_->now() - since);
+  times.data_us += collective::microseconds(starved);
+  times.slices = static_cast<std::uint16_t>(times.slices + slices);
+  times.lanes = static_cast<std::uint16_t>(lanes_.lanes());
+  return times;
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
   for (NodeSum& whole : store_.take_complete())
-    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), compute_us_});
+    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), times_});
   const std::vector<SumTask> tasks =
       store_.next(slice_memory_.slices, static_cast<std::size_t>(lanes_.lanes()));
   if (tasks.empty()) return {};
   const Time begin = clock_->now();
+  const Duration waiting = prefetcher_->starvation().waiting;
+  fault_point("slice", step_ + 1);
   std::vector<PassNode> nodes;
   std::vector<Fed> feds;
   std::vector<ingest::Slice> data;  // what the samples refer to
@@ -211,16 +219,18 @@ Result<void> Trainer::compute_some(const TellRange& tell) {
       }
     }
   }
+  const Duration starved = prefetcher_->starvation().waiting - waiting;
   std::atomic<std::size_t> untold = tasks.size() * element_count();
   auto done = pass_->run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
-      tell({tasks[node].node, nodes[node].sum, feds[node], first, count, spent_us(begin), last});
+      tell({tasks[node].node, nodes[node].sum, feds[node], first, count,
+            spent(begin, starved, data.size()), last});
   });
   if (!done) return done;
   for (std::size_t node = 0; node < tasks.size(); ++node)
     store_.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
-  compute_us_ = spent_us(begin);
+  times_ = spent(begin, starved, data.size());
   return {};
 }
 
@@ -234,7 +244,7 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
       optimizer_->apply(step, gradient.first(gradient.size() - 1), tokens, parameters_, parallel());
   step_ = step;
   store_.begin(step + 1);
-  compute_us_ = 0;
+  times_ = {};
   const Time optimized = clock_->now();
   if (auto loaded = load(); !loaded) return loaded.error();
   const Time loaded = clock_->now();

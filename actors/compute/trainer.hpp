@@ -20,6 +20,7 @@
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/telemetry/span_ring.hpp"
 
 namespace gpunode::compute {
 
@@ -43,8 +44,8 @@ struct SumRange {
   collective::Fed fed;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  std::uint32_t compute_us = 0;  // spent on the current step so far
-  bool ends_block = false;       // the last one that this call of compute_some tells
+  collective::ComputeTimes times;  // of the current step so far
+  bool ends_block = false;         // the last one that this call of compute_some tells
 };
 using TellRange = std::function<void(SumRange)>;
 
@@ -70,6 +71,7 @@ class Trainer {
     int lanes = 1;
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
+    std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
   };
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
@@ -89,6 +91,8 @@ class Trainer {
   Result<void> compute_some(const TellRange& tell);
   bool idle() const { return store_.missing().empty(); }
   const SliceMemory& slice_memory() const { return slice_memory_; }
+  // What the current step has taken so far.
+  const collective::ComputeTimes& times() const { return times_; }
 
   // Applies the total of step() + 1.
   Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
@@ -112,7 +116,7 @@ class Trainer {
   std::shared_ptr<std::vector<float>> new_floats();
   model::Parallel parallel();
   void plan_ahead();
-  std::uint32_t spent_us(Time since) const;
+  collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
 
   std::shared_ptr<const model::Model> model_;
   ops::Backend* backend_;
@@ -130,7 +134,7 @@ class Trainer {
   std::vector<float> parameters_;
   std::unique_ptr<model::Adamw> optimizer_;
   std::uint64_t step_ = 0;
-  std::uint32_t compute_us_ = 0;
+  collective::ComputeTimes times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
   struct FloatPool;
   std::shared_ptr<FloatPool> pool_;

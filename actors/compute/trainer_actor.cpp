@@ -28,6 +28,8 @@ struct State {
   caf::actor job;
   std::unique_ptr<InlineDelivery> to_job;  // an idle job takes a sum or an update on this thread
   std::unique_ptr<Trainer> trainer;
+  const Clock* clock = nullptr;
+  std::shared_ptr<telemetry::SpanRing> spans;
   std::uint64_t order = 0;  // the last one, and the step that it is about
   std::uint64_t step = 0;
   bool continuing = false;
@@ -38,6 +40,12 @@ void fail(Self* self, const Error& error) {
   self->send(self->state.job, TrainerFailed{error});
 }
 
+void record(Self* self, telemetry::SpanKind kind, std::uint64_t amount, Time begin) {
+  State& state = self->state;
+  if (!state.spans) return;
+  state.spans->add({kind, telemetry::kNobody, 1, state.step, amount, begin, state.clock->now()});
+}
+
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
   const model::Model& model = *options.model;
@@ -46,6 +54,8 @@ void prepare(Self* self, Trainer::Options options) {
   auto fingerprint = model::compute_fingerprint(model, *options.backend, samples);
   if (!fingerprint) return fail(self, fingerprint.error());
   std::uint64_t tokens = model.tokens_per_sample();
+  self->state.clock = options.clock;
+  self->state.spans = options.spans;
   auto trainer = Trainer::create(std::move(options));
   if (!trainer) return fail(self, trainer.error());
   self->state.trainer = std::move(*trainer);
@@ -64,15 +74,18 @@ void keep_going(Self* self) {
 // one there is nothing to compute, so an idle job takes it here.
 Result<void> compute_block(Self* self) {
   const State& state = self->state;
+  const Time begin = state.clock->now();
+  const std::uint16_t before = state.trainer->times().slices;
   std::optional<PartialReady> last;
   auto done = state.trainer->compute_some([&](SumRange range) {  // on any lane's thread
     PartialReady ready{{state.order, state.step, range.node, std::move(range.sum), range.fed,
-                        range.first, range.count, range.compute_us}};
+                        range.first, range.count, range.times}};
     if (range.ends_block)
       last = std::move(ready);
     else
       caf::anon_send(state.job, std::move(ready));
   });
+  record(self, telemetry::SpanKind::compute, state.trainer->times().slices - before, begin);
   if (last) state.to_job->deliver(state.job, std::move(*last));
   return done;
 }
@@ -97,8 +110,11 @@ void begin_step(Self* self, const job::Compute& order) {
 }
 
 void apply_total(Self* self, const ApplyTotal& order) {
+  const Time begin = self->state.clock->now();
   auto report = self->state.trainer->apply(order.step, *order.total);
   if (!report) return fail(self, report.error());
+  self->state.step = order.step;
+  record(self, telemetry::SpanKind::apply, 0, begin);
   self->state.to_job->deliver(self->state.job,
                               Applied{order.step, report->loss, report->gradient_norm,
                                       report->learning_rate, report->skipped, report->state});

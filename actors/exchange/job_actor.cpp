@@ -34,13 +34,28 @@ transport::Urgency urgency_of(const job::JobBody& body) {
   return partial ? transport::Urgency::normal : transport::Urgency::high;
 }
 
+// Notes for `job trace` what took from `begin` until now.
+void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin,
+            std::uint64_t amount = 0, const NodeId* peer = nullptr) {
+  const JobActorOptions& options = self->state.options;
+  if (!options.spans || !self->state.core) return;
+  std::uint16_t rank = telemetry::kNobody;
+  if (peer) rank = self->state.core->view().rank_of(*peer).value_or(rank);
+  options.spans->add({kind, rank, 1, step, amount, begin, now(self)});
+}
+
 void send_out(Self* self, const job::Send& send) {
   auto encoded = job::encode_message(send.message);
   transport::Message message{transport::Topic::job, send.message.job.low, std::move(encoded.body),
                              std::move(encoded.payload), urgency_of(send.message.body)};
   auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
+  const auto* step = std::get_if<job::StepMessage>(&send.message.body);
+  const std::size_t bytes = message.payload.size();
+  const Time begin = step && bytes > 0 ? now(self) : Time{};
   // A failed send is a lost message, which the core is made for.
   (void)self->state.options.send(send.to, lane, std::move(message));
+  if (step && bytes > 0)
+    record(self, telemetry::SpanKind::send, step->step, begin, bytes, &send.to);
 }
 
 void persist(Self* self, const job::Persist& order) {
@@ -54,7 +69,17 @@ void persist(Self* self, const job::Persist& order) {
 }
 
 void on_committed(Self* self, const job::Committed& committed) {
-  self->state.ledger->on_committed(now(self), committed.step, committed.running);
+  State& state = self->state;
+  const Time at = now(self);
+  state.ledger->on_committed(at, committed);
+  const auto rank = state.core->view().rank_of(state.options.self.node);
+  if (!state.options.spans || !rank || *rank >= committed.times.size()) return;
+  const Time held = at - std::chrono::microseconds(committed.confirm_us);
+  const Time computed = held - std::chrono::microseconds(committed.times[*rank].gather_us);
+  using telemetry::SpanKind;
+  state.options.spans->add(
+      {SpanKind::gather, telemetry::kNobody, 1, committed.step, 0, computed, held});
+  state.options.spans->add({SpanKind::confirm, telemetry::kNobody, 1, committed.step, 0, held, at});
 }
 
 void on_view(Self* self, const job::ViewInstalled& installed) {
@@ -67,6 +92,9 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
                  cluster->name_of(view.tie) + ") resumes after step " +
                  std::to_string(view.base_step));
+  record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
+         view.view_id);
+  if (installed.role == job::Role::learner) self->state.sync_since = now(self);
   if (installed.role == job::Role::outsider) self->state.phase = "outsider";
   tell_supervisor(self);
 }
@@ -109,7 +137,12 @@ struct CarryOut {
   }
   void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
   void operator()(const job::Finished&) { on_finished(self); }
-  void operator()(const job::Report& report) { note(self, report.text); }
+  void operator()(const job::Report& report) {
+    note(self, report.text);
+    if (report.lasted > Duration{})
+      record(self, telemetry::SpanKind::stall, self->state.core->committed(),
+             now(self) - report.lasted);
+  }
 };
 
 }  // namespace
@@ -129,7 +162,7 @@ void begin(Self* self, const TrainerReady& ready) {
   collective::Tree tree = options.spec.train.tree.empty()
                               ? collective::Tree::of_slices(options.spec.train.slices)
                               : *collective::Tree::of_radices(options.spec.train.tree);
-  state.ledger.emplace(tree, options.spec.train.batch * ready.tokens_per_sample);
+  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample);
   if (!options.spec.fingerprint.empty() && options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,
                        "this node computes other bits than the job's (" + ready.fingerprint_text +
@@ -268,9 +301,15 @@ void on_net(Self* self, const NetMessage& net) {
                "dropped a message of " + net.from.short_text() + ": " + message.error().detail);
     return;
   }
+  const Time begin = now(self);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_message(t, net.from, *message, out);
   });
+  const auto* step = std::get_if<job::StepMessage>(&message->body);
+  if (!step || net.message->payload.size() == 0) return;
+  const bool partial = std::holds_alternative<collective::PartialChunk>(step->message);
+  record(self, partial ? telemetry::SpanKind::sum : telemetry::SpanKind::receive, step->step, begin,
+         net.message->payload.size(), &net.from);
 }
 
 void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
@@ -330,6 +369,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) {
+        record(self, telemetry::SpanKind::sync, installed.step + 1, self->state.sync_since);
         feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
           core.on_state_installed(t, installed.step, out);
         });

@@ -18,6 +18,7 @@
 #include "runtime/collective/exact_exchange.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/telemetry/span_ring.hpp"
 #include "runtime/transport/link.hpp"
 #include "runtime/view/view.hpp"
 
@@ -51,6 +52,7 @@ struct JobActorOptions {
   // Spawns the checkpoint writer likewise.
   std::function<caf::actor(caf::actor job)> spawn_checkpoints;
   collective::AddFn add;
+  std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

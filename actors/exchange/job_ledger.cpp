@@ -11,27 +11,24 @@ constexpr std::size_t kRecentSteps = 32;
 
 }  // namespace
 
-JobLedger::JobLedger(collective::Tree tree, std::uint64_t tokens_per_step)
-    : tree_(std::move(tree)), tokens_per_step_(tokens_per_step) {}
-
 void JobLedger::on_view(const view::View& view) {
   view_ = view;
-  if (!view.members.empty())
-    balanced_ = collective::balanced_plan(tree_, static_cast<std::uint16_t>(view.members.size()));
+  account_.on_view(view);
   recent_.clear();
 }
 
-void JobLedger::on_committed(Time now, std::uint64_t step, const collective::Fed& running) {
-  if (first_step_ == 0) first_step_ = step;
-  if (!commits_.empty() && commits_.back().view_id != view_.view_id) tell_resumed(now, step);
-  commits_.push_back({now, step, view_.view_id, {}});
+void JobLedger::on_committed(Time now, const job::Committed& committed) {
+  if (first_step_ == 0) first_step_ = committed.step;
+  if (!commits_.empty() && commits_.back().view_id != view_.view_id)
+    tell_resumed(now, committed.step);
+  commits_.push_back({now, committed.step, view_.view_id, {}});
   if (commits_.size() > kCommitsKept) commits_.pop_front();
-  committed_ = step;
-  running_ = running;
-  const auto& plan = step == view_.base_step + 1 ? view_.plan : balanced_.owner;
-  for (std::uint16_t rank : plan)
+  committed_ = committed.step;
+  running_ = committed.running;
+  for (std::uint16_t rank : committed.plan.owner)
     if (rank < view_.members.size()) ++slices_[view_.members[rank].node];
-  recent_.emplace_back(now, step);
+  account_.on_committed(now, committed);
+  recent_.emplace_back(now, committed.step);
   if (recent_.size() > kRecentSteps) recent_.pop_front();
 }
 

@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/collective/slice_plan.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/job/step_account.hpp"
 
 namespace gpunode::exchange {
 
 class JobLedger {
  public:
-  JobLedger(collective::Tree tree, std::uint64_t tokens_per_step);
+  explicit JobLedger(std::uint64_t tokens_per_step) : tokens_per_step_(tokens_per_step) {}
 
   void on_view(const view::View& view);
-  void on_committed(Time now, std::uint64_t step, const collective::Fed& running);
+  void on_committed(Time now, const job::Committed& committed);
   // state: after this step.
   void on_applied(std::uint64_t step, double loss, const Digest& state);
   void on_event(Time now, std::string text);
@@ -55,6 +55,7 @@ class JobLedger {
   std::uint64_t checkpoint_step() const { return checkpoint_step_; }
   const std::string& checkpoint_path() const { return checkpoint_path_; }
   const view::View& view() const { return view_; }
+  job::Explanation explain() const { return account_.explain(); }
   // Over the last steps; 0 until there are two.
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
@@ -62,10 +63,9 @@ class JobLedger {
  private:
   void tell_resumed(Time now, std::uint64_t step);
 
-  collective::Tree tree_;
   std::uint64_t tokens_per_step_;
   view::View view_;
-  collective::SlicePlan balanced_;
+  job::StepAccount account_;
   std::map<NodeId, std::uint64_t> slices_;
   std::uint64_t first_step_ = 0, committed_ = 0;
   collective::Fed running_;

@@ -43,6 +43,11 @@ json progress(const ReportInput& in) {
   out["generation"] = in.status.generation;
   out["members"] = names(in.status.members, in.cluster);
   out["waiting_for"] = names(in.status.waiting_for, in.cluster);
+  if (in.status.stall)
+    out["stall"] = {{"node", in.cluster.name_of(in.status.stall->node)},
+                    {"waiting_for", job::to_string(in.status.stall->lack)},
+                    {"step", in.status.committed + 1},
+                    {"seconds", seconds(in.status.stall->lasts)}};
   out["loss"] = in.ledger.loss();
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
@@ -52,6 +57,51 @@ json progress(const ReportInput& in) {
     out["sync_seconds"] = seconds(in.status.in_phase);
   }
   if (auto loss = in.ledger.validation_loss()) out["validation_loss"] = *loss;
+  return out;
+}
+
+// What a person can do about the slowest member.
+std::string remedy_of(job::Cause cause) {
+  switch (cause) {
+    case job::Cause::compute:
+      return "it computes longer than the others: more slices a step divide the work more finely";
+    case job::Cause::data:
+      return "it waits for its data: a faster disk or a larger cache helps";
+    case job::Cause::link:
+      return "its bytes come late although it computes as fast as the others: look at its link";
+  }
+  return {};
+}
+
+// Where the time of the last steps went, member by member.
+json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
+  json out = {{"steps", times.steps}, {"step_seconds", times.step}};
+  json members = json::array();
+  for (const job::MemberTimes& one : times.members)
+    members.push_back({{"node", cluster.name_of(one.node)},
+                       {"id", one.node.text()},
+                       {"slices", one.slices},
+                       {"slice_seconds", one.slice},
+                       {"compute_seconds", one.compute},
+                       {"data_seconds", one.data},
+                       {"wait_seconds", one.wait},
+                       {"exchange_seconds", one.exchange},
+                       {"confirm_seconds", one.confirm},
+                       {"apply_seconds", one.apply},
+                       {"sent_bytes", one.sent_bytes},
+                       {"received_bytes", one.received_bytes}});
+  out["members"] = members;
+  if (times.slowest)
+    out["slowest"] = {{"node", cluster.name_of(times.slowest->node)},
+                      {"id", times.slowest->node.text()},
+                      {"cause", job::to_string(times.slowest->cause)},
+                      {"lost_seconds", times.slowest->lost},
+                      {"text", remedy_of(times.slowest->cause)}};
+  out["confirm_seconds"] = times.confirm;
+  if (times.confirm_is_long)
+    out["advice"] =
+        "the last word of a step (DONE) takes more than a tenth of it: over so long a link "
+        "mode = \"local\" trains with far fewer rounds";
   return out;
 }
 
@@ -78,6 +128,8 @@ std::string report_json(const ReportInput& in) {
     computed.push_back(
         {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"slices", slices}});
   out["computed"] = computed;
+  if (const job::Explanation times = ledger.explain(); times.steps > 0)
+    out["times"] = times_of(times, in.cluster);
   if (ledger.checkpoint_step() > 0)
     out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
   json events = json::array();

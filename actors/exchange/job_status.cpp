@@ -70,8 +70,7 @@ void set_phase(Self* self, std::string phase, std::string reason) {
 
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
-  static const collective::Tree kLeaf = collective::Tree::of_slices(1);
-  JobLedger nothing(kLeaf, 1);
+  JobLedger nothing(1);
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
   ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,

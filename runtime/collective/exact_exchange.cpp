@@ -49,8 +49,9 @@ void ExactExchange::on_partial_range(Time now, TreeNode node, const SharedFloats
   state.add_final(now, *cover_node, first, count, out);
 }
 
-void ExactExchange::set_compute_us(std::uint32_t compute_us) {
-  state_->compute_us = compute_us;
+void ExactExchange::set_times(const ComputeTimes& compute, const AfterTimes& before) {
+  state_->times.compute = compute;
+  state_->times.before = before;
 }
 
 void ExactExchange::on_message(Time now, std::uint16_t from, const ExchangeMessage& message,
@@ -114,10 +115,10 @@ Fed ExactExchange::fed() const {
   return done().fed;
 }
 
-std::vector<std::uint32_t> ExactExchange::compute_us() const {
-  GPUNODE_CHECK(committed(), "compute times of a step that is not committed");
-  std::vector<std::uint32_t> times;
-  for (const State::Peer& peer : state_->peers) times.push_back(peer.done->compute_us);
+std::vector<StepTimes> ExactExchange::times() const {
+  GPUNODE_CHECK(committed(), "times of a step that is not committed");
+  std::vector<StepTimes> times;
+  for (const State::Peer& peer : state_->peers) times.push_back(peer.done->times);
   return times;
 }
 
@@ -137,6 +138,14 @@ std::vector<std::uint16_t> ExactExchange::waiting_for() const {
     if (rank != state_->options.rank && lacking) ranks.push_back(rank);
   }
   return ranks;
+}
+
+Lack ExactExchange::lack_of(std::uint16_t rank) const {
+  if (rank >= state_->peers.size() || rank == state_->options.rank) return Lack::nothing;
+  const State::Peer& peer = state_->peers[rank];
+  if (held()) return peer.done ? Lack::nothing : Lack::confirmation;
+  if (peer.missing_partials > 0) return Lack::partial_sums;
+  return peer.missing_results > 0 ? Lack::results : Lack::nothing;
 }
 
 std::uint64_t ExactExchange::dropped_messages() const {

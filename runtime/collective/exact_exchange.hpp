@@ -39,6 +39,9 @@ struct SendTo {
   ExchangeMessage message;
 };
 
+// What a member waits for of another.
+enum class Lack : std::uint8_t { nothing, partial_sums, results, confirmation };
+
 class ExactExchange {
  public:
   struct Options {
@@ -69,8 +72,8 @@ class ExactExchange {
                         std::uint64_t first, std::uint64_t count, std::vector<SendTo>& out);
   // The whole partial sum at once.
   void on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed, std::vector<SendTo>& out);
-  // The compute time of this member that its DONE tells; told before its last partial.
-  void set_compute_us(std::uint32_t compute_us);
+  // Times of this member that its DONE tells; told before its last partial.
+  void set_times(const ComputeTimes& compute, const AfterTimes& before);
   // Bad messages (unknown node or rank, wrong length, foreign chunk, a second and other value) are
   // dropped and counted.
   void on_message(Time now, std::uint16_t from, const ExchangeMessage& message,
@@ -89,12 +92,13 @@ class ExactExchange {
   Fed fed() const;               // when held
   Done done() const;             // when held: this member's DONE, always the same
   // When committed: what each rank's DONE told, the same at every member.
-  std::vector<std::uint32_t> compute_us() const;
+  std::vector<StepTimes> times() const;
   // The partials that this member owes, widest first: computed in this order, only the last and
   // smallest is waited for.
   std::vector<TreeNode> own_cover() const;
   // Ranks whose bytes are missing; once held, those whose DONE is.
   std::vector<std::uint16_t> waiting_for() const;
+  Lack lack_of(std::uint16_t rank) const;
   std::uint64_t dropped_messages() const;
 
  private:

@@ -47,7 +47,14 @@ Encoded encode(flatbuffers::FlatBufferBuilder& builder, const ResultChunk& resul
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
   wire::Hash result = to_wire(done.result);
   wire::Fed fed = to_wire(done.fed);
-  return {wire::Message::Done, wire::CreateDone(builder, &result, &fed, done.compute_us).Union()};
+  const StepTimes& times = done.times;
+  wire::Before before(times.before.confirm_us, times.before.apply_us, times.before.sent_kib,
+                      times.before.received_kib);
+  return {wire::Message::Done,
+          wire::CreateDone(builder, &result, &fed, times.compute.compute_us, times.compute.data_us,
+                           times.compute.slices, times.compute.lanes, times.gather_us,
+                           times.last_rank, times.last_us, &before)
+              .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
   return {wire::Message::Need,
@@ -92,8 +99,15 @@ Result<ExchangeMessage> read_result(const wire::Result& result, SharedBytes payl
 
 Result<ExchangeMessage> read_done(const wire::Done& done) {
   if (!done.result() || !done.fed()) return corrupted("DONE without its digests");
-  return ExchangeMessage(
-      Done{from_wire(*done.result()), from_wire(*done.fed()), done.compute_us()});
+  StepTimes times;
+  times.compute = {done.compute_us(), done.data_us(), done.slices(), done.lanes()};
+  times.gather_us = done.gather_us();
+  times.last_rank = done.last_rank();
+  times.last_us = done.last_us();
+  if (const wire::Before* before = done.before())
+    times.before = {before->confirm_us(), before->apply_us(), before->sent_kib(),
+                    before->received_kib()};
+  return ExchangeMessage(Done{from_wire(*done.result()), from_wire(*done.fed()), times});
 }
 
 Result<ExchangeMessage> read_need(const wire::Need& wanted, std::uint32_t chunk_count) {

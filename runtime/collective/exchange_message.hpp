@@ -8,6 +8,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/collective/step_times.hpp"
 #include "runtime/collective/tree.hpp"
 
 namespace gpunode::collective {
@@ -53,7 +54,7 @@ struct ResultChunk {
 struct Done {
   Digest result;  // of the whole result and of what was fed
   Fed fed;
-  std::uint32_t compute_us = 0;  // quantised compute time of the sender for this step
+  StepTimes times;  // of the sender
   bool operator==(const Done&) const = default;
 };
 // Asks a peer for what did not arrive: partials as an owner, results as a member, or its DONE.

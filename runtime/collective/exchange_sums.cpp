@@ -18,7 +18,7 @@ void append(Bytes& bytes, std::uint64_t value) {
 
 }  // namespace
 
-ExactExchange::State::State(Options given, Time now) : options(std::move(given)) {
+ExactExchange::State::State(Options given, Time now) : options(std::move(given)), own_last(now) {
   GPUNODE_CHECK(options.rank < options.member_count, "rank outside the view");
   GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
   GPUNODE_CHECK(options.add != nullptr, "no addition");
@@ -31,7 +31,7 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
   for (const CoverNode& cover_node : cover) nodes.push_back(cover_node.node);
   program = SumProgram::of(options.tree, options.tree.root(), nodes).value();
 
-  peers.resize(options.member_count, Peer{0, 0, {}, now, options.need_after});
+  peers.resize(options.member_count, Peer{0, 0, {}, now, now, options.need_after});
   chunks.resize(options.layout.chunk_count());
   results_missing = options.layout.chunk_count();
   for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
@@ -85,6 +85,7 @@ void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint6
                                      std::uint64_t count, std::vector<SendTo>& out) {
   const ChunkLayout& layout = options.layout;
   if (count == 0 && layout.element_count > 0) return;
+  own_last = now;
   std::uint32_t begin = static_cast<std::uint32_t>(first / layout.chunk_elements);
   std::uint32_t end =
       count == 0 ? 1 : static_cast<std::uint32_t>((first + count - 1) / layout.chunk_elements) + 1;
@@ -121,7 +122,8 @@ void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index
   Chunk& state = chunks[chunk];
   slot.filled = true;
   state.slots[index] = std::move(slot);
-  --peers[cover[index].rank].missing_partials;
+  Peer& source = peers[cover[index].rank];
+  if (--source.missing_partials == 0) source.partials_here = now;
   if (--state.missing > 0) return;
 
   Fed fed;
@@ -166,10 +168,32 @@ void ExactExchange::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
   append(digests, total->hash_sum.high);
   append(digests, total->hash_sum.low);
   append(digests, total->sample_count);
-  own = Done{digest_of(digests), *total, compute_us};
+  measure(now);
+  own = Done{digest_of(digests), *total, times};
   for (std::uint16_t rank = 0; rank < options.member_count; ++rank) heard(now, rank);
   send_to_others(*own, out);
   compare_dones();
+}
+
+// How long the result took, and whose partial sums were waited for.
+void ExactExchange::State::measure(Time now) {
+  times.gather_us = microseconds(now - own_last);
+  bool owns_any = false;
+  for (std::uint32_t chunk = 0; chunk < chunks.size() && !owns_any; ++chunk)
+    owns_any = owner_of(chunk) == options.rank;
+  if (!owns_any) return;
+  Time last = own_last, second{};
+  times.last_rank = options.rank;
+  for (std::uint16_t rank = 0; rank < peers.size(); ++rank) {
+    if (rank == options.rank) continue;
+    const Time here = peers[rank].partials_here;
+    second = std::max(second, std::min(last, here));
+    if (here > last) {
+      last = here;
+      times.last_rank = rank;
+    }
+  }
+  if (peers.size() > 1) times.last_us = microseconds(last - second);
 }
 
 void ExactExchange::State::compare_dones() {

@@ -7,17 +7,6 @@ namespace gpunode::collective {
 
 namespace {
 
-// How many whole nodes of each level a share is made of: its digits in the tree's mixed radix.
-std::uint32_t node_count(const Tree& tree, std::uint32_t share) {
-  std::uint32_t count = 0;
-  for (std::size_t level = tree.radices().size() + 1; level-- > 0;) {
-    std::uint32_t width = tree.width(static_cast<std::uint8_t>(level));
-    count += share / width;
-    share %= width;
-  }
-  return count;
-}
-
 // Cost of a set of shares: partial sums first, then how uneven they are.
 struct Cost {
   std::uint64_t nodes = ~0ull / 2;
@@ -33,7 +22,7 @@ std::vector<std::uint32_t> cheapest_shares(const Tree& tree, std::uint32_t membe
   std::uint32_t most = std::min(missing, cap - 1);
   std::vector<Cost> of_lack(most + 1);
   for (std::uint32_t lack = 0; lack <= most; ++lack)
-    of_lack[lack] = {node_count(tree, cap - lack), std::uint64_t{cap - lack} * (cap - lack)};
+    of_lack[lack] = {tree.digit_count(cap - lack), std::uint64_t{cap - lack} * (cap - lack)};
 
   std::vector<Cost> best(missing + 1), next(missing + 1);
   best[0] = {0, 0};
@@ -93,13 +82,17 @@ SlicePlan balanced_plan(const Tree& tree, std::uint16_t member_count) {
   std::uint32_t cap = (slices + working - 1) / working;
   std::vector<std::uint32_t> shares = cheapest_shares(tree, working, cap);
 
+  return plan_of_shares(tree, shares);
+}
+
+SlicePlan plan_of_shares(const Tree& tree, std::vector<std::uint32_t> shares) {
   // Widths of the levels divide one another, so what is placed largest first lies on a multiple of
   // its own width, which is a node.
   SlicePlan plan;
-  plan.owner.reserve(slices);
+  plan.owner.reserve(tree.slice_count());
   for (std::size_t level = tree.radices().size() + 1; level-- > 0;) {
     std::uint32_t width = tree.width(static_cast<std::uint8_t>(level));
-    for (std::uint32_t rank = 0; rank < working; ++rank) {
+    for (std::size_t rank = 0; rank < shares.size(); ++rank) {
       std::uint32_t placed = shares[rank] / width * width;
       plan.owner.insert(plan.owner.end(), placed, static_cast<std::uint16_t>(rank));
       shares[rank] -= placed;

@@ -31,6 +31,10 @@ struct SlicePlan {
 // the rest are idle members (share 0).
 SlicePlan balanced_plan(const Tree& tree, std::uint16_t member_count);
 
+// The plan that gives rank r shares[r] slices; the shares sum up to G. Every share is packed as the
+// whole nodes of its digits, largest first.
+SlicePlan plan_of_shares(const Tree& tree, std::vector<std::uint32_t> shares);
+
 // The plan for the step that a view change interrupted: survivors keep their slices, the slices of
 // the lost are dealt to the least loaded survivors, in whole nodes where that keeps the largest
 // share as small as it can be, else in smaller ones; newcomers get none.

@@ -93,4 +93,13 @@ std::vector<TreeNode> Tree::cover(std::span<const std::uint32_t> owned) const {
   return nodes;
 }
 
+std::uint32_t Tree::digit_count(std::uint32_t share) const {
+  std::uint32_t count = 0;
+  for (std::size_t level = widths_.size(); level-- > 0;) {
+    count += share / widths_[level];
+    share %= widths_[level];
+  }
+  return count;
+}
+
 }  // namespace gpunode::collective

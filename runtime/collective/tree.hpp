@@ -42,6 +42,9 @@ class Tree {
   // Maximal nodes whose slices are all in `owned` (sorted, unique), in order of first slice.
   // Numbers that are no slice of this tree are ignored.
   std::vector<TreeNode> cover(std::span<const std::uint32_t> owned) const;
+  // How many whole nodes a share of so many slices is made of: its digits in the tree's mixed
+  // radix.
+  std::uint32_t digit_count(std::uint32_t share) const;
   const std::vector<std::uint32_t>& radices() const { return radices_; }
   bool operator==(const Tree&) const = default;
 

@@ -35,6 +35,8 @@ Written written(wire::Body type, Offset<T> at) {
 
 Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Standing& where) {
   const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
+  const auto plan = out.CreateVector(where.plan);
+  const auto paces = out.CreateVector(where.paces);
   const auto state = to_wire(where.state_digest);
   const auto applied = to_wire(where.applied_result_digest);
   const auto held = to_wire(where.held_result_digest);
@@ -43,7 +45,7 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.applied,
                               where.held, &state, &applied, &held, &fingerprint,
                               where.checkpoint_step, &checkpoint, unreachable,
-                              static_cast<std::uint8_t>(where.wish));
+                              static_cast<std::uint8_t>(where.wish), plan, paces);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -151,6 +153,14 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume))
     return corrupted("a wish that this version does not know");
   where.wish = static_cast<view::Wish>(from->wish());
+  if (from->plan()) {
+    if (from->plan()->size() > view::kMaxSlices) return corrupted("a plan of too many slices");
+    where.plan.assign(from->plan()->begin(), from->plan()->end());
+  }
+  if (from->paces()) {
+    if (from->paces()->size() > view::kMaxMembers + 1) return corrupted("too many paces");
+    where.paces.assign(from->paces()->begin(), from->paces()->end());
+  }
   if (where.held < where.applied || where.held - where.applied > 1)
     return corrupted("a standing that cannot be");
   return where;

@@ -293,6 +293,7 @@ void JobCore::State::tick(Time at, Actions& out) {
     advance(at, out);
   }
   tell_stopped(out);
+  watch_stall(at, out);
   finish_tick(at, out);
   set_phase(at);
   const bool changing = agreement.frozen() || agreement.wanted();
@@ -338,6 +339,7 @@ JobStatus JobCore::State::status(Time at) const {
       if (rank < view.members.size() && view.members[rank].node != options.self.node)
         status.waiting_for.push_back(view.members[rank].node);
   if (agreement.frozen() || agreement.wanted()) status.waiting_for = agreement.missing();
+  status.stall = longest_wait(at);
   if (fetch) {
     status.waiting_for = fetch->sources();
     status.sync_received_bytes = fetch->received_bytes();

@@ -69,6 +69,11 @@ struct Committed {
   std::uint64_t step = 0;
   collective::Fed fed;
   collective::Fed running;
+  // Who computed which slice, and what all members told of it; empty when this node learnt the
+  // result on entering the view.
+  collective::SlicePlan plan;
+  std::vector<collective::StepTimes> times;  // by rank
+  std::uint32_t confirm_us = 0;              // from held to now, on this member
 };
 // A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
 // Asked for only between on_applied(step) and Apply of step + 1.
@@ -91,6 +96,7 @@ struct RestoreState {
 struct ViewInstalled {
   view::View view;
   Role role = Role::outsider;
+  Time wanted_since{};  // when this node first wanted, or heard of, the change
 };
 struct Paused {
   std::string reason;  // what is waited for
@@ -108,6 +114,7 @@ struct Stopped {
 // A line for people: job log and status.
 struct Report {
   std::string text;
+  Duration lasted{};  // of a stall that is over, else zero
 };
 using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
                             RestoreState, ViewInstalled, Paused, Stopped, Finished, Report>;
@@ -125,6 +132,14 @@ enum class PeerState : std::uint8_t {
 
 enum class Phase : std::uint8_t { outsider, syncing, running, frozen, paused, stopped, done };
 std::string_view to_string(Phase phase);
+std::string_view to_string(collective::Lack lack);
+
+// A step that stands still, and whom it waits for.
+struct Stall {
+  NodeId node;
+  collective::Lack lack = collective::Lack::nothing;
+  Duration lasts{};
+};
 
 // For people; see status().
 struct JobStatus {
@@ -134,6 +149,7 @@ struct JobStatus {
   std::uint64_t total_steps = 0;
   std::vector<NodeId> members;
   std::vector<NodeId> waiting_for;  // peers whose bytes, DONE or state are missing
+  std::optional<Stall> stall;       // one of them, for much longer than a step usually takes
   std::uint64_t sync_received_bytes = 0;
   std::uint64_t sync_total_bytes = 0;
   Duration in_phase{};
@@ -152,7 +168,7 @@ struct PartialRange {
   collective::Fed fed;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  std::uint32_t compute_us = 0;  // that this node has computed for the step so far
+  collective::ComputeTimes times;  // of this node for the step so far
 };
 
 // A durable checkpoint on this node's disk; step 0 means none.
@@ -173,6 +189,7 @@ class JobCore {
     bool joiners_are_acceptors = false;
     bool no_clique_rule = false;
     bool computes_when_stopped = false;
+    bool paces_not_in_view = false;
   };
 
   struct Timings {

@@ -9,6 +9,15 @@ namespace gpunode::job {
 namespace {
 constexpr std::size_t kMaxEarlyMessages = 65536;  // beyond it NEED fetches them again
 constexpr Duration kFinishPatience = std::chrono::seconds(10);
+
+// Bytes of gradient in a message.
+std::size_t chunk_bytes(const collective::ExchangeMessage& message) {
+  if (const auto* partial = std::get_if<collective::PartialChunk>(&message))
+    return partial->payload.size();
+  if (const auto* result = std::get_if<collective::ResultChunk>(&message))
+    return result->payload.size();
+  return 0;
+}
 }  // namespace
 
 bool JobCore::State::can_exchange() const {
@@ -27,7 +36,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.member_count = static_cast<std::uint16_t>(view.members.size());
   chosen.owner_rotation = view.owner_rotation;
   chosen.tree = options.tree;
-  chosen.plan = plan_for(options.tree, view, step);
+  chosen.plan = plan;
   chosen.layout = collective::ChunkLayout::of(options.element_count);
   chosen.add = options.add;
   chosen.need_after = options.timings.need_after;
@@ -39,10 +48,10 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   if (partial_step != step) {
     partials.clear();
     partial_step = step;
-    compute_us = 0;
+    compute_times = {};
   }
   std::vector<collective::SendTo> sends;
-  exchange->set_compute_us(compute_us);
+  exchange->set_times(compute_times, after);
   std::erase_if(partials, [this](const auto& one) { return !is_whole(one.second); });
   for (const collective::TreeNode& node : exchange->own_cover())
     if (const auto found = partials.find(node); found != partials.end())
@@ -68,13 +77,13 @@ void JobCore::State::ask_compute(Actions& out) {
 void JobCore::State::send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends,
                                Actions& out) {
   const view::View& view = agreement.view();
-  const Digest plan =
-      step == exchange_step && exchange ? plan_digest : plan_for(options.tree, view, step).digest();
+  const Digest& followed = step == exchange_step && exchange ? plan_digest : previous_plan_digest;
   for (const collective::SendTo& one : sends) {
     if (one.rank >= view.members.size()) continue;
     // DONE follows the results on their own way; a question must get through where that is broken.
     const bool bulk = !std::holds_alternative<collective::Need>(one.message);
-    send(view.members[one.rank].node, StepMessage{step, plan, one.message}, out, bulk);
+    sent_bytes += chunk_bytes(one.message);
+    send(view.members[one.rank].node, StepMessage{step, followed, one.message}, out, bulk);
   }
 }
 
@@ -89,6 +98,7 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
       change_view(at, "node " + from.short_text() + " follows another slice plan", out);
       return;
     }
+    received_bytes += chunk_bytes(message.message);
     exchange->on_message(at, *rank, message.message, sends);
     send_step(exchange_step, sends, out);
     if (is_need) answer_need(from, out);
@@ -125,13 +135,13 @@ void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out
       (is_whole(partial) && options.element_count > 0))
     return;
   partial.final_elements += range.count;
-  compute_us = std::max(compute_us, range.compute_us);
+  if (range.times.compute_us >= compute_times.compute_us) compute_times = range.times;
   if (is_whole(partial)) fault_point("reduce", range.step);
   if (!can_exchange() || !exchange || exchange_step != range.step) return;
   const auto cover = exchange->own_cover();
   if (std::find(cover.begin(), cover.end(), range.node) == cover.end()) return;
   std::vector<collective::SendTo> sends;
-  exchange->set_compute_us(compute_us);
+  exchange->set_times(compute_times, after);
   exchange->on_partial_range(at, range.node, range.sum, range.fed, range.first, range.count, sends);
   send_step(range.step, sends, out);
   advance(at, out);
@@ -146,40 +156,65 @@ void JobCore::State::advance(Time at, Actions& out) {
   }
   if (exchange->held() && told_held != exchange_step) {
     told_held = exchange_step;
+    held_at = at;
     fault_point("held", exchange_step);
   }
   const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
   if (!exchange->committed() && !own_way) return;
   previous_exchange = std::move(exchange);
   exchange.reset();
-  commit(at, previous_exchange->result(), previous_exchange->result_digest(),
-         previous_exchange->fed(), out);
+  previous_plan_digest = plan_digest;
+  commit(at, *previous_exchange, true, out);
   on_commit_boundary(at, out);
 }
 
-void JobCore::State::commit(Time at, collective::SharedFloats result, const Digest& digest,
-                            const collective::Fed& fed, Actions& out) {
+void JobCore::State::commit(Time at, const collective::ExactExchange& done, bool in_view,
+                            Actions& out) {
   // Their DONE of this step says that they have ours of the step before.
   for (const view::Member& one : agreement.view().members)
     agreement.heard_by(one.node, committed_at);
   committed_at = at;
   pause_told = false;
-  ++committed;
+  const collective::Fed fed = done.fed();
+  Committed told{++committed, fed, {}, {}, {}};
   running += fed;
-  result_digest = digest;
+  told.running = running;
+  result_digest = done.result_digest();
   partials.clear();
   partial_step = 0;
-  compute_us = 0;
+  compute_times = {};
+  told.confirm_us = collective::microseconds(at - held_at);
+  after = {told.confirm_us, 0, static_cast<std::uint32_t>(sent_bytes / 1024),
+           static_cast<std::uint32_t>(received_bytes / 1024)};
+  sent_bytes = received_bytes = 0;
+  apply_asked = at;
+  note_step_time(at);
+  end_stall(at, "it came", out);
+  // A step that was held when its view ended is the next one's base, whose record has the plan.
+  if (in_view && done.committed()) {
+    told.plan = plan;
+    told.times = done.times();
+    next_plan(told.times);
+  }
   source.clear();
   fault_point("commit", committed);
-  out.push_back(Apply{committed, std::move(result), fed});
-  out.push_back(Committed{committed, fed, running});
+  out.push_back(Apply{committed, done.result(), fed});
+  out.push_back(std::move(told));
   if (committed >= options.total_steps) done_at = at;
+}
+
+// From the plan of the step just committed and what all members told of it: alike everywhere.
+void JobCore::State::next_plan(const std::vector<collective::StepTimes>& told) {
+  paces = collective::paces_after(paces, options.tree, plan, told);
+  const std::uint64_t step = committed + 1;
+  const bool first_free = step == agreement.view().base_step + 2;
+  plan = collective::paced_plan(options.tree, plan, paces, {step, first_free});
 }
 
 void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& digest, Actions& out) {
   if (step != committed || applied == step) return;
   applied = step;
+  after.apply_us = collective::microseconds(at - apply_asked);
   state_digest = digest;
   const view::View& view = agreement.view();
   if (step == view.base_step && view.state_digest != Digest{} && digest != view.state_digest)

@@ -37,6 +37,10 @@ view::Standing JobCore::State::standing() const {
   }
   where.fingerprint = options.fingerprint;
   where.wish = wish;
+  if (where.has_memory && agreement.view().view_id > 0) {
+    where.plan = plan.owner;
+    where.paces = paces.to_words();
+  }
   where.checkpoint_step = options.checkpoint.step;
   where.checkpoint_digest = options.checkpoint.state_digest;
   for (const NodeId& node : peers_of(agreement.view()))
@@ -61,6 +65,7 @@ Result<view::View> JobCore::State::compose(
   rules.base_is_highest_held = options.mutations.base_is_highest_held;
   rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
   rules.no_clique_rule = options.mutations.no_clique_rule;
+  rules.paces_not_in_view = options.mutations.paces_not_in_view;
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
   for (auto& one : heard) {
     const auto joiner = joiners.find(one.node);
@@ -305,8 +310,12 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   decided = next;
   const view::View& view = decided.view;
   view::ViewAgreement::Effects effects;
+  const Time wanted_since =
+      agreement.wanted() || agreement.frozen() ? std::min(at, agreement.wanted_since()) : at;
   agreement.adopt(decided, effects);
   carry_out(at, effects, out);
+  end_stall(at, "view " + std::to_string(view.view_id) + " takes its place", out);
+  last_commit.reset();
   installed_at = step_began = at;
   committed_at = Time{};
   pause_told = false;
@@ -347,17 +356,27 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     leaving = false;
     fetch.reset();
     source.clear();
-    out.push_back(ViewInstalled{view, Role::outsider});
+    out.push_back(ViewInstalled{view, Role::outsider, wanted_since});
     return;
   }
+  follow_plan_of(view);
   const bool rolls_forward = held && !foreign_state && view.base_step == committed + 1 &&
                              rollback_count == view.rollback_count &&
                              held->result_digest() == view.result_digest;
   const bool survives = rolls_forward || holds_base();
-  out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner});
-  if (rolls_forward) commit(at, held->result(), held->result_digest(), held->fed(), out);
+  out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
+  if (rolls_forward) commit(at, *held, false, out);
   committed_at = Time{};  // no DONE was exchanged for it here
   settle(at, out);
+}
+
+void JobCore::State::follow_plan_of(const view::View& view) {
+  plan = first_plan(options.tree, view);
+  const auto count = static_cast<std::uint16_t>(view.members.size());
+  if (options.mutations.paces_not_in_view)
+    paces.members.resize(count);
+  else
+    paces = collective::Paces::from_words(view.paces, count);
 }
 
 // The state here is the one that the view starts from (it may still be under Apply).

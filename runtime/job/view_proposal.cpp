@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/collective/paced_plan.hpp"
+
 namespace gpunode::job {
 
 namespace {
@@ -180,21 +182,47 @@ void choose_acceptors(const ProposalRules& rules, const View& current, const Bas
   next.tie = next.is_acceptor(current.tie) ? current.tie : next.acceptors.front();
 }
 
-void choose_plan(const ProposalRules& rules, const View& current, View& next) {
+// The plan and the paces that the survivors go on from: those of one that has applied the base. If
+// nobody has, nobody has begun the next step either, and the plan of the base's own step serves.
+Standing pacing_at(const Base& base, const View& current) {
+  const Standing* found = nullptr;
+  for (const auto& one : base.survivors)
+    if (!one.standing.plan.empty() && (!found || one.standing.applied > found->applied))
+      found = &one.standing;
+  if (found) return *found;
+  Standing where;
+  where.plan = current.plan;
+  where.paces = current.paces;
+  return where;
+}
+
+void choose_plan(const ProposalRules& rules, const View& current, const Base& base, View& next) {
+  const auto before_count = static_cast<std::uint16_t>(current.members.size());
   const auto count = static_cast<std::uint16_t>(next.members.size());
+  const Standing pacing = pacing_at(base, current);
+  const auto old_paces = collective::Paces::from_words(pacing.paces, before_count);
+  auto paces = collective::Paces::of_members(count);
   std::vector<std::int32_t> new_rank;
   bool anyone = false;
-  for (const view::Member& member : current.members) {
-    const auto at = std::find(next.members.begin(), next.members.end(), member);
+  for (std::size_t old = 0; old < current.members.size(); ++old) {
+    const auto at = std::find(next.members.begin(), next.members.end(), current.members[old]);
     new_rank.push_back(
         at == next.members.end() ? -1 : static_cast<std::int32_t>(at - next.members.begin()));
-    anyone = anyone || new_rank.back() >= 0;
+    if (new_rank.back() < 0) continue;
+    anyone = true;
+    paces.members[static_cast<std::size_t>(new_rank.back())] = old_paces.members[old];
   }
-  if (!anyone) {
+  if (anyone) {
+    paces.gradient_us = old_paces.gradient_us;
+    paces.gradient_samples = old_paces.gradient_samples;
+  }
+  next.paces.clear();
+  if (!rules.paces_not_in_view) next.paces = paces.to_words();
+  collective::SlicePlan before{pacing.plan};
+  if (!anyone || !before.fits(rules.tree, before_count)) {
     next.plan = collective::balanced_plan(rules.tree, count).owner;
     return;
   }
-  const collective::SlicePlan before = plan_for(rules.tree, current, next.base_step + 1);
   next.plan = collective::plan_after_loss(rules.tree, before, new_rank, count).owner;
 }
 
@@ -209,9 +237,10 @@ bool stops(const View& current, const Promisers& promisers) {
 
 }  // namespace
 
-collective::SlicePlan plan_for(const collective::Tree& tree, const View& view, std::uint64_t step) {
-  if (step == view.base_step + 1 && view.plan.size() == tree.slice_count()) return {view.plan};
-  return collective::balanced_plan(tree, static_cast<std::uint16_t>(view.members.size()));
+collective::SlicePlan first_plan(const collective::Tree& tree, const View& view) {
+  const auto count = static_cast<std::uint16_t>(view.members.size());
+  collective::SlicePlan plan{view.plan};
+  return plan.fits(tree, count) ? plan : collective::balanced_plan(tree, count);
 }
 
 Result<View> propose_view(const ProposalRules& rules, const View& current,
@@ -283,7 +312,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, next);
-  choose_plan(rules, current, next);
+  choose_plan(rules, current, *base, next);
   return next;
 }
 

@@ -24,11 +24,11 @@ struct ProposalRules {
   bool base_is_highest_held = false;
   bool joiners_are_acceptors = false;
   bool no_clique_rule = false;
+  bool paces_not_in_view = false;
 };
 
-// The plan of a step in a view: what the view says for its first step, balanced from then on.
-collective::SlicePlan plan_for(const collective::Tree& tree, const view::View& view,
-                               std::uint64_t step);
+// The plan of a view's first step.
+collective::SlicePlan first_plan(const collective::Tree& tree, const view::View& view);
 
 // `learners`: nodes outside the promisers that asked to come in, in order of preference. Fails with
 // unavailable, and a reason for people: not enough nodes, or nobody holds the state.

@@ -57,6 +57,7 @@ Digest View::digest() const {
   // Later fields only where they say something: older views keep their digest.
   if (lineage != 0) fold.value(lineage);
   if (stopped) fold.value(std::uint8_t{1});
+  if (!paces.empty()) fold.list(paces);
   return fold.result();
 }
 

@@ -53,6 +53,9 @@ struct View {
   std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
   std::vector<NodeId> sync_sources;  // members that hold the state at base_step
   bool stopped = false;              // nobody computes until a person resumes the job
+  // Smoothed times of the members after base_step, from which all derive the plans of later steps
+  // alike: words of collective::Paces, which nobody reads here. Empty: none known.
+  std::vector<std::uint64_t> paces;
 
   bool operator==(const View&) const = default;
   Digest digest() const;

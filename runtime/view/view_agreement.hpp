@@ -53,6 +53,8 @@ struct Standing {
   Digest checkpoint_digest;
   std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
   Wish wish = Wish::none;
+  std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
+  std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
   bool operator==(const Standing&) const = default;
 };
 

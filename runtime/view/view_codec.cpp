@@ -63,6 +63,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   const auto members_at = builder.CreateVectorOfStructs(members);
   const auto acceptors_at = builder.CreateVectorOfStructs(to_wire(view.acceptors));
   const auto plan_at = builder.CreateVector(view.plan);
+  const auto paces_at = builder.CreateVector(view.paces);
   const auto sources_at = builder.CreateVectorOfStructs(to_wire(view.sync_sources));
   const auto job = to_wire(view.job);
   const auto previous = to_wire(view.previous);
@@ -89,6 +90,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_sync_sources(sources_at);
   table.add_lineage(view.lineage);
   table.add_stopped(view.stopped);
+  table.add_paces(paces_at);
   return table.Finish();
 }
 
@@ -139,6 +141,10 @@ Result<View> from_wire(const wire::view::View* wire) {
   if (wire->plan()) {
     if (wire->plan()->size() > kMaxSlices) return corrupted("too many slices");
     view.plan.assign(wire->plan()->begin(), wire->plan()->end());
+  }
+  if (wire->paces()) {
+    if (wire->paces()->size() > kMaxMembers + 1) return corrupted("too many paces");
+    view.paces.assign(wire->paces()->begin(), wire->paces()->end());
   }
   view.owner_rotation = wire->owner_rotation();
   view.fingerprint = from_wire(wire->fingerprint());

@@ -43,6 +43,10 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
       fail("7: a node that is no member takes part in step " + std::to_string(step->step));
     else if (found->second.syncing && found->second.order == message.order())
       fail("9: a learner takes part before its state is installed");
+    plan_kinds_.insert(step->plan);
+    if (plans_.try_emplace({message.order(), step->step}, step->plan).first->second != step->plan)
+      fail("16: members follow different slice plans in step " + std::to_string(step->step) +
+           " of view " + std::to_string(message.view_id));
     if (const auto* done = std::get_if<collective::Done>(&step->message)) {
       auto& digest = done_[{message.order(), step->step}][node.node];
       if (digest != Digest{} && digest != done->result)

@@ -35,6 +35,7 @@ class JobChecks {
   const std::vector<std::string>& failures() const { return failures_; }
   std::uint64_t highest_commit() const { return highest_commit_; }
   std::uint64_t commits() const { return commits_; }
+  std::uint64_t plans() const { return plan_kinds_.size(); }  // different ones that were followed
   std::uint64_t views() const { return decided_.size() - 1; }
   std::uint64_t rollbacks() const { return rollbacks_; }
   std::uint64_t generations() const { return generations_; }
@@ -63,6 +64,9 @@ class JobChecks {
   // view, step -> node -> digest of its DONE
   std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
   std::map<view::ViewOrder, std::uint64_t> newest_commit_;  // view -> newest step committed in it
+  // view, step -> digest of the slice plan that its members follow
+  std::map<std::pair<view::ViewOrder, std::uint64_t>, Digest> plans_;
+  std::set<Digest> plan_kinds_;
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;

@@ -186,6 +186,7 @@ WorldResult JobWorld::run() {
   result_.failures = checks_->failures();
   result_.commits = checks_->commits();
   result_.views = checks_->views();
+  result_.plans = checks_->plans();
   result_.rollbacks = checks_->rollbacks();
   result_.stops = checks_->stops();
   result_.generations = checks_->generations();

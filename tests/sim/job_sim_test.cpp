@@ -170,6 +170,7 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
       {"base is the highest held", [](auto& m) { m.base_is_highest_held = true; }, false},
       {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }, false},
       {"a promise does not freeze", [](auto& m) { m.votes.no_freeze_on_promise = true; }},
+      {"paces are left out of the view", [](auto& m) { m.paces_not_in_view = true; }, false},
       {"half without the tie is a quorum", [](auto& m) { m.votes.half_quorum_without_tie = true; }},
       {"computes while stopped", [](auto& m) { m.computes_when_stopped = true; }},
       {"proposes without hearing a quorum", [](auto& m) { m.votes.no_quorum_check = true; }, false},

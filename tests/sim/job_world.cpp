@@ -401,7 +401,10 @@ void JobWorld::persist(std::size_t node, const job::Persist& write) {
 
 void JobWorld::compute(std::size_t node, const job::Compute& wish) {
   Node& one = nodes_[node];
-  if (one.computing_step != wish.step || wish.discard_kept) one.computing.clear();
+  if (one.computing_step != wish.step || wish.discard_kept) {
+    one.computing.clear();
+    one.times = {};
+  }
   one.computing_step = wish.step;
   one.order = wish.order;
   if (one.state_step + 1 != wish.step) {
@@ -412,11 +415,21 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
     computed_.insert(one.member.node);
     const bool again = !one.computing.insert(tree_node).second;
     if (again) continue;
-    on_node(node, between(options_.compute_low, options_.compute_high),
-            [this, node, tree_node, step = wish.step] {
+    const std::uint32_t slices = options_.model.tree.width(tree_node.level);
+    Duration takes = between(options_.compute_low, options_.compute_high);
+    if (!options_.slice_times.empty()) {
+      takes = options_.slice_times[node] * slices * static_cast<int>(rng_.below(11) + 95) / 100;
+      one.compute_free = std::max(one.compute_free, now_) + takes;
+    } else {
+      one.compute_free = now_ + takes;
+    }
+    on_node(node, one.compute_free - now_,
+            [this, node, tree_node, step = wish.step, slices, takes] {
               Node& self = nodes_[node];
               if (self.state_step + 1 != step || self.computing_step != step) return;
               if (self.computing.erase(tree_node) == 0) return;
+              self.times.compute_us += collective::microseconds(takes);
+              self.times.slices = static_cast<std::uint16_t>(self.times.slices + slices);
               feed(node, [&](job::Actions& out) {
                 const auto sum = options_.model.node_sum(self.state_digest, step, tree_node);
                 const auto fed = options_.model.node_fed(step, tree_node);
@@ -425,7 +438,7 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
                 for (const auto& [first, count] :
                      {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
                   self.core->on_partial(
-                      now_, {self.order, step, tree_node, sum, fed, first, count, 1000}, out);
+                      now_, {self.order, step, tree_node, sum, fed, first, count, self.times}, out);
               });
             });
   }

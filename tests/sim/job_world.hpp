@@ -67,6 +67,8 @@ struct WorldOptions {
   double refused = 0.8;                // share of crashes that a refused dial tells at once
   Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum
   Duration compute_high = std::chrono::milliseconds(40);
+  // By node, if given: the time of one slice; a node computes one after another.
+  std::vector<Duration> slice_times;
   double corruption = 0.0;  // of a result chunk, past all checksums
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;  // messages pass the codec
@@ -87,6 +89,7 @@ struct WorldResult {
   std::uint64_t disagreements = 0;
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;
+  std::uint64_t plans = 0;     // different slice plans that were followed
   std::uint64_t verdicts = 0;  // of Swim, that somebody is dead
   Time ended{};
   std::vector<PlannedFault> planned;
@@ -143,6 +146,8 @@ class JobWorld {
     std::vector<float> checkpoint_state;
     std::set<collective::TreeNode> computing;
     std::uint64_t computing_step = 0;
+    Time compute_free{};
+    collective::ComputeTimes times;              // of computing_step
     std::uint64_t order = 0;                     // of the last Compute
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;

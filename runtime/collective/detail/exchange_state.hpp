@@ -35,6 +35,7 @@ struct ExactExchange::State {
     std::uint32_t missing_partials = 0;
     std::uint32_t missing_results = 0;
     std::optional<Done> done;
+    Time partials_here{};  // when the last of them came, for the chunks that this member owns
     Time quiet_since{};
     Duration patience{};
   };
@@ -65,6 +66,7 @@ struct ExactExchange::State {
   void chunk_is_here(std::uint32_t chunk, const Digest& digest);
   bool adopt(const Fed& total);
   void hold_when_whole(Time now, std::vector<SendTo>& out);
+  void measure(Time now);
   void compare_dones();
   void heard(Time now, std::uint16_t rank);
   void ask(Time now, std::uint16_t rank, std::vector<SendTo>& out);
@@ -87,7 +89,8 @@ struct ExactExchange::State {
   const float* result_values = nullptr;
   std::optional<Fed> total;
   std::vector<Peer> peers;  // by rank; this member's own entry only keeps its DONE
-  std::uint32_t compute_us = 0;
+  StepTimes times;
+  Time own_last{};  // when this member's last partial sum was final
   std::uint64_t dropped = 0;
   bool disagreed = false;
   bool committed = false;

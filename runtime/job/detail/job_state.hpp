@@ -1,6 +1,7 @@
 // The inside of JobCore, split by concern over sources: job_core.cpp (inputs and routing),
 // job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission), job_sync.cpp
-// (state transfer in both directions) and job_orders.cpp (what people order).
+// (state transfer in both directions), job_orders.cpp (what people order) and job_stalls.cpp (whom
+// a step waits for).
 #pragma once
 
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "runtime/collective/float_pool.hpp"
+#include "runtime/collective/paced_plan.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/state_transfer.hpp"
 #include "runtime/job/view_proposal.hpp"
@@ -66,11 +68,17 @@ struct JobCore::State {
   }
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
   void advance(Time now, Actions& out);
-  void commit(Time now, collective::SharedFloats result, const Digest& result_digest,
-              const collective::Fed& fed, Actions& out);
+  void commit(Time now, const collective::ExactExchange& done, bool in_view, Actions& out);
+  void next_plan(const std::vector<collective::StepTimes>& told);
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
   void finish_tick(Time now, Actions& out);
+
+  // job_stalls.cpp: whom a step waits for, told to people
+  std::optional<Stall> longest_wait(Time now) const;
+  void watch_stall(Time now, Actions& out);
+  void end_stall(Time now, const std::string& how, Actions& out);
+  void note_step_time(Time now);
 
   // job_views.cpp: view changes and admission
   view::Standing standing() const;
@@ -90,6 +98,7 @@ struct JobCore::State {
   bool fits_job(const view::VoteMessage& message) const;
   void on_notice(Time now, const view::DecidedView& decided, Actions& out);
   void install(Time now, const view::DecidedView& decided, Actions& out);
+  void follow_plan_of(const view::View& view);
   bool holds_base() const;
   void settle(Time now, Actions& out);
   void tell_view(Time now, const NodeId& to, Actions& out, bool always = false);
@@ -145,17 +154,28 @@ struct JobCore::State {
   std::uint64_t exchange_step = 0;
   std::uint64_t told_held = 0;  // step whose fault point was passed
   std::optional<collective::ExactExchange> previous_exchange;
-  Digest plan_digest;
+  Digest plan_digest, previous_plan_digest;
   std::map<collective::TreeNode, Partial> partials;  // of step partial_step
   std::uint64_t partial_step = 0;
   std::uint64_t order = 0;  // of the last Compute
-  std::uint32_t compute_us = 0;
+  collective::ComputeTimes compute_times;
+  // Derived by every member alike from the view and the DONEs since.
+  collective::SlicePlan plan;  // of step committed + 1
+  collective::Paces paces;
+  collective::AfterTimes after;                      // of step `committed`, as far as it is known
+  std::uint64_t sent_bytes = 0, received_bytes = 0;  // of chunks, since that commit
+  Time held_at{}, apply_asked{};
   bool discard_kept = false;
   Time step_began{};
   std::vector<std::pair<NodeId, StepMessage>> early;  // for the step after this one
 
   std::map<NodeId, Peer> peers;
   std::map<NodeId, Joiner> joiners;
+  std::optional<Stall> stall_told;
+  Time stalled_since{};
+  Duration usual_step{};  // smoothed, commit to commit
+  std::optional<Time> last_commit;
+
   std::vector<NodeId> hints;
   Time join_asked{};
   Time view_asked{};

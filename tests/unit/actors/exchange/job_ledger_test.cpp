@@ -5,8 +5,6 @@
 namespace gpunode::exchange {
 namespace {
 
-using collective::Tree;
-
 NodeId node(int number) {
   NodeId id;
   id.value[0] = static_cast<std::byte>(number);
@@ -15,6 +13,13 @@ NodeId node(int number) {
 
 Time at(int milliseconds) {
   return Time(std::chrono::milliseconds(milliseconds));
+}
+
+job::Committed step_of(std::uint64_t step, std::vector<std::uint16_t> plan = {}) {
+  job::Committed committed;
+  committed.step = step;
+  committed.plan.owner = std::move(plan);
+  return committed;
 }
 
 view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> members,
@@ -27,52 +32,52 @@ view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> member
   return view;
 }
 
-TEST(JobLedger, counts_slices_by_the_plan_of_the_interrupted_step_and_by_the_even_one_after_it) {
-  JobLedger ledger(Tree::of_slices(4), 100);
+TEST(JobLedger, counts_slices_by_the_plan_of_each_step) {
+  JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
-  ledger.on_committed(at(10), 1, {});
+  ledger.on_committed(at(10), step_of(1, {0, 0, 0, 1}));
   EXPECT_EQ(ledger.slices().at(node(1)), 3u);
   EXPECT_EQ(ledger.slices().at(node(2)), 1u);
-  ledger.on_committed(at(20), 2, {});
+  ledger.on_committed(at(20), step_of(2, {0, 0, 1, 1}));
   EXPECT_EQ(ledger.slices().at(node(1)), 5u);
   EXPECT_EQ(ledger.slices().at(node(2)), 3u);
   EXPECT_EQ(ledger.witnessed_from(), 1u);
 }
 
 TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
-  JobLedger ledger(Tree::of_slices(2), 100);
+  JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1}, {0, 0}));
   EXPECT_EQ(ledger.tokens_per_second(), 0);
-  for (int step = 1; step <= 11; ++step) ledger.on_committed(at(step * 100), step, {});
+  for (int step = 1; step <= 11; ++step) ledger.on_committed(at(step * 100), step_of(step));
   EXPECT_NEAR(ledger.tokens_per_second(), 1000, 1e-6);
   EXPECT_NEAR(std::chrono::duration<double>(ledger.time_left(21)).count(), 1.0, 1e-6);
   EXPECT_EQ(ledger.time_left(11), Duration{0});
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_events) {
-  JobLedger ledger(Tree::of_slices(1), 1);
+  JobLedger ledger(1);
   for (int i = 0; i < 5000; ++i) ledger.on_event(at(i), std::to_string(i));
   EXPECT_LE(ledger.events().size(), 1000u);
   EXPECT_EQ(ledger.events().back().text, "4999");
 }
 
 TEST(JobLedger, tells_how_long_the_job_stood_still_at_the_first_commit_of_a_view) {
-  JobLedger ledger(Tree::of_slices(1), 1);
+  JobLedger ledger(1);
   ledger.on_view(view_of(1, 0, {1, 2}, {0}));
-  ledger.on_committed(at(100), 1, {});
-  ledger.on_committed(at(200), 2, {});
+  ledger.on_committed(at(100), step_of(1));
+  ledger.on_committed(at(200), step_of(2));
   EXPECT_TRUE(ledger.events().empty());
   ledger.on_view(view_of(2, 2, {1}, {0}));
-  ledger.on_committed(at(950), 3, {});
-  ledger.on_committed(at(1000), 4, {});
+  ledger.on_committed(at(950), step_of(3));
+  ledger.on_committed(at(1000), step_of(4));
   ASSERT_EQ(ledger.events().size(), 1u);
   EXPECT_EQ(ledger.events()[0].text, "goes on with step 3, 0.750 s after the commit of step 2");
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_commits_with_view_and_state) {
-  JobLedger ledger(Tree::of_slices(1), 1);
+  JobLedger ledger(1);
   ledger.on_view(view_of(7, 0, {1}, {0}));
-  for (int step = 1; step <= 5000; ++step) ledger.on_committed(at(step), step, {});
+  for (int step = 1; step <= 5000; ++step) ledger.on_committed(at(step), step_of(step));
   Digest state;
   state.low = 9;
   ledger.on_applied(4999, 0.5, state);

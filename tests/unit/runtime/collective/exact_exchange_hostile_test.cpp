@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 
 TEST(ExactExchange, a_done_with_another_digest_is_a_disagreement) {
   Group group = two_members();
-  group.deliver(1, 0, Done{{1, 2}, {}, 0});
+  group.deliver(1, 0, Done{{1, 2}, {}, {}});
   EXPECT_FALSE(group[0].disagreed());
   group.compute_all();
   Rng rng(1);
@@ -27,8 +27,8 @@ TEST(ExactExchange, two_peers_that_disagree_are_noticed_before_the_step_is_held)
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
-  group.deliver(1, 0, Done{{1, 2}, {}, 0});
-  group.deliver(2, 0, Done{{1, 3}, {}, 0});
+  group.deliver(1, 0, Done{{1, 2}, {}, {}});
+  group.deliver(2, 0, Done{{1, 3}, {}, {}});
   EXPECT_TRUE(group[0].disagreed());
 }
 
@@ -128,7 +128,7 @@ TEST(ExactExchange, a_second_and_other_value_is_dropped_and_the_first_stands) {
   group.deliver(1, 0, ResultChunk{1, group[0].fed(), floats({9, 9, 9, 9})});
   EXPECT_EQ(group[0].dropped_messages(), 3u);
   Done second = group[1].done();
-  second.compute_us += 1;
+  second.times.compute.compute_us += 1;
   group.deliver(1, 0, second);
   EXPECT_EQ(group[0].dropped_messages(), 4u);
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));

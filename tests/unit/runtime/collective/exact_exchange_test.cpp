@@ -395,16 +395,21 @@ TEST(ExactExchange, a_reconnection_recovers_at_once) {
   EXPECT_TRUE(group.all_committed());
 }
 
-TEST(ExactExchange, tells_the_compute_times_of_all) {
+TEST(ExactExchange, tells_the_times_of_all) {
   Group group = two_members();
-  group[0].set_compute_us(1500);
-  group[1].set_compute_us(2500);
+  group[0].set_times({1500, 100, 3, 2}, {40, 50, 60, 70});
+  group[1].set_times({2500, 0, 1, 1}, {});
   group.compute_all();
   Rng rng(1);
   group.run(rng, {});
   ASSERT_TRUE(group.all_committed());
-  for (int rank : {0, 1}) EXPECT_THAT(group[rank].compute_us(), ElementsAre(1500, 2500));
-  EXPECT_EQ(group[0].done().compute_us, 1500u);
+  ASSERT_EQ(group[0].times(), group[1].times());
+  const std::vector<StepTimes> times = group[1].times();
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times[0].compute, (ComputeTimes{1500, 100, 3, 2}));
+  EXPECT_EQ(times[0].before, (AfterTimes{40, 50, 60, 70}));
+  EXPECT_EQ(times[1].compute.compute_us, 2500u);
+  EXPECT_EQ(group[0].done().times, times[0]);
 }
 
 TEST(ExactExchange, names_whom_it_waits_for) {

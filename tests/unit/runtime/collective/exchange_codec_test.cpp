@@ -17,7 +17,7 @@ SharedBytes payload() {
 std::vector<ExchangeMessage> one_of_each() {
   Fed fed{{1, 2}, 3};
   return {PartialChunk{99, {5, 4000}, fed, payload()}, ResultChunk{42, fed, payload()},
-          Done{{8, 9}, fed, 777}, Need{{1, 5, 99}, {0, 2}, true}, Need{}};
+          Done{{8, 9}, fed, {}}, Need{{1, 5, 99}, {0, 2}, true}, Need{}};
 }
 
 bool same(const ExchangeMessage& a, const ExchangeMessage& b) {
@@ -51,13 +51,14 @@ TEST(ExchangeCodec, gives_back_what_it_was_given_without_copying_the_payload) {
 }
 
 TEST(ExchangeCodec, reads_a_body_at_any_address) {
-  ExchangeFrame frame = encode_exchange(kRoute, Done{{8, 9}, {}, 777});
+  ExchangeFrame frame = encode_exchange(kRoute, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}}});
   for (std::size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(shift);
     moved.insert(moved.end(), frame.body.begin(), frame.body.end());
     auto decoded = decode_exchange(ByteView(moved).subspan(shift), {}, kChunks);
     ASSERT_TRUE(decoded);
-    EXPECT_EQ(std::get<Done>(decoded->message).compute_us, 777u);
+    EXPECT_EQ(std::get<Done>(decoded->message).times,
+              (StepTimes{{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}}));
   }
 }
 

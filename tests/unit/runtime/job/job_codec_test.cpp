@@ -67,7 +67,7 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}}));
   all.push_back(framed(StateRead{5, 6, 7}));
   all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
-  all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, 3}}));
+  all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, {}}}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
   return all;
 }

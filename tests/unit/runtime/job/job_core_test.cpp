@@ -93,7 +93,7 @@ TEST(JobCore, a_job_on_one_node_forms_computes_and_finishes) {
     Actions next;
     const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
     core->on_partial(
-        now, {wishes[0].order, step, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, sum->size(), 10},
+        now, {wishes[0].order, step, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, sum->size(), {}},
         next);
     ASSERT_EQ(of<Apply>(next).size(), 1u);
     EXPECT_EQ(of<Committed>(next)[0].running.sample_count, 4 * step);

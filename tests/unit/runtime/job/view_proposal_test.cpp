@@ -1,6 +1,10 @@
 #include "runtime/job/view_proposal.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
+
+#include "runtime/collective/paced_plan.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -250,6 +254,61 @@ TEST(ViewProposal, a_recovery_by_force_begins_a_generation_with_whoever_answers)
   EXPECT_EQ(next->base_step, 13u) << "what it holds may have been committed by the others";
   EXPECT_EQ(next->acceptors, std::vector<NodeId>{node(3)});
   EXPECT_GT(next->order(), current_of(3).order());
+}
+
+// Promisers that follow `plan` after their last step, and whose paces are `paces`.
+view::ViewAgreement::Promiser pacing(view::ViewAgreement::Promiser one,
+                                     std::vector<std::uint32_t> shares,
+                                     std::vector<std::uint32_t> slice_us) {
+  one.standing.plan =
+      collective::plan_of_shares(collective::Tree::of_slices(8), std::move(shares)).owner;
+  auto paces = collective::Paces::of_members(static_cast<std::uint16_t>(slice_us.size()));
+  for (std::size_t rank = 0; rank < slice_us.size(); ++rank)
+    paces.members[rank] = {slice_us[rank], 1, 3};
+  paces.gradient_us = 9;
+  one.standing.paces = paces.to_words();
+  return one;
+}
+
+TEST(ViewProposal, plan_and_paces_come_from_one_that_has_applied_the_base) {
+  const auto next = propose_view(
+      rules_of(3), current_of(3),
+      {pacing(at(1, 19, 20), {3, 3, 2}, {1, 2, 3}), pacing(at(2, 20, 20), {4, 2, 2}, {10, 20, 30}),
+       pacing(at(3, 20, 20), {4, 2, 2}, {10, 20, 30})},
+      {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 20u);
+  EXPECT_EQ(next->plan,
+            collective::plan_of_shares(collective::Tree::of_slices(8), {4, 2, 2}).owner);
+  const auto paces = collective::Paces::from_words(next->paces, 3);
+  EXPECT_EQ(paces.members[0].slice_us, 10u);
+  EXPECT_EQ(paces.members[2].slice_us, 30u);
+  EXPECT_EQ(paces.gradient_us, 9u);
+}
+
+TEST(ViewProposal, paces_follow_their_members_to_new_ranks_and_newcomers_have_none) {
+  const auto next = propose_view(rules_of(3), current_of(3),
+                                 {pacing(at(1, 20, 20), {2, 2, 4}, {20, 20, 10}),
+                                  pacing(at(3, 20, 20), {2, 2, 4}, {20, 20, 10})},
+                                 {{node(9), 1}});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 3u);
+  const auto paces = collective::Paces::from_words(next->paces, 3);
+  EXPECT_EQ(paces.members[0].slice_us, 20u);
+  EXPECT_EQ(paces.members[1].slice_us, 10u) << "the third member is the second now";
+  EXPECT_EQ(paces.members[2].samples, 0u);
+  EXPECT_EQ(std::count(next->plan.begin(), next->plan.end(), 2), 0) << "it computes nothing yet";
+}
+
+TEST(ViewProposal, without_a_word_of_plan_or_paces_those_of_the_view_stand) {
+  view::View current = current_of(2);
+  current.plan = collective::plan_of_shares(collective::Tree::of_slices(8), {6, 2}).owner;
+  current.paces = {1000u | std::uint64_t{1} << 32 | std::uint64_t{4} << 48,
+                   3000u | std::uint64_t{1} << 32 | std::uint64_t{4} << 48, 0};
+  const auto next = propose_view(rules_of(2), current, {at(1, 10, 10), at(2, 10, 10)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->plan, current.plan);
+  EXPECT_EQ(next->paces, current.paces);
 }
 
 }  // namespace
