@@ -87,6 +87,8 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
                                             environment->checkpoint_root(),
                                             environment->options().clock};
   options.checkpoint = checkpoint::newest_checkpoint(checkpoints);
+  auto spans = std::make_shared<telemetry::SpanRing>();
+  trainer->spans = spans;
   caf::actor_system* system = &self->system();
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
@@ -95,10 +97,12 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
     return checkpoint::spawn_checkpoints(*system, std::move(job), checkpoints);
   };
   options.add = state.options.add;
+  options.spans = spans;
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;
   Job& job = state.jobs[id];
+  job.spans = spans;
   job.spec = std::move(spec);
   job.progress.id = id;
   job.progress.phase = "preparing";
@@ -309,18 +313,34 @@ void publish_all(Self* self) {
     if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});
     reply(SharedBytes::from(job::encode(me->state.jobs.at(*id).spec)));
   });
+  const Clock* clock = self->state.options.environment->options().clock;
+  self->send(self->state.options.calls,
+             Publish{"job.clock",
+                     [clock](const NodeId&, SharedBytes, CallReply reply) {
+                       const std::int64_t time = clock->now().time_since_epoch().count();
+                       reply(SharedBytes::from(to_bytes(std::as_bytes(std::span(&time, 1)))));
+                     },
+                     false});
+  publish(self, "job.spans", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
+    tell_spans(me, request, reply);
+  });
   publish(self, "job.command",
           [](Self* me, const NodeId& by, SharedBytes request, CallReply reply) {
             std::string text(as_text(request.view));
             std::size_t line = text.find('\n');
             if (line == std::string::npos || line > 64)
               return reply(Error{ErrorCode::invalid_argument, "not a command"});
+            std::string wanted = text.substr(line + 1), arguments = "{}";
+            if (std::size_t end = wanted.find('\n'); end != std::string::npos) {
+              arguments = wanted.substr(end + 1);
+              wanted.resize(end);
+            }
             job_command(me,
-                        Command{text.substr(0, line), "{}",
+                        Command{text.substr(0, line), arguments,
                                 [reply](std::string answer) {
                                   reply(SharedBytes::from(to_bytes(as_bytes(answer))));
                                 }},
-                        text.substr(line + 1), by, false);
+                        wanted, by, false);
           });
 }
 

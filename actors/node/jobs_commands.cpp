@@ -2,14 +2,21 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
+#include <charconv>
+
 #include "actors/json_answer.hpp"
 #include "actors/node/detail/jobs_state.hpp"
 #include "actors/node/job_file.hpp"
 #include "actors/node/job_line.hpp"
 #include "actors/node/job_note_codec.hpp"
 #include "actors/node/job_submission.hpp"
+#include "actors/node/job_trace.hpp"
+#include "actors/node/trace_codec.hpp"
 
 namespace gpunode::node::jobs {
+
+constexpr std::uint64_t kTracedSteps = 8;
 
 std::optional<JobId> find_job(Self* self, const std::string& wanted) {
   std::optional<JobId> found;
@@ -62,6 +69,7 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
         error_json({ErrorCode::not_found,
                     "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
   std::string request = command.name + "\n" + wanted;
+  if (command.name == "job.trace") request += "\n" + command.arguments;
   self->send(
       self->state.options.calls,
       CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
@@ -110,6 +118,41 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
   self->send(self->state.options.audit, std::move(entry));
 }
 
+void trace_job(Self* self, const Command& command, const JobId& id) {
+  const Job& job = self->state.jobs.at(id);
+  if (!job.spans)
+    return command.answer(error_json(
+        {ErrorCode::not_found, "job '" + job.spec.name + "' does not run here any more"}));
+  const auto steps = field<std::uint64_t>(arguments_of(command.arguments), "steps", kTracedSteps);
+  std::uint64_t newest = 0;  // of the spans: the supervisor hears of a step now and then only
+  for (const telemetry::Span& span : job.spans->from_step(0, kMaxTracedSpans))
+    if (span.kind == telemetry::SpanKind::confirm) newest = std::max(newest, span.step);
+  newest = std::max(newest, job.progress.step);
+  spawn_trace(self->system(),
+              {id, job.spec.name, job.progress.members, newest >= steps ? newest - steps + 1 : 1,
+               self->state.options.cluster, self->state.options.environment->options().clock,
+               self->state.options.calls, command.answer});
+}
+
+}  // namespace
+
+void tell_spans(Self* self, const SharedBytes& request, const CallReply& reply) {
+  const std::string text(as_text(request.view));
+  const std::size_t line = text.find('\n');
+  const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(line, text.size())));
+  std::uint64_t step = 0;
+  const bool good =
+      line != std::string::npos &&
+      std::from_chars(text.data() + line + 1, text.data() + text.size(), step).ec == std::errc{};
+  if (!id || !good) return reply(Error{ErrorCode::invalid_argument, "not a question for spans"});
+  const auto found = self->state.jobs.find(*id);
+  if (found == self->state.jobs.end() || !found->second.spans)
+    return reply(Error{ErrorCode::not_found, "the job does not run here"});
+  reply(SharedBytes::from(encode_spans(found->second.spans->from_step(step, kMaxTracedSpans))));
+}
+
+namespace {
+
 void train(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
   auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
@@ -137,6 +180,7 @@ void job_command(Self* self, const Command& command, const std::string& wanted, 
   if (forward && (!id || outside)) return forward_to_owner(self, command, wanted);
   if (!id)
     return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
+  if (command.name == "job.trace") return trace_job(self, command, *id);
   if (!orders) return show_job(self, command, *id);
   order_job(self, command, *id, by);
 }

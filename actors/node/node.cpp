@@ -309,7 +309,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
   static const std::vector<std::string> kKnown = {
       "node.info", "nodes",    "leave",        "stop",     "token.create", "train",
       "jobs",      "job.show", "job.progress", "job.stop", "job.resume",   "job.recover",
-      "serve",     "generate", "models",       "metrics",  "job.log"};
+      "serve",     "generate", "models",       "metrics",  "job.log",      "job.trace"};
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));

@@ -28,6 +28,7 @@ struct Strike {
 };
 struct Pace {
   std::chrono::milliseconds each{0};
+  std::string point;
   std::string file;  // slow while it is there
 };
 Strike* strike = nullptr;  // both set once, before any thread
@@ -65,7 +66,7 @@ void note(const std::string& line) {
 }
 
 void on_fault_point(std::string_view point, std::uint64_t step) {
-  if (pace && point == "commit" && is_there(pace->file)) std::this_thread::sleep_for(pace->each);
+  if (pace && point == pace->point && is_there(pace->file)) std::this_thread::sleep_for(pace->each);
   if (!strike || point != strike->point || step < strike->first || step > strike->last) return;
   if (!strike->when.empty() && !is_there(strike->when)) return;
   note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +
@@ -100,6 +101,8 @@ void install_strike(const std::string& text) {
 void install_pace(const std::string& text) {
   static Pace planned;
   planned.each = std::chrono::milliseconds(number_of<unsigned>("GPUNODE_FAULT_PACE_MS", text));
+  planned.point = variable("GPUNODE_FAULT_PACE_AT");
+  if (planned.point.empty()) planned.point = "commit";
   planned.file = variable("GPUNODE_FAULT_PACE_WHILE");
   pace = &planned;
   fault_hook = on_fault_point;

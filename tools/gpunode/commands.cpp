@@ -78,6 +78,17 @@ std::vector<Command> make_commands() {
        {{"JOB", "its name, or the beginning of its id"}},
        {kState, kJson},
        run_job_show},
+      {"job trace",
+       "write a trace of a job's newest steps over all its members",
+       "Chrome (about:tracing) and ui.perfetto.dev open it. What every member computed, sent, "
+       "added "
+       "and waited for, on one clock; how far the clocks may be off stands in its metadata.",
+       {{"JOB", "its name, or the beginning of its id"}},
+       {{"--steps", "N", "how many steps, the newest ones (default 8)"},
+        {"--out", "FILE", "the file to write (default: standard output)"},
+        kState,
+        kJson},
+       run_job_trace},
       {"job log",
        "show what happened to a job, and when",
        "As this node saw it: views, pauses, checkpoints, and how long each change held the job "

@@ -12,6 +12,7 @@ int run_token_create(const Invocation& invocation);
 int run_train(const Invocation& invocation);
 int run_jobs(const Invocation& invocation);
 int run_job_show(const Invocation& invocation);
+int run_job_trace(const Invocation& invocation);
 int run_job_log(const Invocation& invocation);
 int run_job_stop(const Invocation& invocation);  // also `job resume`, `job recover`
 int run_serve(const Invocation& invocation);

@@ -61,6 +61,48 @@ std::string computed_text(const json& report) {
   return "\n" + aligned(rows);
 }
 
+std::string milliseconds_of(const json& one, const char* key) {
+  return decimal(field<double>(one, key, 0) * 1000, 1);
+}
+
+// Where the time of a step goes, in milliseconds, and who holds it up.
+std::string times_text(const json& report) {
+  json times = field<json>(report, "times", json::object());
+  json members = field<json>(times, "members", json::array());
+  if (members.empty()) return {};
+  Rows rows = {{"MEMBER", "SLICES", "MS/SLICE", "COMPUTE", "DATA", "WAIT", "EXCHANGE", "CONFIRM",
+                "APPLY", "SENT", "RECEIVED"}};
+  for (const json& one : members)
+    rows.push_back({field<std::string>(one, "node", "?"),
+                    std::to_string(field<std::uint64_t>(one, "slices", 0)),
+                    milliseconds_of(one, "slice_seconds"), milliseconds_of(one, "compute_seconds"),
+                    milliseconds_of(one, "data_seconds"), milliseconds_of(one, "wait_seconds"),
+                    milliseconds_of(one, "exchange_seconds"),
+                    milliseconds_of(one, "confirm_seconds"), milliseconds_of(one, "apply_seconds"),
+                    human_bytes(field<double>(one, "sent_bytes", 0)),
+                    human_bytes(field<double>(one, "received_bytes", 0))});
+  std::string text =
+      "\na step takes " + milliseconds_of(times, "step_seconds") + " ms (mean of the last " +
+      std::to_string(field<std::uint64_t>(times, "steps", 0)) + "):\n" + aligned(rows);
+  json slowest = field<json>(times, "slowest", json::object());
+  if (slowest.contains("node"))
+    text += "slowest: " + field<std::string>(slowest, "node", "?") + ", by its " +
+            field<std::string>(slowest, "cause", "?") + "; the others wait " +
+            milliseconds_of(slowest, "lost_seconds") + " ms a step for it (" +
+            field<std::string>(slowest, "text", "") + ")\n";
+  if (times.contains("advice")) text += field<std::string>(times, "advice", "") + "\n";
+  return text;
+}
+
+std::string stall_text(const json& report) {
+  json stall = field<json>(report, "stall", json::object());
+  if (!stall.contains("node")) return {};
+  return "\nstep " + std::to_string(field<std::uint64_t>(stall, "step", 0)) + " waits for " +
+         field<std::string>(stall, "node", "?") + ": no " +
+         field<std::string>(stall, "waiting_for", "?") + " of it for " +
+         human_duration(field<double>(stall, "seconds", 0)) + "\n";
+}
+
 std::string proof_text(const json& report) {
   json fed = field<json>(report, "fed", json::object());
   json proof = field<json>(report, "proof", json::object());
@@ -121,7 +163,8 @@ int run_job_show(const Invocation& invocation) {
     print_json(answer.body);
   else
     print(progress_text(answer.body) + "\n\n" + aligned(fields_of(answer.body)) +
-          computed_text(answer.body) + proof_text(answer.body) + events_text(answer.body));
+          stall_text(answer.body) + times_text(answer.body) + computed_text(answer.body) +
+          proof_text(answer.body) + events_text(answer.body));
   return kOk;
 }
 

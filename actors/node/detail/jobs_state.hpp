@@ -26,6 +26,7 @@ struct Job {
   job::JobSpec spec;
   caf::actor actor;  // null for one that ended in an earlier life of this node
   exchange::JobProgress progress;
+  std::shared_ptr<telemetry::SpanRing> spans;
   std::string outcome;  // the last report of one that ended, JSON
 };
 
@@ -53,6 +54,9 @@ std::optional<JobId> find_job(Self* self, const std::string& wanted);
 // one has none. `by`: the node at which the person sits.
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward);
+
+// Answers "<job id>\n<step>" with this node's spans of that job from that step on.
+void tell_spans(Self* self, const SharedBytes& request, const CallReply& reply);
 
 void on_command(Self* self, const Command& command);
 

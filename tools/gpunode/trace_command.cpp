@@ -1,0 +1,59 @@
+// `job trace`: the newest steps of a job over all its members, as a file for a trace viewer.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+
+// What a person wants to know of the trace: members, and how far their clocks may be off.
+std::string summary_of(const json& trace) {
+  json clocks =
+      field<json>(field<json>(trace, "metadata", json::object()), "clocks", json::array());
+  std::vector<std::vector<std::string>> rows = {{"MEMBER", "CLOCK OFF BY", "AT MOST", ""}};
+  for (const json& clock : clocks)
+    rows.push_back({field<std::string>(clock, "member", "?"),
+                    decimal(field<double>(clock, "offset_us", 0) / 1000, 3) + " ms",
+                    decimal(field<double>(clock, "uncertainty_us", 0) / 1000, 3) + " ms",
+                    field<std::string>(clock, "error", "")});
+  return aligned(rows);
+}
+
+}  // namespace
+
+int run_job_trace(const Invocation& invocation) {
+  auto steps = invocation.arguments.whole("--steps", 8, 1, 1000);
+  if (!steps) return fail(invocation, steps.error(), kUsage);
+  Answer answer = ask_node(invocation, "job.trace",
+                           {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}});
+  if (!answer) return fail(invocation, answer);
+  const json trace = field<json>(answer.body, "trace", json::object());
+  const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string path = invocation.arguments.text("--out");
+  if (path.empty()) {
+    print(text);
+    return kOk;
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file)
+    return fail(invocation, {ErrorCode::io_error,
+                             "cannot write " + path + ": look at its folder and the disk's space"});
+  const std::string where = std::filesystem::absolute(path).string();
+  if (invocation.json())
+    print_json({{"path", where},
+                {"events", field<json>(trace, "traceEvents", json::array()).size()},
+                {"metadata", field<json>(trace, "metadata", json::object())}});
+  else
+    print(summary_of(trace) + "wrote " + where + "; open it with ui.perfetto.dev\n");
+  return kOk;
+}
+
+}  // namespace gpunode::cli
