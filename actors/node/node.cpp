@@ -337,9 +337,10 @@ std::string RunningNode::command(const std::string& name, const std::string& arg
 void RunningNode::publish(const std::string& name, Handler handler) {
   Publish order{name, nullptr, true};
   if (handler)
-    order.handler = [system = system_.get(), handler = std::move(handler)](
-                        const NodeId&, SharedBytes request, CallReply reply) {
-      system->spawn<caf::detached>([handler, request, reply] {
+    order.handler = [this, handler = std::move(handler)](const NodeId&, SharedBytes request,
+                                                         CallReply reply) {
+      // Called by an actor of this system, which therefore is there.
+      system_->spawn<caf::detached>([handler, request, reply] {
         auto answer = run_handler(handler, as_text(request.view));
         reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
                      : Result<SharedBytes>(answer.error()));
