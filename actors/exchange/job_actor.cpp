@@ -19,6 +19,7 @@ namespace actor {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
+constexpr auto kSparesEvery = std::chrono::milliseconds(500);
 
 void fail(Self* self, const Error& error) {
   note(self, "failed: " + error.message());
@@ -102,6 +103,13 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
 void on_finished(Self* self) {
   State& state = self->state;
   state.finished = true;
+  if (state.options.witness) {  // it has nothing to evaluate or to keep
+    note(self, "finished");
+    set_phase(self, "finished");
+    self->send(state.trainer, Shutdown{});
+    self->send(state.checkpoints, Shutdown{});
+    return;
+  }
   if (state.evaluating) return;
   state.evaluating = true;
   self->send(state.trainer, Evaluate{});
@@ -135,6 +143,10 @@ struct CarryOut {
     note(self, "paused: " + paused.reason);
     tell_supervisor(self);
   }
+  void operator()(const job::Recruit& recruit) {
+    self->send(self->state.options.supervisor,
+               RecruitWitness{self->state.options.id, recruit.node});
+  }
   void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) {
@@ -163,7 +175,8 @@ void begin(Self* self, const TrainerReady& ready) {
                               ? collective::Tree::of_slices(options.spec.train.slices)
                               : *collective::Tree::of_radices(options.spec.train.tree);
   state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample);
-  if (!options.spec.fingerprint.empty() && options.spec.fingerprint != ready.fingerprint.text())
+  if (!options.witness && !options.spec.fingerprint.empty() &&
+      options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,
                        "this node computes other bits than the job's (" + ready.fingerprint_text +
                            "): give the job nodes with the same instruction set and oneDNN"});
@@ -173,6 +186,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.candidates = options.spec.candidates;
   core.wanted_nodes = options.spec.nodes;
   core.min_nodes = options.spec.min_nodes;
+  core.witness_only = options.witness;
   core.total_steps = options.spec.train.steps;
   core.tree = std::move(tree);
   core.element_count = state.element_count = ready.element_count;
@@ -321,8 +335,21 @@ void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
        [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
 }
 
+// Who is up, for the choice of witnesses.
+void tell_spares(Self* self) {
+  State& state = self->state;
+  if (!state.core || now(self) < state.spares_told + kSparesEvery) return;
+  state.spares_told = now(self);
+  auto cluster = state.options.cluster->read();
+  std::vector<NodeId> up;
+  for (const NodeInfo& node : cluster->nodes)
+    if (!node.self && cluster->alive(node.id)) up.push_back(node.id);
+  state.core->set_spares(std::move(up));
+}
+
 void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
+  tell_spares(self);
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
   tell_supervisor(self);
   watch_orders(self);

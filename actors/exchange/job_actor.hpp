@@ -36,12 +36,20 @@ struct JobProgress {
   bool ended = false;
 };
 
+// To the supervisor: ask this spare node to stand as a witness of the job.
+struct RecruitWitness {
+  JobId id;
+  NodeId node;
+};
+
 struct JobActorOptions {
   JobId id;
   job::JobSpec spec;
   view::Member self;
   // Whether this node asks to be taken in, as it is no candidate of the job or has lost its memory.
   bool join = false;
+  // Whether it only votes: no data, no trainer, no checkpoints.
+  bool witness = false;
   Bytes votes;  // of an earlier life
   // Newest durable one on this node's disk.
   job::Checkpoint checkpoint;
@@ -61,8 +69,13 @@ struct JobActorOptions {
 // Whether a command changes the job, and is no mere question: stop, resume, recover.
 bool is_order(const std::string& command);
 
+// Stands where a trainer or a checkpoint writer would, at a job's witness: is ready at once, and
+// does nothing.
+caf::actor spawn_idle(caf::actor_system& system, caf::actor job);
+
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 
 }  // namespace gpunode::exchange
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::JobProgress)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::RecruitWitness)

@@ -42,6 +42,7 @@ json progress(const ReportInput& in) {
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
   out["members"] = names(in.status.members, in.cluster);
+  out["witnesses"] = names(in.status.witnesses, in.cluster);
   out["waiting_for"] = names(in.status.waiting_for, in.cluster);
   if (in.status.stall)
     out["stall"] = {{"node", in.cluster.name_of(in.status.stall->node)},

@@ -30,6 +30,9 @@ void follow_core(State& state, const job::JobStatus& status) {
     case job::Phase::paused:
       state.phase = "paused";
       break;
+    case job::Phase::witness:
+      state.phase = "witness";
+      break;
     case job::Phase::stopped:
       state.phase = "stopped";
       break;

@@ -60,26 +60,24 @@ void on_own_thread(Self* self, std::function<void()> work) {
   self->system().spawn<caf::detached>([work = std::move(work)] { work(); });
 }
 
-Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join) {
-  State& state = self->state;
-  const JobEnvironment* environment = state.options.environment;
+// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes.
+enum class Part : std::uint8_t { candidate, helper, witness };
+
+// The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
+Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
+                            std::shared_ptr<telemetry::SpanRing> spans,
+                            exchange::JobActorOptions& options) {
+  caf::actor_system* system = &self->system();
+  if (options.witness) {
+    options.spawn_trainer = [system](caf::actor job) {
+      return exchange::spawn_idle(*system, std::move(job));
+    };
+    options.spawn_checkpoints = [system](caf::actor) { return exchange::spawn_idle(*system, {}); };
+    return {};
+  }
+  const JobEnvironment* environment = self->state.options.environment;
   auto trainer = environment->trainer_options(spec);
   if (!trainer) return trainer.error();
-  auto votes = record(self, id, "votes", kVotes).load();
-  if (!votes) return votes.error().within("the job's votes");
-  exchange::JobActorOptions options;
-  options.id = id;
-  options.spec = spec;
-  options.self = {state.options.self, state.options.boot};
-  options.join = join;
-  if (*votes) options.votes = std::move(**votes);
-  options.store_votes =
-      [record = std::make_shared<storage::DurableRecord>(record(self, id, "votes", kVotes))](
-          ByteView bytes) { return record->store(bytes); };
-  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
-                                             transport::Message message) {
-    return link->send(to, lane, std::move(message));
-  };
   checkpoint::CheckpointOptions checkpoints{id,
                                             spec,
                                             trainer->model,
@@ -87,14 +85,36 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
                                             environment->checkpoint_root(),
                                             environment->options().clock};
   options.checkpoint = checkpoint::newest_checkpoint(checkpoints);
-  auto spans = std::make_shared<telemetry::SpanRing>();
-  trainer->spans = spans;
-  caf::actor_system* system = &self->system();
+  trainer->spans = std::move(spans);
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
   };
   options.spawn_checkpoints = [system, checkpoints](caf::actor job) {
     return checkpoint::spawn_checkpoints(*system, std::move(job), checkpoints);
+  };
+  return {};
+}
+
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part) {
+  State& state = self->state;
+  const JobEnvironment* environment = state.options.environment;
+  auto votes = record(self, id, "votes", kVotes).load();
+  if (!votes) return votes.error().within("the job's votes");
+  exchange::JobActorOptions options;
+  options.id = id;
+  options.spec = spec;
+  options.self = {state.options.self, state.options.boot};
+  options.join = part == Part::helper;
+  options.witness = part == Part::witness;
+  auto spans = std::make_shared<telemetry::SpanRing>();
+  if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
+  if (*votes) options.votes = std::move(**votes);
+  options.store_votes =
+      [record = std::make_shared<storage::DurableRecord>(record(self, id, "votes", kVotes))](
+          ByteView bytes) { return record->store(bytes); };
+  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
+                                             transport::Message message) {
+    return link->send(to, lane, std::move(message));
   };
   options.add = state.options.add;
   options.spans = spans;
@@ -104,6 +124,8 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, bool join
   Job& job = state.jobs[id];
   job.spans = spans;
   job.spec = std::move(spec);
+  job.witness = part == Part::witness;
+  job.promoted = false;
   job.progress.id = id;
   job.progress.phase = "preparing";
   job.progress.total_steps = job.spec.train.steps;
@@ -143,7 +165,7 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
 }
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
-Result<void> create_job(Self* self, ByteView manifest, bool join) {
+Result<void> create_job(Self* self, ByteView manifest, Part part) {
   JobId id = job::job_id(manifest);
   auto under_way = is_under_way(self, id);
   if (!under_way) return under_way.error();
@@ -155,7 +177,10 @@ Result<void> create_job(Self* self, ByteView manifest, bool join) {
     return made.error();
   if (auto stored = record(self, id, "manifest", kManifest).store(manifest); !stored)
     return stored.error();
-  return start_job(self, id, std::move(*spec), join);
+  if (part == Part::witness)
+    if (auto stored = record(self, id, "witness", kWitness).store({}); !stored)
+      return stored.error();
+  return start_job(self, id, std::move(*spec), part);
 }
 
 // Removes what a crash left half written; before any job writes again.
@@ -191,7 +216,9 @@ void load_jobs(Self* self) {
       job.outcome = std::string(as_text(**outcome));
       continue;
     }
-    if (auto started = start_job(self, id, *spec, true); !started) {
+    auto witness = record(self, id, "witness", kWitness).load();
+    Part part = witness && *witness ? Part::witness : Part::helper;
+    if (auto started = start_job(self, id, *spec, part); !started) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());
       // Shown, not remembered: the next start of the node tries again.
       Job& job = self->state.jobs[id];
@@ -245,7 +272,10 @@ void scan(Self* self) {
     if (!note || !std::holds_alternative<JobHint>(*note)) continue;
     const JobHint& hint = std::get<JobHint>(*note);
     if (hint.ended || hint.phase != "running" || hint.members >= hint.wanted) continue;
-    if (state.jobs.contains(id) || !labels_fit(hint.labels, state.options.labels)) continue;
+    auto known = state.jobs.find(id);
+    bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
+    if (known != state.jobs.end() && !only_votes) continue;
+    if (!labels_fit(hint.labels, state.options.labels)) continue;
     if (auto wait = state.not_before.find(id);
         wait != state.not_before.end() && now(self) < wait->second)
       continue;
@@ -273,8 +303,14 @@ void on_manifest(Self* self, const ManifestFetched& fetched) {
 }
 
 void on_fit(Self* self, const FitForJoin& check) {
-  if (self->state.jobs.contains(check.id)) return;
-  Result<void> started = check.fit ? create_job(self, check.manifest, true) : check.fit;
+  auto known = self->state.jobs.find(check.id);
+  if (known != self->state.jobs.end()) {
+    // It votes here already: its actor ends, and starts again as one that computes.
+    if (!check.fit || !known->second.witness || known->second.promoted) return;
+    known->second.promoted = true;
+    return self->send(known->second.actor, Shutdown{});
+  }
+  Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
   if (!started)
     log::warning("jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " +
                              started.error().message());
@@ -305,7 +341,11 @@ void publish_all(Self* self) {
     });
   });
   publish(self, "job.create", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = create_job(me, manifest.view, false);
+    auto created = create_job(me, manifest.view, Part::candidate);
+    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
+  });
+  publish(self, "job.witness", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
+    auto created = create_job(me, manifest.view, Part::witness);
     reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
   });
   publish(self, "job.manifest", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
@@ -355,11 +395,38 @@ void tell_all(Self* self, const Message& message) {
     if (job.actor) self->send(job.actor, message);
 }
 
+// A member's core looks for a witness; whether it has come shows when it offers itself.
+void recruit(Self* self, const exchange::RecruitWitness& wanted) {
+  auto it = self->state.jobs.find(wanted.id);
+  if (it == self->state.jobs.end()) return;
+  std::string name = it->second.spec.name;
+  std::string node = self->state.options.cluster->read()->name_of(wanted.node);
+  self->send(
+      self->state.options.calls,
+      CallRequest{wanted.node, "job.witness", SharedBytes::from(job::encode(it->second.spec)),
+                  std::chrono::seconds(5), [name, node](Result<SharedBytes> done) {
+                    if (!done)
+                      log::info("jobs", name + ": node " + node +
+                                            " is no witness: " + done.error().message());
+                  }});
+}
+
+// The actor of a witness has ended, to start again as one that computes.
+void promote(Self* self, const JobId& id) {
+  storage::DurableRecord witness = record(self, id, "witness", kWitness);
+  (void)self->state.options.environment->options().files->remove(witness.path());
+  job::JobSpec spec = self->state.jobs.at(id).spec;
+  if (auto started = start_job(self, id, std::move(spec), Part::helper); !started)
+    log::warning("jobs",
+                 "cannot help job " + id.text().substr(0, 8) + ": " + started.error().message());
+}
+
 void on_down(Self* self, const caf::down_msg& down) {
   for (auto& [id, job] : self->state.jobs) {
     if (!job.actor || job.actor.address() != down.source) continue;
     job.actor = nullptr;
     self->state.options.route_bulk(id.low, nullptr);
+    if (job.promoted) return promote(self, JobId(id));
     if (job.progress.ended) continue;
     exchange::JobProgress progress = job.progress;
     progress.phase = "failed";
@@ -381,6 +448,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
   return {
       [self](const NetMessage& net) { route(self, net); },
       [self](const exchange::JobProgress& progress) { on_progress(self, progress); },
+      [self](const exchange::RecruitWitness& wanted) { recruit(self, wanted); },
       [self](const PeerChanged& peer) { tell_all(self, peer); },
       [self](const LinkChanged& link) { tell_all(self, link); },
       [self](const Tick&) { scan(self); },

@@ -102,6 +102,9 @@ Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   return written(wire::Body::JoinAsk,
                  wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes));
 }
+Written write(FlatBufferBuilder& out, const WitnessOffer&) {
+  return written(wire::Body::WitnessOffer, wire::CreateWitnessOffer(out));
+}
 Written write(FlatBufferBuilder& out, const JoinRefused& body) {
   const auto reason = out.CreateString(body.reason.substr(0, kMaxReason));
   return written(wire::Body::JoinRefused, wire::CreateJoinRefused(out, reason));
@@ -256,6 +259,8 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       const auto& part = *frame.body_as_StatePart();
       return JobBody{StatePart{part.step(), part.offset(), std::move(payload)}};
     }
+    case wire::Body::WitnessOffer:
+      return JobBody{WitnessOffer{}};
     case wire::Body::Probe:
       return JobBody{Vote{view::Probe{frame.body_as_Probe()->nonce()}}};
     case wire::Body::Echo:

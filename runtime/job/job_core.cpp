@@ -31,6 +31,8 @@ std::string_view to_string(Phase phase) {
   switch (phase) {
     case Phase::outsider:
       return "outsider";
+    case Phase::witness:
+      return "witness";
     case Phase::syncing:
       return "syncing";
     case Phase::running:
@@ -58,7 +60,8 @@ JobCore::State::State(Options chosen)
   state_digest = options.initial_state_digest;
   const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
                                    options.self.node) != options.candidates.end();
-  wants_in = candidate || decided.view.rank_of(options.self.node).has_value();
+  wants_in =
+      !options.witness_only && (candidate || decided.view.rank_of(options.self.node).has_value());
 }
 
 Result<JobCore> JobCore::create(Options options) {
@@ -88,7 +91,9 @@ void JobCore::on_start(Time now, Actions& out) {
   state.now = state.phase_since = state.installed_at = state.step_began = now;
   // Forming; or a restart, after which this node's place in the view is void.
   // A stopped job stands still, unless somebody had begun to change that.
-  const bool stands = state.agreement.view().stopped && !state.agreement.frozen();
+  const view::View& view = state.agreement.view();
+  const bool stands =
+      (view.stopped || view.is_witness(state.options.self.node)) && !state.agreement.frozen();
   if (state.agreement.view().is_acceptor(state.options.self.node) && !stands)
     state.agreement.want_change(now);
   state.tick(now, out);
@@ -223,6 +228,7 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
 void JobCore::State::route(Time at, const NodeId& from, const JobMessage& message, Actions& out) {
   note_heard(at, from);
   if (const auto* ask = std::get_if<JoinAsk>(&message.body)) on_join(at, from, message, *ask, out);
+  if (std::holds_alternative<WitnessOffer>(message.body)) on_witness_offer(at, from, out);
   if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
     on_notice(at, notice->decided, out);
     return;
@@ -279,6 +285,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   watch_members(at, out);
   watch_wish(at, out);
   join_tick(at, out);
+  witness_tick(at, out);
   ask_tick(at, out);
   if (fetch) {
     StateFetch::Effects fetched;
@@ -310,7 +317,7 @@ void JobCore::State::set_phase(Time at) {
   if (agreement.frozen() || agreement.wanted())
     next = pause_told ? Phase::paused : Phase::frozen;
   else if (!member)
-    next = Phase::outsider;
+    next = agreement.view().is_witness(options.self.node) ? Phase::witness : Phase::outsider;
   else if (!state_ready)
     next = Phase::syncing;
   else if (committed >= options.total_steps)
@@ -333,6 +340,8 @@ JobStatus JobCore::State::status(Time at) const {
   status.reason = agreement.waiting_reason();
   status.generation = view.generation;
   status.stopped = view.stopped;
+  for (const NodeId& node : view.acceptors)
+    if (view.is_witness(node)) status.witnesses.push_back(node);
   for (const view::Member& one : view.members) status.members.push_back(one.node);
   if (exchange && member)
     for (const std::uint16_t rank : exchange->waiting_for())

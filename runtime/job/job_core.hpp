@@ -10,6 +10,7 @@
 //   running  | computes and exchanges step committed+1 | promise, last step
 //   frozen   | promised: no commit in this view again  | VIEW
 //   paused   | frozen, and no quorum for a while       | VIEW
+//   witness  | votes, computes nothing                | VIEW that does without it
 //   stopped  | a person stopped the job; state kept | VIEW (after request_resume anywhere)
 //   done     | the last step is committed              | VIEW (still answers peers)
 #pragma once
@@ -111,13 +112,18 @@ struct Stopped {
   Digest state;             // of the state after it
   collective::Fed running;  // over steps 1..step
 };
+// Ask this spare node to stand as a witness of the job. Lost or refused, it is asked for again.
+struct Recruit {
+  NodeId node;
+};
 // A line for people: job log and status.
 struct Report {
   std::string text;
   Duration lasted{};  // of a stall that is over, else zero
 };
-using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
-                            RestoreState, ViewInstalled, Paused, Stopped, Finished, Report>;
+using Action =
+    std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState, RestoreState,
+                 ViewInstalled, Paused, Stopped, Recruit, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // --- inputs --------------------------------------------------------------------------------
@@ -130,7 +136,16 @@ enum class PeerState : std::uint8_t {
   up        // a connection was (re)made: what was in flight may be lost
 };
 
-enum class Phase : std::uint8_t { outsider, syncing, running, frozen, paused, stopped, done };
+enum class Phase : std::uint8_t {
+  outsider,
+  witness,
+  syncing,
+  running,
+  frozen,
+  paused,
+  stopped,
+  done
+};
 std::string_view to_string(Phase phase);
 std::string_view to_string(collective::Lack lack);
 
@@ -148,6 +163,7 @@ struct JobStatus {
   std::uint64_t committed = 0;
   std::uint64_t total_steps = 0;
   std::vector<NodeId> members;
+  std::vector<NodeId> witnesses;
   std::vector<NodeId> waiting_for;  // peers whose bytes, DONE or state are missing
   std::optional<Stall> stall;       // one of them, for much longer than a step usually takes
   std::uint64_t sync_received_bytes = 0;
@@ -190,6 +206,7 @@ class JobCore {
     bool no_clique_rule = false;
     bool computes_when_stopped = false;
     bool paces_not_in_view = false;
+    bool keeps_dead_witnesses = false;
   };
 
   struct Timings {
@@ -210,6 +227,7 @@ class JobCore {
     std::vector<NodeId> candidates;  // acceptors of view 0, from the manifest; the same everywhere
     std::uint32_t wanted_nodes = 1;  // members are limited to this number
     std::uint32_t min_nodes = 1;     // fewer members: the job pauses
+    bool witness_only = false;       // never a member: offers itself as a witness, and votes
     std::uint64_t total_steps = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
     std::uint64_t element_count = 0;  // of a gradient
@@ -248,6 +266,8 @@ class JobCore {
   void set_checkpoint(const Checkpoint& checkpoint);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.
   void set_hints(std::vector<NodeId> nodes);
+  // Nodes of the cluster that are up, whatever they do in this job: whom to ask to be a witness.
+  void set_spares(std::vector<NodeId> nodes);
   // Asks the members to take this node in (also after request_leave). Members and candidates of
   // view 0 need not call it.
   void request_join(Time now, Actions& out);

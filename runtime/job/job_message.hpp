@@ -44,6 +44,8 @@ struct JoinAsk {
   bool outside = true;               // no member of the view that it knows; false: still syncing
   std::uint64_t received_bytes = 0;  // of the state, so far
 };
+// A spare node would vote in this job without computing; repeated until a view names it.
+struct WitnessOffer {};
 struct JoinRefused {
   std::string reason;
 };
@@ -75,8 +77,9 @@ struct StatePart {
   SharedBytes payload;
 };
 
-using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
-                             JoinRefused, StepStatus, StateAsk, StateMeta, StateRead, StatePart>;
+using JobBody =
+    std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk, JoinRefused,
+                 StepStatus, StateAsk, StateMeta, StateRead, StatePart, WitnessOffer>;
 
 struct JobMessage {
   JobId job;

@@ -255,8 +255,8 @@ void JobCore::State::finish_tick(Time at, Actions& out) {
   if (all || at >= done_at + kFinishPatience) finish_told = true;
   if (finish_told || at >= status_sent + options.timings.linger_status) {
     status_sent = at;
-    for (const view::Member& one : agreement.view().members)
-      send(one.node, StepStatus{committed, true, finish_told}, out);
+    for (const NodeId& node : peers_of(agreement.view()))
+      send(node, StepStatus{committed, true, finish_told}, out);
   }
   if (finish_told) out.push_back(Finished{});
 }

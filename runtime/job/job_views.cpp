@@ -64,6 +64,12 @@ Result<view::View> JobCore::State::compose(
   rules.base_is_lowest_applied = options.mutations.base_is_lowest_applied;
   rules.base_is_highest_held = options.mutations.base_is_highest_held;
   rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
+  // Of this view's witnesses those that promised, then who offers itself.
+  for (const NodeId& node : witness_candidates()) {
+    const bool promised = std::any_of(promisers.begin(), promisers.end(),
+                                      [&](const auto& one) { return one.node == node; });
+    if (promised || !agreement.view().is_witness(node)) rules.witnesses.push_back(node);
+  }
   rules.no_clique_rule = options.mutations.no_clique_rule;
   rules.paces_not_in_view = options.mutations.paces_not_in_view;
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
@@ -133,7 +139,13 @@ void JobCore::State::watch_members(Time at, Actions& out) {
   if (agreement.frozen() || agreement.wanted() || agreement.view().stopped) return;
   if (!member) {
     // A voter of an earlier life: if its fellows are no better off, it has to start by itself.
-    const bool voter = agreement.view().is_acceptor(options.self.node);
+    const view::View& view = agreement.view();
+    const bool voter = view.is_acceptor(options.self.node);
+    // A witness leaves it to the members, as long as there is one.
+    if (view.is_witness(options.self.node) &&
+        !std::all_of(view.members.begin(), view.members.end(),
+                     [this](const view::Member& one) { return gone(one.node); }))
+      return;
     if (voter && at >= installed_at + options.timings.stall) agreement.want_change(at);
     return;
   }
@@ -179,7 +191,7 @@ void JobCore::State::on_commit_boundary(Time at, Actions&) {
   if (!can_exchange() || committed >= options.total_steps) return;
   if (!view.is_acceptor(options.self.node) && !leaving && wish == view::Wish::none) return;
   const bool learner_is_through =
-      committed > view.base_step && view.acceptors.size() < view.members.size();
+      committed > view.base_step && voting_members() < view.members.size();
   bool admits = false;
   if (view.members.size() < options.wanted_nodes &&
       at >= installed_at + options.timings.admit_every)
@@ -188,7 +200,8 @@ void JobCore::State::on_commit_boundary(Time at, Actions&) {
   // Who leaves asks again after each step: by then the others hold the state for sure.
   const bool leaves = leaving && view.members.size() > 1;
   const bool stops = wish == view::Wish::stop;
-  if (learner_is_through || admits || leaves || stops) agreement.want_change(at);
+  if (learner_is_through || admits || leaves || stops || wants_witnesses(at))
+    agreement.want_change(at);
 }
 
 void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "runtime/collective/paced_plan.hpp"
+#include "runtime/job/witness_policy.hpp"
 
 namespace gpunode::job {
 
@@ -122,10 +123,13 @@ Result<Base> roll_back(const ProposalRules& rules, const View& current,
       base.step = one.standing.checkpoint_step;
       digest = one.standing.checkpoint_digest;
     }
-  for (const auto& one : promisers)
-    if (base.step == 0 ||
-        (one.standing.checkpoint_step == base.step && one.standing.checkpoint_digest == digest))
-      base.survivors.push_back(one);
+  for (const auto& one : promisers) {
+    const bool holds = base.step == 0 || (one.standing.checkpoint_step == base.step &&
+                                          one.standing.checkpoint_digest == digest);
+    if (holds && !current.is_witness(one.node)) base.survivors.push_back(one);
+  }
+  if (base.survivors.empty())
+    return not_yet("only witnesses answer, and they hold no state of the job");
   return base;
 }
 
@@ -180,6 +184,11 @@ void choose_acceptors(const ProposalRules& rules, const View& current, const Bas
     for (const view::Member& member : next.members) next.acceptors.push_back(member.node);
   }
   next.tie = next.is_acceptor(current.tie) ? current.tie : next.acceptors.front();
+  std::vector<NodeId> candidates;
+  for (const NodeId& node : rules.witnesses)
+    if (!contains(next.members, node)) candidates.push_back(node);
+  for (const NodeId& node : choose_witnesses(next.acceptors.size(), std::move(candidates)))
+    next.acceptors.push_back(node);
 }
 
 // The plan and the paces that the survivors go on from: those of one that has applied the base. If

@@ -19,6 +19,7 @@ struct ProposalRules {
   // A person gave up on whoever does not answer: the promisers go on as the next generation, told
   // apart from other recoveries by this number. 0: the rules of agreement hold.
   std::uint64_t forced_lineage = 0;
+  std::vector<NodeId> witnesses;  // who could be one, in order of preference
   // Test-only faults.
   bool base_is_lowest_applied = false;
   bool base_is_highest_held = false;

@@ -75,6 +75,10 @@ bool View::is_acceptor(const NodeId& node) const {
   return std::find(acceptors.begin(), acceptors.end(), node) != acceptors.end();
 }
 
+bool View::is_witness(const NodeId& node) const {
+  return view_id > 0 && is_acceptor(node) && !rank_of(node);
+}
+
 bool is_quorum(const View& view, std::span<const NodeId> yes) {
   std::size_t count = 0;
   bool tie = false;

@@ -63,6 +63,8 @@ struct View {
   std::optional<std::uint16_t> rank_of(const NodeId& node) const;
   bool has_member(const Member& member) const;
   bool is_acceptor(const NodeId& node) const;
+  // Votes and does not compute. Nobody is one in view 0, which has no members yet.
+  bool is_witness(const NodeId& node) const;
 };
 
 // More than half of the view's acceptors are in `yes`, or exactly half including the tie-breaker.

@@ -49,6 +49,9 @@ class Orders(cluster.ProcessTest):
         alone.kill()
         return digest
 
+
+
+class Stopping(Orders):
     def test_a_job_that_is_stopped_goes_on_after_a_restart_of_all_with_the_same_bits(self):
         steps = 400
         digest = self.undisturbed(steps)
@@ -112,6 +115,28 @@ class Orders(cluster.ProcessTest):
         line = self.wait_for_phase(second, "small")
         self.assertEqual(line["name"], "small")
         self.assertEqual(self.export(nodes[0], steps), digest)
+
+
+class Witnesses(Orders):
+    def test_a_spare_node_votes_so_that_either_of_two_members_may_die(self):
+        steps = 1500
+        digest = self.undisturbed(steps)
+        nodes = self.start(3)
+        self.train(nodes[0], 2, steps)
+
+        def witness():
+            shown = self.progress(nodes[0], "small")
+            return shown if shown.get("witnesses") else None
+        shown = cluster.wait_until(witness, "a witness is named")
+        by_name = {node.name: node for node in nodes}
+        spare = by_name[shown["witnesses"][0]]
+        self.assertNotIn(spare.name, shown["members"])
+        self.wait_for_phase(spare, "small", "witness")
+        # Whoever breaks ties dies; the other goes on with the witness.
+        by_name[shown["members"][0]].kill()
+        other = by_name[shown["members"][1]]
+        self.wait_for_phase(other, "small")
+        self.assertEqual(self.export(other, steps), digest)
 
 
 if __name__ == "__main__":

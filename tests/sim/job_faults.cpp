@@ -14,8 +14,10 @@ void JobWorld::detect() {
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
       if (self == peer) continue;
       Wire& wire = wires_[peer][self];
-      const bool reachable = nodes_[peer].core && now_ >= nodes_[peer].paused_until && !wire.cut &&
-                             !wires_[self][peer].cut;
+      // A spare node that nobody has asked yet is up, though it has no part in the job.
+      const bool idle = peer + options_.witness_count >= nodes_.size() && !nodes_[peer].recruited;
+      const bool reachable = (nodes_[peer].core || idle) && now_ >= nodes_[peer].paused_until &&
+                             !wire.cut && !wires_[self][peer].cut;
       if (reachable) wire.contact = now_;
       if (options_.swim_detects || !nodes_[self].core || now_ < nodes_[self].paused_until) continue;
       const Duration silence = now_ - wire.contact;
@@ -46,6 +48,30 @@ std::vector<NodeId> JobWorld::heard_by(std::size_t node) const {
     if (lately || just_now) heard.push_back(id(peer));
   }
   return heard;
+}
+
+// What the directory says: which nodes are up, whatever they do.
+void JobWorld::tell_spares() {
+  std::vector<NodeId> up;
+  for (std::size_t node = 0; node < nodes_.size(); ++node)
+    if (nodes_[node].core || !nodes_[node].recruited) up.push_back(id(node));
+  for (Node& node : nodes_)
+    if (node.core) node.core->set_spares(up);
+  schedule(now_ + 500ms, [this] { tell_spares(); });
+}
+
+void JobWorld::stop_job(std::size_t node) {
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(now_, out); });
+}
+
+void JobWorld::resume_job(std::size_t node) {
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(now_, out); });
+}
+
+void JobWorld::recover_job(std::size_t node) {
+  note(node, "RECOVER");
+  nodes_[node].forcing_until = now_ + 5s;
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_recover(now_, out); });
 }
 
 // People, who now and then stop the job, resume it, or recover it by force; resuming is tried until
@@ -164,8 +190,9 @@ bool JobWorld::all_finished() const {
 }
 
 WorldResult JobWorld::run() {
-  for (std::size_t node = 0; node < nodes_.size(); ++node) start(node);
+  for (std::size_t node = 0; node + options_.witness_count < nodes_.size(); ++node) start(node);
   detect();
+  tell_spares();
   random_faults();
   if (options_.stop_rate > 0 || options_.recover_rate > 0) random_orders();
   schedule(Time{} + options_.fault_time, [this] { heal(); });
@@ -190,6 +217,7 @@ WorldResult JobWorld::run() {
   result_.rollbacks = checks_->rollbacks();
   result_.stops = checks_->stops();
   result_.generations = checks_->generations();
+  result_.witnessed = witnessed_.size();
   result_.ended = now_;
   if (!result_.finished && result_.failures.empty())
     result_.failures.push_back("stuck: the job did not end after all faults were healed");

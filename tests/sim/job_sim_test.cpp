@@ -37,6 +37,10 @@ WorldOptions world_of(std::uint64_t seed) {
   options.false_suspicion_rate = rng.chance(0.4) ? 0.3 * fierce : 0;
   options.leave_rate = rng.chance(0.2) ? 0.1 : 0;
   Rng people(mix(seed, 98));
+  if (people.chance(0.4)) {
+    options.witness_count = 1 + static_cast<std::uint32_t>(people.below(3));
+    options.node_count += options.witness_count;
+  }
   options.stop_rate = people.chance(0.15) ? 1.0 : 0;
   options.recover_rate = people.chance(0.1) ? 0.3 : 0;
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
@@ -113,6 +117,7 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.crashes += result.crashes;
     sum.learners += result.learners;
     sum.stops += result.stops;
+    sum.witnessed += result.witnessed;
     sum.generations += result.generations;
     for (const PlannedFault& fault : result.planned) {
       ++planned;
@@ -128,17 +133,19 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     EXPECT_GT(struck, planned / 3);
     EXPECT_GT(sum.learners, count / 2);
     EXPECT_GT(sum.stops, count / 20);
+    EXPECT_GT(sum.witnessed, count / 5);
     EXPECT_GT(sum.generations, count / 20);
     EXPECT_GT(sum.views, 3 * count);
   }
   std::printf(
       "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu rollbacks, "
-      "%llu stops, %llu recoveries, %llu of %llu planned faults fired\n",
+      "%llu views with witnesses, %llu stops, %llu recoveries, %llu of %llu planned faults fired\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
       static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
-      static_cast<unsigned long long>(sum.stops), static_cast<unsigned long long>(sum.generations),
-      static_cast<unsigned long long>(struck), static_cast<unsigned long long>(planned));
+      static_cast<unsigned long long>(sum.witnessed), static_cast<unsigned long long>(sum.stops),
+      static_cast<unsigned long long>(sum.generations), static_cast<unsigned long long>(struck),
+      static_cast<unsigned long long>(planned));
 }
 
 // How many seeds it takes until a faulty core is caught; 0 if none of them does.

@@ -91,11 +91,12 @@ void JobWorld::start(std::size_t node) {
   chosen.candidates = candidates_;
   chosen.wanted_nodes = options_.wanted_nodes;
   chosen.min_nodes = options_.min_nodes;
+  chosen.witness_only = node + options_.witness_count >= options_.node_count;
   chosen.total_steps = options_.model.total_steps;
   chosen.tree = options_.model.tree;
   chosen.element_count = options_.model.element_count;
   chosen.add = &JobModel::add;
-  chosen.fingerprint = Digest{5, 5};
+  if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
   chosen.max_state_bytes = 1u << 22;
   chosen.state_part_bytes = 64;
@@ -104,6 +105,7 @@ void JobWorld::start(std::size_t node) {
   chosen.checkpoint = one.checkpoint;
   chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
   chosen.mutations = options_.mutations;
+  const bool witnesses = chosen.witness_only;
   auto core = job::JobCore::create(std::move(chosen));
   GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
   one.core.emplace(std::move(*core));
@@ -114,7 +116,7 @@ void JobWorld::start(std::size_t node) {
     for (const Node& other : nodes_) hints.push_back(other.member.node);
     one.core->set_hints(hints);
     one.core->on_start(now_, out);
-    if (one.core) one.core->request_join(now_, out);
+    if (one.core && !witnesses) one.core->request_join(now_, out);
   });
   const std::uint64_t life = one.life;
   auto tick = std::make_shared<std::function<void()>>();
@@ -161,6 +163,8 @@ void JobWorld::crash(std::size_t node) {
 void JobWorld::restart(std::size_t node) {
   Node& one = nodes_[node];
   if (one.core) return;
+  const bool spare = node + options_.witness_count >= options_.node_count;
+  if (spare && !one.recruited) return;  // knows nothing of the job yet
   if (!one.disk.empty()) {
     const auto votes = view::decode_votes(one.disk);
     GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
@@ -195,20 +199,6 @@ void JobWorld::leave(std::size_t node) {
   note(node, "leaves");
   nodes_[node].left = true;
   feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, out); });
-}
-
-void JobWorld::stop_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(now_, out); });
-}
-
-void JobWorld::resume_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(now_, out); });
-}
-
-void JobWorld::recover_job(std::size_t node) {
-  note(node, "RECOVER");
-  nodes_[node].forcing_until = now_ + 5s;
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_recover(now_, out); });
 }
 
 void JobWorld::set_cut(std::size_t from, std::size_t to, bool cut) {
@@ -278,6 +268,16 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   } else if (const auto* stopped = std::get_if<job::Stopped>(&action)) {
     note(node, "stopped after step " + std::to_string(stopped->step));
     with_state(node, [this, node] { write_checkpoint(node); });
+  } else if (const auto* recruit = std::get_if<job::Recruit>(&action)) {
+    // The node is called, fetches the manifest and starts its part.
+    const std::size_t spare = index_of(recruit->node);
+    note(node, "asks n" + std::to_string(spare) + " to be a witness");
+    if (!wires_[node][spare].cut && !nodes_[spare].recruited)
+      schedule(now_ + between(5ms, 100ms), [this, spare] {
+        if (nodes_[spare].recruited || nodes_[spare].core) return;
+        nodes_[spare].recruited = true;
+        start(spare);
+      });
   } else if (std::get_if<job::Finished>(&action)) {
     note(node, "finished");
     one.finished = true;
@@ -374,6 +374,8 @@ void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed)
                  " role " + std::to_string(static_cast<int>(installed.role)) + " rollbacks " +
                  std::to_string(view.rollback_count));
   result_.disagreements = std::max<std::uint64_t>(result_.disagreements, view.owner_rotation);
+  for (const NodeId& voter : view.acceptors)
+    if (view.is_witness(voter)) witnessed_.insert(view.order());
   checks_->on_view(nodes_[node].member, view, installed.role);
 }
 

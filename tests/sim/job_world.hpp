@@ -50,6 +50,7 @@ struct WorldOptions {
   std::uint32_t candidate_count = 3;
   std::uint32_t wanted_nodes = 3;
   std::uint32_t min_nodes = 1;
+  std::uint32_t witness_count = 0;  // of the nodes the last ones, which never compute
   Duration fault_time = std::chrono::seconds(15);  // then everything heals
   Duration heal_time = std::chrono::seconds(120);  // the job must end by then
   double crash_rate = 0.1;                         // a second and node
@@ -89,8 +90,9 @@ struct WorldResult {
   std::uint64_t disagreements = 0;
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;
-  std::uint64_t plans = 0;     // different slice plans that were followed
-  std::uint64_t verdicts = 0;  // of Swim, that somebody is dead
+  std::uint64_t plans = 0;      // different slice plans that were followed
+  std::uint64_t witnessed = 0;  // views with a witness
+  std::uint64_t verdicts = 0;   // of Swim, that somebody is dead
   Time ended{};
   std::vector<PlannedFault> planned;
 };
@@ -151,6 +153,7 @@ class JobWorld {
     std::uint64_t order = 0;                     // of the last Compute
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
+    bool recruited = false;
     bool left = false;     // by its own wish
     Time forcing_until{};  // a person has ordered it to go on without a quorum
   };
@@ -188,6 +191,7 @@ class JobWorld {
   void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
   void random_orders();
+  void tell_spares();
   void write_checkpoint(std::size_t node);
   std::vector<NodeId> heard_by(std::size_t node) const;
   void moment(std::size_t node, Moment what);
@@ -211,6 +215,7 @@ class JobWorld {
   std::array<std::uint32_t, static_cast<std::size_t>(Moment::kCount)> moments_{};
   std::map<std::uint64_t, Time> commit_times_;
   std::set<NodeId> computed_;
+  std::set<view::ViewOrder> witnessed_;
   WorldResult result_;
 };
 

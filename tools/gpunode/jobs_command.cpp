@@ -42,6 +42,8 @@ Rows fields_of(const json& report) {
     if (it == report.end()) continue;
     rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});
   }
+  const std::string witnesses = names_of(field<json>(report, "witnesses", json::array()));
+  if (!witnesses.empty()) rows.push_back({"witnesses", witnesses + " (vote, compute nothing)"});
   json checkpoint = field<json>(report, "checkpoint", json());
   if (checkpoint.is_object())
     rows.push_back({"checkpoint", "step " +

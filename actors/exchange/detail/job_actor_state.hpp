@@ -43,6 +43,7 @@ struct State {
   std::uint64_t checkpoint_done = 0;
   std::uint32_t checkpoints_writing = 0;
   std::vector<Order> orders;
+  Time spares_told{};
   Time sync_since{};  // when this node became a learner of the view
   std::string told;   // what the supervisor heard last
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists

@@ -20,6 +20,7 @@ namespace gpunode::node::jobs {
 
 inline constexpr storage::RecordFormat kVotes{{'V', 'O', 'T', 'E'}, 1};
 inline constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
+inline constexpr storage::RecordFormat kWitness{{'J', 'O', 'B', 'W'}, 1};
 inline constexpr storage::RecordFormat kOutcome{{'J', 'O', 'B', 'O'}, 1};
 
 struct Job {
@@ -27,7 +28,9 @@ struct Job {
   caf::actor actor;  // null for one that ended in an earlier life of this node
   exchange::JobProgress progress;
   std::shared_ptr<telemetry::SpanRing> spans;
-  std::string outcome;  // the last report of one that ended, JSON
+  bool witness = false;   // this node only votes in it
+  bool promoted = false;  // its actor ends, to start again as one that computes
+  std::string outcome;    // the last report of one that ended, JSON
 };
 
 struct State {

@@ -1,7 +1,7 @@
 // The inside of JobCore, split by concern over sources: job_core.cpp (inputs and routing),
 // job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission), job_sync.cpp
-// (state transfer in both directions), job_orders.cpp (what people order) and job_stalls.cpp (whom
-// a step waits for).
+// (state transfer in both directions), job_orders.cpp (what people order), job_stalls.cpp (whom a
+// step waits for) and job_witness.cpp (spare nodes that vote).
 #pragma once
 
 #include <map>
@@ -114,6 +114,15 @@ struct JobCore::State {
   void watch_wish(Time now, Actions& out);
   void tell_stopped(Actions& out);
 
+  // job_witness.cpp: spare nodes that vote
+  void on_witness_offer(Time now, const NodeId& from, Actions& out);
+  bool offers_to_witness() const;
+  std::vector<NodeId> witness_candidates() const;
+  std::size_t voting_members() const;
+  std::size_t spare_count() const;
+  bool wants_witnesses(Time now);
+  void witness_tick(Time now, Actions& out);
+
   // job_sync.cpp: state transfer
   void start_fetch(Time now, Actions& out);
   void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
@@ -177,6 +186,11 @@ struct JobCore::State {
   std::optional<Time> last_commit;
 
   std::vector<NodeId> hints;
+  std::vector<NodeId> spares;
+  std::map<NodeId, Time> witness_offers;  // when each last offered itself
+  std::map<NodeId, Time> recruited;       // when each was last asked to
+  std::optional<Time> witnesses_lacked;
+  Time witness_offered{};
   Time join_asked{};
   Time view_asked{};
   Time committed_at{};  // in this view
