@@ -107,7 +107,8 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
                                    .spec = spec,
                                    .reader = std::move(*data),
                                    .clock = options_.clock,
-                                   .lanes = options_.threads};
+                                   .lanes = options_.threads,
+                                   .spans = {}};
 }
 
 Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
