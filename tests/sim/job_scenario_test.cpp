@@ -135,6 +135,31 @@ TEST(JobScenario, a_minority_pauses_and_rejoins) {
   EXPECT_EQ(world.core(0).view().members.size(), 5u);
 }
 
+// Two of five members cannot reach each other, everyone else reaches all: steps made meanwhile.
+std::uint64_t steps_around_a_broken_link(job::JobCore::Mutations mutations) {
+  WorldOptions options = calm_world(5, 500);
+  options.mutations = mutations;
+  options.fault_time = 15s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    world.set_cut(1, 2, true);
+    world.set_cut(2, 1, true);
+  });
+  std::uint64_t before = 0, after = 0;
+  world.at(7s, [&] { before = world.highest_commit(); });
+  world.at(14s, [&] { after = world.highest_commit(); });
+  expect_good(world.run());
+  return after - before;
+}
+
+TEST(JobScenario, members_that_cannot_reach_each_other_are_not_named_together) {
+  const std::uint64_t with_rule = steps_around_a_broken_link({});
+  job::JobCore::Mutations mutations;
+  mutations.no_clique_rule = true;
+  const std::uint64_t without = steps_around_a_broken_link(mutations);
+  EXPECT_GT(2 * with_rule, 3 * without) << with_rule << " steps with the rule";
+}
+
 TEST(JobScenario, a_stopped_process_is_left_behind_and_rejoins) {
   WorldOptions options = calm_world(3, 150);
   options.fault_time = 7s;
