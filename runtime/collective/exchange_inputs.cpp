@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "payloads are little-e
 
 namespace {
 
-constexpr int kMostPatience = 8;  // times need_after between two NEEDs to a silent peer
+constexpr int kMostPatience = 4;  // times need_after between two NEEDs to a silent peer
 
 }  // namespace
 

@@ -169,6 +169,11 @@ void JobCore::request_leave(Time now, Actions& out) {
   if (state_->member) state_->change_view(now, "this node leaves", out);
 }
 
+void JobCore::give_up(Time, const std::string& reason, Actions& out) {
+  for (const NodeId& node : state_->peers_of(state_->agreement.view()))
+    state_->send(node, FreezeHint{reason, {state_->options.self.node}}, out);
+}
+
 const view::View& JobCore::view() const {
   return state_->agreement.view();
 }
@@ -198,6 +203,7 @@ void JobCore::State::report(std::string text, Actions& out) const {
 void JobCore::State::note_heard(Time at, const NodeId& from) {
   Peer& peer = peers[from];
   peer.heard = at;
+  peer.unheard = false;
   if (at < peer.state_at + kVerdictHolds) return;
   peer.state = PeerState::alive;
   peer.doubted_until = Time{};

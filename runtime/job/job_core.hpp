@@ -211,9 +211,12 @@ class JobCore {
 
   struct Timings {
     view::VoteTimings votes;
-    Duration need_after = std::chrono::milliseconds(500);     // silence before the first NEED
-    Duration stall = std::chrono::milliseconds(1000);         // silence of a suspected member
-    Duration stall_alive = std::chrono::milliseconds(20000);  // silence of one called alive
+    Duration need_after = std::chrono::milliseconds(500);  // silence before the first NEED
+    Duration stall = std::chrono::milliseconds(1000);      // silence of a suspected member
+    // Silence of one that others call alive: it is asked every two seconds at least and answers at
+    // once, so the link to it is broken. Raising it spares overloaded machines a view change, and
+    // costs as long a stall where two members cannot reach each other.
+    Duration stall_alive = std::chrono::milliseconds(5000);
     Duration join_every = std::chrono::milliseconds(500);     // repeat of JOIN
     Duration admit_every = std::chrono::milliseconds(1000);   // least time between admissions
     Duration joiner_fresh = std::chrono::milliseconds(3000);  // a JOIN is valid for that long
@@ -273,6 +276,9 @@ class JobCore {
   void request_join(Time now, Actions& out);
   // Asks to be left out of the next view; ViewInstalled with role outsider says that it is done.
   void request_leave(Time now, Actions& out);
+  // This node can no longer take part, for a reason of its own: tells the others, so that they go
+  // on at once. The core must not be fed any more.
+  void give_up(Time now, const std::string& reason, Actions& out);
 
   // A person's orders. The next view carries them out; ViewInstalled tells. All fail with
   // invalid_argument where this node has no part in the job's last view, or the order makes no

@@ -43,10 +43,9 @@ view::Standing JobCore::State::standing() const {
   }
   where.checkpoint_step = options.checkpoint.step;
   where.checkpoint_digest = options.checkpoint.state_digest;
-  for (const NodeId& node : peers_of(agreement.view()))
-    if (node != options.self.node && gone(node)) where.unreachable.push_back(node);
-  for (const auto& [node, joiner] : joiners)
-    if (gone(node) && !agreement.view().rank_of(node)) where.unreachable.push_back(node);
+  // Also those outside: their wish to join may have come to others, never to this node.
+  for (const auto& [node, peer] : peers)
+    if (!reached(node) && where.unreachable.size() < kMaxJoiners) where.unreachable.push_back(node);
   return where;
 }
 
@@ -99,6 +98,11 @@ bool JobCore::State::gone(const NodeId& node) const {
          (found->second.state == PeerState::dead || found->second.state == PeerState::refused);
 }
 
+bool JobCore::State::reached(const NodeId& node) const {
+  const auto found = peers.find(node);
+  return !gone(node) && (found == peers.end() || !found->second.unheard);
+}
+
 bool JobCore::State::suspected(const NodeId& node) const {
   if (gone(node)) return true;
   const auto found = peers.find(node);
@@ -123,13 +127,18 @@ void JobCore::State::change_view(Time at, const std::string& reason, Actions& ou
   for (const NodeId& node : peers_of(agreement.view())) send(node, hint, out);
 }
 
-void JobCore::State::on_hint(Time at, const NodeId& from, const FreezeHint& hint, Actions&) {
+void JobCore::State::on_hint(Time at, const NodeId& from, const FreezeHint& hint, Actions& out) {
   const view::View& view = agreement.view();
   if (!view.rank_of(from) && !view.is_acceptor(from)) return;
   for (const NodeId& node : hint.suspects) {
     if (node == options.self.node || (!view.rank_of(node) && !view.is_acceptor(node))) continue;
     Peer& peer = peers[node];
-    if (at > peer.heard + kHeardLately) peer.doubted_until = at + kDoubtHolds;
+    if (node == from) {  // it says so itself
+      peer.state = PeerState::refused;
+      peer.state_at = at;
+      report("node " + from.short_text() + " takes part no longer: " + hint.reason, out);
+    } else if (at > peer.heard + kHeardLately)
+      peer.doubted_until = at + kDoubtHolds;
   }
   agreement.want_change(at);
 }
@@ -180,6 +189,7 @@ void JobCore::State::watch_members(Time at, Actions& out) {
     const bool stalled = suspected(node) && silence > options.timings.stall;
     if (!stalled && silence <= options.timings.stall_alive) continue;
     peer.doubted_until = at + kDoubtHolds;
+    peer.unheard = true;
     change_view(at, "node " + node.short_text() + " is silent", out);
     return;
   }

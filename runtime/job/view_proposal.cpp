@@ -278,7 +278,10 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
       holders.push_back(one);
       if (!one.standing.leaving) staying.push_back(one);
     }
-  if (staying.empty()) staying = holders;  // the last holder of a state may not leave
+  if (staying.empty() && !holders.empty()) {  // the last holder of a state may not leave
+    std::stable_sort(holders.begin(), holders.end(), by_rank);
+    staying.push_back(holders.front());
+  }
   std::stable_sort(staying.begin(), staying.end(), by_rank);
   if (!keep_who_reach_each_other(rules, staying))
     return not_yet("most members cannot reach each other");

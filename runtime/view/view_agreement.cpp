@@ -123,6 +123,7 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   patience += Duration(
       static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(patience.count()) / 2 + 1)));
   ++attempts_;
+  yielded_to_.reset();
   proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}, forced};
   wanted_at_.reset();
   waiting_reason_ = "no quorum of the last view answers";
@@ -196,6 +197,7 @@ void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
   proposal_.reset();
   const VoteTimings& timings = options_.timings;
   wanted_at_ = now + grace() + timings.retry + turn_delay();
+  yielded_to_ = ballot.proposer;
   waiting_reason_ = "node " + ballot.proposer.short_text() + " is collecting votes";
 }
 
@@ -278,6 +280,11 @@ void ViewAgreement::on_tick(Time now, Effects& out) {
     proposal_.reset();  // a forced one is tried once
     wanted_at_ = now;
   }
+  if (wanted_at_ && yielded_to_ && options_.suspected(*yielded_to_)) {
+    // Nothing will come of its ballot: no reason to wait for it.
+    yielded_to_.reset();
+    wanted_at_ = std::min(*wanted_at_, now + turn_delay());
+  }
   if (!wanted_at_ || now < *wanted_at_) return;
   if (is_acceptor())
     probe(now, out);
@@ -315,6 +322,7 @@ void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
   votes_ = Votes{decided.view, decided.accepted_by, {}, {}};
   frozen_ = false;
   wanted_at_.reset();
+  yielded_to_.reset();
   proposal_.reset();
   hearing_ = {};
   highest_round_ = 0;

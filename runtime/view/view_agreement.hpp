@@ -221,7 +221,8 @@ class ViewAgreement {
   Votes votes_;
   Rng rng_;
   bool frozen_ = false;
-  std::optional<Time> wanted_at_;  // when to propose
+  std::optional<Time> wanted_at_;     // when to propose
+  std::optional<NodeId> yielded_to_;  // whose ballot is waited for
   Time wanted_since_{};
   std::uint64_t highest_round_ = 0;
   std::uint32_t attempts_ = 0;

@@ -160,6 +160,12 @@ void JobWorld::moment(std::size_t node, Moment what) {
   }
 }
 
+void JobWorld::strike_at_next(Moment what) {
+  for (PlannedFault& fault : result_.planned)
+    if (fault.moment == what && fault.nth == 0)
+      fault.nth = moments_[static_cast<std::size_t>(what)] + 1;
+}
+
 void JobWorld::moments_of(std::size_t node, const job::JobMessage& message) {
   if (const auto* vote = std::get_if<job::Vote>(&message.body)) {
     if (std::holds_alternative<view::Accepted>(vote->message)) moment(node, Moment::after_accepted);

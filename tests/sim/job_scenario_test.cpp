@@ -72,6 +72,26 @@ TEST(JobScenario, after_a_kill_the_next_commit_comes_within_a_second) {
     }
 }
 
+TEST(JobScenario, a_proposer_that_dies_with_its_ballot_is_not_waited_for) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    WorldOptions options = calm_world(5, 60);
+    options.seed = seed;
+    options.fault_time = 60s;
+    options.heal_time = 60s;
+    options.planned = {{Moment::on_accept, Strike::crash, 0}};
+    JobWorld world(options);
+    world.at(1s, [&] {
+      world.crash(4);
+      world.strike_at_next(Moment::on_accept);
+    });
+    const WorldResult result = world.run();
+    expect_good(result);
+    EXPECT_TRUE(result.planned.front().fired);
+    // The others give the lost ballot no time; the value that it may have got through counts.
+    EXPECT_LT(longest_gap(world, 1s), 1500ms) << "seed " << seed;
+  }
+}
+
 TEST(JobScenario, a_power_loss_costs_less_than_three_seconds) {
   WorldOptions options = calm_world(3, 60);
   options.refused = 0;
@@ -158,6 +178,37 @@ TEST(JobScenario, members_that_cannot_reach_each_other_are_not_named_together) {
   mutations.no_clique_rule = true;
   const std::uint64_t without = steps_around_a_broken_link(mutations);
   EXPECT_GT(2 * with_rule, 3 * without) << with_rule << " steps with the rule";
+}
+
+// Everybody is alive for the detector, which asks through the third: only silence tells.
+void expect_that_a_cut_link_costs_a_member(std::vector<std::pair<std::size_t, std::size_t>> ways) {
+  WorldOptions options = calm_world(3, 800);
+  options.swim_detects = true;
+  options.fault_time = 30s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    for (const auto& [from, to] : ways) world.set_cut(from, to, true);
+  });
+  std::uint64_t reached = 0;
+  world.at(8s, [&] { reached = world.highest_commit(); });
+  world.at(12s, [&] {
+    EXPECT_GT(world.highest_commit(), reached + 20);
+    EXPECT_EQ(world.core(2).view().members.size(), 2u) << "one of the two is left out";
+    EXPECT_TRUE(world.core(2).view().rank_of(world.id(2)));
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.crashes, 0u);
+  EXPECT_LT(longest_gap(world, 1s), 8s);
+  EXPECT_EQ(world.core(2).view().members.size(), 3u) << "it came back after the link healed";
+}
+
+TEST(JobScenario, two_members_that_cannot_reach_each_other_cost_one_of_them) {
+  expect_that_a_cut_link_costs_a_member({{0, 1}, {1, 0}});
+}
+
+TEST(JobScenario, a_member_that_is_not_heard_by_one_other_costs_one_of_them) {
+  expect_that_a_cut_link_costs_a_member({{0, 1}});
 }
 
 TEST(JobScenario, a_stopped_process_is_left_behind_and_rejoins) {

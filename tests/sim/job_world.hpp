@@ -39,7 +39,7 @@ enum class Strike : std::uint8_t { crash, isolate, pause, kCount };
 struct PlannedFault {
   Moment moment = Moment::after_accepted;
   Strike strike = Strike::crash;
-  std::uint32_t nth = 1;  // strikes at the nth such moment
+  std::uint32_t nth = 1;  // strikes at the nth such moment; 0: at none yet
   bool fired = false;
 };
 
@@ -112,6 +112,8 @@ class JobWorld {
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
   void recover_job(std::size_t node);
+  // Planned faults of that moment that wait for their number strike the next time.
+  void strike_at_next(Moment what);
   bool alive(std::size_t node) const { return nodes_[node].core.has_value(); }
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }

@@ -29,6 +29,7 @@ struct JobCore::State {
     Time notified{};                    // when a VIEW was last sent to it
     Time asked{};                       // when a VIEW was last asked of it
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
+    bool unheard = false;               // was waited for in vain: the link to it is broken
     bool finished = false;              // said that it has committed the last step
   };
   struct Joiner {
@@ -86,6 +87,7 @@ struct JobCore::State {
                              bool forced) const;
   bool suspected(const NodeId& node) const;
   bool gone(const NodeId& node) const;
+  bool reached(const NodeId& node) const;  // as far as this node knows
   void change_view(Time now, const std::string& reason, Actions& out);
   void watch_members(Time now, Actions& out);
   void on_commit_boundary(Time now, Actions& out);

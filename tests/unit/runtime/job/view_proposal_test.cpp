@@ -155,6 +155,16 @@ TEST(ViewProposal, a_leaver_is_left_out_unless_it_is_the_last_holder) {
   EXPECT_EQ(last->members.size(), 1u);
 }
 
+TEST(ViewProposal, of_members_that_all_leave_one_stays_and_holds_the_state) {
+  auto first = at(1, 12, 12), second = at(2, 12, 12);
+  first.standing.leaving = second.standing.leaving = true;
+  const auto next = propose_view(rules_of(2), current_of(2), {second, first}, {});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 1u);
+  EXPECT_EQ(next->members[0].node, node(1));
+  EXPECT_EQ(next->base_step, 12u);
+}
+
 TEST(ViewProposal, too_few_nodes_is_a_reason_not_a_view) {
   ProposalRules rules = rules_of(3);
   rules.min_nodes = 3;
