@@ -23,6 +23,11 @@ constexpr auto kSparesEvery = std::chrono::milliseconds(500);
 
 void fail(Self* self, const Error& error) {
   note(self, "failed: " + error.message());
+  if (self->state.core) {  // the others shall not wait for this node
+    job::Actions last_words;
+    self->state.core->give_up(now(self), error.message(), last_words);
+    carry_out(self, last_words);
+  }
   set_phase(self, "failed", error.message());
   self->send(self->state.trainer, Shutdown{});
   self->state.core.reset();
@@ -98,6 +103,8 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   if (installed.role == job::Role::learner) self->state.sync_since = now(self);
   if (installed.role == job::Role::outsider) self->state.phase = "outsider";
   tell_supervisor(self);
+  if (installed.role == job::Role::outsider && self->state.leaves_for)
+    fail(self, *self->state.leaves_for);
 }
 
 void on_finished(Self* self) {
@@ -272,6 +279,15 @@ void maybe_end(Self* self) {
   self->send(state.checkpoints, Shutdown{});
 }
 
+// A member that can store nothing any more is left out while others hold the state; the last one
+// goes on without checkpoints.
+void leave_full_disk(Self* self, const Error& error) {
+  State& state = self->state;
+  if (error.code != ErrorCode::disk_full || state.leaves_for || !state.core) return;
+  state.leaves_for = error;
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.request_leave(t, out); });
+}
+
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
   State& state = self->state;
   if (!state.ledger) return;
@@ -289,6 +305,7 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
     state.ledger->on_event(now(self), "warning: no checkpoint of step " +
                                           std::to_string(written.step) + ": " +
                                           written.path.error().message());
+    leave_full_disk(self, written.path.error());
   }
   // A failed last checkpoint does not hold the job's end back: earlier ones stay, and it was said.
   state.checkpoint_done = std::max(state.checkpoint_done, written.step);

@@ -44,8 +44,9 @@ struct State {
   std::uint32_t checkpoints_writing = 0;
   std::vector<Order> orders;
   Time spares_told{};
-  Time sync_since{};  // when this node became a learner of the view
-  std::string told;   // what the supervisor heard last
+  Time sync_since{};                // when this node became a learner of the view
+  std::optional<Error> leaves_for;  // why it asks to be left out of the next view
+  std::string told;                 // what the supervisor heard last
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
 };
 using Self = caf::stateful_actor<State>;
