@@ -6,6 +6,7 @@ usage of a test file: <file>.py GPUNODE GPUNODE_FAULTY [unittest arguments]
 """
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -73,6 +74,7 @@ class World:
         self.root = tempfile.mkdtemp(prefix="gpn-", dir="/tmp")  # short: sockets live below it
         self.processes = []
         self.detached = []
+        self.switch = None  # of link_faults, where links go through one
 
     def state(self, name):
         return os.path.join(self.root, name)
@@ -112,6 +114,8 @@ class World:
                  str(threads), "--json"], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env=self.environment(env), start_new_session=True, cwd=cwd)
         self.processes.append(process)
+        if self.switch:
+            self.switch.set_process(name, process.pid)
         return Node(self, name, process, log)
 
     def start(self, name, *words, listen="127.0.0.1:0", **options):
@@ -151,6 +155,8 @@ class World:
                 except ProcessLookupError:
                     pass
             process.wait()
+        if self.switch:
+            self.switch.close()
         for pid in self.detached:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -181,11 +187,15 @@ def gone(pid):
 
 
 def free_port_range(count=3):
-    """The first of some neighbouring ports that were free a moment ago."""
+    """The first of some neighbouring ports that were free a moment ago.
+
+    They lie below those that outgoing connections take, so that a node that was killed finds its
+    ports free when it starts again.
+    """
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as told:
+        lowest_taken = int(told.read().split()[0])
     for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first = probe.getsockname()[1]
+        first = random.randrange(10000, max(lowest_taken, 20000) - count)
         taken = []
         try:
             for offset in range(count):

@@ -31,8 +31,9 @@ struct Pace {
   std::string point;
   std::string file;  // slow while it is there
 };
-Strike* strike = nullptr;  // both set once, before any thread
+Strike* strike = nullptr;  // all set once, before any thread
 Pace* pace = nullptr;
+std::string* orders = nullptr;
 
 bool is_there(const std::string& file) {
   return access(file.c_str(), F_OK) == 0;
@@ -65,16 +66,51 @@ void note(const std::string& line) {
   close(log);
 }
 
+[[noreturn]] void die() {
+  ::kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+// A file that begins with a number says the milliseconds itself.
+void keep_pace() {
+  int file = open(pace->file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  char text[16];
+  ssize_t size = read(file, text, sizeof text);
+  close(file);
+  unsigned told = 0;
+  bool number = size > 0 && std::from_chars(text, text + size, told).ec == std::errc{};
+  std::this_thread::sleep_for(number ? std::chrono::milliseconds(told) : pace->each);
+}
+
+// Two threads may come by: who removes the file carries the order out.
+void follow_order(std::string_view point, std::uint64_t step) {
+  int file = open(orders->c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  char buffer[100];
+  ssize_t size = read(file, buffer, sizeof buffer);
+  close(file);
+  std::string_view order(buffer, size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (order.ends_with('\n')) order.remove_suffix(1);
+  std::size_t at = order.find('@');
+  if (at == order.npos || order.substr(at + 1) != point) return;
+  if (unlink(orders->c_str()) != 0) return;
+  std::string verb(order.substr(0, at));
+  note(verb + " " + std::string(point) + " " + std::to_string(step));
+  if (verb == "kill") die();
+  if (verb == "exit") _exit(kExitCode);
+  if (verb != "stop") refuse("GPUNODE_FAULT_ORDERS");
+  ::kill(getpid(), SIGSTOP);
+}
+
 void on_fault_point(std::string_view point, std::uint64_t step) {
-  if (pace && point == pace->point && is_there(pace->file)) std::this_thread::sleep_for(pace->each);
+  if (pace && point == pace->point) keep_pace();
+  if (orders) follow_order(point, step);
   if (!strike || point != strike->point || step < strike->first || step > strike->last) return;
   if (!strike->when.empty() && !is_there(strike->when)) return;
   note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +
        std::to_string(step));
-  if (strike->kill) {
-    ::kill(getpid(), SIGKILL);
-    for (;;) pause();
-  }
+  if (strike->kill) die();
   _exit(kExitCode);
 }
 
@@ -105,6 +141,13 @@ void install_pace(const std::string& text) {
   if (planned.point.empty()) planned.point = "commit";
   planned.file = variable("GPUNODE_FAULT_PACE_WHILE");
   pace = &planned;
+  fault_hook = on_fault_point;
+}
+
+void install_orders(const std::string& file) {
+  static std::string planned;
+  planned = file;
+  orders = &planned;
   fault_hook = on_fault_point;
 }
 
@@ -160,6 +203,7 @@ class FullDisk final : public storage::FileSystem {
 FaultyParts install_faults() {
   FaultyParts parts;
   if (std::string text = variable("GPUNODE_FAULT"); !text.empty()) install_strike(text);
+  if (std::string text = variable("GPUNODE_FAULT_ORDERS"); !text.empty()) install_orders(text);
   if (std::string text = variable("GPUNODE_FAULT_PACE_MS"); !text.empty()) install_pace(text);
   if (std::string text = variable("GPUNODE_FAULT_CLOCK_SKEW"); !text.empty()) {
     auto skew = number_of<std::int64_t>("GPUNODE_FAULT_CLOCK_SKEW", text);

@@ -2,9 +2,12 @@
 //   GPUNODE_FAULT=kill@<point>:<step>      SIGKILL itself at a fault point; step `*` is any, and
 //                                          `12+` that or later. `exit` ends it with code 9
 //   GPUNODE_FAULT_WHEN=<file>              ... but only once this file is there
+//   GPUNODE_FAULT_ORDERS=<file>            while it is there: its line `<verb>@<point>` is followed
+//                                          at the next such point, and the file removed before; a
+//                                          verb is kill, exit or stop (SIGSTOP to itself)
 //   GPUNODE_FAULT_PACE_MS=<milliseconds>   each commit takes so much longer ...
 //   GPUNODE_FAULT_PACE_AT=<point>          ... or each passing of this fault point ...
-//   GPUNODE_FAULT_PACE_WHILE=<file>        ... while this file is there
+//   GPUNODE_FAULT_PACE_WHILE=<file>        ... while this file is there; a number in it counts more
 //   GPUNODE_FAULT_DISK_FULL_AFTER=<bytes>  writing fails with disk_full after so many bytes ...
 //   GPUNODE_FAULT_DISK_FULL_IN=<part>      ... to paths that contain this part (default: all)
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much

@@ -1,0 +1,107 @@
+"""A member that cannot take part: named at the start, or it leaves with the reason and the rest goes on.
+"""
+import os
+import resource
+import shutil
+import subprocess
+
+import cluster
+import training
+
+
+class OneOfThree(training.TrainingTest):
+    """What one machine lacks is told by it, and costs the job that member alone."""
+    steps, every = 240, 20
+    names = ["n1", "n2", "n3"]
+
+    def begin(self, env=None, before=lambda: None):
+        self.undisturbed()
+        for name in self.names:
+            self.start_node(name, self.nodes.get("n1"), env if name == "n2" else None)
+        for name in self.names:
+            cluster.wait_until(lambda name=name: self.knows(self.nodes[name], self.names),
+                               "all know each other")
+        self.pace(40)
+        before()
+        return self.train(self.nodes["n1"], 3)
+
+    def expect_that_it_leaves(self, name, *words):
+        """The job goes on without it, it says why, and the others finish."""
+        rest = [node for node in self.nodes.values() if node.name != name]
+        for node in rest:
+            self.await_members(node, [one.name for one in rest])
+        if words:
+            line = self.await_line(self.nodes[name], lambda line: line["phase"] == "failed",
+                                   "it has failed")
+            self.assert_says(line["reason"], *words)
+        self.pace(None)
+        self.check_all(rest, 2 * cluster.PATIENCE)
+
+    def test_of_other_arithmetic_is_refused_by_name(self):
+        started = self.begin({"ONEDNN_MAX_CPU_ISA": "SSE41", "DNNL_MAX_CPU_ISA": "SSE41"})
+        refused = {one["node"]: one["reason"] for one in started["refused"]}
+        self.assertEqual(list(refused), ["n2"])
+        self.assert_says(refused["n2"], "bits")
+        self.pace(None)
+        self.check_all([self.nodes["n1"], self.nodes["n3"]], 2 * cluster.PATIENCE)
+
+    def test_whose_votes_find_no_space_leaves(self):
+        self.begin({"GPUNODE_FAULT_DISK_FULL_AFTER": "0",
+                    "GPUNODE_FAULT_DISK_FULL_IN": "votes"})
+        self.expect_that_it_leaves("n2", "votes", "disk_full")
+
+    def test_whose_checkpoints_find_no_space_leaves(self):
+        self.begin({"GPUNODE_FAULT_DISK_FULL_AFTER": "100000",
+                    "GPUNODE_FAULT_DISK_FULL_IN": "checkpoints"})
+        self.expect_that_it_leaves("n2", "disk_full")
+
+    def test_whose_memory_does_not_hold_the_job_is_left_behind(self):
+        self.steps, self.channels = 40, 512  # some 12 MB of weights
+
+        def limit():
+            pid = self.nodes["n2"].process.pid
+            with open(f"/proc/{pid}/statm", encoding="ascii") as told:
+                used = int(told.read().split()[0]) * resource.getpagesize()
+            most = used + (48 << 20)
+            resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        self.begin(before=limit)
+        # A library that cannot bear it may end the process: the others go on just the same.
+        cluster.wait_until(lambda: self.nodes["n2"].process.poll() is not None or
+                           self.line(self.nodes["n2"])["phase"] == "failed", "n2 is out")
+        self.expect_that_it_leaves("n2")
+
+
+class AFullDisk(training.TrainingTest):
+    """The same with a real file system that has no space left."""
+    steps, every = 240, 20
+
+    def setUp(self):
+        super().setUp()
+        self.small = self.path("n2")
+        os.makedirs(self.small, mode=0o700)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "gpunode-test",
+                                  self.small], capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("skipped: mounting a small file system is not allowed here")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.small], check=False)
+
+    def test_costs_the_job_one_member(self):
+        self.undisturbed()
+        self.start_nodes(["n1", "n2", "n3"])
+        self.pace(40)
+        self.train(self.nodes["n1"], 3)
+        for node in self.nodes.values():
+            self.await_members(node, ["n1", "n2", "n3"])
+        free = shutil.disk_usage(self.small).free
+        self.world.write("n2/filler", bytes(max(free - 8192, 0)))
+        for name in ("n1", "n3"):
+            self.await_members(self.nodes[name], ["n1", "n3"])
+        line = self.await_line(self.nodes["n2"], lambda line: line["phase"] == "failed",
+                               "it has failed")
+        self.assert_says(line["reason"], "disk_full")
+        self.pace(None)
+        self.check_all([self.nodes["n1"], self.nodes["n3"]], 2 * cluster.PATIENCE)
+
+
+if __name__ == "__main__":
+    cluster.main()
