@@ -2,9 +2,12 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <exception>
+#include <new>
 #include <optional>
 
 #include "actors/inline_delivery.hpp"
@@ -120,6 +123,22 @@ void apply_total(Self* self, const ApplyTotal& order) {
                                       report->learning_rate, report->skipped, report->state});
 }
 
+// The standard library throws where memory or threads run out: the job is told what it was.
+caf::error end_by(Self* self, std::exception_ptr& thrown) {
+  Error error{ErrorCode::internal, "the trainer threw something unknown"};
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    error = {ErrorCode::out_of_memory,
+             "this machine's memory does not hold the job: use a smaller model, fewer samples a "
+             "slice, or more memory"};
+  } catch (const std::exception& failure) {
+    error.detail = std::string("the trainer ended: ") + failure.what();
+  }
+  fail(self, error);
+  return make_error(caf::exit_reason::unhandled_exception);
+}
+
 caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
   self->state.job = std::move(job);
   self->state.to_job = std::make_unique<InlineDelivery>(self->system());
@@ -127,6 +146,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
   // No device thread outlives its job, however that ended.
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(self->state.job);
+  self->set_exception_handler([self](std::exception_ptr& thrown) { return end_by(self, thrown); });
   prepare(self, std::move(*options));
   return {
       [self](const ComputeStep& message) {

@@ -1,5 +1,8 @@
 #include "runtime/probe/host_probe.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -25,6 +28,21 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data() + start, text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
   return value;
+}
+
+// What this process may still map under its own limit (ulimit -v); nothing where there is none.
+std::optional<std::uint64_t> address_space_left(const std::filesystem::path& proc) {
+  constexpr std::string_view kLimit = "Max address space";
+  std::uint64_t limit = 0, used_pages = 0;
+  for (const std::string& line : lines_of(proc / "self" / "limits")) {
+    if (!line.starts_with(kLimit)) continue;
+    std::istringstream words(line.substr(kLimit.size()));
+    if (!(words >> limit)) return std::nullopt;  // "unlimited"
+  }
+  std::ifstream told(proc / "self" / "statm");
+  if (limit == 0 || !(told >> used_pages)) return std::nullopt;
+  const std::uint64_t used = used_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit > used ? limit - used : 0;
 }
 
 }  // namespace
@@ -83,6 +101,9 @@ void ProcHostProbe::sample_memory(HostSample& sample) const {
     if (!kib) continue;
     (total ? sample.memory_total_bytes : sample.memory_available_bytes) = *kib * 1024;
   }
+  const auto left = address_space_left(proc_);
+  if (left && sample.memory_available_bytes)
+    sample.memory_available_bytes = std::min(*left, *sample.memory_available_bytes);
 }
 
 void ProcHostProbe::sample_disk(HostSample& sample) const {

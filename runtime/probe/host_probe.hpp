@@ -17,10 +17,10 @@ struct HostSample {
   std::optional<int> cpu_count;
   std::optional<double> load_average;  // of the last minute
   std::optional<std::uint64_t> memory_total_bytes;
-  std::optional<std::uint64_t> memory_available_bytes;
-  std::optional<std::uint64_t> disk_total_bytes;    // of the state directory's file system
-  std::optional<std::uint64_t> disk_free_bytes;     // for unprivileged users
-  std::optional<double> received_bytes_per_second;  // all interfaces but loopback
+  std::optional<std::uint64_t> memory_available_bytes;  // also under this process's own limit
+  std::optional<std::uint64_t> disk_total_bytes;        // of the state directory's file system
+  std::optional<std::uint64_t> disk_free_bytes;         // for unprivileged users
+  std::optional<double> received_bytes_per_second;      // all interfaces but loopback
   std::optional<double> sent_bytes_per_second;
   std::optional<std::string> cpu_model;
 };

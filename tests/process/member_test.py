@@ -55,20 +55,29 @@ class OneOfThree(training.TrainingTest):
                     "GPUNODE_FAULT_DISK_FULL_IN": "checkpoints"})
         self.expect_that_it_leaves("n2", "disk_full")
 
-    def test_whose_memory_does_not_hold_the_job_is_left_behind(self):
-        self.steps, self.channels = 40, 512  # some 12 MB of weights
+    def limit_memory(self, spare):
+        """n2 may map so many bytes more than it has now."""
+        pid = self.nodes["n2"].process.pid
+        with open(f"/proc/{pid}/statm", encoding="ascii") as told:
+            most = int(told.read().split()[0]) * resource.getpagesize() + spare
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
 
-        def limit():
-            pid = self.nodes["n2"].process.pid
-            with open(f"/proc/{pid}/statm", encoding="ascii") as told:
-                used = int(told.read().split()[0]) * resource.getpagesize()
-            most = used + (48 << 20)
-            resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
-        self.begin(before=limit)
-        # A library that cannot bear it may end the process: the others go on just the same.
-        cluster.wait_until(lambda: self.nodes["n2"].process.poll() is not None or
-                           self.line(self.nodes["n2"])["phase"] == "failed", "n2 is out")
-        self.expect_that_it_leaves("n2")
+    def test_whose_memory_does_not_hold_the_job_is_refused_by_name(self):
+        self.steps, self.every, self.channels = 10, 5, 512  # some 150 MB in all
+        started = self.begin(before=lambda: self.limit_memory(48 << 20))
+        refused = {one["node"]: one["reason"] for one in started["refused"]}
+        self.assertEqual(list(refused), ["n2"])
+        self.assert_says(refused["n2"], "too large for this machine", "memory")
+        self.pace(None)
+        self.check_all([self.nodes["n1"], self.nodes["n3"]], 2 * cluster.PATIENCE)
+
+    def test_whose_memory_is_exhausted_on_the_way_leaves(self):
+        self.steps, self.channels = 60, 256  # a checkpoint takes some 10 MB
+        self.begin()
+        for node in self.nodes.values():
+            self.await_members(node, self.names)
+        self.limit_memory(0)
+        self.expect_that_it_leaves("n2", "memory")
 
 
 class AFullDisk(training.TrainingTest):

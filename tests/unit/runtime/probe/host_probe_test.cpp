@@ -1,5 +1,7 @@
 #include "runtime/probe/host_probe.hpp"
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -33,6 +35,19 @@ class HostProbeTest : public ::testing::Test {
   gpunode::testing::TemporaryFolder folder;
   Time now = Time{} + 1h;
 };
+
+TEST_F(HostProbeTest, MemoryIsBoundedByTheLimitOfTheProcess) {
+  write_all(100, 100, 1000);
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  write("self/statm", "10 5 3 1 0 4 0\n");
+  write("self/limits", "Limit   Soft Limit  Hard Limit  Units\nMax address space         " +
+                           std::to_string(30 * page) + "  unlimited   bytes\n");
+  EXPECT_EQ(ProcHostProbe(folder.path(), folder.path()).sample(now).memory_available_bytes,
+            20 * page);
+  write("self/limits", "Max address space         unlimited   unlimited   bytes\n");
+  EXPECT_EQ(ProcHostProbe(folder.path(), folder.path()).sample(now).memory_available_bytes,
+            4000u * 1024);
+}
 
 TEST_F(HostProbeTest, FiguresAreReadFromProc) {
   write_all(100, 100, 1000);
