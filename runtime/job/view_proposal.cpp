@@ -309,6 +309,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   }
   const auto admit = [&](const view::Member& member) {
     const bool reached =
+        rules.no_clique_rule ||
         std::none_of(base->survivors.begin(), base->survivors.end(),
                      [&](const auto& one) { return cannot_reach(one.standing, member.node); });
     if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
