@@ -11,6 +11,7 @@
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/job/exchange_mode.hpp"
 #include "runtime/job/job_codec.hpp"
 #include "runtime/job/job_core.hpp"
 
@@ -198,6 +199,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.tree = std::move(tree);
   core.element_count = state.element_count = ready.element_count;
   core.add = options.add;
+  core.forms = options.forms;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.
@@ -208,6 +210,8 @@ void begin(Self* self, const TrainerReady& ready) {
   auto made = job::JobCore::create(std::move(core));
   if (!made) return fail(self, made.error());
   state.core.emplace(std::move(*made));
+  if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode && mode->inexact)
+    note(self, job::mode_text(*mode));
   set_phase(self, "forming");
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +

@@ -61,6 +61,7 @@ struct JobActorOptions {
   std::function<caf::actor(caf::actor job)> spawn_checkpoints;
   collective::AddFn add;
   std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
+  std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

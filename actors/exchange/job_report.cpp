@@ -1,5 +1,7 @@
 #include "actors/exchange/job_report.hpp"
 
+#include "runtime/job/exchange_mode.hpp"
+
 #include <nlohmann/json.hpp>
 
 namespace gpunode::exchange {
@@ -120,6 +122,9 @@ std::string report_json(const ReportInput& in) {
   out["seed"] = in.spec.train.seed;
   out["slices_per_step"] = in.spec.train.slices;
   out["fingerprint"] = in.spec.fingerprint;
+  out["exchange_mode"] = in.spec.exchange.mode;
+  if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->inexact)
+    out["exchange_note"] = job::mode_text(*mode);
   out["state_digest"] = ledger.state_digest().text();
   out["fed"] = {{"hash_sum", ledger.running().hash_sum.text()},
                 {"samples", ledger.running().sample_count}};

@@ -9,6 +9,7 @@
 
 #include "actors/checkpoint/checkpoint_actor.hpp"
 #include "actors/compute/trainer_actor.hpp"
+#include "actors/compute/wire_forms.hpp"
 #include "actors/exchange/job_actor.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
@@ -118,6 +119,9 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   };
   options.add = state.options.add;
   options.spans = spans;
+  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
+  if (!forms) return forms.error();
+  options.forms = std::move(*forms);
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;

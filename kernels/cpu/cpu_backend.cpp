@@ -74,6 +74,12 @@ class CpuBackend final : public ops::Backend {
     operations_.column_sum = column_sum;
     operations_.adamw = adamw;
     operations_.square_sum = square_sum;
+    operations_.pack_bf16 = pack_bf16;
+    operations_.unpack_bf16 = unpack_bf16;
+    operations_.pack_int8 = pack_int8;
+    operations_.unpack_int8 = unpack_int8;
+    operations_.pack_top = pack_top;
+    operations_.unpack_top = unpack_top;
   }
 
   const tensor::Device& device() const override { return memory()->device(); }

@@ -26,6 +26,12 @@ Result<void> add(tensor::Stream&, tensor::Workspace&, const ops::AddArgs& args);
 Result<void> column_sum(tensor::Stream&, tensor::Workspace&, const ops::ColumnSumArgs& args);
 Result<void> adamw(tensor::Stream&, tensor::Workspace&, const ops::AdamwArgs& args);
 Result<void> square_sum(tensor::Stream&, tensor::Workspace&, const ops::SquareSumArgs& args);
+Result<void> pack_bf16(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
+Result<void> unpack_bf16(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
+Result<void> pack_int8(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
+Result<void> unpack_int8(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
+Result<void> pack_top(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
+Result<void> unpack_top(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
 
 // out[r] += row for each row of out (T, N).
 void add_row(tensor::ConstTensor row, tensor::Tensor out);

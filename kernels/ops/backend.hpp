@@ -20,6 +20,7 @@
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/device.hpp"
 #include "kernels/tensor/stream.hpp"
@@ -42,8 +43,11 @@ struct Operations {
   ColumnSumFn column_sum = nullptr;
   AdamwFn adamw = nullptr;
   SquareSumFn square_sum = nullptr;
+  // For the exchange, on host memory; no model needs them.
+  PackFn pack_bf16 = nullptr, pack_int8 = nullptr, pack_top = nullptr;
+  UnpackFn unpack_bf16 = nullptr, unpack_int8 = nullptr, unpack_top = nullptr;
 
-  // Names of the empty entries.
+  // Names of the empty entries among those that models need.
   std::vector<std::string_view> missing() const;
 };
 

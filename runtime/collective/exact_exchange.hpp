@@ -1,5 +1,7 @@
 // One step's exact sum inside one view: who sends which chunk to whom, and when the step is held
-// and committed. Pure: no I/O, no clock, no threads; the addition is handed in.
+// and committed. Pure: no I/O, no clock, no threads; the addition is handed in. So are wire forms,
+// if chunks shall travel as fewer bytes: the sum then depends on who takes part, and is still the
+// same at every member.
 //
 // Round 1: every member sends, for each chunk, one partial sum a cover node to the chunk's owner
 // (owner of chunk c = (c + rotation) mod N). Round 2: the owner completes the tree and sends the
@@ -28,6 +30,7 @@
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/collective/wire_form.hpp"
 
 namespace gpunode::collective {
 
@@ -52,6 +55,10 @@ class ExactExchange {
     SlicePlan plan;
     ChunkLayout layout;
     AddFn add;
+    // How chunks travel; null: as they lie in memory. A lone member sends nothing and needs none.
+    std::shared_ptr<const WireForms> forms;
+    std::shared_ptr<ErrorFeedback>
+        feedback;  // wanted by forms->feedback; on_commit is the caller's
     Duration need_after = std::chrono::milliseconds(500);  // silence before the first NEED
     // Where the result is written, if it is not null; saves mapping a new vector each step. Nobody
     // else may hold or use it before this object and all its results are gone.

@@ -40,9 +40,8 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
                               std::vector<SendTo>& out) {
   CoverNode* cover_node = find(message.node);
   bool good = message.chunk < chunks.size() && owner_of(message.chunk) == options.rank &&
-              message.payload.size() == options.layout.size(message.chunk) * sizeof(float) &&
-              cover_node && cover_node->rank == from &&
-              (!cover_node->fed || *cover_node->fed == message.fed);
+              message.payload.size() == partial_bytes(message.chunk) && cover_node &&
+              cover_node->rank == from && (!cover_node->fed || *cover_node->fed == message.fed);
   if (!good) {
     ++dropped;
     return;
@@ -52,12 +51,18 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
   std::size_t index = static_cast<std::size_t>(cover_node - cover.data());
   const std::byte* bytes = message.payload.view.data();
   if (const Slot& known = chunk.slots[index]; known.filled) {
-    if (message.payload.size() > 0 && std::memcmp(known.values, bytes, message.payload.size()) != 0)
+    const void* first = known.is_encoded ? static_cast<const void*>(known.encoded.data())
+                                         : static_cast<const void*>(known.values);
+    if (message.payload.size() > 0 && std::memcmp(first, bytes, message.payload.size()) != 0)
       ++dropped;
     return;
   }
-  Slot slot{message.payload.owner, reinterpret_cast<const float*>(bytes), false};
-  if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) != 0) {
+  Slot slot{message.payload.owner, reinterpret_cast<const float*>(bytes)};
+  if (options.forms) {
+    slot.values = nullptr;
+    slot.is_encoded = true;
+    slot.encoded = message.payload.view;
+  } else if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) != 0) {
     auto copy = std::make_shared<std::vector<float>>(message.payload.size() / sizeof(float));
     std::memcpy(copy->data(), bytes, message.payload.size());
     slot.values = copy->data();
@@ -71,26 +76,30 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
 void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& message,
                               std::vector<SendTo>& out) {
   if (message.chunk >= chunks.size() || owner_of(message.chunk) != from ||
-      message.payload.size() != options.layout.size(message.chunk) * sizeof(float)) {
+      message.payload.size() != result_bytes(message.chunk)) {
     ++dropped;
     return;
   }
   ByteView bytes = message.payload.view;
   Chunk& chunk = chunks[message.chunk];
   if (chunk.here) {
-    if (message.fed != *total ||
-        !std::equal(bytes.begin(), bytes.end(), place_of(message.chunk).begin()))
-      ++dropped;
+    if (message.fed != *total || !repeats_result(message.chunk, bytes)) ++dropped;
     return;
   }
   if (!adopt(message.fed)) {
     ++dropped;
     return;
   }
-  // The message is still in the cache; its place is not.
-  chunk_is_here(message.chunk, digest_of(bytes));
-  if (!bytes.empty())
-    std::memcpy(buffer->data() + options.layout.first(message.chunk), bytes.data(), bytes.size());
+  float* place = buffer->data() + options.layout.first(message.chunk);
+  if (options.forms) {
+    options.forms->result.decode(
+        bytes, {place, static_cast<std::size_t>(options.layout.size(message.chunk))});
+    chunk_is_here(message.chunk, digest_of(place_of(message.chunk)));
+  } else {
+    // The message is still in the cache; its place is not.
+    chunk_is_here(message.chunk, digest_of(bytes));
+    if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
+  }
   --peers[from].missing_results;
   heard(now, from);
   hold_when_whole(now, out);
@@ -124,7 +133,7 @@ void ExactExchange::State::on(std::uint16_t from, const Need& message, std::vect
   for (std::uint32_t chunk : message.result_chunks)
     if (chunks[chunk].here && !peers[from].done) out.push_back({from, result_of(chunk)});
   for (std::uint32_t chunk : message.partial_chunks)
-    for (const CoverNode& cover_node : cover)
+    for (CoverNode& cover_node : cover)
       if (is_final(cover_node, chunk) && !chunks[chunk].here)
         out.push_back({from, partial_of(cover_node, chunk)});
   if (const auto& own = peers[options.rank].done; message.done && own) out.push_back({from, *own});

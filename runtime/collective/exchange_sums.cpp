@@ -44,7 +44,12 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
     chunks[chunk].missing = static_cast<std::uint32_t>(cover.size());
     for (const CoverNode& cover_node : cover) ++peers[cover_node.rank].missing_partials;
   }
-  if (options.member_count == 1) return;  // the result will be the only partial
+  if (options.member_count == 1) {  // the result will be the only partial
+    options.forms.reset();
+    return;
+  }
+  GPUNODE_CHECK(!feedback() || options.feedback, "no place for what is lost");
+  begin_feedback();
   buffer = options.result_buffer ? std::move(options.result_buffer)
                                  : std::make_shared<std::vector<float>>();
   buffer->resize(options.layout.element_count);
@@ -58,8 +63,9 @@ ExactExchange::State::CoverNode* ExactExchange::State::find(TreeNode node) {
   return at != cover.end() && at->node == node ? &*at : nullptr;
 }
 
-PartialChunk ExactExchange::State::partial_of(const CoverNode& cover_node,
-                                              std::uint32_t chunk) const {
+PartialChunk ExactExchange::State::partial_of(CoverNode& cover_node, std::uint32_t chunk) {
+  if (options.forms)
+    return {chunk, cover_node.node, *cover_node.fed, encoded_partial(cover_node, chunk)};
   ByteView all = std::as_bytes(std::span(*cover_node.own));
   return {chunk,
           cover_node.node,
@@ -69,6 +75,7 @@ PartialChunk ExactExchange::State::partial_of(const CoverNode& cover_node,
 }
 
 ResultChunk ExactExchange::State::result_of(std::uint32_t chunk) const {
+  if (options.forms) return {chunk, *total, chunks[chunk].encoded};
   return {chunk, *total, {result, place_of(chunk)}};
 }
 
@@ -131,10 +138,12 @@ void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index
   if (!adopt(fed)) return;
   if (buffer) {
     std::vector<const float*> inputs;
-    for (const Slot& filled : state.slots) inputs.push_back(filled.values);
+    for (const Slot& filled : state.slots)
+      inputs.push_back(floats_of(filled, inputs.size(), chunk));
     program.run(inputs, buffer->data() + options.layout.first(chunk), options.layout.size(chunk),
                 options.add, scratch);
   }
+  if (options.forms) encode_result(chunk);
   chunk_is_here(chunk, digest_of(place_of(chunk)));
   send_to_others(result_of(chunk), out);
   hold_when_whole(now, out);

@@ -57,6 +57,8 @@ JobCore::State::State(Options chosen)
                  [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
   decided = {agreement.view(), agreement.votes().decided_by};
   results = collective::FloatPool::create(options.element_count);
+  if (options.forms && options.forms->feedback)
+    feedback = std::make_shared<collective::ErrorFeedback>();
   state_digest = options.initial_state_digest;
   const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
                                    options.self.node) != options.candidates.end();

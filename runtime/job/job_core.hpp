@@ -235,6 +235,7 @@ class JobCore {
     collective::Tree tree = collective::Tree::of_slices(1);
     std::uint64_t element_count = 0;  // of a gradient
     collective::AddFn add;
+    std::shared_ptr<const collective::WireForms> forms;      // null: exact
     Digest fingerprint;                                      // compute fingerprint of this node
     Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused

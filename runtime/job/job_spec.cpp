@@ -7,6 +7,7 @@
 
 #include "runtime/base/nearest.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -117,6 +118,8 @@ const std::vector<Row>& rows() {
       number_row("checkpoint.every", &JobSpec::checkpoint, &CheckpointSpec::every),
       number_row("checkpoint.keep", &JobSpec::checkpoint, &CheckpointSpec::keep),
       text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),
+      text_row("exchange.mode", [](JobSpec& s) -> std::string& { return s.exchange.mode; }),
+      number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
   };
   return table;
 }
@@ -190,6 +193,10 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");
   if (spec.bulk != "sealed" && spec.bulk != "plain")
     return bad("exchange.bulk must be \"sealed\" or \"plain\", not '" + spec.bulk + "'");
+  if (auto mode = exchange_mode(spec.exchange.mode); !mode) return mode.error();
+  if (!(spec.exchange.density > 0 && spec.exchange.density <= 1))
+    return bad(
+        "exchange.density must be above 0 and at most 1: the share of values that topk sends");
   return {};
 }
 

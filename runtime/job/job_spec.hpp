@@ -41,6 +41,11 @@ struct CheckpointSpec {
   std::uint32_t keep = 3;     // newest ones kept
 };
 
+struct ExchangeSpec {
+  std::string mode = "exact";  // see exchange_mode.hpp
+  double density = 0.01;       // share of the values that mode topk sends; more: nearer to exact
+};
+
 struct JobSpec {
   std::string name;
   std::uint32_t nodes = 1;      // wanted
@@ -51,6 +56,7 @@ struct JobSpec {
   std::map<std::string, std::string> model_settings;
   TrainSpec train;
   CheckpointSpec checkpoint;
+  ExchangeSpec exchange;
   std::string bulk = "sealed";  // or "plain": trusts all who can read or inject on that network
 
   // Filled in when the job is submitted.

@@ -39,6 +39,8 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.plan = plan;
   chosen.layout = collective::ChunkLayout::of(options.element_count);
   chosen.add = options.add;
+  chosen.forms = options.forms;
+  chosen.feedback = feedback;
   chosen.need_after = options.timings.need_after;
   if (chosen.member_count > 1) chosen.result_buffer = results->take();
   plan_digest = chosen.plan.digest();
@@ -163,6 +165,7 @@ void JobCore::State::advance(Time at, Actions& out) {
   if (!exchange->committed() && !own_way) return;
   previous_exchange = std::move(exchange);
   exchange.reset();
+  if (feedback) feedback->on_commit();
   previous_plan_digest = plan_digest;
   commit(at, *previous_exchange, true, out);
   on_commit_boundary(at, out);

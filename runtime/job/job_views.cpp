@@ -355,6 +355,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   state_ready = false;
   early.clear();
   previous_exchange.reset();
+  if (feedback) feedback->forget();  // chunks may have other owners
   const bool redo =
       view.owner_rotation != before.owner_rotation || view.rollback_count != before.rollback_count;
   if (redo) {

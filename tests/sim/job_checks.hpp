@@ -15,7 +15,8 @@ namespace gpunode::sim {
 class JobChecks {
  public:
   // only_effects: of rules that are broken, count only what harms the result or the lineage.
-  JobChecks(const JobModel& model, const view::View& first_view, bool only_effects);
+  // inexact: sums may differ from those of one node alone, but not among the members.
+  JobChecks(const JobModel& model, const view::View& first_view, bool only_effects, bool inexact);
 
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
@@ -24,6 +25,8 @@ class JobChecks {
   void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
   void on_install(const view::Member& node, std::uint64_t step, const Digest& digest);
   void on_installed(const view::Member& node);
+  // The node's state after a step that it applied.
+  void on_state(const view::Member& node, std::uint64_t step, const Digest& digest);
   void on_crash(const view::Member& node);
   void on_restart(const view::Votes& votes);
   // A proposer asks for promises; `hears`: peers that it reached both ways a moment ago.
@@ -52,8 +55,16 @@ class JobChecks {
   const view::View* decided(const view::ViewOrder& order) const;
   const view::View* before(const view::View& view) const;
 
+  // Steps may be redone from an earlier state by another generation, or after a rollback.
+  using Lineage = std::pair<std::uint64_t, std::uint64_t>;
+  Lineage lineage_of(const view::Member& node) const;
+  void agree(const view::Member& node, std::uint64_t step, const char* what, const Digest& digest);
+
   const JobModel& model_;
   bool only_effects_;
+  bool inexact_;
+  std::map<std::pair<Lineage, std::pair<std::uint64_t, std::string>>, Digest> agreed_;
+  std::set<std::pair<std::uint64_t, Digest>> states_;  // after a step, in any lineage
   const Truth& truth_;
   std::vector<std::string> failures_;
   std::map<view::ViewOrder, view::View> decided_;

@@ -230,11 +230,15 @@ WorldResult JobWorld::run() {
   const Truth& truth = truth_of(options_.model);
   if (result_.failures.empty()) {
     bool anyone = false;
+    Digest last = options_.forms ? Digest{} : truth.state.back();
     for (const Node& node : nodes_)
       if (node.core && node.state_step == options_.model.total_steps) {
+        if (options_.forms && !anyone) last = node.state_digest;
         anyone = true;
-        if (node.state_digest != truth.state.back())
-          result_.failures.push_back("the final state differs from that of one node alone");
+        if (node.state_digest != last)
+          result_.failures.push_back(options_.forms
+                                         ? "the final states of two nodes differ"
+                                         : "the final state differs from that of one node alone");
       }
     if (!anyone) result_.failures.push_back("nobody holds the final state");
   }

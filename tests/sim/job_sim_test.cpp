@@ -1,5 +1,6 @@
 // Swarms of seeds through the simulated world: safety after every action, and the end of the job
 // once the faults are over. A failure prints its seed and the command that repeats it.
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -79,6 +80,39 @@ TEST(JobSim, one_seed_told_step_by_step) {
   }
   const WorldResult result = JobWorld(options).run();
   EXPECT_TRUE(result.failures.empty()) << told(seed, result);
+}
+
+// The upper half of each float, and what is cut off comes back in the next step.
+std::shared_ptr<const collective::WireForms> upper_halves() {
+  collective::WireForm form;
+  form.bytes = [](std::size_t count) { return count * 2; };
+  form.encode = [](std::span<const float> in, MutableByteView out) {
+    const ByteView bytes = std::as_bytes(in);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = bytes[i / 2 * 4 + 2 + i % 2];
+  };
+  form.decode = [](ByteView in, std::span<float> out) {
+    std::ranges::fill(out, 0.0f);
+    const MutableByteView bytes = std::as_writable_bytes(out);
+    for (std::size_t i = 0; i < in.size(); ++i) bytes[i / 2 * 4 + 2 + i % 2] = in[i];
+  };
+  return std::make_shared<const collective::WireForms>(
+      collective::WireForms{"upper halves", form, form, true});
+}
+
+// Every rule but one: sums need not be those of one node alone. They must be alike at all members.
+TEST(JobSim, members_of_an_inexact_mode_stay_alike_through_any_swarm_of_faults) {
+  std::uint64_t crashes = 0, learners = 0;
+  for (std::uint64_t seed = 1; seed <= seed_count(60); ++seed) {
+    WorldOptions options = world_of(seed);
+    options.forms = upper_halves();
+    const WorldResult result = JobWorld(options).run();
+    ASSERT_TRUE(result.failures.empty()) << told(seed, result);
+    ASSERT_TRUE(result.finished) << told(seed, result);
+    crashes += result.crashes;
+    learners += result.learners;
+  }
+  EXPECT_GT(crashes, 0u);
+  EXPECT_GT(learners, 0u);
 }
 
 // Membership, views and exchange together: who is dead is what each node's own Swim says, over the

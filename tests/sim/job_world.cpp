@@ -31,7 +31,7 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   first.job = Digest{7, options_.model.seed};
   first.acceptors = candidates_;
   first.tie = candidates_.front();
-  checks_.emplace(options_.model, first, options_.only_effects);
+  checks_.emplace(options_.model, first, options_.only_effects, options_.forms != nullptr);
   result_.planned = options_.planned;
 }
 
@@ -96,6 +96,7 @@ void JobWorld::start(std::size_t node) {
   chosen.tree = options_.model.tree;
   chosen.element_count = options_.model.element_count;
   chosen.add = &JobModel::add;
+  chosen.forms = options_.forms;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
   chosen.max_state_bytes = 1u << 22;
@@ -297,6 +298,7 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
     JobModel::apply(self.state, apply.step, *apply.result);
     self.state_step = apply.step;
     self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+    checks_->on_state(self.member, apply.step, self.state_digest);
     if (options_.checkpoint_every > 0 && apply.step % options_.checkpoint_every == 0)
       write_checkpoint(node);
     feed(node, [&](job::Actions& out) {

@@ -46,6 +46,7 @@ struct PlannedFault {
 struct WorldOptions {
   std::uint64_t seed = 1;
   JobModel model;
+  std::shared_ptr<const collective::WireForms> forms;  // null: exact
   std::uint32_t node_count = 4;
   std::uint32_t candidate_count = 3;
   std::uint32_t wanted_nodes = 3;

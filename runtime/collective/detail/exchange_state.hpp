@@ -1,6 +1,7 @@
-// The inside of ExactExchange, split over three sources: exact_exchange.cpp (the interface),
-// exchange_sums.cpp (slots, sums and the DONE that follows) and exchange_inputs.cpp (what peers
-// say, and what is asked of them). Pure; owned by its ExactExchange.
+// The inside of ExactExchange, split over four sources: exact_exchange.cpp (the interface),
+// exchange_sums.cpp (slots, sums and the DONE that follows), exchange_forms.cpp (chunks that do not
+// travel as floats) and exchange_inputs.cpp (what peers say, and what is asked of them). Pure;
+// owned by its ExactExchange.
 #pragma once
 
 #include <optional>
@@ -18,18 +19,22 @@ struct ExactExchange::State {
     std::optional<Fed> fed;
     SharedFloats own;                                // this member's partial sum; kept for NEEDs
     std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
+    std::vector<SharedBytes> encoded = {};           // of `own`, by chunk, once sent in a form
   };
   // One partial of a chunk that this member owns; freed once the chunk is summed.
   struct Slot {
     std::shared_ptr<const void> owner;
     const float* values = nullptr;
     bool filled = false;
+    bool is_encoded = false;  // then the bytes are `encoded`, and `values` is null
+    ByteView encoded = {};
   };
   struct Chunk {
     std::vector<Slot> slots;  // by cover node; empty if another member owns the chunk
     std::uint32_t missing = 0;
     bool here = false;  // the result is in its place
     Digest digest;
+    SharedBytes encoded;  // the result, if this member owns it and it travels in a form
   };
   struct Peer {
     std::uint32_t missing_partials = 0;
@@ -57,12 +62,24 @@ struct ExactExchange::State {
   bool is_final(const CoverNode& cover_node, std::uint32_t chunk) const {
     return cover_node.own && cover_node.final_elements[chunk] == options.layout.size(chunk);
   }
-  PartialChunk partial_of(const CoverNode& cover_node, std::uint32_t chunk) const;
+  PartialChunk partial_of(CoverNode& cover_node, std::uint32_t chunk);
   ResultChunk result_of(std::uint32_t chunk) const;
 
   void add_final(Time now, CoverNode& cover_node, std::uint64_t first, std::uint64_t count,
                  std::vector<SendTo>& out);
   void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
+  // exchange_forms.cpp
+  bool feedback() const { return options.forms && options.forms->feedback; }
+  void begin_feedback();
+  const CoverNode* first_own() const;
+  std::size_t partial_bytes(std::uint32_t chunk) const;
+  std::size_t result_bytes(std::uint32_t chunk) const;
+  SharedBytes encode(const WireForm& form, std::uint32_t chunk, const float* values, bool carry);
+  const SharedBytes& encoded_partial(CoverNode& cover_node, std::uint32_t chunk);
+  const float* floats_of(const Slot& slot, std::size_t index, std::uint32_t chunk);
+  void encode_result(std::uint32_t chunk);
+  bool repeats_result(std::uint32_t chunk, ByteView bytes);
+
   void chunk_is_here(std::uint32_t chunk, const Digest& digest);
   bool adopt(const Fed& total);
   void hold_when_whole(Time now, std::vector<SendTo>& out);
@@ -81,7 +98,8 @@ struct ExactExchange::State {
   Options options;
   std::vector<CoverNode> cover;  // of all members, ordered by node; a partition of the root
   SumProgram program;
-  std::vector<float> scratch;
+  std::vector<float> scratch, corrected, arrives;
+  std::vector<std::vector<float>> decoded;  // by cover node
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial

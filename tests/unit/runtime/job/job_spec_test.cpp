@@ -68,6 +68,24 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
   EXPECT_FALSE(validate(spec)) << "12 slices of 4 samples";
 }
 
+TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
+  JobSpec spec = sample_spec();
+  for (const char* mode : {"exact", "bf16", "int8", "topk"}) {
+    ASSERT_TRUE(set(spec, "exchange.mode", mode));
+    EXPECT_TRUE(validate(spec)) << mode;
+  }
+  for (const char* mode : {"ring", "nccl", "int4"}) {
+    ASSERT_TRUE(set(spec, "exchange.mode", mode));
+    auto valid = validate(spec);
+    ASSERT_FALSE(valid) << mode;
+    EXPECT_NE(valid.error().message().find(mode), std::string::npos);
+    EXPECT_NE(valid.error().message().find("exact, bf16, int8, topk"), std::string::npos);
+  }
+  ASSERT_TRUE(set(spec, "exchange.mode", "topk"));
+  ASSERT_TRUE(set(spec, "exchange.density", "0"));
+  EXPECT_FALSE(validate(spec));
+}
+
 TEST(JobSpec, no_truncation_or_flipped_bit_of_a_manifest_does_harm) {
   Bytes manifest = encode(sample_spec());
   for (std::size_t size = 0; size < manifest.size(); ++size) {

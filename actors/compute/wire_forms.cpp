@@ -1,0 +1,101 @@
+#include "actors/compute/wire_forms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kernels/tensor/buffer.hpp"
+#include "runtime/job/exchange_mode.hpp"
+
+namespace gpunode::compute {
+namespace {
+
+using collective::WireForm;
+
+struct Place {  // what an operation wants besides its tensors; the CPU's forms use neither
+  tensor::BufferPool pool{tensor::host_memory(), 0};
+  tensor::Workspace workspace{pool};
+  std::unique_ptr<tensor::Stream> stream;
+};
+
+std::shared_ptr<Place> place_of(ops::Backend& backend) {
+  GPUNODE_CHECK(backend.capabilities().host_accessible, "chunks are encoded in host memory");
+  auto place = std::make_shared<Place>();
+  auto stream = backend.open_stream();
+  GPUNODE_CHECK(stream, stream.error().message());
+  place->stream = std::move(*stream);
+  return place;
+}
+
+std::int64_t length(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+
+WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> bytes,
+                 ops::PackFn pack, ops::UnpackFn unpack) {
+  auto place = place_of(backend);
+  WireForm form;
+  form.bytes = std::move(bytes);
+  form.encode = [place, pack](std::span<const float> in, MutableByteView out) {
+    auto done = pack(*place->stream, place->workspace, {{in.data(), {length(in.size())}}, out});
+    GPUNODE_CHECK(done, done.error().message());
+  };
+  form.decode = [place, unpack](ByteView in, std::span<float> out) {
+    auto done = unpack(*place->stream, place->workspace, {in, {out.data(), {length(out.size())}}});
+    GPUNODE_CHECK(done, done.error().message());
+  };
+  return form;
+}
+
+WireForm with_last_as_it_is(WireForm form) {
+  constexpr std::size_t kLast = sizeof(float);
+  WireForm whole;
+  whole.bytes = [form](std::size_t count) { return count ? form.bytes(count - 1) + kLast : 0; };
+  whole.encode = [form](std::span<const float> in, MutableByteView out) {
+    if (in.empty()) return;
+    form.encode(in.first(in.size() - 1), out.first(out.size() - kLast));
+    std::memcpy(out.data() + out.size() - kLast, &in.back(), kLast);
+  };
+  whole.decode = [form](ByteView in, std::span<float> out) {
+    if (out.empty()) return;
+    form.decode(in.first(in.size() - kLast), out.first(out.size() - 1));
+    std::memcpy(&out.back(), in.data() + in.size() - kLast, kLast);
+  };
+  return whole;
+}
+
+}  // namespace
+
+// A result travels in the form of the partial sums in every mode: what the owner's encoding leaves
+// out of it is made up for in the next step, as what a member leaves out is. So `topk` needs no
+// dense way back, and its bytes do not grow with the members.
+Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend& backend,
+                                                                   const job::ExchangeSpec& spec) {
+  auto mode = job::exchange_mode(spec.mode);
+  if (!mode) return mode.error();
+  if (!mode->inexact) return std::shared_ptr<const collective::WireForms>();
+  const ops::Operations& ops = backend.operations();
+  collective::WireForms forms;
+  forms.name = spec.mode;
+  if (spec.mode == "bf16") {
+    forms.partial = form_of(backend, ops::bf16_bytes, ops.pack_bf16, ops.unpack_bf16);
+  } else if (spec.mode == "int8") {
+    forms.partial = form_of(backend, ops::int8_bytes, ops.pack_int8, ops.unpack_int8);
+    forms.feedback = true;
+  } else if (spec.mode == "topk") {
+    const auto bytes = [density = spec.density](std::size_t count) {
+      const double kept = std::ceil(static_cast<double>(count) * density);
+      return ops::top_bytes(std::min(count, static_cast<std::size_t>(kept)));
+    };
+    forms.partial = form_of(backend, bytes, ops.pack_top, ops.unpack_top);
+    forms.feedback = true;
+  } else {
+    return Error{ErrorCode::internal, "exchange mode '" + spec.mode + "' has no form"};
+  }
+  forms.partial = with_last_as_it_is(std::move(forms.partial));
+  forms.result = forms.partial;
+  return std::make_shared<const collective::WireForms>(std::move(forms));
+}
+
+}  // namespace gpunode::compute

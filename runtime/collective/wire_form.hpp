@@ -1,0 +1,55 @@
+// How the floats of a chunk travel. Exact mode has no form: the chunk's own memory is sent. Other
+// modes hand in functions from kernels/ops that turn floats into fewer bytes and back; nothing here
+// knows what they do. All members get identical floats all the same: the owner of a chunk takes its
+// own sum back from the bytes that it sends.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+
+namespace gpunode::collective {
+
+struct WireForm {
+  // Bytes of `count` floats; the same for equal counts.
+  std::function<std::size_t(std::size_t count)> bytes;
+  // `out` has bytes(in.size()) bytes. Equal floats give equal bytes.
+  std::function<void(std::span<const float> in, MutableByteView out)> encode;
+  // Takes any bytes of the right number, a stranger's too.
+  std::function<void(ByteView in, std::span<float> out)> decode;
+};
+
+// Partial sums and results may travel differently.
+struct WireForms {
+  std::string name;  // "bf16"
+  WireForm partial, result;
+  bool feedback = false;  // what a step loses is added to the next one: see ErrorFeedback
+};
+
+// What a member's bytes of the last step lost on the way, to be added to its next ones. For a chunk
+// of another owner that is the loss of its partial sums, for a chunk of its own the loss of the
+// result. One vector a member; a step writes the next one, which counts once the step is committed.
+// A view change forgets it, as chunks may then have other owners. Cost: two gradients.
+class ErrorFeedback {
+ public:
+  // Of the step before; empty: nothing.
+  std::span<const float> carried() const { return carried_; }
+  // What the step under way loses; element_count floats after on_begin.
+  std::span<float> lost() { return lost_; }
+  void on_begin(std::size_t element_count) { lost_.assign(element_count, 0.0f); }
+  void on_commit() { carried_.swap(lost_); }
+  void forget() {
+    carried_.clear();
+    lost_.clear();
+  }
+
+ private:
+  std::vector<float> carried_, lost_;
+};
+
+}  // namespace gpunode::collective

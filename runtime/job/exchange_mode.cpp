@@ -1,0 +1,46 @@
+#include "runtime/job/exchange_mode.hpp"
+
+#include <vector>
+
+#include "runtime/base/nearest.hpp"
+
+namespace gpunode::job {
+namespace {
+
+constexpr ExchangeMode kModes[] = {
+    {"exact", "float32; the result is the same bits whoever takes part", false},
+    {"bf16", "half the bytes: bfloat16", true},
+    {"int8", "about a quarter of the bytes: int8 with a scale for every 256 values", true},
+    {"topk", "the largest values alone, a share of exchange.density", true},
+};
+
+}  // namespace
+
+std::span<const ExchangeMode> exchange_modes() {
+  return kModes;
+}
+
+Result<ExchangeMode> exchange_mode(const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const ExchangeMode& mode : kModes) {
+    if (name == mode.name) return mode;
+    names.push_back(mode.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const std::string near = nearest_of(name, names);
+  return Error{ErrorCode::invalid_argument,
+               "exchange.mode '" + name + "' is none that this version has; " +
+                   (near.empty() ? "" : "did you mean '" + near + "'? ") + "There are: " + list +
+                   ". 'exact' is right on any fast link; a slow one wants bf16, int8 or topk"};
+}
+
+std::string mode_text(const ExchangeMode& mode) {
+  std::string text = std::string("exchange mode ") + mode.name + ": " + mode.meaning;
+  if (mode.inexact)
+    text +=
+        "; not exact: the result depends on who takes part, and all members still hold the same";
+  return text;
+}
+
+}  // namespace gpunode::job
