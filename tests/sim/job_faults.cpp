@@ -40,9 +40,13 @@ void JobWorld::detect() {
 // Peers that this node could reach both ways within the last second, and itself.
 std::vector<NodeId> JobWorld::heard_by(std::size_t node) const {
   std::vector<NodeId> heard{id(node)};
+  // A node that was held in between asks later, but asked itself whether it is heard before.
+  const Time until = nodes_[node].paused_until;
+  const Duration held = now_ - until <= 2s ? until - nodes_[node].paused_since : Duration{};
   for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
     if (peer == node) continue;
-    const bool lately = now_ - wires_[peer][node].contact <= 2s;
+    const Time last = std::max(wires_[peer][node].contact, wires_[peer][node].delivered);
+    const bool lately = now_ - last <= 2s + held;
     const bool just_now = nodes_[peer].core && now_ >= nodes_[peer].paused_until &&
                           !wires_[peer][node].cut && !wires_[node][peer].cut;
     if (lately || just_now) heard.push_back(id(peer));

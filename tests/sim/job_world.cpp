@@ -180,6 +180,7 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
   Node& one = nodes_[node];
   if (!one.core || now_ < one.paused_until) return;
   note(node, "paused");
+  one.paused_since = now_;
   one.paused_until = now_ + how_long;
   const std::uint64_t life = one.life;
   schedule(one.paused_until, [this, node, life] {
@@ -486,6 +487,7 @@ void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message
     GPUNODE_CHECK(back.has_value(), back.has_value() ? "" : back.error().message());
     message = std::move(*back);
   }
+  wires_[from][to].delivered = now_;
   feed_swim(to, [&](membership::Swim& swim) { return swim.on_traffic(now_, id(from)); });
   feed(to, [&](job::Actions& out) { nodes_[to].core->on_message(now_, id(from), message, out); });
 }

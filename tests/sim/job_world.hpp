@@ -138,6 +138,7 @@ class JobWorld {
     std::optional<job::JobCore> core;
     std::optional<membership::Swim> swim;
     std::uint64_t life = 0;  // events of an earlier life are void
+    Time paused_since{};
     Time paused_until{};
     std::vector<std::function<void()>> while_paused;
     Bytes disk;                                            // durable votes
@@ -164,7 +165,8 @@ class JobWorld {
     std::array<Time, 2> last{};  // control, bulk: order is kept within each
     std::uint64_t connection = 0;
     bool cut = false;
-    Time contact{};
+    Time contact{};    // as the detector sees it
+    Time delivered{};  // the last message
   };
 
   void schedule(Time when, std::function<void()> act);
