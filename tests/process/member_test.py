@@ -73,10 +73,10 @@ class OneOfThree(training.TrainingTest):
 
     def test_whose_memory_is_exhausted_on_the_way_leaves(self):
         self.steps, self.channels = 60, 256  # a checkpoint takes some 10 MB
-        self.begin()
+        self.begin({"GPUNODE_FAULT_NO_MEMORY_WHILE": self.path("no_memory")})
         for node in self.nodes.values():
             self.await_members(node, self.names)
-        self.limit_memory(0)
+        self.world.write("no_memory", "")
         self.expect_that_it_leaves("n2", "memory")
 
 

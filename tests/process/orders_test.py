@@ -17,7 +17,7 @@ class Orders(cluster.ProcessTest):
         nodes = [first] + [self.world.join(name, first) for name in names[1:]]
         for node in nodes:
             cluster.wait_until(
-                lambda node=node: sum(one["state"] == "alive" for one in
+                lambda node=node: sum(one["health"] == "alive" for one in
                                       node.ask("nodes", "--json").json["nodes"]) == count,
                 "all know each other")
         return nodes
@@ -80,7 +80,8 @@ class Stopping(Orders):
             done = nodes[0].ask("job", "resume", "small", "--json")
             return done if done.code == 0 else None
         done = cluster.wait_until(resumed, "the job goes on")
-        self.assertEqual(done.json["step"], step, str(done))
+        # 0 as long as the node that answers is still reading the checkpoint.
+        self.assertIn(done.json["step"], (0, step), str(done))
         self.wait_for_phase(nodes[0], "small")
         self.assertEqual(self.export(nodes[0], steps), digest)
 

@@ -102,6 +102,11 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
       fail("1: two views were decided as view " + std::to_string(view.view_id));
     return;
   }
+  record(view);
+}
+
+void JobChecks::record(const view::View& view) {
+  const view::View* earlier = before(view);
   decided_[view.order()] = view;
   by_digest_[view.digest()] = view.order();
   if (!earlier) {
@@ -225,9 +230,17 @@ void JobChecks::on_crash(const view::Member& node) {
 }
 
 void JobChecks::on_restart(const view::Votes& votes) {
-  const view::View* known = decided(votes.view.order());
-  if (known && votes.view.view_id > 0 && !(*known == votes.view))
-    fail("13: the vote file holds a view that was never decided");
+  const view::View& view = votes.view;
+  if (view.view_id == 0) return;
+  if (const view::View* known = decided(view.order())) {
+    if (!(*known == view)) fail("13: the vote file holds a view that was never decided");
+    return;
+  }
+  // Decided and durable, and then its node died before it told anybody.
+  const view::View* earlier = before(view);
+  if (earlier && !view::is_quorum(*earlier, votes.decided_by))
+    fail("13: the vote file holds a view that no quorum has accepted");
+  record(view);
 }
 
 }  // namespace gpunode::sim

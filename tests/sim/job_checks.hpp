@@ -52,6 +52,7 @@ class JobChecks {
     std::uint64_t committed = 0;
   };
   void fail(std::string text);
+  void record(const view::View& view);
   const view::View* decided(const view::ViewOrder& order) const;
   const view::View* before(const view::View& view) const;
 
