@@ -104,7 +104,8 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   exchange::JobActorOptions options;
   options.id = id;
   options.spec = spec;
-  options.self = {state.options.self, state.options.boot};
+  // A job's actor that is started again has lost its memory as a restarted process has.
+  options.self = {state.options.self, state.options.boot << 20 | ++state.lives};
   options.join = part == Part::helper;
   options.witness = part == Part::witness;
   auto spans = std::make_shared<telemetry::SpanRing>();

@@ -91,7 +91,7 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
   const view::View* earlier = before(view);
   const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count ||
                           earlier->generation != view.generation;
-  if (role == job::Role::learner && !rolls_back && !reborn_.contains(node) &&
+  if (role == job::Role::learner && !rolls_back &&
       std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
           view.sync_sources.end())
     fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
@@ -226,7 +226,6 @@ void JobChecks::on_installed(const view::Member& node) {
 void JobChecks::on_crash(const view::Member& node) {
   // Its promises stay on record: they bind the node's next life as an acceptor.
   places_[node].role = job::Role::outsider;
-  reborn_.insert(node);
 }
 
 void JobChecks::on_restart(const view::Votes& votes) {

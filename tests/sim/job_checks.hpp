@@ -71,7 +71,6 @@ class JobChecks {
   std::map<view::ViewOrder, view::View> decided_;
   std::map<Digest, view::ViewOrder> by_digest_;
   std::map<view::Member, Place> places_;
-  std::set<view::Member> reborn_;  // lost their memory within one boot
   std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
   std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;

@@ -22,7 +22,6 @@ WorldOptions world_of_speeds(std::vector<Duration> slice_times, std::uint64_t st
   options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
   options.false_suspicion_rate = options.loss = options.repetition = 0;
   options.refused = 1;
-  options.same_boot = 0;
   options.fault_time = 0ms;
   options.heal_time = 2000s;
   return options;

@@ -20,7 +20,6 @@ WorldOptions calm_world(std::uint32_t nodes, std::uint64_t steps) {
   options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
   options.false_suspicion_rate = options.loss = options.repetition = 0;
   options.refused = 1;
-  options.same_boot = 0;
   options.fault_time = 0ms;
   return options;
 }

@@ -48,7 +48,6 @@ WorldOptions world_of(std::uint64_t seed) {
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);
   if (rng.chance(0.5)) options.checkpoint_every = 7;
-  if (rng.chance(0.5)) options.same_boot = 0;
   const std::uint64_t planned = rng.below(4);
   for (std::uint64_t i = 0; i < planned; ++i) {
     PlannedFault fault;
@@ -92,7 +91,6 @@ TEST(JobSim, one_seed_told_step_by_step) {
   options.trace = true;
   if (std::getenv("GPUNODE_SIM_SWIM")) {
     options.swim_detects = true;
-    options.same_boot = 0;
     options.refused = 0.5;
   }
   if (std::getenv("GPUNODE_SIM_INEXACT")) options.forms = upper_halves();
@@ -124,7 +122,6 @@ TEST(JobSim, with_the_real_detector_no_swarm_of_faults_changes_a_bit_or_stops_th
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
     WorldOptions options = world_of(seed);
     options.swim_detects = true;
-    options.same_boot = 0;  // a process that goes on would keep its detector
     options.refused = 0.5;
     const WorldResult result = JobWorld(options).run();
     ASSERT_TRUE(result.failures.empty()) << told(seed, result);

@@ -22,7 +22,6 @@ WorldOptions with_spares(std::uint32_t members, std::uint32_t spares, std::uint6
   options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
   options.false_suspicion_rate = options.loss = options.repetition = 0;
   options.refused = 1;
-  options.same_boot = 0;
   return options;
 }
 

@@ -171,8 +171,7 @@ void JobWorld::restart(std::size_t node) {
     GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
     checks_->on_restart(*votes);
   }
-  // Now and then only the job's actor fails and is started again: the boot stays the same.
-  if (!rng_.chance(options_.same_boot)) ++one.member.boot;
+  ++one.member.boot;
   start(node);
 }
 

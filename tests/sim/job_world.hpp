@@ -64,7 +64,6 @@ struct WorldOptions {
   double recover_rate = 0.0;  // a second: a person recovers it by force from a random node
   double loss = 0.01;         // of a message
   double repetition = 0.01;   // of a message
-  double same_boot = 0.1;     // share of restarts of the job alone, inside a living process
   std::uint64_t checkpoint_every = 0;  // steps; 0: never
   double refused = 0.8;                // share of crashes that a refused dial tells at once
   Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum

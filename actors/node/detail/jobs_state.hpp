@@ -37,6 +37,7 @@ struct State {
   static inline const char* name = "jobs";
   JobsActorOptions options;
   std::map<JobId, Job> jobs;
+  std::uint64_t lives = 0;           // of jobs' actors in this process
   std::map<JobId, Time> not_before;  // jobs of others that could not be joined: when to try again
 };
 using Self = caf::stateful_actor<State>;
