@@ -51,7 +51,8 @@ TEST(ExchangeCodec, gives_back_what_it_was_given_without_copying_the_payload) {
 }
 
 TEST(ExchangeCodec, reads_a_body_at_any_address) {
-  ExchangeFrame frame = encode_exchange(kRoute, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}}});
+  ExchangeFrame frame =
+      encode_exchange(kRoute, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}}});
   for (std::size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(shift);
     moved.insert(moved.end(), frame.body.begin(), frame.body.end());
