@@ -135,7 +135,7 @@ void JobChecks::record(const view::View& view) {
 JobChecks::Lineage JobChecks::lineage_of(const view::Member& node) const {
   const auto place = places_.find(node);
   const view::View* view = place == places_.end() ? nullptr : decided(place->second.order);
-  return view ? Lineage{view->generation, view->rollback_count} : Lineage{};
+  return view ? Lineage{view->generation, view->lineage, view->rollback_count} : Lineage{};
 }
 
 void JobChecks::agree(const view::Member& node, std::uint64_t step, const char* what,

@@ -2,6 +2,7 @@
 // what a god would see: all views, commits and messages of all nodes and lives.
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -57,7 +58,8 @@ class JobChecks {
   const view::View* before(const view::View& view) const;
 
   // Steps may be redone from an earlier state by another generation, or after a rollback.
-  using Lineage = std::pair<std::uint64_t, std::uint64_t>;
+  // Generation, the recovery that began it, rollbacks.
+  using Lineage = std::array<std::uint64_t, 3>;
   Lineage lineage_of(const view::Member& node) const;
   void agree(const view::Member& node, std::uint64_t step, const char* what, const Digest& digest);
 

@@ -235,13 +235,15 @@ WorldResult JobWorld::run() {
   if (result_.failures.empty()) {
     bool anyone = false;
     // In an inexact mode each lineage has an end of its own.
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Digest> last;
+    std::map<std::array<std::uint64_t, 3>, Digest> last;
     for (const Node& node : nodes_)
       if (node.core && node.state_step == options_.model.total_steps) {
         anyone = true;
         const view::View& view = node.core->view();
+        // Who was through alone has seen the view that it yields to, but takes no part in it.
+        if (options_.forms && !view.has_member(node.member)) continue;
         const Digest& expected =
-            last.try_emplace({view.generation, view.rollback_count},
+            last.try_emplace({view.generation, view.lineage, view.rollback_count},
                              options_.forms ? node.state_digest : truth.state.back())
                 .first->second;
         if (node.state_digest != expected)
