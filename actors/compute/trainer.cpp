@@ -5,10 +5,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
-#include "kernels/ops/backend.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "actors/compute/host_place.hpp"
 #include "runtime/base/block_digest.hpp"
 #include "runtime/base/fault_point.hpp"
 
@@ -30,16 +28,7 @@ model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
 }
 
 collective::AddFn add_of(ops::Backend& backend) {
-  struct Place {  // what an operation wants besides its tensors; the CPU's addition uses neither
-    tensor::BufferPool pool{tensor::host_memory(), 0};
-    tensor::Workspace workspace{pool};
-    std::unique_ptr<tensor::Stream> stream;
-  };
-  GPUNODE_CHECK(backend.capabilities().host_accessible, "sums are added in host memory");
-  auto place = std::make_shared<Place>();
-  auto stream = backend.open_stream();
-  GPUNODE_CHECK(stream, stream.error().message());
-  place->stream = std::move(*stream);
+  auto place = open_host_place(backend);
   ops::AddFn add = backend.operations().add;
   return [place, add](float* out, std::span<const float* const> inputs, std::size_t count) {
     auto view = [count](const float* data) {
@@ -76,44 +65,17 @@ SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, 
   return memory;
 }
 
-// Gradient-sized vectors that are used again and again: fresh ones would cost a page fault a 4 KiB.
-struct Trainer::FloatPool : std::enable_shared_from_this<FloatPool> {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<std::vector<float>>> spare;
-  std::size_t element_count = 0;
-
-  std::shared_ptr<std::vector<float>> take() {
-    std::unique_ptr<std::vector<float>> vector;
-    {
-      std::lock_guard lock(mutex);
-      if (!spare.empty()) {
-        vector = std::move(spare.back());
-        spare.pop_back();
-      }
-    }
-    if (!vector) vector = std::make_unique<std::vector<float>>(element_count);
-    auto* raw = vector.release();
-    return {raw, [pool = shared_from_this()](std::vector<float>* used) {
-              std::lock_guard lock(pool->mutex);
-              pool->spare.emplace_back(used);
-            }};
-  }
-};
-
 Trainer::Trainer(Options options)
     : model_(std::move(options.model)),
       backend_(options.backend),
       spec_(std::move(options.spec)),
-      tree_(spec_.train.tree.empty() ? collective::Tree::of_slices(spec_.train.slices)
-                                     : *collective::Tree::of_radices(spec_.train.tree)),
+      tree_(job::tree_of(spec_.train)),
       reader_(std::move(options.reader)),
       clock_(options.clock),
       lanes_(std::max(1, options.lanes)),
       store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       slice_budget_bytes_(options.slice_budget_bytes),
-      pool_(std::make_shared<FloatPool>()) {
-  pool_->element_count = element_count();
-}
+      pool_(collective::FloatPool::create(element_count())) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,

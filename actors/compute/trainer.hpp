@@ -19,6 +19,7 @@
 #include "actors/ingest/slice_reader.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
+#include "runtime/collective/float_pool.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/telemetry/span_ring.hpp"
 
@@ -71,7 +72,8 @@ class Trainer {
     int lanes = 1;
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
-    std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
+    std::shared_ptr<telemetry::SpanRing> spans =
+        {};  // what was done when, for `job trace`; may be null
   };
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
@@ -136,8 +138,7 @@ class Trainer {
   std::uint64_t step_ = 0;
   collective::ComputeTimes times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
-  struct FloatPool;
-  std::shared_ptr<FloatPool> pool_;
+  std::shared_ptr<collective::FloatPool> pool_;
 };
 
 // fp32 sums through the backend's own kernel, for the exchange and the partial store.

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/tensor/buffer.hpp"
+#include "actors/compute/host_place.hpp"
 #include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::compute {
@@ -13,28 +13,13 @@ namespace {
 
 using collective::WireForm;
 
-struct Place {  // what an operation wants besides its tensors; the CPU's forms use neither
-  tensor::BufferPool pool{tensor::host_memory(), 0};
-  tensor::Workspace workspace{pool};
-  std::unique_ptr<tensor::Stream> stream;
-};
-
-std::shared_ptr<Place> place_of(ops::Backend& backend) {
-  GPUNODE_CHECK(backend.capabilities().host_accessible, "chunks are encoded in host memory");
-  auto place = std::make_shared<Place>();
-  auto stream = backend.open_stream();
-  GPUNODE_CHECK(stream, stream.error().message());
-  place->stream = std::move(*stream);
-  return place;
-}
-
 std::int64_t length(std::size_t count) {
   return static_cast<std::int64_t>(count);
 }
 
 WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> bytes,
                  ops::PackFn pack, ops::UnpackFn unpack) {
-  auto place = place_of(backend);
+  auto place = open_host_place(backend);
   WireForm form;
   form.bytes = std::move(bytes);
   form.encode = [place, pack](std::span<const float> in, MutableByteView out) {

@@ -174,14 +174,20 @@ void carry_out(Self* self, job::Actions& actions) {
   }
 }
 
+void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
+                     const Digest& digest) {
+  State& state = self->state;
+  const view::View& view = state.core->view();
+  state.checkpoints_wanted[step] = {
+      step, view.view_id, view.generation, view.rollback_count, running, digest, {}};
+  self->send(state.trainer, ReadState{kCheckpointToken | step});
+}
+
 namespace {
 
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
   JobActorOptions& options = state.options;
-  collective::Tree tree = options.spec.train.tree.empty()
-                              ? collective::Tree::of_slices(options.spec.train.slices)
-                              : *collective::Tree::of_radices(options.spec.train.tree);
   state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample);
   if (!options.witness && !options.spec.fingerprint.empty() &&
       options.spec.fingerprint != ready.fingerprint.text())
@@ -196,7 +202,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.min_nodes = options.spec.min_nodes;
   core.witness_only = options.witness;
   core.total_steps = options.spec.train.steps;
-  core.tree = std::move(tree);
+  core.tree = job::tree_of(options.spec.train);
   core.element_count = state.element_count = ready.element_count;
   core.add = options.add;
   core.forms = options.forms;
@@ -239,18 +245,9 @@ void on_applied(Self* self, const Applied& applied) {
   state.ledger->on_applied(applied.step, applied.loss, applied.state);
   if (applied.skipped)
     note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
-  if (checkpoint_due(state.options.spec, applied.step)) {
-    // Asked before the core may apply the next step: the trainer answers in order.
-    const view::View& view = state.core->view();
-    state.checkpoints_wanted[applied.step] = {applied.step,
-                                              view.view_id,
-                                              view.generation,
-                                              view.rollback_count,
-                                              state.ledger->running(),
-                                              applied.state,
-                                              {}};
-    self->send(state.trainer, ReadState{kCheckpointToken | applied.step});
-  }
+  // Asked before the core may apply the next step: the trainer answers in order.
+  if (checkpoint_due(state.options.spec, applied.step))
+    want_checkpoint(self, applied.step, state.ledger->running(), applied.state);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_applied(t, applied.step, applied.state, out);
   });

@@ -105,15 +105,7 @@ void on_stopped(Self* self, const job::Stopped& stopped) {
   const bool kept = stopped.step == 0 || state.ledger->checkpoint_step() == stopped.step ||
                     state.options.checkpoint.step == stopped.step;
   if (kept) return;
-  const view::View& view = state.core->view();
-  state.checkpoints_wanted[stopped.step] = {stopped.step,
-                                            view.view_id,
-                                            view.generation,
-                                            view.rollback_count,
-                                            stopped.running,
-                                            stopped.state,
-                                            {}};
-  self->send(state.trainer, ReadState{kCheckpointToken | stopped.step});
+  want_checkpoint(self, stopped.step, stopped.running, stopped.state);
 }
 
 }  // namespace actor

@@ -39,20 +39,21 @@ Result<void> JobCore::State::has_part() const {
 
 Result<void> JobCore::State::stop(Time at, Actions& out) {
   if (Result<void> part = has_part(); !part) return part;
-  if (agreement.view().stopped) return {};
-  wish = view::Wish::stop;
-  wished_at = at;
-  watch_wish(at, out);
+  if (!agreement.view().stopped) take_wish(at, view::Wish::stop, out);
   return {};
 }
 
 Result<void> JobCore::State::resume(Time at, Actions& out) {
   if (Result<void> part = has_part(); !part) return part;
   if (!agreement.view().stopped) return bad("the job is not stopped");
-  wish = view::Wish::resume;
+  take_wish(at, view::Wish::resume, out);
+  return {};
+}
+
+void JobCore::State::take_wish(Time at, view::Wish wanted, Actions& out) {
+  wish = wanted;
   wished_at = at;
   watch_wish(at, out);
-  return {};
 }
 
 Result<void> JobCore::State::recover(Time at, Actions& out) {

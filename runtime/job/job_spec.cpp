@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "runtime/base/nearest.hpp"
-#include "runtime/collective/tree.hpp"
 #include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::job {
@@ -198,6 +197,11 @@ Result<void> validate(const JobSpec& spec) {
     return bad(
         "exchange.density must be above 0 and at most 1: the share of values that topk sends");
   return {};
+}
+
+collective::Tree tree_of(const TrainSpec& train) {
+  if (train.tree.empty()) return collective::Tree::of_slices(train.slices);
+  return *collective::Tree::of_radices(train.tree);
 }
 
 }  // namespace gpunode::job

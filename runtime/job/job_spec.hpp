@@ -12,6 +12,7 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/collective/tree.hpp"
 
 namespace gpunode::job {
 
@@ -77,6 +78,9 @@ Result<void> set(JobSpec& spec, const std::string& key, const std::string& value
 
 // What can be said without looking at the machine: ranges, tree against slices, nodes.
 Result<void> validate(const JobSpec& spec);
+
+// The tree along which a validated job's slices are summed.
+collective::Tree tree_of(const TrainSpec& train);
 
 // Manifest bytes, the same for equal specs; decode never trusts its input.
 Bytes encode(const JobSpec& spec);

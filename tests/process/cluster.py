@@ -264,6 +264,16 @@ class ProcessTest(unittest.TestCase):
         for word in words:
             self.assertIn(word.lower(), text.lower())
 
+    def export(self, node, step, job="small"):
+        """The hash of the weights after that step, as soon as the node has its checkpoint."""
+        out = self.world.path(node.name + ".safetensors")
+
+        def exported():
+            done = node.ask("checkpoint", "export", job, "--step", str(step), "--out", out,
+                            "--json")
+            return done.json["sha256"] if done.code == 0 else None
+        return wait_until(exported, f"{node.name} has the last checkpoint")
+
     def progress(self, node, job):
         return node.ask("job", "show", job, "--json").json
 

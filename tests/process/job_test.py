@@ -206,16 +206,7 @@ class TwoNodes(cluster.ProcessTest):
         self.assertEqual({one["node"] for one in shown["computed"] if one["slices"]},
                          {"first", "second"})
         self.assertTrue(shown["proof"]["equal_to_fed"], shown)
-        sums = []
-        for node in (first, second):
-            out = self.world.path(node.name + ".safetensors")
-
-            def exported(node=node, out=out):
-                done = node.ask("checkpoint", "export", "small", "--step", "40", "--out", out,
-                                "--json")
-                return done.json if done.code == 0 else None
-            sums.append(cluster.wait_until(exported, "the last checkpoint is there")["sha256"])
-        self.assertEqual(sums[0], sums[1])
+        self.assertEqual(self.export(first, 40), self.export(second, 40))
 
         self.assertEqual(first.ask("serve", "small").code, 0)
         cluster.wait_until(lambda: second.ask("models", "--json").json["models"], "it is known")
@@ -253,15 +244,7 @@ class ALateNode(cluster.ProcessTest):
         self.assertGreater(slices.get("late", 0), 0, slices)
         self.assertEqual(sum(slices.values()), 4 * steps)
         self.assertTrue(shown["proof"]["equal_to_fed"], shown)
-        sums = set()
-        for node in (alone, first, late):
-            out = self.world.path(node.name + ".safetensors")
-
-            def exported(node=node, out=out):
-                done = node.ask("checkpoint", "export", "small", "--step", str(steps), "--out",
-                                out, "--json")
-                return done.json["sha256"] if done.code == 0 else None
-            sums.add(cluster.wait_until(exported, f"{node.name} has the last checkpoint"))
+        sums = {self.export(node, steps) for node in (alone, first, late)}
         self.assertEqual(len(sums), 1, sums)
 
 

@@ -74,22 +74,13 @@ class Kill(cluster.ProcessTest):
         if Kill.digest is None:
             node = self.world.start("alone")
             self.assertEqual(node.ask("train", self.job(1), "--follow").code, 0)
-            Kill.digest = self.export(node)
+            Kill.digest = self.export(node, STEPS)
             node.kill()
         return Kill.digest
 
     def job(self, nodes):
         data = self.world.write("data/text.txt", TEXT)
         return self.world.write("small.toml", JOB.format(nodes=nodes, data=data, steps=STEPS))
-
-    def export(self, node):
-        out = self.world.path(node.name + ".safetensors")
-
-        def exported():
-            done = node.ask("checkpoint", "export", "small", "--step", str(STEPS), "--out", out,
-                            "--json")
-            return done.json["sha256"] if done.code == 0 else None
-        return cluster.wait_until(exported, f"{node.name} has the last checkpoint")
 
     def start_three(self, fault=None, fixed=False):
         """Three nodes that know each other; each strikes itself once its file says so."""
@@ -171,7 +162,7 @@ class Kill(cluster.ProcessTest):
             self.assertEqual(shown["step"], STEPS)
             self.assertTrue(shown["proof"]["equal_to_fed"], shown)
             self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
-            self.assertEqual(self.export(node), self.undisturbed(), f"weights of {node.name}")
+            self.assertEqual(self.export(node, STEPS), self.undisturbed(), f"weights of {node.name}")
             self.assertEqual(node.ask("checkpoint", "verify").code, 0)
 
     def views(self, node):

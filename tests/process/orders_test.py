@@ -32,15 +32,6 @@ class Orders(cluster.ProcessTest):
             return shown if shown.get("step", 0) >= at_least else None
         return cluster.wait_until(reached, f"step {at_least}")
 
-    def export(self, node, steps=STEPS):
-        out = self.world.path(node.name + ".safetensors")
-
-        def exported():
-            done = node.ask("checkpoint", "export", "small", "--step", str(steps), "--out", out,
-                            "--json")
-            return done.json["sha256"] if done.code == 0 else None
-        return cluster.wait_until(exported, f"{node.name} has the last checkpoint")
-
     def undisturbed(self, steps=STEPS):
         alone = self.world.start("alone")
         self.assertEqual(

@@ -146,7 +146,7 @@ class TrainingTest(cluster.ProcessTest):
             node = self.world.start("alone")
             followed = node.ask("train", self.job(1), "--follow", patience=4 * cluster.PATIENCE)
             self.assertEqual(followed.code, 0, str(followed))
-            known[self.steps, self.channels] = self.export(node)
+            known[self.steps, self.channels] = self.export(node, self.steps)
             node.kill()
         return known[self.steps, self.channels]
 
@@ -154,15 +154,6 @@ class TrainingTest(cluster.ProcessTest):
         started = node.ask("train", self.job(nodes, least), "--json")
         self.assertEqual(started.code, 0, str(started))
         return started.json
-
-    def export(self, node):
-        out = self.path(node.name + ".safetensors")
-
-        def exported():
-            done = node.ask("checkpoint", "export", "small", "--step", str(self.steps), "--out",
-                            out, "--json")
-            return done.json["sha256"] if done.code == 0 else None
-        return cluster.wait_until(exported, f"{node.name} has the last checkpoint")
 
     def line(self, node):
         shown = node.ask("jobs", "--json")
@@ -213,7 +204,8 @@ class TrainingTest(cluster.ProcessTest):
             self.assertEqual(shown["step"], self.steps)
             self.assertTrue(shown["proof"]["equal_to_fed"], shown)
             self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
-            self.assertEqual(self.export(node), self.undisturbed(), f"weights of {node.name}")
+            self.assertEqual(self.export(node, self.steps), self.undisturbed(),
+                             f"weights of {node.name}")
         self.check_one_lineage(nodes)
 
     def check_one_lineage(self, nodes):

@@ -66,6 +66,11 @@ void feed(Self* self, Event event) {
   carry_out(self, actions);
 }
 
+// Has the trainer's state, which is that after `step`, written to this node's disk. `running` is
+// what was fed up to there.
+void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
+                     const Digest& digest);
+
 // A line in the log and in the job's events.
 void note(Self* self, const std::string& text);
 

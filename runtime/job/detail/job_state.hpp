@@ -113,6 +113,7 @@ struct JobCore::State {
   Result<void> stop(Time now, Actions& out);
   Result<void> resume(Time now, Actions& out);
   Result<void> recover(Time now, Actions& out);
+  void take_wish(Time now, view::Wish wanted, Actions& out);
   void watch_wish(Time now, Actions& out);
   void tell_stopped(Actions& out);
 
