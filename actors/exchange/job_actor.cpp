@@ -111,7 +111,8 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
 void on_finished(Self* self) {
   State& state = self->state;
   state.finished = true;
-  if (state.options.witness) {  // it has nothing to evaluate or to keep
+  const bool took_part = state.core->committed() == state.options.spec.train.steps;
+  if (state.options.witness || !took_part) {  // it has nothing to evaluate or to keep
     note(self, "finished");
     set_phase(self, "finished");
     self->send(state.trainer, Shutdown{});

@@ -248,6 +248,7 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     return;
   }
   if (theirs > ours) {
+    keep_ahead(from, message);
     Peer& peer = peers[from];
     if (at >= peer.asked + std::chrono::milliseconds(50)) {
       peer.asked = at;

@@ -4,7 +4,7 @@
 //   sender's view_id | receiver does
 //   lower            | answers VIEW, ignores the rest (a JOIN is still noted)
 //   equal            | handles it
-//   higher           | asks for VIEW, ignores the rest
+//   higher           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
 #pragma once
 
 #include <cstdint>

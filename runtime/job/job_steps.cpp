@@ -117,6 +117,15 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
   if (is_need) answer_need(from, out);
 }
 
+// A view reaches its members one after the other, and bulk is faster than control.
+void JobCore::State::keep_ahead(const NodeId& from, const JobMessage& message) {
+  const auto* step = std::get_if<StepMessage>(&message.body);
+  if (!step || message.order() < ahead_order) return;
+  if (ahead_order < message.order()) ahead.clear();
+  ahead_order = message.order();
+  if (ahead.size() < kMaxEarlyMessages) ahead.emplace_back(from, *step);
+}
+
 // Whoever asks learns at least that this node lives, and where it is.
 void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
   send(from, StepStatus{committed, state_ready, finish_told}, out);

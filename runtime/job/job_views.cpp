@@ -354,6 +354,8 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   member = view.has_member(options.self);
   state_ready = false;
   early.clear();
+  if (ahead_order == view.order()) early.swap(ahead);
+  ahead.clear();
   previous_exchange.reset();
   if (feedback) feedback->forget();  // chunks may have other owners
   const bool redo =
@@ -366,6 +368,13 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (view.members.size() < options.wanted_nodes)
     for (const view::Member& one : fresh_joiners())  // not all members reach it: not soon again
       if (!view.rank_of(one.node)) joiners[one.node].barred_until = at + kRefusedFor;
+  for (const view::Member& one : before.members) {
+    // Left out, and the same life of it asks to come back: what cut it off is likely still there.
+    Joiner& joiner = joiners[one.node];
+    if (view.has_member(one) || joiner.boot > one.boot) continue;
+    joiner.boot = one.boot;
+    joiner.barred_until = at + kRefusedFor;
+  }
   for (const view::Member& one : view.members)
     if (const auto found = joiners.find(one.node); found != joiners.end())
       found->second.asked = Time{};

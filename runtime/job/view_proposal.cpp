@@ -307,19 +307,22 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     ++next.owner_rotation;
     next.disagreed_step = base->step + 1;
   }
-  const auto admit = [&](const view::Member& member) {
+  // Who cannot hear a survivor is as little use to it as the other way round.
+  const auto admit = [&](const view::Member& member, const Standing* where) {
     const bool reached =
         rules.no_clique_rule ||
-        std::none_of(base->survivors.begin(), base->survivors.end(),
-                     [&](const auto& one) { return cannot_reach(one.standing, member.node); });
+        std::none_of(base->survivors.begin(), base->survivors.end(), [&](const auto& one) {
+          return cannot_reach(one.standing, member.node) ||
+                 (where && cannot_reach(*where, one.node));
+        });
     if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
       next.members.push_back(member);
   };
   if (!next.stopped) {
     for (const auto& one : promisers)
       if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
-        admit({one.node, one.standing.boot});
-    for (const view::Member& member : learners) admit(member);
+        admit({one.node, one.standing.boot}, &one.standing);
+    for (const view::Member& member : learners) admit(member, nullptr);
   }
   if (next.members.size() < rules.min_nodes && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +

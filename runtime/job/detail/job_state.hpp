@@ -61,6 +61,7 @@ struct JobCore::State {
   bool can_exchange() const;
   void maybe_begin(Time now, Actions& out);
   void ask_compute(Actions& out);
+  void keep_ahead(const NodeId& from, const JobMessage& message);
   void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);
   void answer_need(const NodeId& from, Actions& out) const;
   void on_partial(Time now, const PartialRange& range, Actions& out);
@@ -181,6 +182,8 @@ struct JobCore::State {
   bool discard_kept = false;
   Time step_began{};
   std::vector<std::pair<NodeId, StepMessage>> early;  // for the step after this one
+  std::vector<std::pair<NodeId, StepMessage>> ahead;  // of a view that is not installed here yet
+  view::ViewOrder ahead_order;
 
   std::map<NodeId, Peer> peers;
   std::map<NodeId, Joiner> joiners;

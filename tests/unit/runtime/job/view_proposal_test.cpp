@@ -280,6 +280,16 @@ view::ViewAgreement::Promiser pacing(view::ViewAgreement::Promiser one,
   return one;
 }
 
+TEST(ViewProposal, who_cannot_hear_a_survivor_does_not_come_back_by_its_own_promise) {
+  auto deaf = at(3, 12, 12);
+  deaf.standing.unreachable = {node(1)};  // which hears it well
+  const auto next =
+      propose_view(rules_of(3), current_of(3), {at(1, 12, 12), at(2, 12, 12), deaf}, {});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 2u);
+  EXPECT_FALSE(next->rank_of(node(3)));
+}
+
 TEST(ViewProposal, plan_and_paces_come_from_one_that_has_applied_the_base) {
   const auto next = propose_view(
       rules_of(3), current_of(3),
