@@ -138,15 +138,15 @@ JobChecks::Lineage JobChecks::lineage_of(const view::Member& node) const {
   return view ? Lineage{view->generation, view->lineage, view->rollback_count} : Lineage{};
 }
 
-void JobChecks::agree(const view::Member& node, std::uint64_t step, const char* what,
+void JobChecks::agree(const Lineage& lineage, std::uint64_t step, const char* what,
                       const Digest& digest) {
-  const auto [known, first] = agreed_.insert({{lineage_of(node), {step, what}}, digest});
+  const auto [known, first] = agreed_.insert({{lineage, {step, what}}, digest});
   if (!first && known->second != digest)
     fail("2: members differ in the " + std::string(what) + " of step " + std::to_string(step));
 }
 
 void JobChecks::on_state(const view::Member& node, std::uint64_t step, const Digest& digest) {
-  agree(node, step, "state", digest);
+  agree(applying_[node], step, "state", digest);
   states_.insert({step, digest});
 }
 
@@ -155,9 +155,11 @@ void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
     fail("a step beyond the last");
     return;
   }
+  // The update takes a while; by its end the node may be in another lineage.
+  const Lineage lineage = applying_[node] = lineage_of(node);
   const Digest digest = digest_of(bytes_of(std::span<const float>(*apply.result)));
   if (inexact_)
-    agree(node, apply.step, "sum", digest);
+    agree(lineage, apply.step, "sum", digest);
   else if (digest != truth_.result[apply.step])
     fail("2: step " + std::to_string(apply.step) + " was committed with another sum");
 }

@@ -61,7 +61,7 @@ class JobChecks {
   // Generation, the recovery that began it, rollbacks.
   using Lineage = std::array<std::uint64_t, 3>;
   Lineage lineage_of(const view::Member& node) const;
-  void agree(const view::Member& node, std::uint64_t step, const char* what, const Digest& digest);
+  void agree(const Lineage& lineage, std::uint64_t step, const char* what, const Digest& digest);
 
   const JobModel& model_;
   bool only_effects_;
@@ -73,6 +73,7 @@ class JobChecks {
   std::map<view::ViewOrder, view::View> decided_;
   std::map<Digest, view::ViewOrder> by_digest_;
   std::map<view::Member, Place> places_;
+  std::map<view::Member, Lineage> applying_;  // in which the step under Apply was committed
   std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
   std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
