@@ -26,6 +26,7 @@ struct Options {
   bool peers = true;
   bool sealed = true;
   bool bare = false;
+  std::vector<std::string> modes;   // inexact ones
   std::uint64_t bits_a_second = 0;  // 0: loopback
   bool require = false;
   std::string congestion;  // of TCP on limited links; empty: the machine\'s own
@@ -89,7 +90,11 @@ bool parse(int argc, char** argv, Options& options) {
       options.samples = static_cast<std::size_t>(std::max(0, std::atoi(argv[++index])));
     else if (flag == "--rate")
       options.bits_a_second = static_cast<std::uint64_t>(1e6 * std::atof(argv[++index]));
-    else if (flag == "--congestion")
+    else if (flag == "--mode") {
+      options.modes = split(argv[++index]);
+      for (const std::string& mode : options.modes)
+        if (family_of_mode(mode) == Family::exact_plain) return false;
+    } else if (flag == "--congestion")
       options.congestion = argv[++index];
     else if (flag == "--json")
       options.json = argv[++index];
@@ -199,7 +204,8 @@ int all_reduce(int argc, char** argv) {
         "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
         "[--samples N]\n"
         "                                [--no-peer] [--no-sealed] [--bare] [--rate MBIT]\n"
-        "                                [--congestion NAME] [--json FILE] [--require]\n");
+        "                                [--congestion NAME] [--mode bf16,int8,topk]\n"
+        "                                [--json FILE] [--require]\n");
     return 2;
   }
   watch_interrupts();
@@ -220,6 +226,7 @@ int all_reduce(int argc, char** argv) {
                                       .peers = options.peers,
                                       .sealed = options.sealed,
                                       .bare = options.bare,
+                                      .modes = options.modes,
                                       .network = network.get()});
     for (const std::uint64_t bytes : options.sizes) {
       cells.push_back(measure(field, options, ranks, bytes));

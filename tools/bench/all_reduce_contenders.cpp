@@ -73,6 +73,12 @@ ContenderSpec own_spec(const std::string& name, const std::string& mode,
 
 }  // namespace
 
+Family family_of_mode(const std::string& mode) {
+  if (mode == "bf16") return Family::bf16;
+  if (mode == "int8") return Family::int8;
+  return mode == "topk" ? Family::topk : Family::exact_plain;
+}
+
 Field Field::start(const Options& options) {
   Field field;
   field.ranks_ = options.ranks;
@@ -83,6 +89,9 @@ Field Field::start(const Options& options) {
   }
   if (options.bare)
     field.add(own_spec("exact plain, no actors", "bare-plain", options), Family::exact_bare);
+  for (const std::string& mode : options.modes)
+    field.add(own_spec("gpunode " + mode + " plain", mode + "-plain", options),
+              family_of_mode(mode));
   if (options.network) return field;
   if (const std::string zmq = beside("gpunode-bench-zmq"); !zmq.empty())
     field.add({"bare zmq", {"by owner", "direct"}, {zmq}, false, {}}, Family::zmq_owner);

@@ -16,6 +16,9 @@ enum class Family : std::uint8_t {
   exact_plain,
   exact_sealed,
   exact_bare,  // without actors
+  bf16,        // inexact modes over plain links
+  int8,
+  topk,
   crypto,      // sealing and opening alone
   zmq_owner,   // bare libzmq, the messages of the exact exchange
   zmq_direct,  // bare libzmq, one message to all
@@ -23,6 +26,8 @@ enum class Family : std::uint8_t {
   gloo_spinning,  // of contenders; their entries are Gloo's
   openmpi
 };
+// Of an inexact mode, by its name; exact_plain for a name that is none.
+Family family_of_mode(const std::string& mode);
 inline bool is_peer(Family family) {
   return family == Family::gloo || family == Family::openmpi;
 }
@@ -41,7 +46,8 @@ class Field {
     std::uint32_t ranks = 2;
     bool peers = true;
     bool sealed = true;
-    bool bare = false;  // also the exchange without actors
+    bool bare = false;               // also the exchange without actors
+    std::vector<std::string> modes;  // inexact ones
     // Each rank's own network instead of loopback; gpunode alone takes part. Outlives the field.
     const RankNetwork* network = nullptr;
   };

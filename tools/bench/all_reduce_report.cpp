@@ -97,6 +97,13 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
     ratios.push_back(ratio_of("exact plain / the plan's bound on this link", plain->seconds,
                               std::vector(plain->seconds.size(), plan_seconds(cell)),
                               cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
+  if (plain && cell.bits_a_second > 0)
+    for (const auto& [family, bar] : {std::pair(Family::bf16, std::optional(1 / 1.7)),
+                                      std::pair(Family::int8, std::optional(1 / 3.0)),
+                                      std::pair(Family::topk, std::optional<double>())})
+      if (const Series* mode = find(cell, family))
+        ratios.push_back(ratio_of(mode->label + " / exact plain", mode->seconds, plain->seconds,
+                                  cell.bytes >= 4 * kMiB ? bar : std::nullopt));
   if (plain && cell.bits_a_second == 0 && cell.bytes <= 4 * kMiB)
     ratios.push_back(ratio_of("exact plain / PCCL (of another day)", plain->seconds,
                               std::vector(plain->seconds.size(), pccl_seconds(cell.ranks)), 0.05));

@@ -21,7 +21,8 @@ struct DriverOptions {
   std::vector<NodeId> members;                             // by rank
   collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
-  transport::Link* link = nullptr;  // open to all members; outlives the driver
+  std::shared_ptr<const collective::WireForms> forms;  // null: exact
+  transport::Link* link = nullptr;                     // open to all members; outlives the driver
 };
 
 class ExchangeDriver {

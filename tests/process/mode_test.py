@@ -1,0 +1,62 @@
+"""Exchange modes that are not exact: members stay alike through a kill, and say what they are."""
+import os
+import signal
+
+import cluster
+
+
+class Modes(cluster.ProcessTest):
+    def shown(self, node):
+        return node.ask("job", "show", "small", "--json").json
+
+    def run_through_a_kill(self, mode, steps=400):
+        """Three members, one of them killed in between; the reports of the two others at the end."""
+        slow = self.world.write("slow", "")  # steps take their time until the kill
+        paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",
+                                         "GPUNODE_FAULT_PACE_WHILE": slow}}
+        a = self.world.start("a", **paced)
+        b, c = self.world.join("b", a, **paced), self.world.join("c", a, **paced)
+        cluster.wait_until(lambda: all(self.sees_all(node) for node in (a, b, c)), "all are seen")
+        path = self.job_file(steps=steps, every=100, nodes=3,
+                             extra=f'\n[exchange]\nmode = "{mode}"\n')
+        started = a.ask("train", path, "--json")
+        self.assertEqual(started.code, 0, str(started))
+        cluster.wait_until(lambda: len(self.shown(a).get("members", [])) == 3 and
+                           self.shown(a)["step"] >= 5, "three members train")
+        c.signal(signal.SIGKILL)
+        c.wait()
+        os.remove(slow)
+        before = self.shown(a)["step"]
+        self.assertLess(before, steps, "the job was over before the kill")
+        for node in (a, b):
+            self.wait_for_phase(node, "small")
+        reports = [self.shown(node) for node in (a, b)]
+        self.assertEqual(reports[0]["state_digest"], reports[1]["state_digest"])
+        for report in reports:
+            self.assertEqual(report["step"], steps)
+            self.assertEqual(sorted(report["members"]), ["a", "b"])
+            self.assertEqual(report["exchange_mode"], mode)
+            self.assert_says(report["exchange_note"], mode, "not exact", "who takes part")
+            self.assertTrue(report["proof"]["equal_to_fed"], report["proof"])
+            self.assert_says(str([event["text"] for event in report["events"]]), "not exact")
+        return reports
+
+    def sees_all(self, node):
+        seen = node.ask("nodes", "--json").json["nodes"]
+        return len(seen) == 3 and all(one["health"] == "alive" for one in seen)
+
+    def test_int8_through_a_kill(self):
+        self.run_through_a_kill("int8")
+
+    def test_topk_through_a_kill(self):
+        self.run_through_a_kill("topk")
+
+    def test_a_mode_that_is_not_there_is_refused_by_name(self):
+        a = self.world.start("a")
+        path = self.job_file(extra='\n[exchange]\nmode = "nccl"\n')
+        self.assert_fails(a.ask("train", path), 1, "nccl", "exact, bf16, int8, topk")
+        self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
+
+
+if __name__ == "__main__":
+    cluster.main()
