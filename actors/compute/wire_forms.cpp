@@ -33,6 +33,20 @@ WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> 
   return form;
 }
 
+void carry_in_int8(ops::Backend& backend, WireForm& form) {
+  form.encode_carrying =
+      [place = open_host_place(backend), pack = backend.operations().pack_int8_carrying](
+          std::span<const float> in, const collective::Carry& with, MutableByteView out) {
+        auto done = pack(*place->stream, place->workspace,
+                         {.in = {in.data(), {length(in.size())}},
+                          .carried = with.carried.empty() ? nullptr : with.carried.data(),
+                          .lost = with.lost.data(),
+                          .arrives = with.arrives.empty() ? nullptr : with.arrives.data(),
+                          .out = out});
+        GPUNODE_CHECK(done, done.error().message());
+      };
+}
+
 WireForm with_last_as_it_is(WireForm form) {
   constexpr std::size_t kLast = sizeof(float);
   WireForm whole;
@@ -46,6 +60,17 @@ WireForm with_last_as_it_is(WireForm form) {
     if (out.empty()) return;
     form.decode(in.first(in.size() - kLast), out.first(out.size() - 1));
     std::memcpy(&out.back(), in.data() + in.size() - kLast, kLast);
+  };
+  if (!form.encode_carrying) return whole;
+  whole.encode_carrying = [form](std::span<const float> in, const collective::Carry& with,
+                                 MutableByteView out) {
+    if (in.empty()) return;
+    const auto rest = [](auto floats) { return floats.first(floats.size() - !floats.empty()); };
+    const float last = in.back();
+    form.encode_carrying(rest(in), {rest(with.carried), rest(with.lost), rest(with.arrives)},
+                         out.first(out.size() - kLast));
+    std::memcpy(out.data() + out.size() - kLast, &last, kLast);
+    if (!with.arrives.empty()) with.arrives.back() = last;
   };
   return whole;
 }
@@ -67,6 +92,7 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
     forms.partial = form_of(backend, ops::bf16_bytes, ops.pack_bf16, ops.unpack_bf16);
   } else if (spec.mode == "int8") {
     forms.partial = form_of(backend, ops::int8_bytes, ops.pack_int8, ops.unpack_int8);
+    carry_in_int8(backend, forms.partial);
     forms.feedback = true;
   } else if (spec.mode == "topk") {
     const auto bytes = [density = spec.density](std::size_t count) {

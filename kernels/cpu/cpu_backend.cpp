@@ -77,6 +77,7 @@ class CpuBackend final : public ops::Backend {
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;
+    operations_.pack_int8_carrying = pack_int8_carrying;
     operations_.unpack_int8 = unpack_int8;
     operations_.pack_top = pack_top;
     operations_.unpack_top = unpack_top;

@@ -29,6 +29,8 @@ Result<void> square_sum(tensor::Stream&, tensor::Workspace&, const ops::SquareSu
 Result<void> pack_bf16(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
 Result<void> unpack_bf16(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
 Result<void> pack_int8(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
+Result<void> pack_int8_carrying(tensor::Stream&, tensor::Workspace&,
+                                const ops::PackCarryingArgs& args);
 Result<void> unpack_int8(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
 Result<void> pack_top(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
 Result<void> unpack_top(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);

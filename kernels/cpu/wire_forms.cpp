@@ -45,6 +45,15 @@ Result<void> pack_int8(tensor::Stream&, tensor::Workspace&, const ops::PackArgs&
   return {};
 }
 
+Result<void> pack_int8_carrying(tensor::Stream&, tensor::Workspace&,
+                                const ops::PackCarryingArgs& args) {
+  const auto count = static_cast<std::size_t>(args.in.element_count());
+  GPUNODE_CHECK(args.out.size() == ops::int8_bytes(count), "pack_int8_carrying: sizes differ");
+  GPUNODE_PICK(pack_int8_carrying)
+  (args.in.data, args.carried, args.lost, args.arrives, args.out.data(), count);
+  return {};
+}
+
 Result<void> unpack_int8(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args) {
   const auto count = static_cast<std::size_t>(args.out.element_count());
   GPUNODE_CHECK(args.in.size() == ops::int8_bytes(count), "unpack_int8: sizes differ");

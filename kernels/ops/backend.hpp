@@ -45,6 +45,7 @@ struct Operations {
   SquareSumFn square_sum = nullptr;
   // For the exchange, on host memory; no model needs them.
   PackFn pack_bf16 = nullptr, pack_int8 = nullptr, pack_top = nullptr;
+  PackCarryingFn pack_int8_carrying = nullptr;
   UnpackFn unpack_bf16 = nullptr, unpack_int8 = nullptr, unpack_top = nullptr;
 
   // Names of the empty entries among those that models need.

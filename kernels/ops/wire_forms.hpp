@@ -26,6 +26,17 @@ struct UnpackArgs {
 };
 using UnpackFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const UnpackArgs&);
 
+// Packs in + carried and tells what the way there loses, in one pass over memory.
+struct PackCarryingArgs {
+  tensor::ConstTensor in;  // (n)
+  const float* carried;    // (n) or null: nothing
+  float* lost;             // (n): what unpacking would lack is added; not of a block that is NaN
+  float* arrives;          // (n) or null: what unpacking would give; may be in.data
+  MutableByteView out;
+};
+using PackCarryingFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
+                                        const PackCarryingArgs&);
+
 // bf16: the upper half of a float32, rounded to the nearest, ties to even; a NaN stays one.
 constexpr std::size_t bf16_bytes(std::size_t count) {
   return count * 2;

@@ -1,5 +1,6 @@
 // Chunks that travel in another form than their floats: encoded once and kept for re-sends, so that
 // a chunk's bytes are always the same; decoded where they are summed or are a result.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -42,27 +43,38 @@ std::size_t ExactExchange::State::result_bytes(std::uint32_t chunk) const {
 // With feedback, `values` plus what was carried is encoded, and the difference to what arrives is
 // remembered. An error that is not finite belongs to a step that will be skipped.
 SharedBytes ExactExchange::State::encode(const WireForm& form, std::uint32_t chunk,
-                                         const float* values, bool carry) {
+                                         const float* values, bool carry, float* arrives) {
   const std::size_t first = options.layout.first(chunk);
   const std::size_t count = options.layout.size(chunk);
   Bytes bytes(form.bytes(count));
+  const std::span<float> there(arrives, arrives ? count : 0);
   if (!feedback()) {
     form.encode({values, count}, bytes);
+    if (arrives) form.decode(bytes, there);
     return SharedBytes::from(std::move(bytes));
   }
-  corrected.assign(values, values + count);
-  const std::span<const float> carried = options.feedback->carried();
-  if (carry && !carried.empty())
-    for (std::size_t i = 0; i < count; ++i) corrected[i] += carried[first + i];
-  form.encode(corrected, bytes);
-  arrives.resize(count);
-  form.decode(bytes, arrives);
-  float* lost = options.feedback->lost().data() + first;
-  for (std::size_t i = 0; i < count; ++i) {
-    const float error = corrected[i] - arrives[i];
-    lost[i] += std::isfinite(error) ? error : 0.0f;
-  }
+  std::span<const float> carried = options.feedback->carried();
+  carried = carry && !carried.empty() ? carried.subspan(first, count) : std::span<const float>();
+  const Carry with{carried, options.feedback->lost().subspan(first, count), there};
+  if (form.encode_carrying)
+    form.encode_carrying({values, count}, with, bytes);
+  else
+    encode_in_parts(form, {values, count}, with, bytes);
   return SharedBytes::from(std::move(bytes));
+}
+
+void ExactExchange::State::encode_in_parts(const WireForm& form, std::span<const float> values,
+                                           const Carry& with, MutableByteView bytes) {
+  corrected.assign(values.begin(), values.end());
+  for (std::size_t i = 0; i < with.carried.size(); ++i) corrected[i] += with.carried[i];
+  form.encode(corrected, bytes);
+  decoded_again.resize(values.size());
+  form.decode(bytes, decoded_again);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float error = corrected[i] - decoded_again[i];
+    with.lost[i] += std::isfinite(error) ? error : 0.0f;
+  }
+  if (!with.arrives.empty()) std::ranges::copy(decoded_again, with.arrives.begin());
 }
 
 const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
@@ -72,7 +84,7 @@ const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
   if (!bytes.owner)
     bytes =
         encode(options.forms->partial, chunk, cover_node.own->data() + options.layout.first(chunk),
-               &cover_node == first_own());
+               &cover_node == first_own(), nullptr);
   return bytes;
 }
 
@@ -89,9 +101,7 @@ const float* ExactExchange::State::floats_of(const Slot& slot, std::size_t index
 // The owner's sum becomes what the others will make of its bytes.
 void ExactExchange::State::encode_result(std::uint32_t chunk) {
   float* place = buffer->data() + options.layout.first(chunk);
-  chunks[chunk].encoded = encode(options.forms->result, chunk, place, true);
-  options.forms->result.decode(chunks[chunk].encoded.view,
-                               {place, static_cast<std::size_t>(options.layout.size(chunk))});
+  chunks[chunk].encoded = encode(options.forms->result, chunk, place, true, place);
 }
 
 // Whether a second result of a chunk says what the first one said.

@@ -15,6 +15,13 @@
 
 namespace gpunode::collective {
 
+// What encoding adds and what it leaves behind; each of a chunk's floats.
+struct Carry {
+  std::span<const float> carried;  // added before encoding; empty: nothing
+  std::span<float> lost;           // what does not arrive is added, where it is finite
+  std::span<float> arrives;        // what decoding gives; empty: nobody asks; may be `in` itself
+};
+
 struct WireForm {
   // Bytes of `count` floats; the same for equal counts.
   std::function<std::size_t(std::size_t count)> bytes;
@@ -22,6 +29,8 @@ struct WireForm {
   std::function<void(std::span<const float> in, MutableByteView out)> encode;
   // Takes any bytes of the right number, a stranger's too.
   std::function<void(ByteView in, std::span<float> out)> decode;
+  // All of it in one pass, where there is a function for that; else the exchange puts it together.
+  std::function<void(std::span<const float> in, const Carry&, MutableByteView out)> encode_carrying;
 };
 
 // Partial sums and results may travel differently.

@@ -154,6 +154,40 @@ TEST_F(WireForms, a_strangers_bytes_are_unpacked_without_a_write_outside) {
   }
 }
 
+// One pass gives what adding, packing, unpacking and subtracting give one after the other.
+TEST_F(WireForms, int8_with_what_was_carried_is_the_same_in_one_pass) {
+  const cpu::Isa widest = cpu::current_isa();
+  for (std::size_t count : {0u, 1u, 17u, 256u, 300u, 2049u})
+    for (bool with_carried : {false, true}) {
+      Floats values = noise(count, count);
+      if (count > 1000) values[700] = kInfinity;
+      const Floats carried = noise(count + 1, count), before = noise(count + 2, count);
+      Floats wanted = values, lost = before;
+      for (std::size_t i = 0; i < count && with_carried; ++i) wanted[i] += carried[i];
+      const Bytes bytes = pack(ops().pack_int8, wanted, ops::int8_bytes(count));
+      const Floats there = unpack(ops().unpack_int8, bytes, count);
+      for (std::size_t i = 0; i < count; ++i)
+        if (std::isfinite(wanted[i] - there[i])) lost[i] += wanted[i] - there[i];
+      for (cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512}) {
+        if (!cpu::use_isa(isa)) continue;
+        Floats in_and_arrives = values, in_one = before;
+        Bytes out(bytes.size(), std::byte{0xee});
+        ASSERT_TRUE(ops().pack_int8_carrying(
+            *stream_, workspace_,
+            {.in = {in_and_arrives.data(), {static_cast<std::int64_t>(count)}},
+             .carried = with_carried ? carried.data() : nullptr,
+             .lost = in_one.data(),
+             .arrives = in_and_arrives.data(),
+             .out = out}));
+        EXPECT_EQ(out, bytes);
+        EXPECT_EQ(in_one, lost);
+        EXPECT_TRUE(count == 0 ||
+                    std::memcmp(in_and_arrives.data(), there.data(), count * sizeof(float)) == 0);
+      }
+      cpu::use_isa(widest);
+    }
+}
+
 TEST_F(WireForms, every_instruction_set_gives_the_same_bytes_and_floats) {
   const cpu::Isa widest = cpu::current_isa();
   for (std::size_t count : {0u, 1u, 16u, 100u, 256u, 1000u, 4099u}) {

@@ -74,7 +74,10 @@ struct ExactExchange::State {
   const CoverNode* first_own() const;
   std::size_t partial_bytes(std::uint32_t chunk) const;
   std::size_t result_bytes(std::uint32_t chunk) const;
-  SharedBytes encode(const WireForm& form, std::uint32_t chunk, const float* values, bool carry);
+  SharedBytes encode(const WireForm& form, std::uint32_t chunk, const float* values, bool carry,
+                     float* arrives);
+  void encode_in_parts(const WireForm& form, std::span<const float> values, const Carry& with,
+                       MutableByteView bytes);
   const SharedBytes& encoded_partial(CoverNode& cover_node, std::uint32_t chunk);
   const float* floats_of(const Slot& slot, std::size_t index, std::uint32_t chunk);
   void encode_result(std::uint32_t chunk);
@@ -98,7 +101,7 @@ struct ExactExchange::State {
   Options options;
   std::vector<CoverNode> cover;  // of all members, ordered by node; a partition of the root
   SumProgram program;
-  std::vector<float> scratch, corrected, arrives;
+  std::vector<float> scratch, corrected, decoded_again;
   std::vector<std::vector<float>> decoded;  // by cover node
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
