@@ -14,10 +14,9 @@ void JobWorld::detect() {
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
       if (self == peer) continue;
       Wire& wire = wires_[peer][self];
-      // A spare node that nobody has asked yet is up, though it has no part in the job.
-      const bool idle = peer + options_.witness_count >= nodes_.size() && !nodes_[peer].recruited;
-      const bool reachable = (nodes_[peer].core || idle) && now_ >= nodes_[peer].paused_until &&
-                             !wire.cut && !wires_[self][peer].cut;
+      const bool reachable = (nodes_[peer].core || is_idle(peer)) &&
+                             now_ >= nodes_[peer].paused_until && !wire.cut &&
+                             !wires_[self][peer].cut;
       if (reachable) wire.contact = now_;
       if (options_.swim_detects || !nodes_[self].core || now_ < nodes_[self].paused_until) continue;
       const Duration silence = now_ - wire.contact;
@@ -58,7 +57,7 @@ std::vector<NodeId> JobWorld::heard_by(std::size_t node) const {
 void JobWorld::tell_spares() {
   std::vector<NodeId> up;
   for (std::size_t node = 0; node < nodes_.size(); ++node)
-    if (nodes_[node].core || !nodes_[node].recruited) up.push_back(id(node));
+    if (nodes_[node].core || is_idle(node)) up.push_back(id(node));
   for (Node& node : nodes_)
     if (node.core) node.core->set_spares(up);
   schedule(now_ + 500ms, [this] { tell_spares(); });

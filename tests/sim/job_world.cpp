@@ -164,8 +164,7 @@ void JobWorld::crash(std::size_t node) {
 void JobWorld::restart(std::size_t node) {
   Node& one = nodes_[node];
   if (one.core) return;
-  const bool spare = node + options_.witness_count >= options_.node_count;
-  if (spare && !one.recruited) return;  // knows nothing of the job yet
+  if (is_idle(node)) return;  // knows nothing of the job yet
   if (!one.disk.empty()) {
     const auto votes = view::decode_votes(one.disk);
     GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
@@ -273,9 +272,9 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     // The node is called, fetches the manifest and starts its part.
     const std::size_t spare = index_of(recruit->node);
     note(node, "asks n" + std::to_string(spare) + " to be a witness");
-    if (!wires_[node][spare].cut && !nodes_[spare].recruited)
+    if (!wires_[node][spare].cut && is_idle(spare))
       schedule(now_ + between(5ms, 100ms), [this, spare] {
-        if (nodes_[spare].recruited || nodes_[spare].core) return;
+        if (!is_idle(spare)) return;
         nodes_[spare].recruited = true;
         start(spare);
       });

@@ -171,6 +171,10 @@ class JobWorld {
   void schedule(Time when, std::function<void()> act);
   void on_node(std::size_t node, Duration delay, std::function<void()> act);
   void start(std::size_t node);
+  // A spare node that nobody has asked yet: it is up, and has no part in the job.
+  bool is_idle(std::size_t node) const {
+    return node + options_.witness_count >= nodes_.size() && !nodes_[node].recruited;
+  }
   void feed(std::size_t node, const std::function<void(job::Actions&)>& input);
   void carry_out(std::size_t node, job::Actions actions);
   void carry_out_one(std::size_t node, job::Action& action);
