@@ -14,6 +14,8 @@ constexpr int kMaxFailures = 4;
 constexpr Duration kSpin = std::chrono::microseconds(50);
 constexpr Duration kOpenDeadline = std::chrono::seconds(3);
 constexpr std::uint8_t kKeyLane = 0;
+// Bits of the context's two I/O threads. Left to itself ZeroMQ puts both ways of a pair on one.
+constexpr std::int64_t kReceivingThread = 1, kSendingThread = 2;
 
 void set_bulk_options(Socket& socket) {
   socket.set_wide(ZMQ_MAXMSGSIZE, kMaxBulkPayloadBytes + 4096);
@@ -42,6 +44,7 @@ BulkLane::~BulkLane() {
 }
 
 void BulkLane::configure_inbox(Socket& inbox) {
+  inbox.set_wide(ZMQ_AFFINITY, kReceivingThread);
   inbox.set(ZMQ_PLAIN_SERVER, 1);
   inbox.set_bytes(ZMQ_ZAP_DOMAIN, as_bytes(domain_));
   set_bulk_options(inbox);
@@ -49,6 +52,7 @@ void BulkLane::configure_inbox(Socket& inbox) {
 
 void BulkLane::configure_dial(Socket& socket, const Peer& peer) {
   const std::string& ticket = openings_[peer.address.node].ticket;
+  socket.set_wide(ZMQ_AFFINITY, kSendingThread);
   socket.set_bytes(ZMQ_PLAIN_USERNAME, as_bytes("gpunode"));
   socket.set_bytes(ZMQ_PLAIN_PASSWORD, as_bytes(ticket));
   set_bulk_options(socket);
