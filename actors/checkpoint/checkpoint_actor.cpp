@@ -26,7 +26,7 @@ snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCh
   meta.view_id = order.view_id;
   meta.model = {options.model->kind(), options.model->config()};
   meta.sampler_seed = options.spec.train.seed;
-  meta.sampler_position = order.step * options.spec.train.batch;
+  meta.sampler_position = order.step * options.spec.inner_steps() * options.spec.train.batch;
   meta.sample_sum = order.running.hash_sum;
   meta.sample_count = order.running.sample_count;
   meta.state_digest = order.state_digest;

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "actors/compute/host_place.hpp"
+#include "kernels/model/outer_step.hpp"
 #include "runtime/base/block_digest.hpp"
 #include "runtime/base/fault_point.hpp"
 
@@ -74,6 +77,7 @@ Trainer::Trainer(Options options)
       clock_(options.clock),
       lanes_(std::max(1, options.lanes)),
       store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
+      inner_store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       slice_budget_bytes_(options.slice_budget_bytes),
       pool_(collective::FloatPool::create(element_count())) {}
 
@@ -101,6 +105,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   std::size_t capacity = trainer->spec_.train.slices * 2;
   trainer->prefetcher_ =
       std::make_unique<ingest::Prefetcher>(*trainer->reader_, *trainer->clock_, capacity);
+  if (trainer->spec_.exchange.mode == "local")
+    trainer->local_ = std::make_unique<LocalRound>(trainer->local_options());
   if (auto loaded = trainer->load(); !loaded) return loaded.error();
   return trainer;
 }
@@ -126,6 +132,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
     times_ = {};
     own_slices_.clear();
   }
+  if (local_) return local_->want(step_, std::move(cover));
   store_.want(std::move(cover));
   for (std::uint32_t slice : store_.missing()) own_slices_.push_back(slice);
   plan_ahead();
@@ -133,6 +140,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
 
 void Trainer::discard_kept() {
   store_.discard();
+  if (local_) local_->discard();
   times_ = {};
 }
 
@@ -156,10 +164,17 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
+  if (local_) return compute_local(tell);
   for (NodeSum& whole : store_.take_complete())
     tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), times_});
+  return compute_block(store_, step_, tell, [](std::uint32_t, const Fed&) {});
+}
+
+// The next block of a store's missing slices, of the samples of step data_step + 1.
+Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step,
+                                    const TellRange& tell, const OnSlice& on_slice) {
   const std::vector<SumTask> tasks =
-      store_.next(slice_memory_.slices, static_cast<std::size_t>(lanes_.lanes()));
+      store.next(slice_memory_.slices, static_cast<std::size_t>(lanes_.lanes()));
   if (tasks.empty()) return {};
   const Time begin = clock_->now();
   const Duration waiting = prefetcher_->starvation().waiting;
@@ -171,8 +186,10 @@ Result<void> Trainer::compute_some(const TellRange& tell) {
     PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
     Fed& fed = feds.emplace_back(task.kept_fed);
     for (std::uint32_t slice : task.slices) {
-      data.push_back(prefetcher_->take({step_, slice}));
-      fed += Fed{data.back().fed, data.back().samples.size()};
+      data.push_back(prefetcher_->take({data_step, slice}));
+      const Fed slice_fed{data.back().fed, data.back().samples.size()};
+      on_slice(slice, slice_fed);
+      fed += slice_fed;
       std::vector<model::Sample>& samples = node.samples.emplace_back();
       for (std::size_t row = 0; row < data.back().samples.size(); ++row) {
         ByteView window = data.back().window(row);
@@ -191,9 +208,93 @@ Result<void> Trainer::compute_some(const TellRange& tell) {
   });
   if (!done) return done;
   for (std::size_t node = 0; node < tasks.size(); ++node)
-    store_.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
+    store.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
   times_ = spent(begin, starved, data.size());
   return {};
+}
+
+LocalRound::Options Trainer::local_options() {
+  model::AdamwOptions inner = adamw_options(spec_.train);
+  inner.total_steps = spec_.train.steps * spec_.exchange.inner_steps;
+  inner_optimizer_ = std::make_unique<model::Adamw>(model_->parameters(), inner, *backend_);
+  return {
+      .inner_steps = spec_.exchange.inner_steps,
+      .tree = tree_,
+      .sum_slices =
+          [this](std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
+                 std::span<const float> weights) { return sum_slices(data_step, slices, weights); },
+      .update = [this](
+                    std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
+                    std::span<float> weights,
+                    Moments& moments) { inner_update(step, gradient, samples, weights, moments); }};
+}
+
+// The moments lie with the round, as several runs of one may begin from the same ones.
+void Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
+                           std::uint64_t samples, std::span<float> weights, Moments& moments) {
+  const std::span<float> first = inner_optimizer_->first_moment();
+  const std::span<float> second = inner_optimizer_->second_moment();
+  moments.first.resize(first.size());
+  moments.second.resize(second.size());
+  std::ranges::copy(moments.first, first.begin());
+  std::ranges::copy(moments.second, second.begin());
+  inner_optimizer_->apply(step, gradient, samples * model_->tokens_per_sample(), weights,
+                          parallel());
+  std::ranges::copy(first, moments.first.begin());
+  std::ranges::copy(second, moments.second.begin());
+}
+
+// One inner step; sums that the round's last one completes are told whole.
+Result<void> Trainer::compute_local(const TellRange& tell) {
+  const std::uint16_t slices = times_.slices;
+  auto complete = local_->advance(parameters_);
+  if (!complete) return complete.error();
+  times_.slices = slices;  // one counts once a round
+  for (const NodeSum& whole : *complete)
+    times_.slices = static_cast<std::uint16_t>(times_.slices + tree_.width(whole.node.level));
+  for (NodeSum& whole : *complete)
+    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), times_});
+  return {};
+}
+
+Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
+                                      const std::vector<std::uint32_t>& slices,
+                                      std::span<const float> weights) {
+  if (auto loaded = program_->load(weights); !loaded) return loaded.error();
+  std::vector<ingest::SliceKey> keys;
+  for (std::uint64_t ahead : {0, 1})
+    for (std::uint32_t slice : slices) keys.push_back({data_step + ahead, slice});
+  prefetcher_->plan(keys);
+  inner_store_.begin(data_step + 1);
+  inner_store_.discard();
+  inner_store_.want(tree_.cover(slices));
+  SliceSums sums;
+  std::mutex mutex;
+  std::map<TreeNode, collective::SharedFloats> nodes;
+  const auto collect = [&](SumRange range) {  // from any lane's thread
+    std::lock_guard lock(mutex);
+    nodes.emplace(range.node, std::move(range.sum));
+  };
+  const auto on_slice = [&](std::uint32_t slice, const Fed& fed) { sums.fed[slice] = fed; };
+  while (!inner_store_.missing().empty())
+    if (auto done = compute_block(inner_store_, data_step, collect, on_slice); !done)
+      return done.error();
+  for (NodeSum& whole : inner_store_.take_complete()) nodes.emplace(whole.node, whole.sum);
+  sums.sum.resize(element_count());
+  for (const auto& [node, sum] : nodes)
+    for (std::size_t i = 0; i < sums.sum.size(); ++i) sums.sum[i] += (*sum)[i];
+  return sums;
+}
+
+model::StepOutcome Trainer::update(std::uint64_t step, std::span<const float> sum,
+                                   std::uint64_t tokens) {
+  if (!local_) return optimizer_->apply(step, sum, tokens, parameters_, parallel());
+  local_->on_applied();
+  const model::OuterStep outer{.scale = 1.0f / static_cast<float>(spec_.train.slices),
+                               .rate = static_cast<float>(spec_.exchange.outer_rate),
+                               .momentum = static_cast<float>(spec_.exchange.outer_momentum)};
+  const bool applied = model::apply_outer_step(outer, sum, parameters_, optimizer_->first_moment());
+  return {.skipped = !applied, .gradient_norm = 0, .learning_rate = spec_.exchange.outer_rate};
 }
 
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
@@ -202,8 +303,7 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   std::uint64_t tokens = std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
   std::span<const float> gradient(total);
   const Time begin = clock_->now();
-  auto outcome =
-      optimizer_->apply(step, gradient.first(gradient.size() - 1), tokens, parameters_, parallel());
+  const auto outcome = update(step, gradient.first(gradient.size() - 1), tokens);
   step_ = step;
   store_.begin(step + 1);
   times_ = {};
@@ -234,6 +334,7 @@ SharedBytes Trainer::state_bytes() const {
 }
 
 Result<void> Trainer::install(std::uint64_t step, ByteView state) {
+  if (local_) local_->forget();
   if (step == 0 && state.empty()) {
     model_->initialise(spec_.train.seed, parameters_);
     std::ranges::fill(optimizer_->first_moment(), 0.0f);
@@ -292,6 +393,8 @@ Result<double> Trainer::evaluate() {
     return Error{ErrorCode::not_found,
                  "the held-out part is shorter than one window of the model: raise "
                  "data.validation_fraction"};
+  if (local_)  // the program may hold those of an inner step
+    if (auto loaded = load(); !loaded) return loaded.error();
   constexpr std::size_t kGroup = 16;
   std::size_t groups = (windows.size() + kGroup - 1) / kGroup;
   std::vector<double> sums(groups);

@@ -3,7 +3,9 @@
 // one and calls it from its thread only. Steps count from 1; step 0 is the initial state.
 //
 // The gradient vector has parameter_count + 1 elements: the last one is the loss sum, so that the
-// exchange sums the loss by the same tree.
+// exchange sums the loss by the same tree. In mode `local` a step is a round of inner steps, the
+// sum is one of changed weights (local_round.hpp), and the first moment is the outer momentum; the
+// second stays zero.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 
 #include "actors/compute/lane_pool.hpp"
 #include "actors/compute/layered_pass.hpp"
+#include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
@@ -91,7 +94,7 @@ class Trainer {
   // a wanted sum as soon as it is final, from any lane's thread. Call until idle(). Fails with:
   // internal, out_of_memory.
   Result<void> compute_some(const TellRange& tell);
-  bool idle() const { return store_.missing().empty(); }
+  bool idle() const { return local_ ? local_->missing().empty() : store_.missing().empty(); }
   const SliceMemory& slice_memory() const { return slice_memory_; }
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }
@@ -119,6 +122,16 @@ class Trainer {
   model::Parallel parallel();
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
+  using OnSlice = std::function<void(std::uint32_t slice, const collective::Fed&)>;
+  Result<void> compute_block(PartialStore& store, std::uint64_t data_step, const TellRange& tell,
+                             const OnSlice& on_slice);
+  LocalRound::Options local_options();
+  void inner_update(std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
+                    std::span<float> weights, Moments& moments);
+  Result<void> compute_local(const TellRange& tell);
+  Result<SliceSums> sum_slices(std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
+                               std::span<const float> weights);
+  model::StepOutcome update(std::uint64_t step, std::span<const float> sum, std::uint64_t tokens);
 
   std::shared_ptr<const model::Model> model_;
   ops::Backend* backend_;
@@ -128,6 +141,9 @@ class Trainer {
   const Clock* clock_;
   LanePool lanes_;
   PartialStore store_;
+  PartialStore inner_store_;           // of an inner step
+  std::unique_ptr<LocalRound> local_;  // null but in mode local
+  std::unique_ptr<model::Adamw> inner_optimizer_;
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
   std::unique_ptr<model::Program> program_;
   std::uint64_t slice_budget_bytes_;

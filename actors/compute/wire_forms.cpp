@@ -84,17 +84,18 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
                                                                    const job::ExchangeSpec& spec) {
   auto mode = job::exchange_mode(spec.mode);
   if (!mode) return mode.error();
-  if (!mode->inexact) return std::shared_ptr<const collective::WireForms>();
+  const std::string& name = spec.mode == "local" ? spec.form : spec.mode;
+  if (name == "exact") return std::shared_ptr<const collective::WireForms>();
   const ops::Operations& ops = backend.operations();
   collective::WireForms forms;
-  forms.name = spec.mode;
-  if (spec.mode == "bf16") {
+  forms.name = name;
+  if (name == "bf16") {
     forms.partial = form_of(backend, ops::bf16_bytes, ops.pack_bf16, ops.unpack_bf16);
-  } else if (spec.mode == "int8") {
+  } else if (name == "int8") {
     forms.partial = form_of(backend, ops::int8_bytes, ops.pack_int8, ops.unpack_int8);
     carry_in_int8(backend, forms.partial);
     forms.feedback = true;
-  } else if (spec.mode == "topk") {
+  } else if (name == "topk") {
     const auto bytes = [density = spec.density](std::size_t count) {
       const double kept = std::ceil(static_cast<double>(count) * density);
       return ops::top_bytes(std::min(count, static_cast<std::size_t>(kept)));
@@ -102,7 +103,7 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
     forms.partial = form_of(backend, bytes, ops.pack_top, ops.unpack_top);
     forms.feedback = true;
   } else {
-    return Error{ErrorCode::internal, "exchange mode '" + spec.mode + "' has no form"};
+    return Error{ErrorCode::internal, "exchange mode '" + name + "' has no form"};
   }
   forms.partial = with_last_as_it_is(std::move(forms.partial));
   forms.result = forms.partial;

@@ -189,7 +189,8 @@ namespace {
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
   JobActorOptions& options = state.options;
-  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample);
+  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
+                       options.spec.inner_steps());
   if (!options.witness && !options.spec.fingerprint.empty() &&
       options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,

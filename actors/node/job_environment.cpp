@@ -35,6 +35,9 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   std::uint64_t levels = 1;
   while ((1u << levels) < spec.train.slices) ++levels;
   double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
+  if (spec.exchange.mode == "local")
+    vectors += 3 + 2 + 2;                           // inner weights, moments, and the change
+  if (spec.exchange.mode != "exact") vectors += 2;  // what is carried over
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
   double needed =
@@ -119,7 +122,7 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
   dataset::ScanSettings settings{
       .seed = spec.train.seed,
       .batch = spec.train.batch,
-      .steps = steps,
+      .steps = steps * spec.inner_steps(),
       .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
       .stride = 1,
       .validation_fraction = spec.data.validation_fraction};

@@ -12,6 +12,8 @@ constexpr ExchangeMode kModes[] = {
     {"bf16", "half the bytes: bfloat16", true},
     {"int8", "about a quarter of the bytes: int8 with a scale for every 256 values", true},
     {"topk", "the largest values alone, a share of exchange.density", true},
+    {"local", "exchange.inner_steps steps alone, then the changes of weights in exchange.form",
+     true},
 };
 
 }  // namespace
@@ -32,7 +34,8 @@ Result<ExchangeMode> exchange_mode(const std::string& name) {
   return Error{ErrorCode::invalid_argument,
                "exchange.mode '" + name + "' is none that this version has; " +
                    (near.empty() ? "" : "did you mean '" + near + "'? ") + "There are: " + list +
-                   ". 'exact' is right on any fast link; a slow one wants bf16, int8 or topk"};
+                   ". 'exact' is right on any fast link; a slow one wants bf16, int8 or topk, a "
+                   "very slow one local"};
 }
 
 std::string mode_text(const ExchangeMode& mode) {

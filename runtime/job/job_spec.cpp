@@ -119,12 +119,33 @@ const std::vector<Row>& rows() {
       text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),
       text_row("exchange.mode", [](JobSpec& s) -> std::string& { return s.exchange.mode; }),
       number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
+      number_row("exchange.inner_steps", &JobSpec::exchange, &ExchangeSpec::inner_steps),
+      text_row("exchange.form", [](JobSpec& s) -> std::string& { return s.exchange.form; }),
+      number_row("exchange.outer_rate", &JobSpec::exchange, &ExchangeSpec::outer_rate),
+      number_row("exchange.outer_momentum", &JobSpec::exchange, &ExchangeSpec::outer_momentum),
   };
   return table;
 }
 
 Error bad(std::string detail) {
   return {ErrorCode::invalid_argument, std::move(detail)};
+}
+
+Result<void> validate_exchange(const ExchangeSpec& exchange) {
+  if (auto mode = exchange_mode(exchange.mode); !mode) return mode.error();
+  if (auto form = exchange_mode(exchange.form); !form || exchange.form == "local")
+    return bad("exchange.form '" + exchange.form +
+               "': in mode local changes travel as exact, bf16, int8 or topk");
+  if (!(exchange.density > 0 && exchange.density <= 1))
+    return bad(
+        "exchange.density must be above 0 and at most 1: the share of values that topk sends");
+  if (exchange.inner_steps < 1 || exchange.inner_steps > 100'000)
+    return bad("exchange.inner_steps must be 1 to 100000");
+  if (!(exchange.outer_rate > 0 && exchange.outer_rate <= 10))
+    return bad("exchange.outer_rate must be above 0 and at most 10; 0.7 is usual");
+  if (!(exchange.outer_momentum >= 0 && exchange.outer_momentum < 1))
+    return bad("exchange.outer_momentum must be at least 0 and below 1; 0.9 is usual");
+  return {};
 }
 
 }  // namespace
@@ -192,11 +213,7 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");
   if (spec.bulk != "sealed" && spec.bulk != "plain")
     return bad("exchange.bulk must be \"sealed\" or \"plain\", not '" + spec.bulk + "'");
-  if (auto mode = exchange_mode(spec.exchange.mode); !mode) return mode.error();
-  if (!(spec.exchange.density > 0 && spec.exchange.density <= 1))
-    return bad(
-        "exchange.density must be above 0 and at most 1: the share of values that topk sends");
-  return {};
+  return validate_exchange(spec.exchange);
 }
 
 collective::Tree tree_of(const TrainSpec& train) {

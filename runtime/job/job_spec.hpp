@@ -45,6 +45,12 @@ struct CheckpointSpec {
 struct ExchangeSpec {
   std::string mode = "exact";  // see exchange_mode.hpp
   double density = 0.01;       // share of the values that mode topk sends; more: nearer to exact
+  // Of mode local only. A step of the job is then a round, and train.warmup_steps counts inner
+  // ones.
+  std::uint32_t inner_steps = 50;  // that a member does alone; more: fewer bytes, coarser training
+  std::string form = "int8";       // in which the changes of weights travel: another mode's name
+  double outer_rate = 0.7;         // how far the members' mean change is followed
+  double outer_momentum = 0.9;
 };
 
 struct JobSpec {
@@ -58,6 +64,8 @@ struct JobSpec {
   TrainSpec train;
   CheckpointSpec checkpoint;
   ExchangeSpec exchange;
+  // Steps of the data order that a step of the job consumes.
+  std::uint64_t inner_steps() const { return exchange.mode == "local" ? exchange.inner_steps : 1; }
   std::string bulk = "sealed";  // or "plain": trusts all who can read or inject on that network
 
   // Filled in when the job is submitted.

@@ -9,7 +9,7 @@ class Modes(cluster.ProcessTest):
     def shown(self, node):
         return node.ask("job", "show", "small", "--json").json
 
-    def run_through_a_kill(self, mode, steps=400):
+    def run_through_a_kill(self, mode, steps=400, more=""):
         """Three members, one of them killed in between; the reports of the two others at the end."""
         slow = self.world.write("slow", "")  # steps take their time until the kill
         paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",
@@ -18,7 +18,7 @@ class Modes(cluster.ProcessTest):
         b, c = self.world.join("b", a, **paced), self.world.join("c", a, **paced)
         cluster.wait_until(lambda: all(self.sees_all(node) for node in (a, b, c)), "all are seen")
         path = self.job_file(steps=steps, every=100, nodes=3,
-                             extra=f'\n[exchange]\nmode = "{mode}"\n')
+                             extra=f'\n[exchange]\nmode = "{mode}"\n{more}')
         started = a.ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))
         cluster.wait_until(lambda: len(self.shown(a).get("members", [])) == 3 and
@@ -48,13 +48,16 @@ class Modes(cluster.ProcessTest):
     def test_int8_through_a_kill(self):
         self.run_through_a_kill("int8")
 
+    def test_local_rounds_through_a_kill(self):
+        self.run_through_a_kill("local", steps=60, more="inner_steps = 10\n")
+
     def test_topk_through_a_kill(self):
         self.run_through_a_kill("topk")
 
     def test_a_mode_that_is_not_there_is_refused_by_name(self):
         a = self.world.start("a")
         path = self.job_file(extra='\n[exchange]\nmode = "nccl"\n')
-        self.assert_fails(a.ask("train", path), 1, "nccl", "exact, bf16, int8, topk")
+        self.assert_fails(a.ask("train", path), 1, "nccl", "exact, bf16, int8, topk, local")
         self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
 
 

@@ -70,7 +70,7 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
 
 TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   JobSpec spec = sample_spec();
-  for (const char* mode : {"exact", "bf16", "int8", "topk"}) {
+  for (const char* mode : {"exact", "bf16", "int8", "topk", "local"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     EXPECT_TRUE(validate(spec)) << mode;
   }
@@ -79,11 +79,29 @@ TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
     auto valid = validate(spec);
     ASSERT_FALSE(valid) << mode;
     EXPECT_NE(valid.error().message().find(mode), std::string::npos);
-    EXPECT_NE(valid.error().message().find("exact, bf16, int8, topk"), std::string::npos);
+    EXPECT_NE(valid.error().message().find("exact, bf16, int8, topk, local"), std::string::npos);
   }
   ASSERT_TRUE(set(spec, "exchange.mode", "topk"));
   ASSERT_TRUE(set(spec, "exchange.density", "0"));
   EXPECT_FALSE(validate(spec));
+}
+
+TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
+  JobSpec spec = sample_spec();
+  EXPECT_EQ(spec.inner_steps(), 1u);
+  ASSERT_TRUE(set(spec, "exchange.mode", "local"));
+  ASSERT_TRUE(set(spec, "exchange.inner_steps", "20"));
+  EXPECT_TRUE(validate(spec));
+  EXPECT_EQ(spec.inner_steps(), 20u);
+  for (auto [key, value] :
+       std::vector<std::pair<const char*, const char*>>{{"exchange.inner_steps", "0"},
+                                                        {"exchange.form", "local"},
+                                                        {"exchange.outer_rate", "0"},
+                                                        {"exchange.outer_momentum", "1"}}) {
+    JobSpec bad = spec;
+    ASSERT_TRUE(set(bad, key, value));
+    EXPECT_FALSE(validate(bad)) << key;
+  }
 }
 
 TEST(JobSpec, no_truncation_or_flipped_bit_of_a_manifest_does_harm) {

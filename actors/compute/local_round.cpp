@@ -1,0 +1,121 @@
+#include "actors/compute/local_round.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpunode::compute {
+
+using collective::Fed;
+using collective::TreeNode;
+
+std::vector<std::uint32_t> LocalRound::slices_of(TreeNode node) const {
+  std::vector<std::uint32_t> slices(options_.tree.width(node.level));
+  for (std::uint32_t i = 0; i < slices.size(); ++i) slices[i] = options_.tree.first_slice(node) + i;
+  return slices;
+}
+
+void LocalRound::want(std::uint64_t rounds_done, std::vector<TreeNode> nodes) {
+  if (rounds_done != rounds_done_) {
+    discard();
+    rounds_done_ = rounds_done;
+  }
+  wanted_ = std::move(nodes);
+  returned_.clear();
+  if (!run_) return;
+  const std::vector<std::uint32_t> wanted = missing();
+  const bool still_wanted = std::ranges::all_of(run_->slices, [&](std::uint32_t slice) {
+    return std::ranges::find(wanted, slice) != wanted.end();
+  });
+  if (!still_wanted) run_.reset();
+}
+
+void LocalRound::discard() {
+  run_.reset();
+  next_.reset();
+  changes_.clear();
+  wanted_.clear();
+  returned_.clear();
+}
+
+void LocalRound::forget() {
+  discard();
+  moments_ = {};
+}
+
+void LocalRound::on_applied() {
+  if (next_) moments_ = std::move(*next_);
+  discard();
+}
+
+std::vector<std::uint32_t> LocalRound::missing() const {
+  std::vector<std::uint32_t> slices;
+  for (const TreeNode& node : wanted_)
+    for (std::uint32_t slice : slices_of(node))
+      if (!changes_.contains(slice)) slices.push_back(slice);
+  return slices;
+}
+
+void LocalRound::end_run(std::span<const float> weights) {
+  auto change = std::make_shared<Change>();
+  change->change.resize(weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    change->change[i] = weights[i] - run_->weights[i];
+  const double parts = static_cast<double>(run_->slices.size() * options_.inner_steps);
+  change->loss = static_cast<float>(run_->loss_sum / parts);
+  change->fed = std::move(run_->fed);
+  for (std::uint32_t slice : run_->slices) changes_[slice] = change;
+  if (!next_) next_ = std::move(run_->moments);
+  run_.reset();
+}
+
+Result<std::vector<NodeSum>> LocalRound::advance(std::span<const float> weights) {
+  if (missing().empty()) return take_complete();
+  if (!run_) run_ = Run{missing(), 0, {weights.begin(), weights.end()}, moments_, 0, {}};
+  Run& run = *run_;
+  const std::uint64_t data_step = rounds_done_ * options_.inner_steps + run.steps_done;
+  auto sums = options_.sum_slices(data_step, run.slices, run.weights);
+  if (!sums) return sums.error();
+  std::uint64_t samples = 0;
+  for (const auto& [slice, fed] : sums->fed) {
+    run.fed[slice] += fed;
+    samples += fed.sample_count;
+  }
+  const std::span<const float> gradient(sums->sum);
+  run.loss_sum += static_cast<double>(gradient.back());
+  options_.update(data_step + 1, gradient.first(gradient.size() - 1), samples, run.weights,
+                  run.moments);
+  if (++run.steps_done == options_.inner_steps) end_run(weights);
+  return take_complete();
+}
+
+NodeSum LocalRound::sum_of(TreeNode node) const {
+  std::map<std::shared_ptr<const Change>, std::uint32_t> parts;
+  Fed fed;
+  // In the order of the slices, so that the sum does not follow from addresses.
+  std::vector<std::shared_ptr<const Change>> order;
+  for (std::uint32_t slice : slices_of(node)) {
+    const std::shared_ptr<const Change>& change = changes_.at(slice);
+    if (parts[change]++ == 0) order.push_back(change);
+    if (const auto found = change->fed.find(slice); found != change->fed.end())
+      fed += found->second;
+  }
+  auto sum = std::make_shared<std::vector<float>>(order.front()->change.size() + 1);
+  for (const auto& change : order) {
+    const auto count = static_cast<float>(parts[change]);
+    for (std::size_t i = 0; i < change->change.size(); ++i) (*sum)[i] += count * change->change[i];
+    sum->back() += count * change->loss;
+  }
+  return {node, std::move(sum), fed};
+}
+
+std::vector<NodeSum> LocalRound::take_complete() {
+  std::vector<NodeSum> complete;
+  for (const TreeNode& node : wanted_) {
+    const bool whole = std::ranges::all_of(
+        slices_of(node), [this](std::uint32_t slice) { return changes_.contains(slice); });
+    if (whole && returned_.insert(node).second) complete.push_back(sum_of(node));
+  }
+  return complete;
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,92 @@
+// A round of local training (mode `local`): this member's weights take `inner_steps` AdamW steps on
+// the member's own slices, and each slice's share of the change is what the exchange sums. Inner
+// step h of round r reads, of each slice, the samples that step (r-1)*inner_steps + h of an exact
+// job would read; so every sample is still used once, whoever takes part.
+//
+// Slices that a member takes over in the middle of a round get a run of their own, from the same
+// weights. Which slices were together in a run shows in the result: the mode is not exact.
+// The inner moments stay with the member: those of a round's first run go on into the next round; a
+// learner starts with zeros. Pure: gradients and the inner update are handed in. Owner: the
+// trainer. Memory: three vectors, and one a run of the round.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "actors/compute/partial_store.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::compute {
+
+// Gradient sums of slices at one point of the data, with other weights than the job's.
+struct SliceSums {
+  std::vector<float> sum;                        // over all slices; the last element is the loss
+  std::map<std::uint32_t, collective::Fed> fed;  // by slice
+};
+// The inner optimizer's state; empty: zeros.
+struct Moments {
+  std::vector<float> first, second;
+};
+using InnerUpdate =
+    std::function<void(std::uint64_t step, std::span<const float> gradient_sum,
+                       std::uint64_t sample_count, std::span<float> weights, Moments&)>;
+using SumSlices = std::function<Result<SliceSums>(
+    std::uint64_t data_step, const std::vector<std::uint32_t>& slices, std::span<const float>)>;
+
+class LocalRound {
+ public:
+  struct Options {
+    std::uint64_t inner_steps = 1;
+    collective::Tree tree = collective::Tree::of_slices(1);
+    SumSlices sum_slices;
+    InnerUpdate update;
+  };
+  explicit LocalRound(Options options) : options_(std::move(options)) {}
+
+  // Begins the round after `rounds_done`, or changes what is wanted of it.
+  void want(std::uint64_t rounds_done, std::vector<collective::TreeNode> nodes);
+  // Gives up the changes of the round in work; the inner moments go back to where it began.
+  void discard();
+  // The weights were replaced, not trained: the moments belong to others.
+  void forget();
+  // The round's total was applied: its first run's moments are kept.
+  void on_applied();
+  std::vector<std::uint32_t> missing() const;
+  // One inner step from the weights of the job. Returns the nodes that are complete with it.
+  Result<std::vector<NodeSum>> advance(std::span<const float> weights);
+
+ private:
+  struct Run {
+    std::vector<std::uint32_t> slices;
+    std::uint64_t steps_done = 0;
+    std::vector<float> weights;
+    Moments moments;
+    double loss_sum = 0;
+    std::map<std::uint32_t, collective::Fed> fed;
+  };
+  struct Change {
+    std::vector<float> change;  // start minus end
+    float loss = 0;             // of a slice and inner step
+    std::map<std::uint32_t, collective::Fed> fed;
+  };
+  std::vector<std::uint32_t> slices_of(collective::TreeNode node) const;
+  void end_run(std::span<const float> weights);
+  NodeSum sum_of(collective::TreeNode node) const;
+  std::vector<NodeSum> take_complete();
+
+  Options options_;
+  std::uint64_t rounds_done_ = 0;
+  std::vector<collective::TreeNode> wanted_;
+  std::set<collective::TreeNode> returned_;
+  std::map<std::uint32_t, std::shared_ptr<const Change>> changes_;  // by slice
+  std::optional<Run> run_;
+  Moments moments_;              // at the beginning of the round
+  std::optional<Moments> next_;  // after its first run
+};
+
+}  // namespace gpunode::compute
