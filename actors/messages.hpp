@@ -24,7 +24,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exact_exchange.hpp"
-#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_actions.hpp"
 
 namespace gpunode::transport {
 struct Message;

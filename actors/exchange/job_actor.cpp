@@ -152,6 +152,9 @@ struct CarryOut {
     note(self, "paused: " + paused.reason);
     tell_supervisor(self);
   }
+  void operator()(const job::LostQuorum&) {
+    self->send(self->state.options.supervisor, LostQuorum{self->state.options.id});
+  }
   void operator()(const job::Recruit& recruit) {
     self->send(self->state.options.supervisor,
                RecruitWitness{self->state.options.id, recruit.node});
@@ -203,6 +206,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.wanted_nodes = options.spec.nodes;
   core.min_nodes = options.spec.min_nodes;
   core.witness_only = options.witness;
+  core.goes_on_alone = options.spec.on_lost_quorum == "continue";
   core.total_steps = options.spec.train.steps;
   core.tree = job::tree_of(options.spec.train);
   core.element_count = state.element_count = ready.element_count;
@@ -220,6 +224,10 @@ void begin(Self* self, const TrainerReady& ready) {
   state.core.emplace(std::move(*made));
   if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode && mode->inexact)
     note(self, job::mode_text(*mode));
+  if (options.spec.on_lost_quorum == "continue")
+    note(self,
+         "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
+         "and the work of one is given up when they meet");
   set_phase(self, "forming");
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +

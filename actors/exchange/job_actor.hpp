@@ -42,6 +42,12 @@ struct RecruitWitness {
   NodeId node;
 };
 
+// To the supervisor: the job's members have lost their quorum and it is to go on nevertheless. Has
+// to be audited, and ordered.
+struct LostQuorum {
+  JobId id;
+};
+
 struct JobActorOptions {
   JobId id;
   job::JobSpec spec;
@@ -80,3 +86,4 @@ caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::JobProgress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::RecruitWitness)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::LostQuorum)

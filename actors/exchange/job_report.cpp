@@ -119,6 +119,7 @@ std::string report_json(const ReportInput& in) {
   const JobLedger& ledger = in.ledger;
   out["data"] = in.spec.data.path;
   out["nodes_wanted"] = in.spec.nodes;
+  out["on_lost_quorum"] = in.spec.on_lost_quorum;
   out["seed"] = in.spec.train.seed;
   out["slices_per_step"] = in.spec.train.slices;
   out["fingerprint"] = in.spec.fingerprint;

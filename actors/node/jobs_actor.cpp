@@ -416,6 +416,12 @@ void recruit(Self* self, const exchange::RecruitWitness& wanted) {
                   }});
 }
 
+// The job's own setting orders what else a person would: audited and carried out the same way.
+void go_on_alone(Self* self, const JobId& id) {
+  const Command order{"job.recover", R"({"why":"on_lost_quorum"})", [](const std::string&) {}};
+  job_command(self, order, id.text(), self->state.options.self, false);
+}
+
 // The actor of a witness has ended, to start again as one that computes.
 void promote(Self* self, const JobId& id) {
   storage::DurableRecord witness = record(self, id, "witness", kWitness);
@@ -454,6 +460,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
       [self](const NetMessage& net) { route(self, net); },
       [self](const exchange::JobProgress& progress) { on_progress(self, progress); },
       [self](const exchange::RecruitWitness& wanted) { recruit(self, wanted); },
+      [self](const exchange::LostQuorum& lost) { go_on_alone(self, lost.id); },
       [self](const PeerChanged& peer) { tell_all(self, peer); },
       [self](const LinkChanged& link) { tell_all(self, link); },
       [self](const Tick&) { scan(self); },

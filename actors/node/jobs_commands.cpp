@@ -109,6 +109,7 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
                   {{"job", id.text()},
                    {"name", job.spec.name},
                    {"asked_at", by.text()},
+                   {"why", field<std::string>(arguments_of(command.arguments), "why", "a person")},
                    {"view", std::to_string(job.progress.view_id)},
                    {"step", std::to_string(job.progress.step)}},
                   [command, actor = job.actor](Result<void> logged) {

@@ -319,6 +319,7 @@ void JobCore::State::tick(Time at, Actions& out) {
     out.push_back(Paused{agreement.waiting_reason()});
     set_phase(at);
   }
+  watch_lost_quorum(at, out);
 }
 
 void JobCore::State::set_phase(Time at) {

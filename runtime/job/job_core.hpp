@@ -19,7 +19,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "runtime/base/bytes.hpp"
@@ -28,103 +27,12 @@
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exact_exchange.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"
 #include "runtime/view/view.hpp"
 #include "runtime/view/view_agreement.hpp"
 
 namespace gpunode::job {
-
-// --- actions -------------------------------------------------------------------------------
-
-// Send to a peer: bulk for what carries a payload, control for the rest. May be lost.
-struct Send {
-  NodeId to;
-  JobMessage message;
-  bool bulk = false;
-};
-// Make these bytes the job's vote file (atomic replace, fsync), then call on_persisted(token).
-// Later bytes replace earlier ones; calling only for the newest token is enough.
-struct Persist {
-  std::uint64_t token = 0;
-  Bytes votes;
-};
-// Partial sums wanted now; this list replaces every earlier one. The state is the one after
-// step - 1. Each node is to be reported once from its first element to its last, whole or range by
-// range, with the number of this order. Sums of slices and sub-trees of the same step that the
-// driver still has may be used, unless discard_kept.
-struct Compute {
-  std::uint64_t order = 0;
-  std::uint64_t step = 0;
-  std::vector<collective::TreeNode> nodes;  // may be empty
-  bool discard_kept = false;
-};
-// The step is committed: update the state with this sum, then call on_applied.
-struct Apply {
-  std::uint64_t step = 0;
-  collective::SharedFloats result;
-  collective::Fed fed;  // of this step
-};
-// Told once a step, right after its Apply; `running` is the sum over steps 1..step. A step that a
-// learner received within a state is not told.
-struct Committed {
-  std::uint64_t step = 0;
-  collective::Fed fed;
-  collective::Fed running;
-  // Who computed which slice, and what all members told of it; empty when this node learnt the
-  // result on entering the view.
-  collective::SlicePlan plan;
-  std::vector<collective::StepTimes> times;  // by rank
-  std::uint32_t confirm_us = 0;              // from held to now, on this member
-};
-// A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
-// Asked for only between on_applied(step) and Apply of step + 1.
-struct ReadState {
-  std::uint64_t token = 0;
-  std::uint64_t step = 0;
-};
-// Replace the state by these verified bytes, then call on_state_installed.
-struct InstallState {
-  std::uint64_t step = 0;
-  SharedBytes state;
-};
-enum class Role : std::uint8_t { member, learner, outsider };
-// Every member lost the state: load the checkpoint of this step (step 0: the initial state of the
-// manifest) in place of the state, then call on_state_installed.
-struct RestoreState {
-  std::uint64_t step = 0;
-};
-// A view was installed. Work for steps below base_step + 1 is void.
-struct ViewInstalled {
-  view::View view;
-  Role role = Role::outsider;
-  Time wanted_since{};  // when this node first wanted, or heard of, the change
-};
-struct Paused {
-  std::string reason;  // what is waited for
-};
-// Every member is known to have committed the last step. Told once; keep feeding the core, so
-// that a late member gets its answers.
-struct Finished {};
-// The job is stopped and the state after `step` is in place: write the final checkpoint. Told once
-// a stopped view.
-struct Stopped {
-  std::uint64_t step = 0;
-  Digest state;             // of the state after it
-  collective::Fed running;  // over steps 1..step
-};
-// Ask this spare node to stand as a witness of the job. Lost or refused, it is asked for again.
-struct Recruit {
-  NodeId node;
-};
-// A line for people: job log and status.
-struct Report {
-  std::string text;
-  Duration lasted{};  // of a stall that is over, else zero
-};
-using Action =
-    std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState, RestoreState,
-                 ViewInstalled, Paused, Stopped, Recruit, Finished, Report>;
-using Actions = std::vector<Action>;
 
 // --- inputs --------------------------------------------------------------------------------
 
@@ -174,19 +82,6 @@ struct JobStatus {
   bool stopped = false;  // by a person, as the newest view that is known here says
 };
 
-// Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
-// written to.
-struct PartialRange {
-  std::uint64_t order = 0;  // of the Compute that asked
-  std::uint64_t step = 0;
-  collective::TreeNode node;
-  collective::SharedFloats sum;
-  collective::Fed fed;
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-  collective::ComputeTimes times;  // of this node for the step so far
-};
-
 // A durable checkpoint on this node's disk; step 0 means none.
 struct Checkpoint {
   std::uint64_t step = 0;
@@ -222,6 +117,8 @@ class JobCore {
     Duration joiner_fresh = std::chrono::milliseconds(3000);  // a JOIN is valid for that long
     Duration pause_after = std::chrono::milliseconds(3000);   // no quorum: say so
     Duration linger_status = std::chrono::milliseconds(300);  // repeat of the last word
+    Duration alone_after = std::chrono::seconds(10);  // without a quorum, where goes_on_alone
+    Duration alone_turn = std::chrono::seconds(2);    // more for each live member before this one
   };
 
   struct Options {
@@ -231,6 +128,7 @@ class JobCore {
     std::uint32_t wanted_nodes = 1;  // members are limited to this number
     std::uint32_t min_nodes = 1;     // fewer members: the job pauses
     bool witness_only = false;       // never a member: offers itself as a witness, and votes
+    bool goes_on_alone = false;      // on_lost_quorum is "continue": see LostQuorum
     std::uint64_t total_steps = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
     std::uint64_t element_count = 0;  // of a gradient

@@ -58,7 +58,7 @@ void JobCore::State::take_wish(Time at, view::Wish wanted, Actions& out) {
 
 Result<void> JobCore::State::recover(Time at, Actions& out) {
   if (Result<void> part = has_part(); !part) return part;
-  report("a person recovers the job by force: whoever answers goes on as generation " +
+  report("the job is recovered by force: whoever answers goes on as generation " +
              std::to_string(agreement.view().generation + 1),
          out);
   view::ViewAgreement::Effects effects;
@@ -74,6 +74,21 @@ void JobCore::State::watch_wish(Time at, Actions& out) {
   if (wish == view::Wish::stop && in_step && at < wished_at + kStepPatience) return;
   change_view(at, wish == view::Wish::stop ? "a person stops the job" : "a person resumes the job",
               out);
+}
+
+// Who is left goes on alone, where the job says so: the lowest live rank first, and who holds no
+// state only when nobody else has.
+void JobCore::State::watch_lost_quorum(Time at, Actions& out) {
+  if (!options.goes_on_alone || phase != Phase::paused || !has_part()) return;
+  const view::View& view = agreement.view();
+  Duration wait = options.timings.alone_after * (member && state_ready ? 1 : 2);
+  for (const view::Member& one : view.members) {
+    if (one.node == options.self.node) break;
+    if (!gone(one.node)) wait += options.timings.alone_turn;
+  }
+  if (at < std::max(phase_since, alone_told) + wait) return;
+  alone_told = at;
+  out.push_back(LostQuorum{});
 }
 
 // In a stopped view, once the state at its base is in place.

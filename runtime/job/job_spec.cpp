@@ -92,6 +92,7 @@ const std::vector<Row>& rows() {
       text_row("name", [](JobSpec& s) -> std::string& { return s.name; }),
       count_row("nodes", &JobSpec::nodes),
       count_row("min_nodes", &JobSpec::min_nodes),
+      text_row("on_lost_quorum", [](JobSpec& s) -> std::string& { return s.on_lost_quorum; }),
       text_row("data.path", [](JobSpec& s) -> std::string& { return s.data.path; }),
       number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
@@ -190,6 +191,9 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.nodes < 1 || spec.nodes > 1024) return bad("nodes must be 1 to 1024");
   if (spec.min_nodes < 1 || spec.min_nodes > spec.nodes)
     return bad("min_nodes must be 1 to nodes (" + std::to_string(spec.nodes) + ")");
+  if (spec.on_lost_quorum != "wait" && spec.on_lost_quorum != "continue")
+    return bad("on_lost_quorum must be \"wait\" or \"continue\", not '" + spec.on_lost_quorum +
+               "'");
   if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder of text");
   if (!(spec.data.validation_fraction >= 0 && spec.data.validation_fraction < 1))
     return bad("data.validation_fraction must be at least 0 and below 1");
@@ -205,9 +209,12 @@ Result<void> validate(const JobSpec& spec) {
       return bad("train.tree has " + std::to_string(tree->slice_count()) +
                  " slices, train.slices says " + std::to_string(train.slices));
   }
-  for (double value :
-       {train.learning_rate, train.min_learning_rate, train.weight_decay, train.clip})
-    if (!(std::isfinite(value) && value >= 0)) return bad("train: rates must be 0 or more");
+  for (const auto& [key, value] : {std::pair{"learning_rate", train.learning_rate},
+                                   {"min_learning_rate", train.min_learning_rate},
+                                   {"weight_decay", train.weight_decay},
+                                   {"clip", train.clip}})
+    if (!(std::isfinite(value) && value >= 0))
+      return bad(std::string("train.") + key + " must be 0 or more");
   if (!(train.beta1 >= 0 && train.beta1 < 1 && train.beta2 >= 0 && train.beta2 < 1))
     return bad("train.beta1 and train.beta2 must be at least 0 and below 1");
   if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");

@@ -57,6 +57,9 @@ struct JobSpec {
   std::string name;
   std::uint32_t nodes = 1;      // wanted
   std::uint32_t min_nodes = 1;  // enough to go on
+  // "continue": whoever is left goes on when no quorum of the last view answers. Two parts may then
+  // compute apart, and the work of one is given up when they meet. "wait" never lets that happen.
+  std::string on_lost_quorum = "wait";
   std::vector<std::string> labels;
   DataSpec data;
   std::string model_kind = "gpt";

@@ -215,7 +215,7 @@ JOB = """
 name = "{name}"
 nodes = {nodes}
 min_nodes = 1
-
+{top}
 [data]
 path = "{data}"
 
@@ -251,7 +251,8 @@ class ProcessTest(unittest.TestCase):
     def job_file(self, name="small", steps=20, every=10, nodes=1, extra="", **changes):
         data = changes.get("data") or self.world.write("data/text.txt", TEXT)
         return self.world.write(f"{name}.toml", JOB.format(
-            name=name, steps=steps, every=every, nodes=nodes, data=data) + extra)
+            name=name, steps=steps, every=every, nodes=nodes, data=data,
+            top=changes.get("top", "")) + extra)
 
     def assert_fails(self, result, code, *words):
         """The exit code, and a text that names cause and remedy."""

@@ -22,8 +22,8 @@ class Orders(cluster.ProcessTest):
                 "all know each other")
         return nodes
 
-    def train(self, node, count, steps=STEPS):
-        done = node.ask("train", self.job_file(steps=steps, every=1000, nodes=count))
+    def train(self, node, count, steps=STEPS, top=""):
+        done = node.ask("train", self.job_file(steps=steps, every=1000, nodes=count, top=top))
         self.assertEqual(done.code, 0, str(done))
 
     def step(self, node, at_least=1):
@@ -96,17 +96,36 @@ class Stopping(Orders):
         self.assertEqual(done.code, 0, str(done))
         self.assertEqual(done.json["generation"], 1)
         self.assertEqual(done.json["members"], ["a"])
-        lines = []
-        for path in glob.glob(self.world.state("a") + "/audit/*.log"):
-            with open(path, encoding="utf-8") as stream:
-                lines += [json.loads(line) for line in stream]
-        found = [line for line in lines if line.get("event") == "job_recovered"]
-        self.assertEqual([line["name"] for line in found], ["small"])
+        found = self.recoveries("a")
+        self.assertEqual([(line["name"], line["why"]) for line in found], [("small", "a person")])
         # The lost come back, yield, and take part in the new generation.
         second = self.world.start("b")
         line = self.wait_for_phase(second, "small")
         self.assertEqual(line["name"], "small")
         self.assertEqual(self.export(nodes[0], steps), digest)
+
+
+    def recoveries(self, name):
+        lines = []
+        for path in glob.glob(self.world.state(name) + "/audit/*.log"):
+            with open(path, encoding="utf-8") as stream:
+                lines += [json.loads(line) for line in stream]
+        return [line for line in lines if line.get("event") == "job_recovered"]
+
+    def test_a_job_that_may_goes_on_without_a_quorum_by_itself_and_that_is_audited(self):
+        steps = 1500
+        digest = self.undisturbed(steps)
+        nodes = self.start(3)
+        self.train(nodes[0], 3, steps, top='on_lost_quorum = "continue"')
+        self.step(nodes[0])
+        log = [event["text"] for event in nodes[0].ask("job", "log", "small", "--json")
+               .json["events"]]
+        self.assertTrue(any("on_lost_quorum" in line for line in log), log)
+        nodes[1].kill()
+        nodes[2].kill()
+        self.wait_for_phase(nodes[0], "small")
+        self.assertEqual(self.export(nodes[0], steps), digest)
+        self.assertEqual([line["why"] for line in self.recoveries("a")], ["on_lost_quorum"])
 
 
 class Witnesses(Orders):

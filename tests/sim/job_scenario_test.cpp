@@ -270,6 +270,28 @@ TEST(JobScenario, of_two_nodes_only_the_one_with_the_tie_goes_on) {
   expect_good(world.run());
 }
 
+TEST(JobScenario, a_job_that_may_goes_on_in_both_halves_and_one_yields_when_they_meet) {
+  WorldOptions options = calm_world(4, 2000);
+  options.goes_on_alone = true;
+  options.fault_time = 30s;
+  JobWorld world(options);
+  world.at(1s, [&] {
+    for (const auto& [from, to] : {std::pair{0, 2}, {0, 3}, {1, 2}, {1, 3}}) {
+      world.set_cut(from, to, true);
+      world.set_cut(to, from, true);
+    }
+  });
+  world.at(25s, [&] {
+    EXPECT_EQ(world.core(0).view().members.size(), 2u);
+    EXPECT_EQ(world.core(3).view().members.size(), 2u);
+    EXPECT_NE(world.core(0).view().generation, world.core(3).view().generation);
+    EXPECT_GT(world.core(3).committed(), 100u) << "the half without the tie works, too";
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.generations, 1u) << "one recovery, by the lowest rank of the half that waited";
+}
+
 TEST(JobScenario, a_result_that_arrives_wrong_is_summed_again_by_another_owner) {
   std::uint64_t disagreements = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -44,6 +44,7 @@ WorldOptions world_of(std::uint64_t seed) {
   }
   options.stop_rate = people.chance(0.15) ? 1.0 : 0;
   options.recover_rate = people.chance(0.1) ? 0.3 : 0;
+  options.goes_on_alone = people.chance(0.1);
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);

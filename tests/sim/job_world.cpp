@@ -91,6 +91,7 @@ void JobWorld::start(std::size_t node) {
   chosen.candidates = candidates_;
   chosen.wanted_nodes = options_.wanted_nodes;
   chosen.min_nodes = options_.min_nodes;
+  chosen.goes_on_alone = options_.goes_on_alone;
   chosen.witness_only = node + options_.witness_count >= options_.node_count;
   chosen.total_steps = options_.model.total_steps;
   chosen.tree = options_.model.tree;
@@ -263,6 +264,11 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     restore_state(node, *restore);
   } else if (auto* installed = std::get_if<job::ViewInstalled>(&action)) {
     enter_view(node, *installed);
+  } else if (std::get_if<job::LostQuorum>(&action)) {
+    const std::uint64_t life = one.life;
+    schedule(now_ + between(1ms, 30ms), [this, node, life] {
+      if (nodes_[node].life == life && nodes_[node].core) recover_job(node);
+    });
   } else if (auto* paused = std::get_if<job::Paused>(&action)) {
     note(node, "paused: " + paused->reason);
   } else if (const auto* stopped = std::get_if<job::Stopped>(&action)) {

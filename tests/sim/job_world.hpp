@@ -72,8 +72,9 @@ struct WorldOptions {
   std::vector<Duration> slice_times;
   double corruption = 0.0;  // of a result chunk, past all checksums
   std::vector<PlannedFault> planned;
-  bool over_the_wire = true;  // messages pass the codec
-  bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
+  bool over_the_wire = true;   // messages pass the codec
+  bool goes_on_alone = false;  // the job's on_lost_quorum is "continue"
+  bool swim_detects = false;   // verdicts come from each node's own Swim, not from an oracle
   job::JobCore::Mutations mutations;
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;

@@ -37,8 +37,8 @@ std::vector<std::string> row_of(const json& job) {
 Rows fields_of(const json& report) {
   Rows rows;
   for (const char* key :
-       {"job", "name", "phase", "reason", "view", "nodes_wanted", "data", "seed", "slices_per_step",
-        "exchange_mode", "exchange_note", "fingerprint", "state_digest"}) {
+       {"job", "name", "phase", "reason", "view", "nodes_wanted", "on_lost_quorum", "data", "seed",
+        "slices_per_step", "exchange_mode", "exchange_note", "fingerprint", "state_digest"}) {
     auto it = report.find(key);
     if (it == report.end()) continue;
     rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});

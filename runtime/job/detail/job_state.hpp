@@ -116,6 +116,7 @@ struct JobCore::State {
   Result<void> recover(Time now, Actions& out);
   void take_wish(Time now, view::Wish wanted, Actions& out);
   void watch_wish(Time now, Actions& out);
+  void watch_lost_quorum(Time now, Actions& out);
   void tell_stopped(Actions& out);
 
   // job_witness.cpp: spare nodes that vote
@@ -148,6 +149,7 @@ struct JobCore::State {
   view::Wish wish = view::Wish::none;  // asked of this node, not yet carried out
   Time wished_at{};
   bool stop_told = false;
+  Time alone_told{};           // when LostQuorum was last said
   bool foreign_state = false;  // the state here belongs to a lineage that was given up
   bool pause_told = false;
   bool finish_told = false;

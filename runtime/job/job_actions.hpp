@@ -1,0 +1,128 @@
+// What JobCore wants done, in order, by whoever drives it: the job actor, or the simulator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/tree.hpp"
+#include "runtime/job/job_message.hpp"
+#include "runtime/view/view.hpp"
+
+namespace gpunode::job {
+
+// Send to a peer: bulk for what carries a payload, control for the rest. May be lost.
+struct Send {
+  NodeId to;
+  JobMessage message;
+  bool bulk = false;
+};
+// Make these bytes the job's vote file (atomic replace, fsync), then call on_persisted(token).
+// Later bytes replace earlier ones; calling only for the newest token is enough.
+struct Persist {
+  std::uint64_t token = 0;
+  Bytes votes;
+};
+// Partial sums wanted now; this list replaces every earlier one. The state is the one after
+// step - 1. Each node is to be reported once from its first element to its last, whole or range by
+// range, with the number of this order. Sums of slices and sub-trees of the same step that the
+// driver still has may be used, unless discard_kept.
+struct Compute {
+  std::uint64_t order = 0;
+  std::uint64_t step = 0;
+  std::vector<collective::TreeNode> nodes;  // may be empty
+  bool discard_kept = false;
+};
+// The step is committed: update the state with this sum, then call on_applied.
+struct Apply {
+  std::uint64_t step = 0;
+  collective::SharedFloats result;
+  collective::Fed fed;  // of this step
+};
+// Told once a step, right after its Apply; `running` is the sum over steps 1..step. A step that a
+// learner received within a state is not told.
+struct Committed {
+  std::uint64_t step = 0;
+  collective::Fed fed;
+  collective::Fed running;
+  // Who computed which slice, and what all members told of it; empty when this node learnt the
+  // result on entering the view.
+  collective::SlicePlan plan;
+  std::vector<collective::StepTimes> times;  // by rank
+  std::uint32_t confirm_us = 0;              // from held to now, on this member
+};
+// A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
+// Asked for only between on_applied(step) and Apply of step + 1.
+struct ReadState {
+  std::uint64_t token = 0;
+  std::uint64_t step = 0;
+};
+// Replace the state by these verified bytes, then call on_state_installed.
+struct InstallState {
+  std::uint64_t step = 0;
+  SharedBytes state;
+};
+enum class Role : std::uint8_t { member, learner, outsider };
+// Every member lost the state: load the checkpoint of this step (step 0: the initial state of the
+// manifest) in place of the state, then call on_state_installed.
+struct RestoreState {
+  std::uint64_t step = 0;
+};
+// A view was installed. Work for steps below base_step + 1 is void.
+struct ViewInstalled {
+  view::View view;
+  Role role = Role::outsider;
+  Time wanted_since{};  // when this node first wanted, or heard of, the change
+};
+struct Paused {
+  std::string reason;  // what is waited for
+};
+// Every member is known to have committed the last step. Told once; keep feeding the core, so
+// that a late member gets its answers.
+struct Finished {};
+// The job is stopped and the state after `step` is in place: write the final checkpoint. Told once
+// a stopped view.
+struct Stopped {
+  std::uint64_t step = 0;
+  Digest state;             // of the state after it
+  collective::Fed running;  // over steps 1..step
+};
+// No quorum has answered for a while, and the job is to go on nevertheless: have it audited, then
+// call request_recover. Said again as long as it stays so.
+struct LostQuorum {};
+// Ask this spare node to stand as a witness of the job. Lost or refused, it is asked for again.
+struct Recruit {
+  NodeId node;
+};
+// A line for people: job log and status.
+struct Report {
+  std::string text;
+  Duration lasted{};  // of a stall that is over, else zero
+};
+using Action =
+    std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState, RestoreState,
+                 ViewInstalled, Paused, LostQuorum, Stopped, Recruit, Finished, Report>;
+using Actions = std::vector<Action>;
+
+// The driver's answer to Compute, whole or range by range.
+// Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
+// written to.
+struct PartialRange {
+  std::uint64_t order = 0;  // of the Compute that asked
+  std::uint64_t step = 0;
+  collective::TreeNode node;
+  collective::SharedFloats sum;
+  collective::Fed fed;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  collective::ComputeTimes times;  // of this node for the step so far
+};
+
+}  // namespace gpunode::job
