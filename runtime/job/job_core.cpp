@@ -359,6 +359,8 @@ JobStatus JobCore::State::status(Time at) const {
         status.waiting_for.push_back(view.members[rank].node);
   if (agreement.frozen() || agreement.wanted()) status.waiting_for = agreement.missing();
   status.stall = longest_wait(at);
+  if (!status.stall && stall_told)  // frozen because of it: it ends with the next view
+    status.stall = Stall{stall_told->node, stall_told->lack, at - stalled_since};
   if (fetch) {
     status.waiting_for = fetch->sources();
     status.sync_received_bytes = fetch->received_bytes();
