@@ -239,7 +239,8 @@ void JobChecks::on_restart(const view::Votes& votes) {
   }
   // Decided and durable, and then its node died before it told anybody.
   const view::View* earlier = before(view);
-  if (earlier && !view::is_quorum(*earlier, votes.decided_by))
+  const bool forced = earlier && view.generation > earlier->generation;
+  if (earlier && !forced && !view::is_quorum(*earlier, votes.decided_by))
     fail("13: the vote file holds a view that no quorum has accepted");
   record(view);
 }
