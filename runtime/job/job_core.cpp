@@ -237,13 +237,17 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
   note_heard(at, from);
   if (const auto* ask = std::get_if<JoinAsk>(&message.body)) on_join(at, from, message, *ask, out);
   if (std::holds_alternative<WitnessOffer>(message.body)) on_witness_offer(at, from, out);
+  const view::View& view = agreement.view();
+  const view::ViewOrder theirs = message.order(), ours = view.order();
   if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
+    // A job that is finished is not done again by another generation.
+    if (finish_told && !theirs.same_lineage(ours)) return answer_need(from, out);
     on_notice(at, notice->decided, out);
     return;
   }
-  const view::View& view = agreement.view();
-  const view::ViewOrder theirs = message.order(), ours = view.order();
   if (theirs < ours) {
+    const auto* status = std::get_if<StepStatus>(&message.body);
+    if (status && !theirs.same_lineage(ours)) on_foreign_status(*status, out);
     tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
     return;
   }

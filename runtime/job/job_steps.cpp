@@ -246,13 +246,22 @@ void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& st
   // Who still tells does not know yet that we are through.
   if (!news && !status.finished && finish_told && member && committed >= options.total_steps)
     send(from, StepStatus{committed, state_ready, true}, out);
-  if (!member && !finish_told) {
-    finish_told = true;
-    wants_in = false;
-    report("the job is finished; this node was not a member at its end", out);
-    out.push_back(Finished{});
-  }
+  if (!member && !finish_told)
+    finish_elsewhere("the job is finished; this node was not a member at its end", out);
   finish_tick(at, out);
+}
+
+// Another generation is through: whoever makes no way in this one need not try any longer.
+void JobCore::State::on_foreign_status(const StepStatus& status, Actions& out) {
+  if (!status.finished || status.committed < options.total_steps || finish_told) return;
+  if (!member || pause_told) finish_elsewhere("another generation has finished the job", out);
+}
+
+void JobCore::State::finish_elsewhere(std::string how, Actions& out) {
+  finish_told = true;
+  wants_in = false;
+  report(std::move(how), out);
+  out.push_back(Finished{});
 }
 
 // After the last step: tell the others until all have told, then be through.
