@@ -31,6 +31,7 @@ void LocalRound::want(std::uint64_t rounds_done, std::vector<TreeNode> nodes) {
 
 void LocalRound::discard() {
   run_.reset();
+  ahead_.reset();
   next_.reset();
   changes_.clear();
   wanted_.clear();
@@ -42,9 +43,17 @@ void LocalRound::forget() {
   moments_ = {};
 }
 
-void LocalRound::on_applied() {
+void LocalRound::on_applied(std::span<const float> weights) {
   if (next_) moments_ = std::move(*next_);
+  std::optional<Run> begun = std::exchange(ahead_, std::nullopt);
   discard();
+  ++rounds_done_;
+  if (!begun) return;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    begun->weights[i] += weights[i] - begun->start[i];
+    begun->start[i] = weights[i];
+  }
+  run_ = std::move(begun);
 }
 
 std::vector<std::uint32_t> LocalRound::missing() const {
@@ -52,27 +61,19 @@ std::vector<std::uint32_t> LocalRound::missing() const {
   for (const TreeNode& node : wanted_)
     for (std::uint32_t slice : slices_of(node))
       if (!changes_.contains(slice)) slices.push_back(slice);
+  std::ranges::sort(slices);
   return slices;
 }
 
-void LocalRound::end_run(std::span<const float> weights) {
-  auto change = std::make_shared<Change>();
-  change->change.resize(weights.size());
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    change->change[i] = weights[i] - run_->weights[i];
-  const double parts = static_cast<double>(run_->slices.size() * options_.inner_steps);
-  change->loss = static_cast<float>(run_->loss_sum / parts);
-  change->fed = std::move(run_->fed);
-  for (std::uint32_t slice : run_->slices) changes_[slice] = change;
-  if (!next_) next_ = std::move(run_->moments);
-  run_.reset();
+bool LocalRound::idle() const {
+  if (returned_.size() < wanted_.size()) return false;
+  const bool last = rounds_done_ + 1 >= options_.rounds;
+  if (!options_.ahead || last || wanted_.empty()) return true;
+  return (ahead_ ? ahead_->steps_done : 0) >= options_.inner_steps / 2;
 }
 
-Result<std::vector<NodeSum>> LocalRound::advance(std::span<const float> weights) {
-  if (missing().empty()) return take_complete();
-  if (!run_) run_ = Run{missing(), 0, {weights.begin(), weights.end()}, moments_, 0, {}};
-  Run& run = *run_;
-  const std::uint64_t data_step = rounds_done_ * options_.inner_steps + run.steps_done;
+Result<void> LocalRound::take_inner_step(std::uint64_t rounds_before, Run& run) const {
+  const std::uint64_t data_step = rounds_before * options_.inner_steps + run.steps_done;
   auto sums = options_.sum_slices(data_step, run.slices, run.weights);
   if (!sums) return sums.error();
   std::uint64_t samples = 0;
@@ -84,7 +85,50 @@ Result<std::vector<NodeSum>> LocalRound::advance(std::span<const float> weights)
   run.loss_sum += static_cast<double>(gradient.back());
   options_.update(data_step + 1, gradient.first(gradient.size() - 1), samples, run.weights,
                   run.moments);
-  if (++run.steps_done == options_.inner_steps) end_run(weights);
+  ++run.steps_done;
+  return {};
+}
+
+void LocalRound::end_run() {
+  auto change = std::make_shared<Change>();
+  change->change = std::move(run_->start);
+  for (std::size_t i = 0; i < run_->weights.size(); ++i) change->change[i] -= run_->weights[i];
+  const double parts = static_cast<double>(run_->slices.size() * options_.inner_steps);
+  change->loss = static_cast<float>(run_->loss_sum / parts);
+  change->fed = std::move(run_->fed);
+  for (std::uint32_t slice : run_->slices) changes_[slice] = change;
+  if (!next_) next_ = std::move(run_->moments);
+  run_.reset();
+}
+
+// On the slices that are wanted now: most often those of the next round. Of several runs of this
+// round the one of the first slice stands for all.
+void LocalRound::begin_ahead(std::span<const float> weights) {
+  std::vector<std::uint32_t> slices;
+  for (const TreeNode& node : wanted_)
+    for (std::uint32_t slice : slices_of(node)) slices.push_back(slice);
+  std::ranges::sort(slices);
+  ahead_ = Run{.slices = std::move(slices),
+               .start = {weights.begin(), weights.end()},
+               .moments = next_ ? *next_ : moments_};
+  options_.foresee(changes_.at(ahead_->slices.front())->change, ahead_->start);
+  ahead_->weights = ahead_->start;
+}
+
+Result<std::vector<NodeSum>> LocalRound::advance(std::span<const float> weights) {
+  std::vector<NodeSum> complete = take_complete();
+  if (!complete.empty() || idle()) return complete;
+  if (works_ahead()) {
+    if (!ahead_) begin_ahead(weights);
+    if (auto done = take_inner_step(rounds_done_ + 1, *ahead_); !done) return done.error();
+    return complete;
+  }
+  if (!run_) {
+    run_ = Run{.slices = missing(), .start = {weights.begin(), weights.end()}, .moments = moments_};
+    run_->weights = run_->start;
+  }
+  if (auto done = take_inner_step(rounds_done_, *run_); !done) return done.error();
+  if (run_->steps_done == options_.inner_steps) end_run();
   return take_complete();
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "actors/compute/host_place.hpp"
 #include "kernels/model/outer_step.hpp"
@@ -141,7 +142,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
 void Trainer::discard_kept() {
   store_.discard();
   if (local_) local_->discard();
-  times_ = {};
+  times_ = ahead_times_ = {};
 }
 
 // Prepares what is missing now, then the same slices of the next step: most often right.
@@ -219,6 +220,8 @@ LocalRound::Options Trainer::local_options() {
   inner_optimizer_ = std::make_unique<model::Adamw>(model_->parameters(), inner, *backend_);
   return {
       .inner_steps = spec_.exchange.inner_steps,
+      .rounds = spec_.train.steps,
+      .ahead = spec_.exchange.rounds_ahead > 0,
       .tree = tree_,
       .sum_slices =
           [this](std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
@@ -226,7 +229,21 @@ LocalRound::Options Trainer::local_options() {
       .update = [this](
                     std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
                     std::span<float> weights,
-                    Moments& moments) { inner_update(step, gradient, samples, weights, moments); }};
+                    Moments& moments) { inner_update(step, gradient, samples, weights, moments); },
+      .foresee =
+          [this](std::span<const float> change, std::span<float> weights) {
+            model::OuterStep outer = outer_step();
+            outer.scale = 1;
+            std::vector<float> velocity(optimizer_->first_moment().begin(),
+                                        optimizer_->first_moment().end());
+            model::apply_outer_step(outer, change, weights, velocity);
+          }};
+}
+
+model::OuterStep Trainer::outer_step() const {
+  return {.scale = 1.0f / static_cast<float>(spec_.train.slices),
+          .rate = static_cast<float>(spec_.exchange.outer_rate),
+          .momentum = static_cast<float>(spec_.exchange.outer_momentum)};
 }
 
 // The moments lie with the round, as several runs of one may begin from the same ones.
@@ -244,12 +261,20 @@ void Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
   std::ranges::copy(second, moments.second.begin());
 }
 
-// One inner step; sums that the round's last one completes are told whole.
+// One inner step; sums that the round's last one completes are told whole. What is done ahead is
+// time of the next round.
 Result<void> Trainer::compute_local(const TellRange& tell) {
-  const std::uint16_t slices = times_.slices;
+  const bool ahead = local_->works_ahead();
+  const collective::ComputeTimes before = times_;
   auto complete = local_->advance(parameters_);
   if (!complete) return complete.error();
-  times_.slices = slices;  // one counts once a round
+  if (ahead) {
+    ahead_times_.compute_us += times_.compute_us - before.compute_us;
+    ahead_times_.data_us += times_.data_us - before.data_us;
+    ahead_times_.lanes = times_.lanes;
+    times_ = before;
+  }
+  times_.slices = before.slices;  // one counts once a round
   for (const NodeSum& whole : *complete)
     times_.slices = static_cast<std::uint16_t>(times_.slices + tree_.width(whole.node.level));
   for (NodeSum& whole : *complete)
@@ -289,11 +314,9 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
 model::StepOutcome Trainer::update(std::uint64_t step, std::span<const float> sum,
                                    std::uint64_t tokens) {
   if (!local_) return optimizer_->apply(step, sum, tokens, parameters_, parallel());
-  local_->on_applied();
-  const model::OuterStep outer{.scale = 1.0f / static_cast<float>(spec_.train.slices),
-                               .rate = static_cast<float>(spec_.exchange.outer_rate),
-                               .momentum = static_cast<float>(spec_.exchange.outer_momentum)};
-  const bool applied = model::apply_outer_step(outer, sum, parameters_, optimizer_->first_moment());
+  const bool applied =
+      model::apply_outer_step(outer_step(), sum, parameters_, optimizer_->first_moment());
+  local_->on_applied(parameters_);
   return {.skipped = !applied, .gradient_norm = 0, .learning_rate = spec_.exchange.outer_rate};
 }
 
@@ -306,7 +329,7 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   const auto outcome = update(step, gradient.first(gradient.size() - 1), tokens);
   step_ = step;
   store_.begin(step + 1);
-  times_ = {};
+  times_ = std::exchange(ahead_times_, {});
   const Time optimized = clock_->now();
   if (auto loaded = load(); !loaded) return loaded.error();
   const Time loaded = clock_->now();

@@ -22,6 +22,7 @@
 #include "actors/ingest/slice_reader.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
+#include "kernels/model/outer_step.hpp"
 #include "runtime/collective/float_pool.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/telemetry/span_ring.hpp"
@@ -94,7 +95,7 @@ class Trainer {
   // a wanted sum as soon as it is final, from any lane's thread. Call until idle(). Fails with:
   // internal, out_of_memory.
   Result<void> compute_some(const TellRange& tell);
-  bool idle() const { return local_ ? local_->missing().empty() : store_.missing().empty(); }
+  bool idle() const { return local_ ? local_->idle() : store_.missing().empty(); }
   const SliceMemory& slice_memory() const { return slice_memory_; }
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }
@@ -126,6 +127,7 @@ class Trainer {
   Result<void> compute_block(PartialStore& store, std::uint64_t data_step, const TellRange& tell,
                              const OnSlice& on_slice);
   LocalRound::Options local_options();
+  model::OuterStep outer_step() const;
   void inner_update(std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
                     std::span<float> weights, Moments& moments);
   Result<void> compute_local(const TellRange& tell);
@@ -152,7 +154,7 @@ class Trainer {
   std::vector<float> parameters_;
   std::unique_ptr<model::Adamw> optimizer_;
   std::uint64_t step_ = 0;
-  collective::ComputeTimes times_;
+  collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
   std::shared_ptr<collective::FloatPool> pool_;
 };

@@ -124,6 +124,7 @@ const std::vector<Row>& rows() {
       text_row("exchange.form", [](JobSpec& s) -> std::string& { return s.exchange.form; }),
       number_row("exchange.outer_rate", &JobSpec::exchange, &ExchangeSpec::outer_rate),
       number_row("exchange.outer_momentum", &JobSpec::exchange, &ExchangeSpec::outer_momentum),
+      number_row("exchange.rounds_ahead", &JobSpec::exchange, &ExchangeSpec::rounds_ahead),
   };
   return table;
 }
@@ -146,6 +147,8 @@ Result<void> validate_exchange(const ExchangeSpec& exchange) {
     return bad("exchange.outer_rate must be above 0 and at most 10; 0.7 is usual");
   if (!(exchange.outer_momentum >= 0 && exchange.outer_momentum < 1))
     return bad("exchange.outer_momentum must be at least 0 and below 1; 0.9 is usual");
+  if (exchange.rounds_ahead > 1)
+    return bad("exchange.rounds_ahead must be 0 or 1: one round at most is behind the next");
   return {};
 }
 

@@ -51,6 +51,9 @@ struct ExchangeSpec {
   std::string form = "int8";       // in which the changes of weights travel: another mode's name
   double outer_rate = 0.7;         // how far the members' mean change is followed
   double outer_momentum = 0.9;
+  // 1: a round's changes travel while the first half of the next round is computed; what the others
+  // changed is added to it then. 0: the next round waits for them.
+  std::uint32_t rounds_ahead = 0;
 };
 
 struct JobSpec {

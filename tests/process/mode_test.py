@@ -51,6 +51,9 @@ class Modes(cluster.ProcessTest):
     def test_local_rounds_through_a_kill(self):
         self.run_through_a_kill("local", steps=60, more="inner_steps = 10\n")
 
+    def test_local_rounds_behind_the_next_one_through_a_kill(self):
+        self.run_through_a_kill("local", steps=60, more="inner_steps = 10\nrounds_ahead = 1\n")
+
     def test_topk_through_a_kill(self):
         self.run_through_a_kill("topk")
 

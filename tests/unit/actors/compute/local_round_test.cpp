@@ -17,13 +17,19 @@ using ::testing::FloatNear;
 // gradient, and the moments count the updates that they saw.
 class Round : public testing::Test {
  protected:
-  LocalRound make() {
+  LocalRound make(bool ahead = false) {
     LocalRound::Options options;
+    options.rounds = 3;
+    options.ahead = ahead;
+    options.foresee = [](std::span<const float> change, std::span<float> weights) {
+      weights[0] -= 10 * change[0];
+    };
     options.inner_steps = 3;
     options.tree = collective::Tree::of_slices(4);
     options.sum_slices = [this](std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
-                                std::span<const float>) -> Result<SliceSums> {
+                                std::span<const float> weights) -> Result<SliceSums> {
       SliceSums sums{{0, 0}, {}};
+      saw_ = weights[0];
       for (std::uint32_t slice : slices) {
         read_.emplace_back(data_step, slice);
         sums.sum[0] += static_cast<float>(slice + 1);
@@ -54,7 +60,7 @@ class Round : public testing::Test {
 
   std::vector<float> weights_ = {10};
   std::vector<std::pair<std::uint64_t, std::uint32_t>> read_;
-  float seen_ = 0;
+  float seen_ = 0, saw_ = 0;  // of moments, of weights
 };
 
 TEST_F(Round, gives_each_slice_its_share_of_the_change_and_reads_the_samples_of_its_inner_steps) {
@@ -111,7 +117,7 @@ TEST_F(Round, keeps_its_moments_only_once_the_round_was_applied) {
   }
   round.want(0, {{2, 0}});
   finish(round);
-  round.on_applied();
+  round.on_applied(weights_);
   round.want(1, {{2, 0}});
   finish(round);
   EXPECT_EQ(seen_, 6);
@@ -119,6 +125,63 @@ TEST_F(Round, keeps_its_moments_only_once_the_round_was_applied) {
   round.want(1, {{2, 0}});
   finish(round);
   EXPECT_EQ(seen_, 3);
+}
+
+TEST_F(Round, begins_the_next_one_while_its_changes_travel_and_moves_with_what_the_others_did) {
+  LocalRound round = make(true);
+  round.want(0, {{1, 0}});
+  EXPECT_THAT(*finish(round).at({1, 0}).sum, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
+  EXPECT_FALSE(round.idle());
+  read_.clear();
+  ASSERT_TRUE(round.advance(weights_));
+  EXPECT_EQ(read_[0], std::pair(std::uint64_t{3}, 0u));
+  EXPECT_NEAR(saw_, 10 - 10 * 0.45f, 1e-4f) << "where it leads if all changed alike";
+  EXPECT_TRUE(round.idle()) << "at most half of it is done ahead";
+  weights_ = {5};
+  round.on_applied(weights_);
+  round.want(1, {{1, 0}});
+  const auto sums = finish(round);
+  EXPECT_EQ(read_.size(), 6u) << "goes on with what was done ahead";
+  EXPECT_NEAR(saw_, 5 - 2 * 0.15f, 1e-4f) << "in its last step";
+  EXPECT_THAT(*sums.at({1, 0}).sum, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
+  EXPECT_EQ(seen_, 6) << "one sequence of moments";
+  ASSERT_TRUE(round.advance(weights_));
+  round.on_applied(weights_);
+  round.want(2, {{1, 0}});
+  finish(round);
+  EXPECT_TRUE(round.idle()) << "no round comes after the last one";
+}
+
+TEST_F(Round, that_was_begun_ahead_is_given_up_where_a_slice_of_it_is_no_longer_wanted) {
+  LocalRound round = make(true);
+  round.want(0, {{0, 0}, {0, 1}});
+  finish(round);
+  ASSERT_TRUE(round.advance(weights_));
+  round.on_applied(weights_);
+  round.want(1, {{0, 1}});
+  read_.clear();
+  EXPECT_EQ(finish(round).at({0, 1}).fed.sample_count, 3u);
+  EXPECT_THAT(read_, ElementsAre(std::pair(std::uint64_t{3}, 1u), std::pair(std::uint64_t{4}, 1u),
+                                 std::pair(std::uint64_t{5}, 1u)));
+  ASSERT_TRUE(round.advance(weights_));
+  round.on_applied(weights_);
+  round.want(2, {{0, 1}, {0, 2}});
+  read_.clear();
+  EXPECT_EQ(finish(round).size(), 2u);
+  EXPECT_EQ(read_.size(), 2u + 3u) << "slice 1 was begun ahead, slice 2 was not";
+}
+
+TEST_F(Round, that_was_begun_ahead_is_void_with_the_weights_it_began_from) {
+  LocalRound round = make(true);
+  round.want(0, {{1, 0}});
+  finish(round);
+  ASSERT_TRUE(round.advance(weights_));
+  round.discard();
+  read_.clear();
+  round.want(0, {{1, 0}});
+  finish(round);
+  EXPECT_EQ(read_[0], std::pair(std::uint64_t{0}, 0u));
+  EXPECT_EQ(read_.size(), 6u);
 }
 
 }  // namespace

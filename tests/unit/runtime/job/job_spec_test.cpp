@@ -97,7 +97,8 @@ TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
        std::vector<std::pair<const char*, const char*>>{{"exchange.inner_steps", "0"},
                                                         {"exchange.form", "local"},
                                                         {"exchange.outer_rate", "0"},
-                                                        {"exchange.outer_momentum", "1"}}) {
+                                                        {"exchange.outer_momentum", "1"},
+                                                        {"exchange.rounds_ahead", "2"}}) {
     JobSpec bad = spec;
     ASSERT_TRUE(set(bad, key, value));
     EXPECT_FALSE(validate(bad)) << key;
