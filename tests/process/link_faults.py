@@ -1,4 +1,4 @@
-"""A switch between the nodes of a test: cuts, one-way cuts and resets of the link of two nodes.
+"""A switch between the nodes of a test: cuts, one-way cuts, resets and the distance of two nodes.
 
 Each node advertises ports of the switch, which passes connections on to the node's own ports. Who
 dials is not said in the (encrypted) bytes: the switch finds the process behind the other end of a
@@ -53,11 +53,15 @@ def owns(pid, inode):
 
 
 class Connection:
-    """Two sockets: 0 is who dialled, 1 is the node that was dialled; pending[i] goes from i."""
+    """Two sockets: 0 is who dialled, 1 is the node that was dialled; pending[i] goes from i.
+
+    due[i] has the moment of each of pending[i] from which on it may arrive.
+    """
 
     def __init__(self, sockets, names):
         self.sockets, self.names = sockets, names
         self.pending = [collections.deque(), collections.deque()]
+        self.due = [collections.deque(), collections.deque()]
         self.waiting = [0, 0]
         self.ended = [False, False]
 
@@ -80,6 +84,8 @@ class Switch:
         self.places = {}  # name: its own first port, the one that is advertised
         self.stopped = set()  # (from, to): bytes are held back
         self.refused = set()  # frozenset of two names: new connections are reset
+        self.far = {}  # (from, to): (seconds on the way, bytes a second)
+        self.line_free = collections.defaultdict(float)  # (from, to): when all before is sent
         self.counts = collections.Counter()  # fault -> connections or bytes that it struck
         self.wake_out, self.wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.poll.register(self.wake_out, select.EPOLLIN)
@@ -129,6 +135,11 @@ class Switch:
             self.refused.add(frozenset((one, other)))
             self.drop((one, other), "refuse")
         self.change(apply)
+
+    def place_apart(self, one, other, seconds, rate):
+        """What they send each other from now on takes that long, at so many bytes a second each way."""
+        self.change(lambda: self.far.update({(one, other): (seconds, rate),
+                                             (other, one): (seconds, rate)}))
 
     def heal(self, one=None, other=None):
         """Everything flows again, what was held back too; without names, on all links."""
@@ -193,12 +204,30 @@ class Switch:
     def run(self):
         while not self.closing:
             try:
-                ready = self.poll.poll()
+                ready = self.poll.poll(self.next_due())
             except InterruptedError:
                 continue
             with self.lock:
                 for number, events in ready:
                     self.serve(number, events)
+                if self.far:
+                    for connection in {c for c, _ in self.sockets.values() if any(c.due)}:
+                        self.pump(connection)
+
+    def next_due(self):
+        """Seconds until something on the way may arrive; None: nothing is under way."""
+        with self.lock:
+            moments = [due[0] for c, _ in self.sockets.values() for due in c.due if due]
+        return max(0.0, min(moments) - time.monotonic()) + 0.0005 if moments and self.far else None
+
+    def arrival(self, way, size):
+        """When the last of so many bytes arrives: they queue behind all others of that way."""
+        if way not in self.far:
+            return 0.0
+        seconds, rate = self.far[way]
+        sent = max(self.line_free[way], time.monotonic()) + size / rate
+        self.line_free[way] = sent
+        return sent + seconds
 
     def serve(self, number, events):
         if number == self.wake_out:
@@ -252,6 +281,11 @@ class Switch:
         return (connection.way(side) not in self.stopped and not connection.ended[side] and
                 connection.waiting[side] < MOST_WAITING)
 
+    def may_pass(self, connection, side):
+        due = connection.due[side]
+        return (bool(due) and connection.way(side) not in self.stopped and
+                (due[0] == 0 or due[0] <= time.monotonic()))
+
     def read(self, connection, side):
         """False: the connection is over."""
         if not self.may_read(connection, side):
@@ -259,7 +293,8 @@ class Switch:
                 return self.stays(connection, side)
             return True
         try:
-            data = connection.sockets[side].recv(262144)
+            way = connection.way(side)
+            data = connection.sockets[side].recv(16384 if way in self.far else 262144)
         except BlockingIOError:
             return True
         except OSError:
@@ -268,6 +303,7 @@ class Switch:
             return False
         if data:
             connection.pending[side].append(data)
+            connection.due[side].append(self.arrival(way, len(data)))
             connection.waiting[side] += len(data)
             return True
         self.close_doors_if_ended(connection.names[side])
@@ -285,7 +321,7 @@ class Switch:
     def pump(self, connection):
         for side in (0, 1):
             pending, target = connection.pending[side], connection.sockets[1 - side]
-            while pending and connection.way(side) not in self.stopped:
+            while self.may_pass(connection, side):
                 try:
                     sent = target.send(pending[0])
                 except BlockingIOError:
@@ -298,6 +334,7 @@ class Switch:
                     pending[0] = pending[0][sent:]
                     break
                 pending.popleft()
+                connection.due[side].popleft()
             if connection.ended[side] and not pending:
                 return self.shut(connection, hard=False)
         return self.watch(connection)
@@ -305,8 +342,7 @@ class Switch:
     def watch(self, connection):
         for side in (0, 1):
             events = select.EPOLLIN if self.may_read(connection, side) else 0
-            back = connection.pending[1 - side]
-            if back and connection.way(1 - side) not in self.stopped:
+            if self.may_pass(connection, 1 - side):
                 events |= select.EPOLLOUT
             try:
                 self.poll.modify(connection.sockets[side].fileno(), events)
