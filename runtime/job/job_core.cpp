@@ -247,7 +247,7 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
   }
   if (theirs < ours) {
     const auto* status = std::get_if<StepStatus>(&message.body);
-    if (status && !theirs.same_lineage(ours)) on_foreign_status(*status, out);
+    if (status && !theirs.same_lineage(ours)) on_foreign_status(at, *status, out);
     tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
     return;
   }

@@ -251,10 +251,13 @@ void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& st
   finish_tick(at, out);
 }
 
-// Another generation is through: whoever makes no way in this one need not try any longer.
-void JobCore::State::on_foreign_status(const StepStatus& status, Actions& out) {
+// Another generation is through: nobody need do it again. Who takes part in this one leaves it, so
+// that those who have not heard of it do not wait.
+void JobCore::State::on_foreign_status(Time at, const StepStatus& status, Actions& out) {
   if (!status.finished || status.committed < options.total_steps || finish_told) return;
-  if (!member || pause_told) finish_elsewhere("another generation has finished the job", out);
+  finish_elsewhere("another generation has finished the job", out);
+  leaving = true;
+  if (member) change_view(at, "another generation has finished the job", out);
 }
 
 void JobCore::State::finish_elsewhere(std::string how, Actions& out) {

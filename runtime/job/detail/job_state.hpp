@@ -74,7 +74,7 @@ struct JobCore::State {
   void next_plan(const std::vector<collective::StepTimes>& told);
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
-  void on_foreign_status(const StepStatus& status, Actions& out);
+  void on_foreign_status(Time now, const StepStatus& status, Actions& out);
   void finish_elsewhere(std::string how, Actions& out);
   void finish_tick(Time now, Actions& out);
 
