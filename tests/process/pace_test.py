@@ -24,7 +24,7 @@ context = 64
 [train]
 seed = 1
 steps = {steps}
-batch = 64
+batch = 1024
 slices = 32
 warmup_steps = 5
 
@@ -32,7 +32,7 @@ warmup_steps = 5
 every = 0
 """
 
-STEPS = 40
+STEPS = 16
 
 
 class Quota:
