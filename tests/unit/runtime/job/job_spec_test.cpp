@@ -110,13 +110,17 @@ TEST(JobSpec, no_truncation_or_flipped_bit_of_a_manifest_does_harm) {
   for (std::size_t size = 0; size < manifest.size(); ++size) {
     auto spec = decode(ByteView(manifest).first(size));
     // Only the padding behind the last value may be missing.
-    if (spec) EXPECT_EQ(encode(*spec), manifest) << size;
+    if (spec) {
+      EXPECT_EQ(encode(*spec), manifest) << size;
+    }
   }
   for (std::size_t bit = 0; bit < manifest.size() * 8; ++bit) {
     Bytes flipped = manifest;
     flipped[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
     auto spec = decode(flipped);
-    if (spec) EXPECT_TRUE(validate(*spec));
+    if (spec) {
+      EXPECT_TRUE(validate(*spec));
+    }
   }
 }
 
