@@ -230,7 +230,7 @@ class ALateNode(cluster.ProcessTest):
         return self.world.write("slower.toml", text)
 
     def test_that_joins_in_mid_run_computes_and_the_weights_are_those_of_one_node(self):
-        steps = 1000
+        steps = 3000
         alone = self.world.start("alone")
         self.assertEqual(alone.ask("train", self.slower(steps, 1), "--follow").code, 0)
         first = self.world.start("first")
