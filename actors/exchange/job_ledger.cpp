@@ -25,8 +25,7 @@ void JobLedger::on_committed(Time now, const job::Committed& committed) {
   if (commits_.size() > kCommitsKept) commits_.pop_front();
   committed_ = committed.step;
   running_ = committed.running;
-  for (std::uint16_t rank : committed.plan.owner)
-    if (rank < view_.members.size()) ++slices_[view_.members[rank].node];
+  for (const NodeId& node : committed.computed_by) ++slices_[node];
   account_.on_committed(now, committed);
   recent_.emplace_back(now, committed.step);
   if (recent_.size() > kRecentSteps) recent_.pop_front();

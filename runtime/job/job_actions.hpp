@@ -52,8 +52,9 @@ struct Committed {
   std::uint64_t step = 0;
   collective::Fed fed;
   collective::Fed running;
-  // Who computed which slice, and what all members told of it; empty when this node learnt the
-  // result on entering the view.
+  std::vector<NodeId> computed_by;  // by slice
+  // The plan by rank, and what all members told of it; empty when this node learnt the result on
+  // entering the view.
   collective::SlicePlan plan;
   std::vector<collective::StepTimes> times;  // by rank
   std::uint32_t confirm_us = 0;              // from held to now, on this member

@@ -176,19 +176,29 @@ void JobCore::State::advance(Time at, Actions& out) {
   exchange.reset();
   if (feedback) feedback->on_commit();
   previous_plan_digest = plan_digest;
-  commit(at, *previous_exchange, true, out);
+  commit(at, *previous_exchange, computing(agreement.view()), true, out);
   on_commit_boundary(at, out);
 }
 
-void JobCore::State::commit(Time at, const collective::ExactExchange& done, bool in_view,
-                            Actions& out) {
+std::vector<NodeId> JobCore::State::computing(const view::View& view) const {
+  std::vector<NodeId> nodes;
+  for (const std::uint16_t rank : plan.owner)
+    if (rank < view.members.size()) nodes.push_back(view.members[rank].node);
+  return nodes;
+}
+
+void JobCore::State::commit(Time at, const collective::ExactExchange& done,
+                            std::vector<NodeId> computed_by, bool in_view, Actions& out) {
   // Their DONE of this step says that they have ours of the step before.
   for (const view::Member& one : agreement.view().members)
     agreement.heard_by(one.node, committed_at);
   committed_at = at;
   pause_told = false;
   const collective::Fed fed = done.fed();
-  Committed told{++committed, fed, {}, {}, {}};
+  Committed told;
+  told.step = ++committed;
+  told.fed = fed;
+  told.computed_by = std::move(computed_by);
   running += fed;
   told.running = running;
   result_digest = done.result_digest();

@@ -392,13 +392,14 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     out.push_back(ViewInstalled{view, Role::outsider, wanted_since});
     return;
   }
+  std::vector<NodeId> computed_by = computing(before);
   follow_plan_of(view);
   const bool rolls_forward = held && !foreign_state && view.base_step == committed + 1 &&
                              rollback_count == view.rollback_count &&
                              held->result_digest() == view.result_digest;
   const bool survives = rolls_forward || holds_base();
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
-  if (rolls_forward) commit(at, *held, false, out);
+  if (rolls_forward) commit(at, *held, std::move(computed_by), false, out);
   committed_at = Time{};  // no DONE was exchanged for it here
   settle(at, out);
 }

@@ -70,7 +70,9 @@ struct JobCore::State {
   }
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
   void advance(Time now, Actions& out);
-  void commit(Time now, const collective::ExactExchange& done, bool in_view, Actions& out);
+  std::vector<NodeId> computing(const view::View& view) const;  // by slice of the step under way
+  void commit(Time now, const collective::ExactExchange& done, std::vector<NodeId> computed_by,
+              bool in_view, Actions& out);
   void next_plan(const std::vector<collective::StepTimes>& told);
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);

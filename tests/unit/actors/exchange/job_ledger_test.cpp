@@ -15,10 +15,10 @@ Time at(int milliseconds) {
   return Time(std::chrono::milliseconds(milliseconds));
 }
 
-job::Committed step_of(std::uint64_t step, std::vector<std::uint16_t> plan = {}) {
+job::Committed step_of(std::uint64_t step, std::vector<int> computed_by = {}) {
   job::Committed committed;
   committed.step = step;
-  committed.plan.owner = std::move(plan);
+  for (int number : computed_by) committed.computed_by.push_back(node(number));
   return committed;
 }
 
@@ -32,13 +32,13 @@ view::View view_of(std::uint64_t id, std::uint64_t base, std::vector<int> member
   return view;
 }
 
-TEST(JobLedger, counts_slices_by_the_plan_of_each_step) {
+TEST(JobLedger, counts_slices_by_who_computed_them_in_each_step) {
   JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
-  ledger.on_committed(at(10), step_of(1, {0, 0, 0, 1}));
+  ledger.on_committed(at(10), step_of(1, {1, 1, 1, 2}));
   EXPECT_EQ(ledger.slices().at(node(1)), 3u);
   EXPECT_EQ(ledger.slices().at(node(2)), 1u);
-  ledger.on_committed(at(20), step_of(2, {0, 0, 1, 1}));
+  ledger.on_committed(at(20), step_of(2, {1, 1, 2, 2}));
   EXPECT_EQ(ledger.slices().at(node(1)), 5u);
   EXPECT_EQ(ledger.slices().at(node(2)), 3u);
   EXPECT_EQ(ledger.witnessed_from(), 1u);

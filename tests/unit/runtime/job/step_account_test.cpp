@@ -33,12 +33,11 @@ Explanation explained(Duration took, const std::vector<collective::StepTimes>& t
   Time now{};
   for (std::uint64_t step = 1; step <= 5; ++step) {
     now += took;
-    account.on_committed(now,
-                         {step,
-                          {},
-                          {},
-                          collective::plan_of_shares(collective::Tree::of_slices(12), {4, 4, 4}),
-                          times});
+    Committed committed;
+    committed.step = step;
+    committed.plan = collective::plan_of_shares(collective::Tree::of_slices(12), {4, 4, 4});
+    committed.times = times;
+    account.on_committed(now, committed);
   }
   return account.explain();
 }
