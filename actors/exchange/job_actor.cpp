@@ -108,17 +108,19 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
     fail(self, *self->state.leaves_for);
 }
 
+// The sums and the state are no longer needed; the core stays and answers late members.
+void end(Self* self) {
+  note(self, "finished");
+  set_phase(self, "finished");
+  self->send(self->state.trainer, Shutdown{});
+  self->send(self->state.checkpoints, Shutdown{});
+}
+
 void on_finished(Self* self) {
   State& state = self->state;
   state.finished = true;
-  const bool took_part = state.core->committed() == state.options.spec.train.steps;
-  if (state.options.witness || !took_part) {  // it has nothing to evaluate or to keep
-    note(self, "finished");
-    set_phase(self, "finished");
-    self->send(state.trainer, Shutdown{});
-    self->send(state.checkpoints, Shutdown{});
-    return;
-  }
+  // A witness, or no member at the end: it has nothing to evaluate or to keep.
+  if (state.core->committed() < state.options.spec.train.steps) return end(self);
   if (state.evaluating) return;
   state.evaluating = true;
   self->send(state.trainer, Evaluate{});
@@ -283,11 +285,7 @@ void maybe_end(Self* self) {
   if (!state.finished || state.phase == "finished") return;
   if (!state.ledger->validation_loss() && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
-  note(self, "finished");
-  set_phase(self, "finished");
-  // The sums and the state are no longer needed; the core stays and answers late members.
-  self->send(state.trainer, Shutdown{});
-  self->send(state.checkpoints, Shutdown{});
+  end(self);
 }
 
 // A member that can store nothing any more is left out while others hold the state; the last one

@@ -135,8 +135,7 @@ TEST(JobScenario, a_minority_pauses_and_rejoins) {
   world.at(1s, [&] {
     for (std::size_t a : {3, 4})
       for (std::size_t b : {0, 1, 2}) {
-        world.set_cut(a, b, true);
-        world.set_cut(b, a, true);
+        world.cut_link(a, b);
       }
   });
   std::uint64_t small_side = 0;
@@ -163,10 +162,7 @@ std::uint64_t views_around_a_broken_link(job::JobCore::Mutations mutations) {
     options.mutations = mutations;
     options.fault_time = 15s;
     JobWorld world(options);
-    world.at(1s, [&] {
-      world.set_cut(1, 2, true);
-      world.set_cut(2, 1, true);
-    });
+    world.at(1s, [&] { world.cut_link(1, 2); });
     world.at(7s, [&] { views -= world.core(0).view().view_id; });
     world.at(14s, [&] { views += world.core(0).view().view_id; });
     expect_good(world.run());
@@ -219,10 +215,7 @@ TEST(JobScenario, who_alone_doubts_a_cut_link_is_left_out_and_not_named_again) {
   options.swim_detects = true;
   options.fault_time = 30s;
   JobWorld world(options);
-  world.at(1s, [&] {
-    world.set_cut(1, 3, true);
-    world.set_cut(3, 1, true);
-  });
+  world.at(1s, [&] { world.cut_link(1, 3); });
   for (Duration when = 1s; when < 12s; when += 100ms)
     world.at(when, [&] {
       job::Actions none;
@@ -254,10 +247,7 @@ TEST(JobScenario, of_two_nodes_only_the_one_with_the_tie_goes_on) {
   WorldOptions options = calm_world(2, 150);
   options.fault_time = 8s;
   JobWorld world(options);
-  world.at(1s, [&] {
-    world.set_cut(0, 1, true);
-    world.set_cut(1, 0, true);
-  });
+  world.at(1s, [&] { world.cut_link(0, 1); });
   std::uint64_t with_tie = 0, without = 0;
   world.at(5s, [&] {
     with_tie = world.core(0).committed();
@@ -277,8 +267,7 @@ TEST(JobScenario, a_job_that_may_goes_on_in_both_halves_and_one_yields_when_they
   JobWorld world(options);
   world.at(1s, [&] {
     for (const auto& [from, to] : {std::pair{0, 2}, {0, 3}, {1, 2}, {1, 3}}) {
-      world.set_cut(from, to, true);
-      world.set_cut(to, from, true);
+      world.cut_link(from, to);
     }
   });
   world.at(25s, [&] {

@@ -74,8 +74,7 @@ TEST(JobWitness, of_two_sides_of_a_cut_the_one_with_the_witness_goes_on_and_neve
   std::uint64_t alone = 0;
   world.at(5s, [&] {
     for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2)}) {  // the tie-breaker is cut off
-      world.set_cut(a, b, true);
-      world.set_cut(b, a, true);
+      world.cut_link(a, b);
     }
   });
   world.at(9s, [&] { alone = world.core(0).committed(); });
@@ -96,8 +95,7 @@ TEST(JobWitness, an_even_split_of_four_goes_on_where_the_witness_is) {
     EXPECT_EQ(voters(world, 0), 5u);
     for (std::size_t a : {0, 1})
       for (std::size_t b : {2, 3, 4}) {
-        world.set_cut(a, b, true);
-        world.set_cut(b, a, true);
+        world.cut_link(a, b);
       }
   });
   world.at(9s, [&] { small_side = world.core(0).committed(); });

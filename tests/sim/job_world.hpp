@@ -108,6 +108,11 @@ class JobWorld {
   void crash(std::size_t node);
   void restart(std::size_t node);
   void set_cut(std::size_t from, std::size_t to, bool cut);
+  // Both ways.
+  void cut_link(std::size_t one, std::size_t other) {
+    set_cut(one, other, true);
+    set_cut(other, one, true);
+  }
   void pause(std::size_t node, Duration how_long);
   void leave(std::size_t node);
   void stop_job(std::size_t node);
