@@ -107,6 +107,7 @@ bool LaneLoop::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorE
   switch (event.event) {
     case ZMQ_EVENT_CONNECTED:
       dial.connected = true;
+      send_unpaced_if_local(event.value);
       return true;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       dial.handshaken = true;

@@ -37,6 +37,7 @@ void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   session.route = to_bytes(parts[0].view());
   session.source_fd = parts.back().source_fd();
   session.own_fd = duplicate_connection(session.source_fd, ports_);
+  send_unpaced_if_local(session.own_fd);
   Envelope welcome;
   welcome.kind = Kind::welcome;
   welcome.session = hello.session;

@@ -62,4 +62,9 @@ Error bind_error(const std::string& endpoint, int cause, const char* text);
 // ZeroMQ 4.3.4 cannot. -1 unless `fd` is (still) a connection to one of the local `ports`.
 int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports);
 
+// Takes the pacing off a connection whose other end is on this machine; of any other, and of what
+// is no connection, nothing changes. Where the system paces TCP (BBR), a timer for each segment
+// costs a fifth of all that goes over loopback, and there is no link to spare.
+void send_unpaced_if_local(int fd);
+
 }  // namespace gpunode::transport::detail
