@@ -88,8 +88,8 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
     ratios.push_back(ratio_of("exact plain / " + peer->label, plain->seconds, peer->seconds,
                               peer_bar(cell.ranks, cell.bytes)));
   if (const Series* bare = find(cell, Family::zmq_owner); plain && bare)
-    ratios.push_back(
-        ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, kZmqBar));
+    ratios.push_back(ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds,
+                              cell.bytes <= 256 * kKiB ? std::optional(kZmqBar) : std::nullopt));
   if (const Series* bare = find(cell, Family::zmq_direct); plain && bare)
     ratios.push_back(
         ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, std::nullopt));
