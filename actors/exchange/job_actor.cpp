@@ -96,6 +96,7 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   std::string members;
   for (const view::Member& one : view.members)
     members += (members.empty() ? "" : ", ") + cluster->name_of(one.node);
+  for (const view::Member& one : view.members) self->state.refused.erase(one.node);
   note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
                  cluster->name_of(view.tie) + ") resumes after step " +
                  std::to_string(view.base_step));
@@ -159,7 +160,7 @@ struct CarryOut {
   }
   void operator()(const job::Recruit& recruit) {
     self->send(self->state.options.supervisor,
-               RecruitWitness{self->state.options.id, recruit.node});
+               RecruitWitness{self->state.options.id, recruit.node, self->state.refused});
   }
   void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
   void operator()(const job::Finished&) { on_finished(self); }
@@ -199,7 +200,8 @@ void begin(Self* self, const TrainerReady& ready) {
   if (!options.witness && !options.spec.fingerprint.empty() &&
       options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,
-                       "this node computes other bits than the job's (" + ready.fingerprint_text +
+                       "this node computes other bits (" + ready.fingerprint_text +
+                           ") than the job's (" + options.spec.fingerprint_text +
                            "): give the job nodes with the same instruction set and oneDNN"});
   job::JobCore::Options core;
   core.self = options.self;
@@ -230,6 +232,8 @@ void begin(Self* self, const TrainerReady& ready) {
     note(self,
          "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
          "and the work of one is given up when they meet");
+  if (!options.remark.empty()) note(self, options.remark);
+  for (const auto& [node, reason] : state.refused) note_refused(self, node);
   set_phase(self, "forming");
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +
@@ -443,6 +447,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
+      [self](const NodeRefused& refused) { on_refused(self, refused); },
       [self](const Command& command) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);
       },

@@ -11,6 +11,7 @@
 #include <caf/fwd.hpp>
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "actors/cluster_state.hpp"
@@ -36,10 +37,17 @@ struct JobProgress {
   bool ended = false;
 };
 
+// From the supervisor: this node takes no part in the job, and why.
+struct NodeRefused {
+  NodeId node;
+  std::string reason;
+};
+
 // To the supervisor: ask this spare node to stand as a witness of the job.
 struct RecruitWitness {
   JobId id;
   NodeId node;
+  std::map<NodeId, std::string> refused;  // who takes no part, and why
 };
 
 // To the supervisor: the job's members have lost their quorum and it is to go on nevertheless. Has
@@ -56,7 +64,8 @@ struct JobActorOptions {
   bool join = false;
   // Whether it only votes: no data, no trainer, no checkpoints.
   bool witness = false;
-  Bytes votes;  // of an earlier life
+  Bytes votes;         // of an earlier life
+  std::string remark;  // an event of the job's start here; empty: none
   // Newest durable one on this node's disk.
   job::Checkpoint checkpoint;
   std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
@@ -87,3 +96,4 @@ caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::JobProgress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::RecruitWitness)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::LostQuorum)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::NodeRefused)

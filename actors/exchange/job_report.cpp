@@ -135,6 +135,11 @@ std::string report_json(const ReportInput& in) {
     computed.push_back(
         {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"slices", slices}});
   out["computed"] = computed;
+  json refused = json::array();
+  for (const auto& [node, reason] : in.refused)
+    refused.push_back(
+        {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"reason", reason}});
+  out["refused"] = refused;
   if (const job::Explanation times = ledger.explain(); times.steps > 0)
     out["times"] = times_of(times, in.cluster);
   if (ledger.checkpoint_step() > 0)

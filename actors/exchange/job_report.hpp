@@ -2,6 +2,7 @@
 // into text.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "actors/cluster_state.hpp"
@@ -21,6 +22,7 @@ struct ReportInput {
   std::string reason;
   Time now{};
   std::chrono::system_clock::time_point wall{};  // at `now`
+  const std::map<NodeId, std::string>& refused;  // who takes no part, and why
 };
 
 // One line of progress: step, loss, speed, members, time left.

@@ -7,6 +7,8 @@ namespace gpunode::exchange::actor {
 
 namespace {
 
+constexpr std::size_t kMaxRefused = 64;
+
 job::JobStatus status_of(Self* self) {
   return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
 }
@@ -43,6 +45,11 @@ void follow_core(State& state, const job::JobStatus& status) {
 
 }  // namespace
 
+void note_refused(Self* self, const NodeId& node) {
+  note(self, "node " + self->state.options.cluster->read()->name_of(node) +
+                 " takes no part: " + self->state.refused.at(node));
+}
+
 void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
@@ -71,6 +78,16 @@ void set_phase(Self* self, std::string phase, std::string reason) {
   tell_supervisor(self);
 }
 
+void on_refused(Self* self, const NodeRefused& refused) {
+  State& state = self->state;
+  const auto known = state.refused.find(refused.node);
+  if (known == state.refused.end() ? state.refused.size() == kMaxRefused
+                                   : known->second == refused.reason)
+    return;
+  state.refused[refused.node] = refused.reason;
+  if (state.ledger) note_refused(self, refused.node);
+}
+
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
   JobLedger nothing(1);
@@ -78,7 +95,8 @@ void on_command(Self* self, const Command& command) {
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
   ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,
                     status,           *cluster,           state.phase,
-                    state.reason,     now(self),          state.options.clock->wall()};
+                    state.reason,     now(self),          state.options.clock->wall(),
+                    state.refused};
   command.answer(command.name == "job.progress" ? progress_json(input)
                  : command.name == "job.log"    ? log_json(input)
                                                 : report_json(input));

@@ -1,6 +1,7 @@
 #include "actors/node/job_environment.hpp"
 
 #include "actors/json_answer.hpp"
+#include "actors/node/job_fitness.hpp"
 #include "kernels/model/fingerprint.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/dataset/text_dataset.hpp"
@@ -82,21 +83,15 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
                  source.size_bytes(),
                  data->data().sample_count(),
                  print->digest.text(),
-                 print->text};
+                 print->text,
+                 options_.version,
+                 print->model.text()};
 }
 
 Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
   auto own = fitness(spec);
   if (!own) return own.error();
-  if (own->data_digest != spec.data_digest)
-    return {ErrorCode::invalid_argument,
-            "the data at " + spec.data.path + " is not the job's data (" +
-                std::to_string(own->data_bytes) + " bytes here, " +
-                std::to_string(spec.data_bytes) + " in the job): copy it from another member"};
-  if (own->fingerprint != spec.fingerprint)
-    return {ErrorCode::unsupported,
-            "this node computes other bits than the job's members (" + own->fingerprint_text +
-                "): exact mode wants the same instruction set and oneDNN version"};
+  if (auto differs = difference(*own, fitness_for(spec), spec)) return *differs;
   return {};
 }
 

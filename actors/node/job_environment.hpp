@@ -24,6 +24,7 @@ class JobEnvironment {
     const Clock* clock = nullptr;
     int threads = 1;
     storage::Path state;  // the node's state directory
+    std::string version;  // of this program
   };
   explicit JobEnvironment(Options options) : options_(std::move(options)) {}
 

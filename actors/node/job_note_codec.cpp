@@ -9,6 +9,8 @@ namespace wire = gpunode::wire::jobs;
 
 namespace {
 
+constexpr std::size_t kMaxRefusals = 32, kMaxReasonBytes = 400;
+
 std::string text(const flatbuffers::String* value) {
   return value ? value->str() : "";
 }
@@ -19,8 +21,10 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const F
                            fitness.data_digest.size());
   auto print = builder.CreateString(fitness.fingerprint);
   auto print_text = builder.CreateString(fitness.fingerprint_text);
+  auto version = builder.CreateString(fitness.version);
+  auto model = builder.CreateString(fitness.model_digest);
   return wire::CreateFitness(builder, digest, fitness.data_bytes, fitness.sample_count, print,
-                             print_text)
+                             print_text, version, model)
       .Union();
 }
 
@@ -34,14 +38,45 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const J
       .Union();
 }
 
+flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder,
+                                const JobRefusals& refusals) {
+  std::vector<flatbuffers::Offset<wire::Refused>> list;
+  for (const Refusal& one : refusals.refused) {
+    if (list.size() == kMaxRefusals) break;
+    auto node = builder.CreateVector(reinterpret_cast<const std::uint8_t*>(one.node.value.data()),
+                                     one.node.value.size());
+    auto reason = builder.CreateString(one.reason.substr(0, kMaxReasonBytes));
+    list.push_back(wire::CreateRefused(builder, node, reason));
+  }
+  auto refused = builder.CreateVector(list);
+  return wire::CreateRefusals(builder, refusals.job.high, refusals.job.low, refused).Union();
+}
+
+Result<JobNote> read(const wire::Refusals& in) {
+  Error corrupted{ErrorCode::corrupted, "not a list of refused nodes"};
+  if (!in.refused() || in.refused()->size() > kMaxRefusals) return corrupted;
+  JobRefusals out{{in.job_high(), in.job_low()}, {}};
+  for (const wire::Refused* one : *in.refused()) {
+    if (!one->node()) return corrupted;
+    auto node = NodeId::from(
+        {reinterpret_cast<const std::byte*>(one->node()->data()), one->node()->size()});
+    if (!node) return corrupted;
+    out.refused.push_back({*node, text(one->reason()).substr(0, kMaxReasonBytes)});
+  }
+  return JobNote(std::move(out));
+}
+
+wire::Body body_of(const JobNote& note) {
+  if (std::holds_alternative<Fitness>(note)) return wire::Body::Fitness;
+  return std::holds_alternative<JobHint>(note) ? wire::Body::Hint : wire::Body::Refusals;
+}
+
 }  // namespace
 
 Bytes encode(const JobNote& note) {
   flatbuffers::FlatBufferBuilder builder(512);
-  bool fitness = std::holds_alternative<Fitness>(note);
   auto body = std::visit([&](const auto& value) { return write(builder, value); }, note);
-  builder.Finish(wire::CreateNote(builder, fitness ? wire::Body::Fitness : wire::Body::Hint, body),
-                 wire::NoteIdentifier());
+  builder.Finish(wire::CreateNote(builder, body_of(note), body), wire::NoteIdentifier());
   return finished_bytes(builder);
 }
 
@@ -62,8 +97,11 @@ Result<JobNote> decode_note(ByteView bytes) {
     out.sample_count = in->sample_count();
     out.fingerprint = text(in->fingerprint());
     out.fingerprint_text = text(in->fingerprint_text());
+    out.version = text(in->version());
+    out.model_digest = text(in->model_digest());
     return JobNote(std::move(out));
   }
+  if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);
   const wire::Hint* in = note->body_as_Hint();
   if (!in) return corrupted;
   JobHint out{text(in->name()), text(in->phase()), text(in->reason()), in->step(),  in->steps(),

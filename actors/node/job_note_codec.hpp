@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/bytes.hpp"
+#include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::node {
@@ -18,6 +19,8 @@ struct Fitness {
   std::uint64_t sample_count = 0;
   std::string fingerprint;
   std::string fingerprint_text;
+  std::string version;       // of gpunode
+  std::string model_digest;  // of the model's settings, parameters and initial weights
 };
 // A member's hint about a job, in its own keyspace of the directory under "job/<id>".
 struct JobHint {
@@ -28,8 +31,18 @@ struct JobHint {
   std::vector<std::string> labels;
   double loss = 0;
 };
-using JobNote = std::variant<Fitness, JobHint>;
+// Nodes that take no part in a job, and why.
+struct Refusal {
+  NodeId node;
+  std::string reason;
+};
+struct JobRefusals {
+  JobId job;
+  std::vector<Refusal> refused;
+};
+using JobNote = std::variant<Fitness, JobHint, JobRefusals>;
 
+// Of refusals the first 32, with reasons cut to 400 bytes.
 Bytes encode(const JobNote& note);
 // Fails with corrupted; never throws.
 Result<JobNote> decode_note(ByteView bytes);

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
+#include "actors/node/job_fitness.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -21,11 +23,16 @@ struct CreateAnswer {
   NodeId node;
   Result<SharedBytes> answer{SharedBytes{}};
 };
+struct RefusalsAnswer {  // that it is told of them is good to have, no more
+  NodeId node;
+  Result<SharedBytes> answer{SharedBytes{}};
+};
 
 }  // namespace
 }  // namespace gpunode::node
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::FitnessAnswer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::CreateAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::RefusalsAnswer)
 namespace gpunode::node {
 namespace {
 
@@ -114,15 +121,9 @@ nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
   return list;
 }
 
-void on_created(Self* self, const CreateAnswer& answer) {
+void tell_when_settled(Self* self) {
   State& state = self->state;
   std::size_t candidates = state.spec.candidates.size();
-  if (answer.answer) {
-    ++state.created;
-  } else {
-    ++state.failed;
-    state.not_created.push_back({answer.node, answer.answer.error().detail});
-  }
   if (state.created == candidates / 2 + 1) {  // a quorum has it on disk
     auto names = nlohmann::json::array();
     for (const NodeId& node : state.spec.candidates) names.push_back(name_of(self, node));
@@ -142,6 +143,23 @@ void on_created(Self* self, const CreateAnswer& answer) {
   self->quit();
 }
 
+void on_created(Self* self, const CreateAnswer& answer) {
+  State& state = self->state;
+  if (!answer.answer) {
+    ++state.failed;
+    state.not_created.push_back({answer.node, answer.answer.error().detail});
+    return tell_when_settled(self);
+  }
+  JobRefusals refusals{job::job_id(state.manifest), state.refused};
+  call<RefusalsAnswer>(self, answer.node, "job.refused", SharedBytes::from(encode(refusals)),
+                       kCreatePatience);
+}
+
+void on_told(Self* self) {
+  ++self->state.created;
+  tell_when_settled(self);
+}
+
 caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
   self->state.options = std::move(*options);
   ignore_unknown_messages(self);
@@ -149,6 +167,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   return {
       [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
       [self](const CreateAnswer& answer) { on_created(self, answer); },
+      [self](const RefusalsAnswer&) { on_told(self); },
   };
 }
 
@@ -161,9 +180,12 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
   std::sort(fit.begin(), fit.end(), [&](const FitNode& a, const FitNode& b) {
     return std::pair(a.node != self, a.node) < std::pair(b.node != self, b.node);
   });
-  std::map<std::pair<Bytes, std::string>, std::vector<const FitNode*>> groups;
+  using Key = std::tuple<std::string, std::string, Bytes, std::string>;
+  std::map<Key, std::vector<const FitNode*>> groups;
   for (const FitNode& node : fit)
-    groups[{node.fitness.data_digest, node.fitness.fingerprint}].push_back(&node);
+    groups[{node.fitness.version, node.fitness.model_digest, node.fitness.data_digest,
+            node.fitness.fingerprint}]
+        .push_back(&node);
   const std::vector<const FitNode*>* best = nullptr;
   auto has_self = [&](const std::vector<const FitNode*>& group) {
     return std::any_of(group.begin(), group.end(),
@@ -177,14 +199,8 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
   if (best) {
     const Fitness& common = best->front()->fitness;
     for (const FitNode& node : fit) {
-      if (node.fitness.data_digest != common.data_digest)
-        choice.refused.push_back(
-            {node.node, "its data at " + spec.data.path + " differs from that of the others (" +
-                            std::to_string(node.fitness.data_bytes) + " bytes)"});
-      else if (node.fitness.fingerprint != common.fingerprint)
-        choice.refused.push_back({node.node, "it computes other bits (" +
-                                                 node.fitness.fingerprint_text + ", the others " +
-                                                 common.fingerprint_text + ")"});
+      if (auto differs = difference(node.fitness, common, spec))
+        choice.refused.push_back({node.node, differs->detail});
       else if (choice.spec.candidates.size() < spec.nodes)
         choice.spec.candidates.push_back(node.node);
     }
@@ -192,6 +208,9 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
     choice.spec.data_bytes = common.data_bytes;
     choice.spec.sample_count = common.sample_count;
     choice.spec.fingerprint = common.fingerprint;
+    choice.spec.fingerprint_text = common.fingerprint_text;
+    choice.spec.version = common.version;
+    choice.spec.model_digest = common.model_digest;
   }
   if (choice.spec.candidates.size() >= spec.min_nodes) return choice;
   std::string text = "the job needs at least " + std::to_string(spec.min_nodes) + " node" +

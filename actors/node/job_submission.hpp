@@ -1,5 +1,6 @@
 // One job on its way from a job file to its candidates: asks every live node whether it is fit,
-// chooses the candidates, and hands them the manifest. A short-lived actor, so that a slow node
+// chooses the candidates, and hands them the manifest and the names of those that were refused. A
+// short-lived actor, so that a slow node
 // holds up nothing else.
 #pragma once
 
@@ -17,17 +18,14 @@
 
 namespace gpunode::node {
 
-struct Refusal {
-  NodeId node;
-  std::string reason;
-};
 struct FitNode {
   NodeId node;
   Fitness fitness;
 };
 
-// Who takes part: of the nodes that hold the same data and compute the same bits the largest group,
-// the submitter's own where there is a choice; the others become refusals that say why. Pure.
+// Who takes part: of the nodes that run the same version and model, hold the same data and compute
+// the same bits the largest group, the submitter's own where there is a choice; the others become
+// refusals that say why (job_fitness.hpp). Pure.
 // Fails with invalid_argument when fewer than spec.min_nodes are fit, naming every refusal.
 struct Choice {
   job::JobSpec spec;  // with candidates, data and fingerprint filled in

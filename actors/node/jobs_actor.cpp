@@ -25,9 +25,6 @@ struct FitForJoin {  // the answer of a slow check on its own thread
   Bytes manifest;
   Result<void> fit;
 };
-struct Request {  // of another node, to be answered on this actor
-  std::function<void()> answer;
-};
 struct ManifestFetched {
   JobId id;
   Result<SharedBytes> manifest{SharedBytes{}};
@@ -37,9 +34,12 @@ struct ManifestFetched {
 }  // namespace gpunode::node
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::FitForJoin)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::ManifestFetched)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Request)
 namespace gpunode::node {
 namespace jobs {
+
+std::string hint_key(const JobId& id) {
+  return "job/" + id.text();
+}
 
 storage::DurableRecord record(Self* self, const JobId& id, const char* file,
                               storage::RecordFormat format) {
@@ -51,18 +51,6 @@ namespace {
 
 constexpr auto kScanEvery = std::chrono::milliseconds(300);
 constexpr auto kJoinAgainAfter = std::chrono::seconds(15);
-
-std::string hint_key(const JobId& id) {
-  return "job/" + id.text();
-}
-
-// Slow work on a thread of its own, so that no mailbox waits for disk or device.
-void on_own_thread(Self* self, std::function<void()> work) {
-  self->system().spawn<caf::detached>([work = std::move(work)] { work(); });
-}
-
-// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes.
-enum class Part : std::uint8_t { candidate, helper, witness };
 
 // The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
 Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
@@ -108,6 +96,9 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   options.self = {state.options.self, state.options.boot << 20 | ++state.lives};
   options.join = part == Part::helper;
   options.witness = part == Part::witness;
+  if (const std::string& own = environment->options().version; own != spec.version)
+    options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
+                     ": its bits are compared, its plans are not";
   auto spans = std::make_shared<telemetry::SpanRing>();
   if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
   if (*votes) options.votes = std::move(**votes);
@@ -169,7 +160,8 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
   return false;
 }
 
-// Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
+}  // namespace
+
 Result<void> create_job(Self* self, ByteView manifest, Part part) {
   JobId id = job::job_id(manifest);
   auto under_way = is_under_way(self, id);
@@ -187,6 +179,8 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
       return stored.error();
   return start_job(self, id, std::move(*spec), part);
 }
+
+namespace {
 
 // Removes what a crash left half written; before any job writes again.
 void clean_up_checkpoints(Self* self) {
@@ -311,82 +305,16 @@ void on_fit(Self* self, const FitForJoin& check) {
   auto known = self->state.jobs.find(check.id);
   if (known != self->state.jobs.end()) {
     // It votes here already: its actor ends, and starts again as one that computes.
-    if (!check.fit || !known->second.witness || known->second.promoted) return;
+    if (!check.fit) return tell_refused(self, check.id, check.fit.error().detail);
+    if (!known->second.witness || known->second.promoted) return;
     known->second.promoted = true;
     return self->send(known->second.actor, Shutdown{});
   }
   Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
-  if (!started)
-    log::warning("jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " +
-                             started.error().message());
-}
-
-void publish(Self* self, const char* name,
-             std::function<void(Self*, const NodeId&, SharedBytes, CallReply)> handler) {
-  caf::actor me = self;
-  CallHandler hop = [me, self, handler](const NodeId& from, SharedBytes request, CallReply reply) {
-    Request work;
-    work.answer = [self, handler, from, request, reply] { handler(self, from, request, reply); };
-    caf::anon_send(me, std::move(work));
-  };
-  self->send(self->state.options.calls, Publish{name, std::move(hop), false});
-}
-
-void publish_all(Self* self) {
-  publish(self, "job.fitness", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    auto spec = job::decode(request.view);
-    if (!spec) return reply(spec.error());
-    if (!labels_fit(spec->labels, me->state.options.labels))
-      return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
-    const JobEnvironment* environment = me->state.options.environment;
-    on_own_thread(me, [environment, spec = std::move(*spec), reply] {
-      auto fitness = environment->fitness(spec);
-      reply(fitness ? Result<SharedBytes>(SharedBytes::from(encode(*fitness)))
-                    : Result<SharedBytes>(fitness.error()));
-    });
-  });
-  publish(self, "job.create", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = create_job(me, manifest.view, Part::candidate);
-    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
-  });
-  publish(self, "job.witness", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = create_job(me, manifest.view, Part::witness);
-    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
-  });
-  publish(self, "job.manifest", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    auto id = find_job(me, std::string(as_text(request.view)));
-    if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});
-    reply(SharedBytes::from(job::encode(me->state.jobs.at(*id).spec)));
-  });
-  const Clock* clock = self->state.options.environment->options().clock;
-  self->send(self->state.options.calls,
-             Publish{"job.clock",
-                     [clock](const NodeId&, SharedBytes, CallReply reply) {
-                       const std::int64_t time = clock->now().time_since_epoch().count();
-                       reply(SharedBytes::from(to_bytes(std::as_bytes(std::span(&time, 1)))));
-                     },
-                     false});
-  publish(self, "job.spans", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    tell_spans(me, request, reply);
-  });
-  publish(self, "job.command",
-          [](Self* me, const NodeId& by, SharedBytes request, CallReply reply) {
-            std::string text(as_text(request.view));
-            std::size_t line = text.find('\n');
-            if (line == std::string::npos || line > 64)
-              return reply(Error{ErrorCode::invalid_argument, "not a command"});
-            std::string wanted = text.substr(line + 1), arguments = "{}";
-            if (std::size_t end = wanted.find('\n'); end != std::string::npos) {
-              arguments = wanted.substr(end + 1);
-              wanted.resize(end);
-            }
-            job_command(me,
-                        Command{text.substr(0, line), arguments,
-                                [reply](std::string answer) {
-                                  reply(SharedBytes::from(to_bytes(as_bytes(answer))));
-                                }},
-                        wanted, by, false);
-          });
+  if (started) return;
+  log::warning(
+      "jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " + started.error().message());
+  tell_refused(self, check.id, started.error().detail);
 }
 
 void route(Self* self, const NetMessage& net) {
@@ -398,22 +326,6 @@ template <class Message>
 void tell_all(Self* self, const Message& message) {
   for (auto& [id, job] : self->state.jobs)
     if (job.actor) self->send(job.actor, message);
-}
-
-// A member's core looks for a witness; whether it has come shows when it offers itself.
-void recruit(Self* self, const exchange::RecruitWitness& wanted) {
-  auto it = self->state.jobs.find(wanted.id);
-  if (it == self->state.jobs.end()) return;
-  std::string name = it->second.spec.name;
-  std::string node = self->state.options.cluster->read()->name_of(wanted.node);
-  self->send(
-      self->state.options.calls,
-      CallRequest{wanted.node, "job.witness", SharedBytes::from(job::encode(it->second.spec)),
-                  std::chrono::seconds(5), [name, node](Result<SharedBytes> done) {
-                    if (!done)
-                      log::info("jobs", name + ": node " + node +
-                                            " is no witness: " + done.error().message());
-                  }});
 }
 
 // The job's own setting orders what else a person would: audited and carried out the same way.

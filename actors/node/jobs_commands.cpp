@@ -3,7 +3,6 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 #include "actors/json_answer.hpp"
 #include "actors/node/detail/jobs_state.hpp"
@@ -134,25 +133,6 @@ void trace_job(Self* self, const Command& command, const JobId& id) {
                self->state.options.cluster, self->state.options.environment->options().clock,
                self->state.options.calls, command.answer});
 }
-
-}  // namespace
-
-void tell_spans(Self* self, const SharedBytes& request, const CallReply& reply) {
-  const std::string text(as_text(request.view));
-  const std::size_t line = text.find('\n');
-  const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(line, text.size())));
-  std::uint64_t step = 0;
-  const bool good =
-      line != std::string::npos &&
-      std::from_chars(text.data() + line + 1, text.data() + text.size(), step).ec == std::errc{};
-  if (!id || !good) return reply(Error{ErrorCode::invalid_argument, "not a question for spans"});
-  const auto found = self->state.jobs.find(*id);
-  if (found == self->state.jobs.end() || !found->second.spans)
-    return reply(Error{ErrorCode::not_found, "the job does not run here"});
-  reply(SharedBytes::from(encode_spans(found->second.spans->from_step(step, kMaxTracedSpans))));
-}
-
-namespace {
 
 void train(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);

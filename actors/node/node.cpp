@@ -44,6 +44,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/base/nearest.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/base/version.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/join_socket.hpp"
@@ -87,6 +88,7 @@ class RunningNode final : public Node {
       : config_(std::move(config)), parts_(std::move(parts)) {
     if (!parts_.files) parts_.files = &posix_files_;
     if (!parts_.clock) parts_.clock = &system_clock_;
+    if (parts_.version.empty()) parts_.version = program_version();
     router_ = std::make_unique<Router>(*parts_.clock);
   }
   ~RunningNode() override {
@@ -173,8 +175,9 @@ Result<void> RunningNode::start_parts() {
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<JobEnvironment>(JobEnvironment::Options{
-      backend_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path()});
+  environment_ = std::make_unique<JobEnvironment>(
+      JobEnvironment::Options{backend_.get(), parts_.files, parts_.clock, config_.threads,
+                              entry_->state.path(), parts_.version});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});

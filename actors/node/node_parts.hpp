@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "actors/node/node.hpp"
 #include "runtime/base/clock.hpp"
@@ -15,6 +16,7 @@ namespace gpunode::node {
 struct NodeParts {
   storage::FileSystem* files = nullptr;  // outlives the node
   const Clock* clock = nullptr;          // outlives the node
+  std::string version;                   // empty: this program's
   // Opens the link of this node; the endpoints of a twin are empty.
   std::function<std::shared_ptr<transport::Link>(const NodeId&, Boot, transport::LinkEvents)>
       open_link;

@@ -9,6 +9,27 @@ namespace {
 
 constexpr std::uint64_t kSeed = 0x676e6f6465;  // any value, but the same everywhere
 
+void add(DigestStream& stream, std::string_view text) {
+  const std::uint64_t size = text.size();
+  stream.add(std::as_bytes(std::span(&size, 1)));
+  stream.add(as_bytes(text));
+}
+
+Digest model_digest(const Model& model, std::span<const float> weights) {
+  DigestStream stream;
+  add(stream, model.kind());
+  for (const auto& [key, value] : model.config()) {
+    add(stream, key);
+    add(stream, value);
+  }
+  for (const ParameterSpec& parameter : model.parameters()) {
+    add(stream, parameter.name);
+    stream.add(std::as_bytes(std::span(parameter.shape)));
+  }
+  stream.add(std::as_bytes(weights));
+  return stream.value();
+}
+
 }  // namespace
 
 Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
@@ -17,6 +38,7 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
   if (!program) return program.error().within("fingerprint");
   std::vector<float> weights(model.parameter_count()), gradient(model.parameter_count());
   model.initialise(kSeed, weights);
+  const Digest definition = model_digest(model, weights);
   if (auto done = (*program)->load(weights); !done) return done.error();
 
   std::vector<std::vector<std::uint8_t>> texts(samples_per_slice);
@@ -39,8 +61,10 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
   digest.add(std::as_bytes(std::span<const float>(gradient)));
   digest.add(std::as_bytes(std::span<const float>(weights)));
   const ops::Capabilities& capabilities = backend.capabilities();
-  return Fingerprint{digest.value(), backend.device().name + " " + capabilities.instruction_set +
-                                         ", " + capabilities.library};
+  return Fingerprint{
+      digest.value(),
+      backend.device().name + " " + capabilities.instruction_set + ", " + capabilities.library,
+      definition};
 }
 
 }  // namespace gpunode::model

@@ -1,6 +1,7 @@
 // The compute fingerprint: the digest of a canned slice's gradient, computed with the job's own
 // model and shapes. Members with equal digests produce equal bits; others are refused in exact mode
-// and the text tells why they differ (instruction set, library version, device).
+// and the text tells why they differ (instruction set, library version, device). Where the models
+// themselves differ, which their names do not show, that is told apart.
 #pragma once
 
 #include <string>
@@ -13,6 +14,7 @@ namespace gpunode::model {
 struct Fingerprint {
   Digest digest;
   std::string text;  // "cpu avx512, oneDNN 2.6.3"
+  Digest model;      // of settings, parameters and initial weights, before anything is computed
 };
 
 // Computes one slice of `samples_per_slice` made-up samples with fixed weights, and one optimizer

@@ -80,6 +80,9 @@ struct JobSpec {
   std::uint64_t sample_count = 0;
   std::vector<NodeId> candidates;  // acceptors of view 0
   std::string fingerprint;         // compute fingerprint that every member must show
+  std::string fingerprint_text;    // what computed it, for people
+  std::string version;             // of gpunode that every member started with
+  std::string model_digest;        // of the model's settings, parameters and initial weights
 };
 
 // The keys of a job file by section ("", "data", "train", "checkpoint", "exchange"); the model's

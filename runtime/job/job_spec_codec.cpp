@@ -25,6 +25,10 @@ ByteView view(const flatbuffers::Vector<std::uint8_t>* bytes) {
   return {reinterpret_cast<const std::byte*>(bytes->data()), bytes->size()};
 }
 
+std::string text(const flatbuffers::String* value) {
+  return value ? value->str() : "";
+}
+
 template <class Settings>
 auto write_settings(flatbuffers::FlatBufferBuilder& builder, const Settings& settings) {
   std::vector<flatbuffers::Offset<wire::Setting>> offsets;
@@ -47,8 +51,12 @@ Bytes encode(const JobSpec& spec) {
     for (std::byte b : node.value) nodes.push_back(std::to_integer<std::uint8_t>(b));
   auto candidates = builder.CreateVector(nodes);
   auto fingerprint = builder.CreateString(spec.fingerprint);
+  auto print_text = builder.CreateString(spec.fingerprint_text);
+  auto version = builder.CreateString(spec.version);
+  auto model_digest = builder.CreateString(spec.model_digest);
   builder.Finish(wire::CreateManifest(builder, kFormat, settings, model, labels, digest,
-                                      spec.data_bytes, candidates, fingerprint, spec.sample_count),
+                                      spec.data_bytes, candidates, fingerprint, spec.sample_count,
+                                      print_text, version, model_digest),
                  wire::ManifestIdentifier());
   return finished_bytes(builder);
 }
@@ -83,7 +91,10 @@ Result<JobSpec> decode(ByteView manifest) {
   if (nodes.size() % 32 != 0) return corrupted("candidates");
   for (std::size_t at = 0; at < nodes.size(); at += 32)
     spec.candidates.push_back(*NodeId::from(nodes.subspan(at, 32)));
-  if (table->fingerprint()) spec.fingerprint = table->fingerprint()->str();
+  spec.fingerprint = text(table->fingerprint());
+  spec.fingerprint_text = text(table->fingerprint_text());
+  spec.version = text(table->version());
+  spec.model_digest = text(table->model_digest());
   if (auto valid = validate(spec); !valid) return valid.error().within("job manifest");
   return spec;
 }

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     gpunode::node::NodeParts parts;
     parts.files = faults.files;
     parts.clock = faults.clock;
+    parts.version = faults.version;
     return gpunode::node::start_node(std::move(config), std::move(parts));
   }};
   return gpunode::cli::run_program(argc, argv, platform);

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/model/registry.hpp"
 #include "runtime/base/fault_point.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
@@ -198,6 +199,17 @@ class FullDisk final : public storage::FileSystem {
   std::string part_;
 };
 
+// The model kind "own" is gpt, unless this node's code of it is to differ from that of others.
+void register_own_model(const std::string& layers) {
+  auto factory = [layers](const model::Settings& settings) {
+    model::Settings changed = settings;
+    if (!layers.empty()) changed["layers"] = layers;
+    return model::make_model("gpt", changed);
+  };
+  (void)model::register_model("own", factory);
+  if (!layers.empty()) note("model_layers " + layers);
+}
+
 }  // namespace
 
 FaultyParts install_faults() {
@@ -211,6 +223,9 @@ FaultyParts install_faults() {
     parts.clock = &clock;
     note("clock_skew " + text);
   }
+  register_own_model(variable("GPUNODE_FAULT_MODEL_LAYERS"));
+  parts.version = variable("GPUNODE_FAULT_VERSION");
+  if (!parts.version.empty()) note("version " + parts.version);
   if (std::string text = variable("GPUNODE_FAULT_DISK_FULL_AFTER"); !text.empty()) {
     static FullDisk disk(number_of<std::uint64_t>("GPUNODE_FAULT_DISK_FULL_AFTER", text),
                          variable("GPUNODE_FAULT_DISK_FULL_IN"));

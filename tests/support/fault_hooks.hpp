@@ -11,9 +11,13 @@
 //   GPUNODE_FAULT_DISK_FULL_AFTER=<bytes>  writing fails with disk_full after so many bytes ...
 //   GPUNODE_FAULT_DISK_FULL_IN=<part>      ... to paths that contain this part (default: all)
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much
+//   GPUNODE_FAULT_VERSION=<text>           the node takes itself for this version of gpunode
+//   GPUNODE_FAULT_MODEL_LAYERS=<number>    its model "own", gpt on other nodes, has so many layers
 //   GPUNODE_FAULT_LOG=<file>               one line for each fault that fired, on disk before it
 //   does
 #pragma once
+
+#include <string>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
@@ -24,6 +28,7 @@ namespace gpunode::testing {
 struct FaultyParts {
   storage::FileSystem* files = nullptr;
   const Clock* clock = nullptr;
+  std::string version;
 };
 
 // Reads the variables and installs the hook of runtime/base/fault_point.hpp. A variable that cannot

@@ -45,6 +45,9 @@ Rows fields_of(const json& report) {
   }
   const std::string witnesses = names_of(field<json>(report, "witnesses", json::array()));
   if (!witnesses.empty()) rows.push_back({"witnesses", witnesses + " (vote, compute nothing)"});
+  for (const json& one : field<json>(report, "refused", json::array()))
+    rows.push_back(
+        {"not on " + field<std::string>(one, "node", "?"), field<std::string>(one, "reason", "?")});
   json checkpoint = field<json>(report, "checkpoint", json());
   if (checkpoint.is_object())
     rows.push_back({"checkpoint", "step " +

@@ -1,6 +1,7 @@
 // `version`: what this build is and what this machine lets it do.
 #include <sys/utsname.h>
 
+#include "runtime/base/version.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -26,7 +27,7 @@ std::string instruction_set() {
 int run_version(const Invocation& invocation) {
   constexpr bool kCuda = GPUNODE_BUILT_WITH_CUDA != 0;
   if (invocation.json()) {
-    print_json({{"version", GPUNODE_VERSION},
+    print_json({{"version", program_version()},
                 {"cuda", kCuda},
                 {"instruction_set", instruction_set()},
                 {"build", GPUNODE_BUILD_TYPE},
@@ -35,7 +36,7 @@ int run_version(const Invocation& invocation) {
     return kOk;
   }
   std::vector<std::vector<std::string>> rows = {
-      {"gpunode", GPUNODE_VERSION},
+      {"gpunode", std::string(program_version())},
       {"build", std::string(GPUNODE_BUILD_TYPE) + ", gcc " + __VERSION__},
       {"CUDA", kCuda ? "built in; used where a driver is" : "not built in"},
       {"processor", instruction_set()}};

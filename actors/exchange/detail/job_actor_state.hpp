@@ -48,6 +48,7 @@ struct State {
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
   std::string told;                 // what the supervisor heard last
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
+  std::map<NodeId, std::string> refused;                       // no members, and why
 };
 using Self = caf::stateful_actor<State>;
 
@@ -83,6 +84,10 @@ void tell_supervisor(Self* self);
 void take_order(Self* self, const Command& command);
 void watch_orders(Self* self);
 void on_stopped(Self* self, const job::Stopped& stopped);
+
+// Who takes no part; an event of the job, once there is a ledger.
+void on_refused(Self* self, const NodeRefused& refused);
+void note_refused(Self* self, const NodeId& node);
 
 // Answers `job.show`, `job.log` and `job.progress`.
 void on_command(Self* self, const Command& command);

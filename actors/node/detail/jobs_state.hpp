@@ -1,6 +1,6 @@
 // What the files of the jobs actor share: its state, and the functions that they call of each
-// other. Included by jobs_actor.cpp (jobs come and go) and jobs_commands.cpp (what people ask)
-// alone.
+// other. Included by jobs_actor.cpp (jobs come and go), jobs_calls.cpp (what nodes ask of each
+// other) and jobs_commands.cpp (what people ask) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -46,6 +46,22 @@ inline Time now(Self* self) {
   return self->state.options.environment->options().clock->now();
 }
 
+// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes.
+enum class Part : std::uint8_t { candidate, helper, witness };
+
+// A question of another node, to be answered on the jobs actor.
+struct Request {
+  std::function<void()> answer;
+};
+// Makes this node answer the calls of others.
+void publish_all(Self* self);
+
+// Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
+Result<void> create_job(Self* self, ByteView manifest, Part part);
+
+// Slow work on a thread of its own, so that no mailbox waits for disk or device.
+void on_own_thread(Self* self, std::function<void()> work);
+
 // A small durable file of a job.
 storage::DurableRecord record(Self* self, const JobId& id, const char* file,
                               storage::RecordFormat format);
@@ -59,9 +75,16 @@ std::optional<JobId> find_job(Self* self, const std::string& wanted);
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward);
 
-// Answers "<job id>\n<step>" with this node's spans of that job from that step on.
-void tell_spans(Self* self, const SharedBytes& request, const CallReply& reply);
+// The directory's key of a node's hint about a job.
+std::string hint_key(const JobId& id);
+
+// Has the job's members show that this node takes no part, and why.
+void tell_refused(Self* self, const JobId& id, const std::string& reason);
+// A member's core looks for a witness; whether it has come shows when it offers itself.
+void recruit(Self* self, const exchange::RecruitWitness& wanted);
 
 void on_command(Self* self, const Command& command);
 
 }  // namespace gpunode::node::jobs
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::jobs::Request)

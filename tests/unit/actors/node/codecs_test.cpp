@@ -48,10 +48,12 @@ TEST(RelayCodec, carries_its_kind_and_survives_damage) {
 }
 
 TEST(JobNoteCodec, carries_fitness_and_hints_and_survives_damage) {
-  Fitness fitness{Bytes(32, std::byte{1}), 10, 9, "f", "cpu"};
+  Fitness fitness{Bytes(32, std::byte{1}), 10, 9, "f", "cpu", "0.1.0", "m"};
   auto back = decode_note(encode(JobNote(fitness)));
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<Fitness>(*back).data_digest, fitness.data_digest);
+  EXPECT_EQ(std::get<Fitness>(*back).version, "0.1.0");
+  EXPECT_EQ(std::get<Fitness>(*back).model_digest, "m");
   JobHint hint;
   hint.name = "job";
   hint.phase = "running";
@@ -63,6 +65,25 @@ TEST(JobNoteCodec, carries_fitness_and_hints_and_survives_damage) {
   EXPECT_EQ(std::get<JobHint>(*again).wanted, 3u);
   expect_robust(encode(JobNote(hint)),
                 [](const Bytes& bytes) { return decode_note(bytes).has_value(); });
+}
+
+TEST(JobNoteCodec, carries_refusals_bounded_in_number_and_length_and_survives_damage) {
+  NodeId node;
+  node.value[3] = std::byte{7};
+  JobRefusals refusals{{1, 2}, {{node, "its data differs"}}};
+  auto back = decode_note(encode(JobNote(refusals)));
+  ASSERT_TRUE(back);
+  const auto& told = std::get<JobRefusals>(*back);
+  EXPECT_EQ(told.job, (JobId{1, 2}));
+  ASSERT_EQ(told.refused.size(), 1u);
+  EXPECT_EQ(told.refused[0].node, node);
+  EXPECT_EQ(told.refused[0].reason, "its data differs");
+  expect_robust(encode(JobNote(refusals)),
+                [](const Bytes& bytes) { return decode_note(bytes).has_value(); });
+  refusals.refused.assign(1000, {node, std::string(5000, 'x')});
+  auto cut = decode_note(encode(JobNote(refusals)));
+  ASSERT_TRUE(cut) << cut.error().message();
+  EXPECT_EQ(std::get<JobRefusals>(*cut).refused.size(), 32u);
 }
 
 TEST(MemberList, drops_what_it_cannot_read) {

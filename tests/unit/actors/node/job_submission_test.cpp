@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace gpunode::node {
 namespace {
 
@@ -13,7 +15,8 @@ NodeId node(int number) {
 
 FitNode fit(int number, int data, const char* fingerprint) {
   return {node(number),
-          {Bytes(32, static_cast<std::byte>(data)), 100, 90, fingerprint, fingerprint}};
+          {Bytes(32, static_cast<std::byte>(data)), 100, 90, fingerprint, fingerprint, "0.1.0",
+           "feedbeef00"}};
 }
 
 std::string name(const NodeId& id) {
@@ -58,6 +61,31 @@ TEST(Candidates, of_two_equal_groups_are_the_submitters) {
     ASSERT_TRUE(choice);
     EXPECT_EQ(choice->spec.candidates, std::vector<NodeId>{node(self)});
   }
+}
+
+TEST(Candidates, refused_are_told_what_differs_with_both_values_and_what_to_do) {
+  FitNode version = fit(3, 7, "aaaaaaaabbbb"), model = fit(4, 7, "aaaaaaaabbbb");
+  version.fitness.version = "0.0.9";
+  model.fitness.model_digest = "0123456789";
+  auto choice = choose_candidates(spec(6, 1),
+                                  {fit(1, 7, "aaaaaaaabbbb"), fit(2, 7, "aaaaaaaabbbb"), version,
+                                   model, fit(5, 8, "aaaaaaaabbbb"), fit(6, 7, "cccccccccccc")},
+                                  {}, node(1), name);
+  ASSERT_TRUE(choice) << choice.error().message();
+  EXPECT_EQ(choice->spec.candidates, (std::vector<NodeId>{node(1), node(2)}));
+  EXPECT_EQ(choice->spec.version, "0.1.0");
+  EXPECT_EQ(choice->spec.model_digest, "feedbeef00");
+  std::map<std::string, std::string> reasons;
+  for (const Refusal& refusal : choice->refused) reasons[name(refusal.node)] = refusal.reason;
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"n3", {"0.0.9", "0.1.0", "install the same version"}},
+      {"n4", {"model 'gpt'", "01234567,", "feedbeef)", "start it with"}},
+      {"n5", {"/data", "sha256 08080808", "sha256 07070707", "copy it"}},
+      {"n6", {"bits", ": cccccccc;", ": aaaaaaaa)", "need the same"}}};
+  ASSERT_EQ(reasons.size(), expected.size());
+  for (const auto& [who, words] : expected)
+    for (const std::string& word : words)
+      EXPECT_NE(reasons[who].find(word), std::string::npos) << who << ": " << reasons[who];
 }
 
 TEST(Candidates, too_few_are_an_error_that_names_every_refusal) {

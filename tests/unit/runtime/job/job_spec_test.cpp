@@ -19,7 +19,10 @@ JobSpec sample_spec() {
   NodeId node;
   node.value[3] = std::byte{9};
   spec.candidates = {node, NodeId{}};
-  spec.fingerprint = "avx512 onednn 2.6.3";
+  spec.fingerprint = "00ff";
+  spec.fingerprint_text = "avx512 onednn 2.6.3";
+  spec.version = "0.1.0";
+  spec.model_digest = "77aa";
   return spec;
 }
 
@@ -33,6 +36,10 @@ TEST(JobSpec, survives_the_way_through_its_manifest_bit_for_bit) {
   EXPECT_EQ(again->candidates, spec.candidates);
   EXPECT_EQ(again->train.tree, spec.train.tree);
   EXPECT_EQ(again->labels, spec.labels);
+  EXPECT_EQ(again->fingerprint, spec.fingerprint);
+  EXPECT_EQ(again->fingerprint_text, spec.fingerprint_text);
+  EXPECT_EQ(again->version, spec.version);
+  EXPECT_EQ(again->model_digest, spec.model_digest);
 }
 
 TEST(JobSpec, another_seed_is_another_job) {
