@@ -56,12 +56,17 @@ void LocalRound::on_applied(std::span<const float> weights) {
   run_ = std::move(begun);
 }
 
-std::vector<std::uint32_t> LocalRound::missing() const {
+std::vector<std::uint32_t> LocalRound::wanted_slices() const {
   std::vector<std::uint32_t> slices;
   for (const TreeNode& node : wanted_)
-    for (std::uint32_t slice : slices_of(node))
-      if (!changes_.contains(slice)) slices.push_back(slice);
+    for (std::uint32_t slice : slices_of(node)) slices.push_back(slice);
   std::ranges::sort(slices);
+  return slices;
+}
+
+std::vector<std::uint32_t> LocalRound::missing() const {
+  std::vector<std::uint32_t> slices = wanted_slices();
+  std::erase_if(slices, [this](std::uint32_t slice) { return changes_.contains(slice); });
   return slices;
 }
 
@@ -104,11 +109,7 @@ void LocalRound::end_run() {
 // On the slices that are wanted now: most often those of the next round. Of several runs of this
 // round the one of the first slice stands for all.
 void LocalRound::begin_ahead(std::span<const float> weights) {
-  std::vector<std::uint32_t> slices;
-  for (const TreeNode& node : wanted_)
-    for (std::uint32_t slice : slices_of(node)) slices.push_back(slice);
-  std::ranges::sort(slices);
-  ahead_ = Run{.slices = std::move(slices),
+  ahead_ = Run{.slices = wanted_slices(),
                .start = {weights.begin(), weights.end()},
                .moments = next_ ? *next_ : moments_};
   options_.foresee(changes_.at(ahead_->slices.front())->change, ahead_->start);

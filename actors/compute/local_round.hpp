@@ -92,6 +92,7 @@ class LocalRound {
     std::map<std::uint32_t, collective::Fed> fed;
   };
   std::vector<std::uint32_t> slices_of(collective::TreeNode node) const;
+  std::vector<std::uint32_t> wanted_slices() const;  // sorted
   Result<void> take_inner_step(std::uint64_t rounds_before, Run& run) const;
   void end_run();
   void begin_ahead(std::span<const float> weights);
