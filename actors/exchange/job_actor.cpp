@@ -226,8 +226,7 @@ void begin(Self* self, const TrainerReady& ready) {
   auto made = job::JobCore::create(std::move(core));
   if (!made) return fail(self, made.error());
   state.core.emplace(std::move(*made));
-  if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode && mode->inexact)
-    note(self, job::mode_text(*mode));
+  if (auto text = job::inexact_note(options.spec.exchange.mode); !text.empty()) note(self, text);
   if (options.spec.on_lost_quorum == "continue")
     note(self,
          "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "

@@ -124,8 +124,8 @@ std::string report_json(const ReportInput& in) {
   out["slices_per_step"] = in.spec.train.slices;
   out["fingerprint"] = in.spec.fingerprint;
   out["exchange_mode"] = in.spec.exchange.mode;
-  if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->inexact)
-    out["exchange_note"] = job::mode_text(*mode);
+  if (auto text = job::inexact_note(in.spec.exchange.mode); !text.empty())
+    out["exchange_note"] = text;
   out["state_digest"] = ledger.state_digest().text();
   out["fed"] = {{"hash_sum", ledger.running().hash_sum.text()},
                 {"samples", ledger.running().sample_count}};

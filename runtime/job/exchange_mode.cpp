@@ -38,12 +38,11 @@ Result<ExchangeMode> exchange_mode(const std::string& name) {
                    "very slow one local"};
 }
 
-std::string mode_text(const ExchangeMode& mode) {
-  std::string text = std::string("exchange mode ") + mode.name + ": " + mode.meaning;
-  if (mode.inexact)
-    text +=
-        "; not exact: the result depends on who takes part, and all members still hold the same";
-  return text;
+std::string inexact_note(const std::string& mode) {
+  const auto known = exchange_mode(mode);
+  if (!known || !known->inexact) return {};
+  return "exchange mode " + mode + ": " + known->meaning +
+         "; not exact: the result depends on who takes part, and all members still hold the same";
 }
 
 }  // namespace gpunode::job

@@ -20,7 +20,8 @@ std::span<const ExchangeMode> exchange_modes();
 // Fails with invalid_argument for a mode that this version does not have: says which there are.
 Result<ExchangeMode> exchange_mode(const std::string& name);
 
-// What people are told when a job of this mode starts, and what `job show` says.
-std::string mode_text(const ExchangeMode& mode);
+// What people are told when a job of an inexact mode starts, and what `job show` says; empty: the
+// mode is exact.
+std::string inexact_note(const std::string& mode);
 
 }  // namespace gpunode::job
