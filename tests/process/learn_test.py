@@ -84,23 +84,12 @@ class Learning(cluster.ProcessTest):
         self.assertEqual(shown["step"], steps)
         self.assertTrue(shown["proof"]["equal_to_fed"], shown["proof"])
         self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown["proof"])
-        digests = {self.export(node, steps) for node in nodes}
+        digests = {self.export(node, steps, "shakespeare") for node in nodes}
         self.assertEqual(len(digests), 1, "all members hold the same weights")
         digest = digests.pop()
         print(f"{len(nodes)} node(s), seed {seed}, {steps} steps: {seconds:.1f} s, validation loss "
               f"{shown['validation_loss']:.4f}, sha256 {digest}", flush=True)
         return shown, digest
-
-    def export(self, node, steps):
-        out = self.world.path(node.name + ".safetensors")
-
-        def exported():
-            if os.path.exists(out):
-                os.remove(out)
-            done = node.ask("checkpoint", "export", "shakespeare", "--step", str(steps), "--out",
-                            out, "--json")
-            return done.json["sha256"] if done.code == 0 else None
-        return cluster.wait_until(exported, f"{node.name} has the last checkpoint")
 
     def alone(self, name, **job):
         node = self.world.start(name, threads=2)
