@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "kernels/model/gpt.hpp"
+#include "runtime/base/nearest.hpp"
 
 namespace gpunode::model {
 namespace {
@@ -17,21 +18,6 @@ struct Registry {
 Registry& registry() {
   static Registry instance;
   return instance;
-}
-
-std::size_t edits(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[to.size()];
 }
 
 }  // namespace
@@ -58,10 +44,7 @@ Result<std::unique_ptr<Model>> make_model(std::string_view kind, const Settings&
     auto found = registry().factories.find(kind);
     if (found != registry().factories.end()) factory = found->second;
   }
-  if (!factory)
-    return {ErrorCode::not_found, "no model kind '" + std::string(kind) +
-                                      "' in this program; did you mean '" +
-                                      nearest(kind, registered_kinds()) + "'?"};
+  if (!factory) return {ErrorCode::not_found, unknown_word("model kind", kind, registered_kinds())};
   auto made = factory(settings);
   if (!made) return made.error().within("model '" + std::string(kind) + "'");
   return made;
@@ -70,8 +53,7 @@ Result<std::unique_ptr<Model>> make_model(std::string_view kind, const Settings&
 Result<void> reject_unknown(const Settings& settings, const std::vector<std::string>& known) {
   for (const auto& [key, value] : settings)
     if (std::find(known.begin(), known.end(), key) == known.end())
-      return {ErrorCode::invalid_argument,
-              "unknown key '" + key + "'; did you mean '" + nearest(key, known) + "'?"};
+      return {ErrorCode::invalid_argument, unknown_word("key", key, known)};
   return {};
 }
 
@@ -88,14 +70,6 @@ Result<std::int64_t> take_integer(const Settings& settings, const std::string& k
                                              std::to_string(range.low) + " to " +
                                              std::to_string(range.high)};
   return value;
-}
-
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  auto best = std::min_element(known.begin(), known.end(),
-                               [&](const std::string& left, const std::string& right) {
-                                 return edits(word, left) < edits(word, right);
-                               });
-  return best == known.end() ? std::string() : *best;
 }
 
 }  // namespace gpunode::model

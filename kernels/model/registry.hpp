@@ -34,7 +34,4 @@ struct IntegerRange {
 Result<std::int64_t> take_integer(const Settings& settings, const std::string& key,
                                   IntegerRange range);
 
-// The entry of `known` with the fewest edits to `word`; empty if `known` is.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
-
 }  // namespace gpunode::model
