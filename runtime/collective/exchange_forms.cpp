@@ -91,7 +91,7 @@ const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
 // The slot's floats, decoded into the index-th of a few vectors that serve all chunks.
 const float* ExactExchange::State::floats_of(const Slot& slot, std::size_t index,
                                              std::uint32_t chunk) {
-  if (!slot.is_encoded) return slot.values;
+  if (!slot.is_encoded()) return slot.values;
   decoded.resize(cover.size());
   decoded[index].resize(options.layout.size(chunk));
   options.forms->partial.decode(slot.encoded, decoded[index]);

@@ -51,8 +51,8 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
   std::size_t index = static_cast<std::size_t>(cover_node - cover.data());
   const std::byte* bytes = message.payload.view.data();
   if (const Slot& known = chunk.slots[index]; known.filled) {
-    const void* first = known.is_encoded ? static_cast<const void*>(known.encoded.data())
-                                         : static_cast<const void*>(known.values);
+    const void* first = known.is_encoded() ? static_cast<const void*>(known.encoded.data())
+                                           : static_cast<const void*>(known.values);
     if (message.payload.size() > 0 && std::memcmp(first, bytes, message.payload.size()) != 0)
       ++dropped;
     return;
@@ -60,7 +60,6 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
   Slot slot{message.payload.owner, reinterpret_cast<const float*>(bytes)};
   if (options.forms) {
     slot.values = nullptr;
-    slot.is_encoded = true;
     slot.encoded = message.payload.view;
   } else if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) != 0) {
     auto copy = std::make_shared<std::vector<float>>(message.payload.size() / sizeof(float));

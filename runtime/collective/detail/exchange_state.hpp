@@ -26,8 +26,8 @@ struct ExactExchange::State {
     std::shared_ptr<const void> owner;
     const float* values = nullptr;
     bool filled = false;
-    bool is_encoded = false;  // then the bytes are `encoded`, and `values` is null
-    ByteView encoded = {};
+    ByteView encoded = {};  // as it came, in the job's form; `values` is null then
+    bool is_encoded() const { return encoded.data() != nullptr; }
   };
   struct Chunk {
     std::vector<Slot> slots;  // by cover node; empty if another member owns the chunk
