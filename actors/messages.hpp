@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/answer_once.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
@@ -53,8 +54,17 @@ struct PeerChanged {
   std::string reason;
 };
 struct Tick {};
-// Leave politely or stop: everything that can be handed over is, then the actor ends.
+// The actor ends.
 struct Shutdown {};
+
+// The submitter has told its user: the job may form. Without it the job waits a few seconds.
+struct BeginJob {};
+// Hand over what the others need of this node, at the latest within `patience`; the last copy of
+// `left` goes when all is handed over, and says so.
+struct Leave {
+  Duration patience{};
+  std::optional<AnswerOnce<bool>> left;
+};
 
 // --- a person's command; the answer is one JSON text, told exactly once, from any thread ---
 struct Command {
@@ -176,6 +186,8 @@ GPUNODE_MESSAGE(LinkChanged)
 GPUNODE_MESSAGE(PeerChanged)
 GPUNODE_MESSAGE(Tick)
 GPUNODE_MESSAGE(Shutdown)
+GPUNODE_MESSAGE(BeginJob)
+GPUNODE_MESSAGE(Leave)
 GPUNODE_MESSAGE(Command)
 GPUNODE_MESSAGE(AuditNote)
 GPUNODE_MESSAGE(CallRequest)

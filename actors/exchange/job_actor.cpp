@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "actors/exchange/detail/job_actor_state.hpp"
 #include "actors/mailbox.hpp"
@@ -21,21 +22,11 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kSparesEvery = std::chrono::milliseconds(500);
-
-void fail(Self* self, const Error& error) {
-  note(self, "failed: " + error.message());
-  if (self->state.core) {  // the others shall not wait for this node
-    job::Actions last_words;
-    self->state.core->give_up(now(self), error.message(), last_words);
-    carry_out(self, last_words);
-  }
-  set_phase(self, "failed", error.message());
-  self->send(self->state.trainer, Shutdown{});
-  self->state.core.reset();
-}
+constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
 
 transport::Urgency urgency_of(const job::JobBody& body) {
-  if (std::holds_alternative<job::StatePart>(body)) return transport::Urgency::low;
+  if (std::holds_alternative<job::StatePart>(body) || std::holds_alternative<job::ResultPart>(body))
+    return transport::Urgency::low;
   const auto* step = std::get_if<job::StepMessage>(&body);
   bool partial = step && std::holds_alternative<collective::PartialChunk>(step->message);
   return partial ? transport::Urgency::normal : transport::Urgency::high;
@@ -102,17 +93,15 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
                  std::to_string(view.base_step));
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
          view.view_id);
-  if (installed.role == job::Role::learner) self->state.sync_since = now(self);
   if (installed.role == job::Role::outsider) self->state.phase = "outsider";
   tell_supervisor(self);
-  if (installed.role == job::Role::outsider && self->state.leaves_for)
-    fail(self, *self->state.leaves_for);
 }
 
 // The sums and the state are no longer needed; the core stays and answers late members.
 void end(Self* self) {
   note(self, "finished");
   set_phase(self, "finished");
+  self->state.left.reset();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
@@ -135,6 +124,7 @@ struct CarryOut {
     self->send(self->state.trainer, ComputeStep{order});
   }
   void operator()(const job::Apply& order) {
+    if (order.learning) self->state.followed_to = order.step;
     self->send(self->state.trainer, ApplyTotal{order.step, order.result});
   }
   void operator()(const job::Committed& committed) { on_committed(self, committed); }
@@ -163,6 +153,8 @@ struct CarryOut {
                RecruitWitness{self->state.options.id, recruit.node, self->state.refused});
   }
   void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
+  void operator()(const job::SaveState& order) { save_state(self, order.step); }
+  void operator()(const job::Left&) { on_left(self); }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) {
     note(self, report.text);
@@ -184,6 +176,7 @@ void carry_out(Self* self, job::Actions& actions) {
 void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
                      const Digest& digest) {
   State& state = self->state;
+  state.checkpoint_asked = step;
   const view::View& view = state.core->view();
   state.checkpoints_wanted[step] = {
       step, view.view_id, view.generation, view.rollback_count, running, digest, {}};
@@ -192,8 +185,22 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& runn
 
 namespace {
 
+void begin(Self* self, const TrainerReady& ready);
+
+// Forms the job once its submitter has answered its user; or when another member has begun, or the
+// submitter seems to be gone.
+void release(Self* self) {
+  self->state.options.held = false;
+  if (auto ready = std::exchange(self->state.held, std::nullopt)) begin(self, *ready);
+}
+
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
+  if (state.options.held) {
+    state.held = ready;
+    state.held_until = now(self) + kHeldFor;
+    return;
+  }
   JobActorOptions& options = state.options;
   state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
                        options.spec.inner_steps());
@@ -260,8 +267,9 @@ void on_applied(Self* self, const Applied& applied) {
   state.ledger->on_applied(applied.step, applied.loss, applied.state);
   if (applied.skipped)
     note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
-  // Asked before the core may apply the next step: the trainer answers in order.
-  if (checkpoint_due(state.options.spec, applied.step))
+  // Asked before the core may apply the next step: the trainer answers in order. Who only follows
+  // the members writes no checkpoints.
+  if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step))
     want_checkpoint(self, applied.step, state.ledger->running(), applied.state);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_applied(t, applied.step, applied.state, out);
@@ -289,15 +297,6 @@ void maybe_end(Self* self) {
   if (!state.ledger->validation_loss() && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
   end(self);
-}
-
-// A member that can store nothing any more is left out while others hold the state; the last one
-// goes on without checkpoints.
-void leave_full_disk(Self* self, const Error& error) {
-  State& state = self->state;
-  if (error.code != ErrorCode::disk_full || state.leaves_for || !state.core) return;
-  state.leaves_for = error;
-  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.request_leave(t, out); });
 }
 
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
@@ -335,6 +334,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
 }
 
 void on_net(Self* self, const NetMessage& net) {
+  if (self->state.held) release(self);
   if (!self->state.core) return;
   const JobActorOptions& options = self->state.options;
   auto message = job::decode_message(net.message->body, net.message->payload, options.id,
@@ -379,9 +379,19 @@ void tell_spares(Self* self) {
 void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
   tell_spares(self);
+  if (self->state.held && now(self) >= self->state.held_until) release(self);
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
   tell_supervisor(self);
   watch_orders(self);
+}
+
+void on_installed(Self* self, const StateInstalled& installed) {
+  if (!self->state.core) return;
+  const Time began = now(self) - self->state.core->status(now(self)).sync_time;
+  record(self, telemetry::SpanKind::sync, installed.step + 1, began);
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_state_installed(t, installed.step, out);
+  });
 }
 
 job::PeerState peer_state(PeerHealth health) {
@@ -424,12 +434,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       },
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
-      [self](const StateInstalled& installed) {
-        record(self, telemetry::SpanKind::sync, installed.step + 1, self->state.sync_since);
-        feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-          core.on_state_installed(t, installed.step, out);
-        });
-      },
+      [self](const StateInstalled& installed) { on_installed(self, installed); },
       [self](const Tick&) { on_tick(self); },
       [self](const PeerChanged& peer) { on_peer(self, peer.peer, peer_state(peer.health)); },
       [self](const LinkChanged& link) {
@@ -450,6 +455,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const Command& command) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);
       },
+      [self](const BeginJob&) { release(self); },
+      [self](const Leave& leave) { on_leave(self, leave); },
       [self](const Shutdown&) {
         self->send(self->state.trainer, Shutdown{});
         self->send(self->state.checkpoints, Shutdown{});

@@ -64,6 +64,8 @@ struct JobActorOptions {
   bool join = false;
   // Whether it only votes: no data, no trainer, no checkpoints.
   bool witness = false;
+  // Whether the job is new here and forms when its submitter says so.
+  bool held = false;
   Bytes votes;         // of an earlier life
   std::string remark;  // an event of the job's start here; empty: none
   // Newest durable one on this node's disk.

@@ -54,10 +54,13 @@ json progress(const ReportInput& in) {
   out["loss"] = in.ledger.loss();
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
-  if (in.status.sync_total_bytes > 0 && in.status.phase == job::Phase::syncing) {
+  // How this node came to the state of the others, or is on its way there.
+  if (in.status.sync_received_bytes > 0 || in.status.sync_total_bytes > 0) {
     out["sync_received_bytes"] = in.status.sync_received_bytes;
-    out["sync_total_bytes"] = in.status.sync_total_bytes;
-    out["sync_seconds"] = seconds(in.status.in_phase);
+    if (in.status.sync_total_bytes > 0) out["sync_total_bytes"] = in.status.sync_total_bytes;
+    out["sync_seconds"] = seconds(in.status.sync_time);
+    out["sync_followed_steps"] = in.status.sync_results;
+    out["sync_steps_behind"] = in.status.sync_behind;
   }
   if (auto loss = in.ledger.validation_loss()) out["validation_loss"] = *loss;
   return out;

@@ -19,6 +19,10 @@ void follow_core(State& state, const job::JobStatus& status) {
   if (!state.core || state.phase == "finished" || state.phase == "failed") return;
   switch (status.phase) {
     case job::Phase::outsider:  // also before the first tick; a view says it for certain
+      if (state.phase == "learning") state.phase = "outsider";
+      break;
+    case job::Phase::learning:
+      state.phase = "learning";
       break;
     case job::Phase::syncing:
       state.phase = "syncing";

@@ -38,6 +38,7 @@ namespace {
 
 constexpr auto kFitnessPatience = std::chrono::seconds(60);
 constexpr auto kCreatePatience = std::chrono::seconds(20);
+constexpr auto kBeginPatience = std::chrono::seconds(5);
 
 struct State {
   static inline const char* name = "submission";
@@ -49,6 +50,7 @@ struct State {
   job::JobSpec spec;
   Bytes manifest;
   std::size_t created = 0, failed = 0;
+  std::vector<NodeId> created_at;
   std::vector<Refusal> not_created;
   bool told = false;
 };
@@ -72,6 +74,14 @@ void call(Self* self, const NodeId& node, const char* name, SharedBytes request,
       CallRequest{node, name, std::move(request), patience, [me, node](Result<SharedBytes> answer) {
                     caf::anon_send(me, Answer{node, std::move(answer)});
                   }});
+}
+
+// The user has the answer: the job may form there.
+void begin_at(Self* self, const NodeId& node) {
+  const std::string id = job::job_id(self->state.manifest).text();
+  self->send(self->state.options.calls,
+             CallRequest{node, "job.begin", SharedBytes::from(to_bytes(as_bytes(id))),
+                         kBeginPatience, [](Result<SharedBytes>) {}});
 }
 
 void ask_all(Self* self) {
@@ -132,6 +142,9 @@ void tell_when_settled(Self* self) {
                        {"candidates", names},
                        {"nodes_wanted", state.spec.nodes},
                        {"refused", refusals(self, state.refused)}}));
+    for (const NodeId& node : state.created_at) begin_at(self, node);
+  } else if (state.created > candidates / 2 + 1) {
+    begin_at(self, state.created_at.back());
   }
   if (state.created + state.failed < candidates) return;
   if (!state.told) {
@@ -155,8 +168,9 @@ void on_created(Self* self, const CreateAnswer& answer) {
                        kCreatePatience);
 }
 
-void on_told(Self* self) {
+void on_told(Self* self, const NodeId& node) {
   ++self->state.created;
+  self->state.created_at.push_back(node);
   tell_when_settled(self);
 }
 
@@ -167,7 +181,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   return {
       [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
       [self](const CreateAnswer& answer) { on_created(self, answer); },
-      [self](const RefusalsAnswer&) { on_told(self); },
+      [self](const RefusalsAnswer& told) { on_told(self, told.node); },
   };
 }
 

@@ -99,6 +99,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   if (const std::string& own = environment->options().version; own != spec.version)
     options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
                      ": its bits are compared, its plans are not";
+  options.held = part == Part::candidate;
   auto spans = std::make_shared<telemetry::SpanRing>();
   if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
   if (*votes) options.votes = std::move(**votes);
@@ -163,6 +164,7 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
 }  // namespace
 
 Result<void> create_job(Self* self, ByteView manifest, Part part) {
+  if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
   JobId id = job::job_id(manifest);
   auto under_way = is_under_way(self, id);
   if (!under_way) return under_way.error();
@@ -380,6 +382,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobsActorOptions> options) {
       [self](const FitForJoin& check) { on_fit(self, check); },
       [self](const Command& command) { on_command(self, command); },
       [](const Request& request) { request.answer(); },
+      [self](const Leave& leave) {
+        self->state.leaving = true;
+        tell_all(self, leave);
+      },
       [self](const Shutdown& shutdown) {
         tell_all(self, shutdown);
         self->quit();

@@ -89,6 +89,14 @@ void publish_all(Self* self) {
   publish(self, "job.refused", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
     take_refusals(me, request, reply);
   });
+  publish(self, "job.begin", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
+    auto id = parse_job_id(std::string(as_text(request.view)));
+    auto found = id ? me->state.jobs.find(*id) : me->state.jobs.end();
+    if (found == me->state.jobs.end() || !found->second.actor)
+      return reply(Error{ErrorCode::not_found, "no such job here"});
+    me->send(found->second.actor, BeginJob{});
+    reply(SharedBytes{});
+  });
   publish(self, "job.manifest", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
     auto id = find_job(me, std::string(as_text(request.view)));
     if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});

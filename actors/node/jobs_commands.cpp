@@ -166,8 +166,33 @@ void job_command(Self* self, const Command& command, const std::string& wanted, 
   order_job(self, command, *id, by);
 }
 
+namespace {
+
+// Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
+void leave(Self* self, const Command& command) {
+  const bool anyway = field<bool>(arguments_of(command.arguments), "anyway", false);
+  for (const auto& [id, job] : self->state.jobs) {
+    const std::vector<NodeId>& members = job.progress.members;
+    const bool last = job.actor && !job.progress.ended && members.size() == 1 &&
+                      members.front() == self->state.options.self;
+    if (!last || anyway) continue;
+    return command.answer(error_json(
+        {ErrorCode::wrong_state,
+         "this node is the last that holds the state of job '" + job.spec.name + "', after step " +
+             std::to_string(job.progress.step) +
+             ": let another node in (`gpunode token create` here, `gpunode join` there) and leave "
+             "when `gpunode job show " +
+             job.spec.name + "` names it a member; or `gpunode leave --anyway`, which makes a " +
+             "checkpoint durable here, and the job waits until this node is started again"}));
+  }
+  command.answer(ok_json(nlohmann::json::object()));
+}
+
+}  // namespace
+
 void on_command(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
+  if (command.name == "leave") return leave(self, command);
   if (command.name == "train") return train(self, command);
   if (command.name == "jobs") return list_jobs(self, command);
   if (command.name == "job.recover" && !field<bool>(arguments, "force", false))

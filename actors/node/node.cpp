@@ -36,6 +36,7 @@
 #include "actors/node/entry.hpp"
 #include "actors/node/job_environment.hpp"
 #include "actors/node/jobs_actor.hpp"
+#include "actors/node/link_metrics.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
 #include "actors/node/supervisor.hpp"
@@ -56,6 +57,7 @@ namespace {
 
 constexpr auto kShutdownPatience = std::chrono::seconds(10);
 constexpr auto kFirstPeerPatience = std::chrono::seconds(10);
+constexpr auto kLeavePatience = std::chrono::seconds(25);  // what a spot notice leaves at least
 constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
 constexpr std::chrono::milliseconds kLongestPatience = std::chrono::hours(24 * 365);
 
@@ -133,6 +135,8 @@ class RunningNode final : public Node {
   void end(bool politely);
   std::string metrics_text();
   void end_soon(bool politely);
+  void leave_jobs();
+  void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
   void fail(std::string reason);
   void stop_children(bool politely);
   void run_command(const std::string& name, const std::string& arguments,
@@ -285,17 +289,7 @@ std::string RunningNode::metrics_text() {
   for (const NodeInfo& node : cluster->nodes) alive += cluster->alive(node.id) ? 1 : 0;
   metrics_.gauge("gpunode_nodes_alive", "Nodes of the cluster that are alive, this one included")
       .set(alive);
-  for (auto [lane, label] :
-       {std::pair(transport::Lane::control, "control"), std::pair(transport::Lane::bulk, "bulk")}) {
-    transport::LinkCounters counters = entry_->link->counters(lane);
-    telemetry::Labels labels{{"lane", label}};
-    metrics_.gauge("gpunode_link_sent_bytes", "Bytes sent since the start", labels)
-        .set(static_cast<double>(counters.bytes_sent));
-    metrics_.gauge("gpunode_link_received_bytes", "Bytes received since the start", labels)
-        .set(static_cast<double>(counters.bytes_received));
-    metrics_.gauge("gpunode_link_dropped_frames", "Frames thrown away unparsed", labels)
-        .set(static_cast<double>(counters.frames_dropped));
-  }
+  record_links(metrics_, *entry_->link);
   return metrics_.prometheus_text();
 }
 
@@ -317,9 +311,10 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
-  if (name == "leave" || name == "stop") {
+  if (name == "leave") return leave_if_it_may(arguments, std::move(answer));
+  if (name == "stop") {
     answer(ok_json(nlohmann::json::object()));
-    return end_soon(name == "leave");
+    return end_soon(false);
   }
   if (name == "token.create") target = &Children::admission;
   if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::jobs;
@@ -328,6 +323,27 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
   send(target, Command{name, arguments,
                        AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
+}
+
+// Refused, with the reason, by who is the last to hold the state of a job.
+void RunningNode::leave_if_it_may(const std::string& arguments,
+                                  std::function<void(std::string)> answer) {
+  auto decide = [this, answer = std::move(answer)](std::string verdict) {
+    answer(verdict);
+    if (field<bool>(arguments_of(verdict), "ok", false)) end_soon(true);
+  };
+  send(&Children::jobs,
+       Command{"leave", arguments,
+               AnswerOnce<std::string>(std::move(decide), error_json(stopping()))});
+}
+
+// The jobs go on without this node before it says goodbye, so nobody waits for a detector.
+void RunningNode::leave_jobs() {
+  auto promise = std::make_shared<std::promise<void>>();
+  auto left = promise->get_future();
+  send(&Children::jobs,
+       Leave{kLeavePatience, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
+  left.wait_for(kLeavePatience + kGoodbyeTerm);
 }
 
 std::string RunningNode::command(const std::string& name, const std::string& arguments) {
@@ -411,7 +427,9 @@ void RunningNode::end(bool politely) {
       return;
     }
     ending_ = true;
+    politely = politely && failure_.empty();
   }
+  if (politely && system_) leave_jobs();
   if (local_server_) local_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (system_) stop_children(politely);

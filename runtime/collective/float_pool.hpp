@@ -30,13 +30,16 @@ class FloatPool : public std::enable_shared_from_this<FloatPool> {
     auto* raw = vector.release();
     return {raw, [pool = shared_from_this()](std::vector<float>* used) {
               std::lock_guard lock(pool->mutex_);
-              pool->spare_.emplace_back(used);
+              std::unique_ptr<std::vector<float>> back(used);
+              if (pool->spare_.size() < kMostSpare) pool->spare_.push_back(std::move(back));
             }};
   }
 
  private:
   explicit FloatPool(std::size_t element_count) : element_count_(element_count) {}
 
+  // More are out at once only while results are kept for a learner.
+  static constexpr std::size_t kMostSpare = 4;
   const std::size_t element_count_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<std::vector<float>>> spare_;

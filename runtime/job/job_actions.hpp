@@ -44,10 +44,11 @@ struct Compute {
 struct Apply {
   std::uint64_t step = 0;
   collective::SharedFloats result;
-  collective::Fed fed;  // of this step
+  collective::Fed fed;    // of this step
+  bool learning = false;  // the members committed it; this node only follows, and tells nobody
 };
 // Told once a step, right after its Apply; `running` is the sum over steps 1..step. A step that a
-// learner received within a state is not told.
+// learner received within a state, or followed while learning, is not told.
 struct Committed {
   std::uint64_t step = 0;
   collective::Fed fed;
@@ -85,6 +86,13 @@ struct ViewInstalled {
 struct Paused {
   std::string reason;  // what is waited for
 };
+// Make the state after `step` a durable checkpoint now, then call set_checkpoint: this node leaves
+// and is the last to hold it. Asked for only between on_applied(step) and Apply of step + 1.
+struct SaveState {
+  std::uint64_t step = 0;
+};
+// Told once after request_leave: nothing of the job is missed when this node ends now.
+struct Left {};
 // Every member is known to have committed the last step. Told once; keep feeding the core, so
 // that a late member gets its answers.
 struct Finished {};
@@ -107,9 +115,9 @@ struct Report {
   std::string text;
   Duration lasted{};  // of a stall that is over, else zero
 };
-using Action =
-    std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState, RestoreState,
-                 ViewInstalled, Paused, LostQuorum, Stopped, Recruit, Finished, Report>;
+using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
+                            RestoreState, ViewInstalled, Paused, LostQuorum, Stopped, Recruit,
+                            SaveState, Left, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.

@@ -37,6 +37,7 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
   const auto plan = out.CreateVector(where.plan);
   const auto paces = out.CreateVector(where.paces);
+  const auto learners = out.CreateVectorOfStructs(to_wire(where.learners));
   const auto state = to_wire(where.state_digest);
   const auto applied = to_wire(where.applied_result_digest);
   const auto held = to_wire(where.held_result_digest);
@@ -45,7 +46,7 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.applied,
                               where.held, &state, &applied, &held, &fingerprint,
                               where.checkpoint_step, &checkpoint, unreachable,
-                              static_cast<std::uint8_t>(where.wish), plan, paces);
+                              static_cast<std::uint8_t>(where.wish), plan, paces, learners);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -99,11 +100,13 @@ Written write(FlatBufferBuilder& out, const ViewAsk&) {
 }
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
+  const auto heard = out.CreateVectorOfStructs(to_wire(body.heard));
   return written(wire::Body::JoinAsk,
-                 wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes));
+                 wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes,
+                                     body.ready, body.step, heard));
 }
-Written write(FlatBufferBuilder& out, const WitnessOffer&) {
-  return written(wire::Body::WitnessOffer, wire::CreateWitnessOffer(out));
+Written write(FlatBufferBuilder& out, const WitnessOffer& message) {
+  return written(wire::Body::WitnessOffer, wire::CreateWitnessOffer(out, message.leaves));
 }
 Written write(FlatBufferBuilder& out, const JoinRefused& body) {
   const auto reason = out.CreateString(body.reason.substr(0, kMaxReason));
@@ -111,7 +114,8 @@ Written write(FlatBufferBuilder& out, const JoinRefused& body) {
 }
 Written write(FlatBufferBuilder& out, const StepStatus& body) {
   return written(wire::Body::StepStatus,
-                 wire::CreateStepStatus(out, body.committed, body.state_ready, body.finished));
+                 wire::CreateStepStatus(out, body.committed, body.state_ready, body.finished,
+                                        body.results_from));
 }
 Written write(FlatBufferBuilder& out, const StateAsk& body) {
   return written(wire::Body::StateAsk, wire::CreateStateAsk(out, body.step));
@@ -129,6 +133,16 @@ Written write(FlatBufferBuilder& out, const StateRead& body) {
 }
 Written write(FlatBufferBuilder& out, const StatePart& body) {
   return written(wire::Body::StatePart, wire::CreateStatePart(out, body.step, body.offset));
+}
+Written write(FlatBufferBuilder& out, const ResultRead& body) {
+  return written(wire::Body::ResultRead,
+                 wire::CreateResultRead(out, body.step, body.offset, body.length));
+}
+Written write(FlatBufferBuilder& out, const ResultPart& body) {
+  const auto digest = to_wire(body.digest);
+  const wire::Fed fed(to_wire(body.fed.hash_sum), body.fed.sample_count);
+  return written(wire::Body::ResultPart,
+                 wire::CreateResultPart(out, body.step, body.offset, &digest, &fed));
 }
 Written write(FlatBufferBuilder&, const StepMessage&) {
   return {wire::Body::NONE, {}};
@@ -164,6 +178,9 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
     if (from->paces()->size() > view::kMaxMembers + 1) return corrupted("too many paces");
     where.paces.assign(from->paces()->begin(), from->paces()->end());
   }
+  auto learners = from_wire(from->learners());
+  if (!learners) return learners.error();
+  where.learners = std::move(*learners);
   if (where.held < where.applied || where.held - where.applied > 1)
     return corrupted("a standing that cannot be");
   return where;
@@ -209,6 +226,19 @@ Result<JobBody> read(const wire::JoinRefused& from) {
   return JobBody{JoinRefused{from.reason() ? from.reason()->str() : ""}};
 }
 
+Result<JobBody> read(const wire::JoinAsk& from) {
+  auto heard = from_wire(from.heard());
+  if (!heard) return heard.error();
+  return JobBody{JoinAsk{from_wire(from.fingerprint()), from.outside(), from.received_bytes(),
+                         from.ready(), from.step(), std::move(*heard)}};
+}
+
+Result<JobBody> read(const wire::ResultPart& from, SharedBytes payload) {
+  ResultPart part{from.step(), from.offset(), from_wire(from.digest()), {}, std::move(payload)};
+  if (from.fed()) part.fed = {from_wire(&from.fed()->hash_sum()), from.fed()->sample_count()};
+  return JobBody{std::move(part)};
+}
+
 Result<JobBody> read(const wire::StateMeta& from) {
   StateMeta meta{from.step(),
                  from.size_bytes(),
@@ -237,15 +267,14 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       return read(*frame.body_as_ViewNotice());
     case wire::Body::ViewAsk:
       return JobBody{ViewAsk{}};
-    case wire::Body::JoinAsk: {
-      const auto& ask = *frame.body_as_JoinAsk();
-      return JobBody{JoinAsk{from_wire(ask.fingerprint()), ask.outside(), ask.received_bytes()}};
-    }
+    case wire::Body::JoinAsk:
+      return read(*frame.body_as_JoinAsk());
     case wire::Body::JoinRefused:
       return read(*frame.body_as_JoinRefused());
     case wire::Body::StepStatus: {
       const auto& status = *frame.body_as_StepStatus();
-      return JobBody{StepStatus{status.committed(), status.state_ready(), status.finished()}};
+      return JobBody{StepStatus{status.committed(), status.state_ready(), status.finished(),
+                                status.results_from()}};
     }
     case wire::Body::StateAsk:
       return JobBody{StateAsk{frame.body_as_StateAsk()->step()}};
@@ -260,11 +289,17 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       return JobBody{StatePart{part.step(), part.offset(), std::move(payload)}};
     }
     case wire::Body::WitnessOffer:
-      return JobBody{WitnessOffer{}};
+      return JobBody{WitnessOffer{frame.body_as_WitnessOffer()->leaves()}};
     case wire::Body::Probe:
       return JobBody{Vote{view::Probe{frame.body_as_Probe()->nonce()}}};
     case wire::Body::Echo:
       return JobBody{Vote{view::Echo{frame.body_as_Echo()->nonce()}}};
+    case wire::Body::ResultRead: {
+      const auto& ask = *frame.body_as_ResultRead();
+      return JobBody{ResultRead{ask.step(), ask.offset(), ask.length()}};
+    }
+    case wire::Body::ResultPart:
+      return read(*frame.body_as_ResultPart(), std::move(payload));
     case wire::Body::NONE:
       break;
   }
@@ -289,6 +324,7 @@ EncodedMessage encode_message(const JobMessage& message) {
   const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
   if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;
+  if (const auto* part = std::get_if<ResultPart>(&message.body)) encoded.payload = part->payload;
   return encoded;
 }
 
@@ -313,7 +349,8 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
     return corrupted("not a frame of this protocol");
   const wire::JobFrame& frame = *wire::GetJobFrame(data);
   if (from_wire(frame.job()) != job) return corrupted("it belongs to another job");
-  if (!payload.empty() && frame.body_type() != wire::Body::StatePart)
+  if (!payload.empty() && frame.body_type() != wire::Body::StatePart &&
+      frame.body_type() != wire::Body::ResultPart)
     return corrupted("a payload where none belongs");
   if (frame.body_type() != wire::Body::NONE && frame.body() == nullptr) return corrupted("no body");
   message.generation = frame.generation();

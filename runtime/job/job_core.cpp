@@ -33,6 +33,8 @@ std::string_view to_string(Phase phase) {
       return "outsider";
     case Phase::witness:
       return "witness";
+    case Phase::learning:
+      return "learning";
     case Phase::syncing:
       return "syncing";
     case Phase::running:
@@ -56,6 +58,7 @@ JobCore::State::State(Options chosen)
                  [this] { return standing(); },
                  [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
   decided = {agreement.view(), agreement.votes().decided_by};
+  results_since = decided.view.view_id;
   results = collective::FloatPool::create(options.element_count);
   if (options.forms && options.forms->feedback)
     feedback = std::make_shared<collective::ErrorFeedback>();
@@ -109,6 +112,7 @@ void JobCore::on_message(Time now, const NodeId& from, const JobMessage& message
   if (message.job != state_->options.job || from == state_->options.self.node) return;
   state_->now = now;
   state_->route(now, from, message, out);
+  state_->serve_learners(now, out);
   state_->set_phase(now);
 }
 
@@ -129,19 +133,22 @@ void JobCore::on_persisted(Time now, std::uint64_t token, Actions& out) {
 void JobCore::on_partial(Time now, const PartialRange& range, Actions& out) {
   state_->now = now;
   state_->on_partial(now, range, out);
+  state_->set_phase(now);
 }
 
 void JobCore::on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out) {
   state_->now = now;
   state_->on_applied(now, step, digest, out);
+  state_->serve_learners(now, out);
   state_->set_phase(now);
 }
 
 void JobCore::on_state_read(Time now, std::uint64_t token, SharedBytes bytes, Actions& out) {
   state_->now = now;
   StateSource::Effects effects;
-  state_->source.on_snapshot(token, std::move(bytes), effects);
+  state_->source.on_snapshot(now, token, std::move(bytes), effects);
   state_->carry_out(effects, out);
+  state_->serve_learners(now, out);
 }
 
 void JobCore::on_state_installed(Time now, std::uint64_t step, Actions& out) {
@@ -159,16 +166,16 @@ void JobCore::set_hints(std::vector<NodeId> nodes) {
 
 void JobCore::request_join(Time now, Actions& out) {
   state_->wants_in = true;
-  state_->leaving = false;
+  state_->leaving = state_->holding = false;
+  state_->leave_by.reset();
+  state_->left.erase(state_->options.self.node);
   state_->join_asked = Time{};
   state_->tick(now, out);
 }
 
-void JobCore::request_leave(Time now, Actions& out) {
+void JobCore::request_leave(Time now, Duration patience, Actions& out) {
   state_->now = now;
-  state_->wants_in = false;
-  state_->leaving = true;
-  if (state_->member) state_->change_view(now, "this node leaves", out);
+  state_->begin_leave(now, patience, out);
 }
 
 void JobCore::give_up(Time, const std::string& reason, Actions& out) {
@@ -221,6 +228,7 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
   peer.state = back ? PeerState::alive : state;
   peer.state_at = back ? Time{} : at;
   if (back) peer.doubted_until = Time{};
+  if (state == PeerState::up) lose_learned(node);
   const auto rank = agreement.view().rank_of(node);
   if (state == PeerState::up && rank && can_exchange()) {
     std::vector<collective::SendTo> sends;
@@ -236,7 +244,8 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
 void JobCore::State::route(Time at, const NodeId& from, const JobMessage& message, Actions& out) {
   note_heard(at, from);
   if (const auto* ask = std::get_if<JoinAsk>(&message.body)) on_join(at, from, message, *ask, out);
-  if (std::holds_alternative<WitnessOffer>(message.body)) on_witness_offer(at, from, out);
+  if (const auto* offer = std::get_if<WitnessOffer>(&message.body))
+    on_witness_offer(at, from, *offer, out);
   const view::View& view = agreement.view();
   const view::ViewOrder theirs = message.order(), ours = view.order();
   if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
@@ -245,6 +254,8 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     on_notice(at, notice->decided, out);
     return;
   }
+  peers[from].view = std::max(peers[from].view, theirs);
+  if (theirs != ours && outlives_views(message)) on_learning(at, from, message.body, out);
   if (theirs < ours) {
     const auto* status = std::get_if<StepStatus>(&message.body);
     if (status && !theirs.same_lineage(ours)) on_foreign_status(at, *status, out);
@@ -267,27 +278,26 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     agreement.on_message(at, from, vote->message, effects);
     carry_out(at, effects, out);
   }
+  if (std::holds_alternative<ViewAsk>(message.body)) answer_need(from, out);
   if (const auto* hint = std::get_if<FreezeHint>(&message.body)) on_hint(at, from, *hint, out);
-  if (const auto* status = std::get_if<StepStatus>(&message.body))
+  if (const auto* status = std::get_if<StepStatus>(&message.body)) {
+    on_source(at, from, *status, out);
     on_status(at, from, *status, out);
+  }
   if (const auto* refused = std::get_if<JoinRefused>(&message.body))
     report("node " + from.short_text() + " does not take this node in: " + refused->reason, out);
-  if (const auto* ask = std::get_if<StateAsk>(&message.body)) {
-    StateSource::Effects effects;
-    if (view.rank_of(from)) source.on_ask(from, *ask, effects);
-    carry_out(effects, out);
+  if (const auto* meta = std::get_if<StateMeta>(&message.body)) on_offer(at, from, *meta, out);
+  on_learning(at, from, message.body, out);
+}
+
+void JobCore::State::on_learning(Time at, const NodeId& from, const JobBody& body, Actions& out) {
+  if (const auto* part = std::get_if<ResultPart>(&body)) on_result(at, from, *part, out);
+  if (const auto* part = std::get_if<StatePart>(&body); part && fetch) {
+    StateFetch::Effects effects;
+    fetch->on_part(at, from, *part, effects);
+    carry_out(at, effects, out);
   }
-  if (const auto* read = std::get_if<StateRead>(&message.body)) {
-    StateSource::Effects effects;
-    if (view.rank_of(from)) source.on_read(from, *read, options.state_part_bytes, effects);
-    carry_out(effects, out);
-  }
-  StateFetch::Effects fetched;
-  if (const auto* meta = std::get_if<StateMeta>(&message.body))
-    if (fetch) fetch->on_meta(at, from, *meta, fetched);
-  if (const auto* part = std::get_if<StatePart>(&message.body))
-    if (fetch) fetch->on_part(at, from, *part, fetched);
-  carry_out(at, fetched, out);
+  on_learner(at, from, body, out);
 }
 
 void JobCore::State::tick(Time at, Actions& out) {
@@ -297,14 +307,12 @@ void JobCore::State::tick(Time at, Actions& out) {
   carry_out(at, effects, out);
   watch_members(at, out);
   watch_wish(at, out);
+  source.on_tick(at);
+  learn_tick(at, out);
   join_tick(at, out);
   witness_tick(at, out);
   ask_tick(at, out);
-  if (fetch) {
-    StateFetch::Effects fetched;
-    fetch->on_tick(at, fetched);
-    carry_out(at, fetched, out);
-  }
+  if (fetch && member) tick_fetch(at, out);
   maybe_begin(at, out);
   if (can_exchange() && exchange) {
     std::vector<collective::SendTo> sends;
@@ -315,6 +323,8 @@ void JobCore::State::tick(Time at, Actions& out) {
   tell_stopped(out);
   watch_stall(at, out);
   finish_tick(at, out);
+  leave_tick(at, out);
+  serve_learners(at, out);
   set_phase(at);
   const bool changing = agreement.frozen() || agreement.wanted();
   const bool stuck = changing && at >= phase_since + options.timings.pause_after;
@@ -331,7 +341,9 @@ void JobCore::State::set_phase(Time at) {
   if (agreement.frozen() || agreement.wanted())
     next = pause_told ? Phase::paused : Phase::frozen;
   else if (!member)
-    next = agreement.view().is_witness(options.self.node) ? Phase::witness : Phase::outsider;
+    next = agreement.view().is_witness(options.self.node) ? Phase::witness
+           : fetch || following || installing             ? Phase::learning
+                                                          : Phase::outsider;
   else if (!state_ready)
     next = Phase::syncing;
   else if (committed >= options.total_steps)
@@ -367,9 +379,12 @@ JobStatus JobCore::State::status(Time at) const {
     status.stall = Stall{stall_told->node, stall_told->lack, at - stalled_since};
   if (fetch) {
     status.waiting_for = fetch->sources();
-    status.sync_received_bytes = fetch->received_bytes();
     status.sync_total_bytes = fetch->meta() ? fetch->meta()->size_bytes : 0;
   }
+  status.sync_received_bytes = learned_bytes();
+  status.sync_results = learned_results;
+  status.sync_behind = told_committed > committed && !state_ready ? told_committed - committed : 0;
+  status.sync_time = learn_began ? at - *learn_began : learned_time;
   return status;
 }
 

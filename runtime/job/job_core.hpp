@@ -6,6 +6,7 @@
 //
 //   phase    | means                                   | leaves by
 //   outsider | knows the job, is no member             | VIEW that names it
+//   learning | outsider, fetches state and results     | VIEW that names it
 //   syncing  | member, fetches the state at base       | on_state_installed
 //   running  | computes and exchanges step committed+1 | promise, last step
 //   frozen   | promised: no commit in this view again  | VIEW
@@ -34,6 +35,9 @@
 
 namespace gpunode::job {
 
+// Of request_leave.
+inline constexpr Duration kWhenOthersCan = Duration::max();
+
 // --- inputs --------------------------------------------------------------------------------
 
 enum class PeerState : std::uint8_t {
@@ -47,6 +51,7 @@ enum class PeerState : std::uint8_t {
 enum class Phase : std::uint8_t {
   outsider,
   witness,
+  learning,
   syncing,
   running,
   frozen,
@@ -76,6 +81,9 @@ struct JobStatus {
   std::optional<Stall> stall;       // one of them, for much longer than a step usually takes
   std::uint64_t sync_received_bytes = 0;
   std::uint64_t sync_total_bytes = 0;
+  std::uint64_t sync_results = 0;  // steps followed while learning
+  std::uint64_t sync_behind = 0;   // committed steps whose results are still to come
+  Duration sync_time{};            // since it began; whole once this node is a member
   Duration in_phase{};
   std::string reason;  // why it is paused or has no new view
   std::uint32_t generation = 0;
@@ -102,6 +110,13 @@ class JobCore {
     bool computes_when_stopped = false;
     bool paces_not_in_view = false;
     bool keeps_dead_witnesses = false;
+    bool admits_unready = false;      // named though the members must wait for its state
+    bool admits_unreached = false;    // named though a member and it do not hear each other
+    bool tells_held_results = false;  // a learner gets results that are not committed yet
+    bool forgets_results = false;     // what a learner still lacks is not kept
+    bool leaves_at_once = false;      // before the others know the view without it
+    bool last_holder_leaves = false;  // without saving the state
+    bool learners_go_first = false;   // parts for learners do not wait for the members' own sums
   };
 
   struct Timings {
@@ -113,6 +128,9 @@ class JobCore {
     // costs as long a stall where two members cannot reach each other.
     Duration stall_alive = std::chrono::milliseconds(5000);
     Duration join_every = std::chrono::milliseconds(500);     // repeat of JOIN
+    Duration learn_every = std::chrono::milliseconds(100);    // likewise, while it learns
+    Duration ready_within = std::chrono::milliseconds(250);   // work left to a ready learner
+    Duration give_way = std::chrono::milliseconds(100);       // longest wait of a learner's part
     Duration admit_every = std::chrono::milliseconds(1000);   // least time between admissions
     Duration joiner_fresh = std::chrono::milliseconds(3000);  // a JOIN is valid for that long
     Duration pause_after = std::chrono::milliseconds(3000);   // no quorum: say so
@@ -137,8 +155,9 @@ class JobCore {
     Digest fingerprint;                                      // compute fingerprint of this node
     Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused
-    std::uint32_t state_part_bytes = 1u << 20;
-    Checkpoint checkpoint;   // newest durable one on this node
+    std::uint32_t state_part_bytes = 256u << 10;
+    std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
+    Checkpoint checkpoint;                                      // newest durable one on this node
     Bytes votes;             // the job's vote file of an earlier life; empty: none
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;
@@ -173,8 +192,10 @@ class JobCore {
   // Asks the members to take this node in (also after request_leave). Members and candidates of
   // view 0 need not call it.
   void request_join(Time now, Actions& out);
-  // Asks to be left out of the next view; ViewInstalled with role outsider says that it is done.
-  void request_leave(Time now, Actions& out);
+  // Leaves after the step under way, or at once if the time left is less than two steps; Left says
+  // that it is done, at the latest after `patience`. kWhenOthersCan: the last holder of the state
+  // goes on until somebody else holds it.
+  void request_leave(Time now, Duration patience, Actions& out);
   // This node can no longer take part, for a reason of its own: tells the others, so that they go
   // on at once. The core must not be fed any more.
   void give_up(Time now, const std::string& reason, Actions& out);

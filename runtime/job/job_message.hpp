@@ -2,7 +2,8 @@
 // late; each carries the view that its sender has installed, and the receiver routes by it.
 //
 //   sender's view_id | receiver does
-//   lower            | answers VIEW, ignores the rest (a JOIN is still noted)
+//   lower            | answers VIEW, ignores the rest (a JOIN is still noted; a result of the same
+//                    | lineage, and a question for one, is as good as before)
 //   equal            | handles it
 //   higher           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
 #pragma once
@@ -42,18 +43,24 @@ struct ViewAsk {};
 struct JoinAsk {
   Digest fingerprint;
   bool outside = true;               // no member of the view that it knows; false: still syncing
-  std::uint64_t received_bytes = 0;  // of the state, so far
+  std::uint64_t received_bytes = 0;  // of state and results, so far
+  bool ready = false;                // up to date but for what the view change itself brings
+  std::uint64_t step = 0;            // its state is the one after this step
+  std::vector<NodeId> heard;         // members that it hears
 };
 // A spare node would vote in this job without computing; repeated until a view names it.
-struct WitnessOffer {};
+struct WitnessOffer {
+  bool leaves = false;  // no longer: its node leaves, and is not to be asked either
+};
 struct JoinRefused {
   std::string reason;
 };
 // Life sign and place: an answer to NEED, and the last word after the last step.
 struct StepStatus {
   std::uint64_t committed = 0;
-  bool state_ready = false;  // the state at the view's base is installed
-  bool finished = false;     // knows that every member is through: needs no answer
+  bool state_ready = false;        // the state at the view's base is installed
+  bool finished = false;           // knows that every member is through: needs no answer
+  std::uint64_t results_from = 0;  // results from this step on are kept for learners; 0: none
 };
 // State transfer, pulled by the learner.
 struct StateAsk {
@@ -76,10 +83,24 @@ struct StatePart {
   std::uint64_t offset = 0;
   SharedBytes payload;
 };
+// The result of one committed step, for a learner that holds the state before it. A read of a step
+// that is still to come waits at the member until the step is committed.
+struct ResultRead {
+  std::uint64_t step = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+};
+struct ResultPart {
+  std::uint64_t step = 0;
+  std::uint64_t offset = 0;
+  Digest digest;        // of the whole result, as DONE told it
+  collective::Fed fed;  // of that step
+  SharedBytes payload;
+};
 
-using JobBody =
-    std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk, JoinRefused,
-                 StepStatus, StateAsk, StateMeta, StateRead, StatePart, WitnessOffer>;
+using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
+                             JoinRefused, StepStatus, StateAsk, StateMeta, StateRead, StatePart,
+                             WitnessOffer, ResultRead, ResultPart>;
 
 struct JobMessage {
   JobId job;

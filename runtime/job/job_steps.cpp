@@ -21,7 +21,7 @@ std::size_t chunk_bytes(const collective::ExchangeMessage& message) {
 }  // namespace
 
 bool JobCore::State::can_exchange() const {
-  return member && state_ready && !agreement.frozen();
+  return member && state_ready && !holding && !agreement.frozen();
 }
 
 // Starts the exchange of the next step once the state before it is in place.
@@ -128,7 +128,8 @@ void JobCore::State::keep_ahead(const NodeId& from, const JobMessage& message) {
 
 // Whoever asks learns at least that this node lives, and where it is.
 void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
-  send(from, StepStatus{committed, state_ready, finish_told}, out);
+  const std::uint64_t kept = member && state_ready ? log.first_step(committed) : 0;
+  send(from, StepStatus{committed, state_ready, finish_told, kept}, out);
 }
 
 void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out) {
@@ -169,6 +170,8 @@ void JobCore::State::advance(Time at, Actions& out) {
     told_held = exchange_step;
     held_at = at;
     fault_point("held", exchange_step);
+    if (options.mutations.tells_held_results)
+      keep_result(exchange_step, exchange->result(), exchange->result_digest(), exchange->fed());
   }
   const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
   if (!exchange->committed() && !own_way) return;
@@ -176,6 +179,7 @@ void JobCore::State::advance(Time at, Actions& out) {
   exchange.reset();
   if (feedback) feedback->on_commit();
   previous_plan_digest = plan_digest;
+  step_time = at - step_began;
   commit(at, *previous_exchange, computing(agreement.view()), true, out);
   on_commit_boundary(at, out);
 }
@@ -218,7 +222,8 @@ void JobCore::State::commit(Time at, const collective::ExactExchange& done,
     told.times = done.times();
     next_plan(told.times);
   }
-  source.clear();
+  source.clear_current();
+  keep_result(committed, done.result(), done.result_digest(), done.fed());
   fault_point("commit", committed);
   out.push_back(Apply{committed, done.result(), fed});
   out.push_back(std::move(told));
@@ -243,8 +248,9 @@ void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& diges
     report("the state after step " + std::to_string(step) +
                " differs from the other members': this machine computes differently",
            out);
-  offer_state();
+  offer_state(at, out);
   maybe_begin(at, out);
+  follow(at, out);
 }
 
 void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& status,

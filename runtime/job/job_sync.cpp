@@ -3,9 +3,11 @@
 
 namespace gpunode::job {
 
-void JobCore::State::offer_state() {
-  if (member && state_ready && applied == committed)
-    source.set_current({committed, 0, state_digest, result_digest, running});
+void JobCore::State::offer_state(Time at, Actions& out) {
+  if (!member || !state_ready || applied != committed) return;
+  StateSource::Effects effects;
+  source.set_current(at, {committed, 0, state_digest, result_digest, running}, effects);
+  carry_out(effects, out);
 }
 
 void JobCore::State::start_fetch(Time at, Actions& out) {
@@ -34,6 +36,11 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
     fetch.emplace(std::move(chosen));
     fetch_rollback_count = view.rollback_count;
   }
+  if (!learn_began) learn_began = at;
+  tick_fetch(at, out);
+}
+
+void JobCore::State::tick_fetch(Time at, Actions& out) {
   StateFetch::Effects effects;
   fetch->on_tick(at, effects);
   carry_out(at, effects, out);
@@ -44,14 +51,16 @@ void JobCore::State::carry_out(Time, StateFetch::Effects& effects, Actions& out)
   if (!effects.report.empty()) report(std::move(effects.report), out);
   if (!effects.complete) return;
   installing = *fetch->meta();
-  fetch.reset();
+  drop_fetch();
   out.push_back(InstallState{installing->step, std::move(*effects.complete)});
 }
 
-void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) const {
+void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) {
   for (StateSource::Reply& one : effects.replies) {
-    const bool bulk = std::holds_alternative<StatePart>(one.body);
-    send(one.to, std::move(one.body), out, bulk);
+    if (std::holds_alternative<StateMeta>(one.body))
+      send(one.to, std::move(one.body), out);
+    else
+      queued.push_back(std::move(one));
   }
   if (effects.read_token) out.push_back(ReadState{*effects.read_token, committed});
 }
@@ -78,7 +87,9 @@ void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
   partials.clear();
   partial_step = 0;
   discard_kept = true;
-  if (committed >= options.total_steps) done_at = at;
+  cut_off = false;
+  drop_results();
+  if (committed >= options.total_steps && member) done_at = at;
   settle(at, out);
 }
 

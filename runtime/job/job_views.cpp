@@ -14,7 +14,7 @@ constexpr Duration kTellEvery = std::chrono::milliseconds(100);
 constexpr Duration kSyncStall = std::chrono::seconds(20);
 constexpr Duration kRefusedFor = std::chrono::seconds(5);
 constexpr Duration kBarredFor = std::chrono::seconds(30);
-constexpr std::size_t kMaxJoiners = 4096;
+constexpr std::size_t kMaxUnreachable = 4096;
 
 bool same_or_unknown(const Digest& left, const Digest& right) {
   return left == right || left == Digest{} || right == Digest{};
@@ -45,7 +45,10 @@ view::Standing JobCore::State::standing() const {
   where.checkpoint_digest = options.checkpoint.state_digest;
   // Also those outside: their wish to join may have come to others, never to this node.
   for (const auto& [node, peer] : peers)
-    if (!reached(node) && where.unreachable.size() < kMaxJoiners) where.unreachable.push_back(node);
+    if (!reached(node) && where.unreachable.size() < kMaxUnreachable)
+      where.unreachable.push_back(node);
+  for (const auto& [node, joiner] : joiners)
+    if (reaches(node, joiner)) where.learners.push_back(node);
   return where;
 }
 
@@ -77,19 +80,9 @@ Result<view::View> JobCore::State::compose(
     if (joiner != joiners.end() && joiner->second.barred_until > now && !one.standing.has_memory)
       one.standing.leaving = true;
   }
-  return propose_view(rules, agreement.view(), heard, fresh_joiners());
-}
-
-std::vector<view::Member> JobCore::State::fresh_joiners() const {
-  const view::View& view = agreement.view();
-  std::vector<view::Member> result;
-  for (const auto& [node, joiner] : joiners) {
-    const bool fresh = joiner.asked != Time{} && now < joiner.asked + options.timings.joiner_fresh;
-    const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
-    if (fresh && fits && !gone(node) && joiner.barred_until <= now)
-      result.push_back({node, joiner.boot});
-  }
-  return result;
+  rules.admits_unready = options.mutations.admits_unready;
+  rules.admits_unreached = options.mutations.admits_unreached;
+  return propose_view(rules, agreement.view(), heard, learners());
 }
 
 bool JobCore::State::gone(const NodeId& node) const {
@@ -196,7 +189,7 @@ void JobCore::State::watch_members(Time at, Actions& out) {
 }
 
 // Between two steps: the moment for changes that nothing forces.
-void JobCore::State::on_commit_boundary(Time at, Actions&) {
+void JobCore::State::on_commit_boundary(Time at, Actions& out) {
   const view::View& view = agreement.view();
   if (!can_exchange() || committed >= options.total_steps) return;
   if (!view.is_acceptor(options.self.node) && !leaving && wish == view::Wish::none) return;
@@ -205,63 +198,15 @@ void JobCore::State::on_commit_boundary(Time at, Actions&) {
   bool admits = false;
   if (view.members.size() < options.wanted_nodes &&
       at >= installed_at + options.timings.admit_every)
-    for (const view::Member& joiner : fresh_joiners())
-      admits = admits || !view.rank_of(joiner.node);
-  // Who leaves asks again after each step: by then the others hold the state for sure.
-  const bool leaves = leaving && view.members.size() > 1;
-  const bool stops = wish == view::Wish::stop;
-  if (learner_is_through || admits || leaves || stops || wants_witnesses(at))
+    for (const Learner& learner : learners())
+      admits = admits || ((learner.ready || options.mutations.admits_unready) &&
+                          !view.rank_of(learner.member.node));
+  const bool leaves = wants_out(at), stops = wish == view::Wish::stop;
+  if (leaves) leave_tried = at;
+  if (leaves)
+    change_view(at, "this node leaves", out);
+  else if (learner_is_through || admits || stops || wants_witnesses(at))
     agreement.want_change(at);
-}
-
-void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,
-                             const JoinAsk& ask, Actions& out) {
-  const view::View& view = agreement.view();
-  if (joiners.size() >= kMaxJoiners && !joiners.contains(from)) return;
-  if (view.view_id > 0 && ask.fingerprint != view.fingerprint) {
-    send(from, JoinRefused{"its compute fingerprint differs: other instruction set or library"},
-         out);
-    return;
-  }
-  Joiner& joiner = joiners[from];
-  if (message.boot < joiner.boot) return;
-  if (message.boot > joiner.boot) joiner = Joiner{};
-  if (joiner.asked == Time{} || ask.received_bytes != joiner.received_bytes ||
-      at > joiner.asked + options.timings.joiner_fresh)
-    joiner.progress = at;
-  joiner.boot = message.boot;
-  joiner.asked = at;
-  joiner.fingerprint = ask.fingerprint;
-  joiner.received_bytes = ask.received_bytes;
-  if (!member) return;
-  if (committed >= options.total_steps) {
-    send(from, StepStatus{committed, state_ready, finish_told}, out);
-    return;
-  }
-  const auto rank = view.rank_of(from);
-  if (!rank) return;
-  if (view.stopped) return;  // it comes back when the job is resumed
-  const Boot known = view.members[*rank].boot;
-  const bool lost_it = message.boot == known && ask.outside && message.view_id == view.view_id;
-  if (message.boot > known || lost_it)
-    change_view(at, "node " + from.short_text() + " came back without its state", out);
-}
-
-// Asks for admission, and shows members how far the state has come.
-void JobCore::State::join_tick(Time at, Actions& out) {
-  const view::View& view = agreement.view();
-  if (!wants_in || leaving || finish_told || (member && state_ready)) return;
-  if (view.view_id == 0 && view.is_acceptor(options.self.node)) return;
-  const bool full =
-      !member && view.members.size() >= options.wanted_nodes && !view.rank_of(options.self.node);
-  const Duration every = options.timings.join_every * (full ? 4 : 1);
-  if (join_asked != Time{} && at < join_asked + every) return;
-  join_asked = at;
-  std::set<NodeId> targets(hints.begin(), hints.end());
-  for (const NodeId& node : peers_of(view)) targets.insert(node);
-  const std::uint64_t received = fetch ? fetch->received_bytes() : 0;
-  for (const NodeId& node : targets)
-    send(node, JoinAsk{options.fingerprint, !member, received}, out);
 }
 
 // Frozen for a while: the next view may have been decided without this node hearing of it.
@@ -365,9 +310,15 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     partial_step = 0;
     discard_kept = true;
   }
+  if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
+    source.clear();
+    log.clear();
+    results_since = view.view_id;
+  }
   if (view.members.size() < options.wanted_nodes)
-    for (const view::Member& one : fresh_joiners())  // not all members reach it: not soon again
-      if (!view.rank_of(one.node)) joiners[one.node].barred_until = at + kRefusedFor;
+    for (const Learner& one : learners())  // not all members reach it: not soon again
+      if (one.ready && !view.rank_of(one.member.node))
+        joiners[one.member.node].barred_until = at + kRefusedFor;
   for (const view::Member& one : before.members) {
     // Left out, and the same life of it asks to come back: what cut it off is likely still there.
     Joiner& joiner = joiners[one.node];
@@ -378,6 +329,8 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   for (const view::Member& one : view.members)
     if (const auto found = joiners.find(one.node); found != joiners.end())
       found->second.asked = Time{};
+  for (const NodeId& node : peers_of(before))
+    if (before.view_id > 0 && !view.rank_of(node) && !view.is_acceptor(node)) left[node] = at;
   if (view.rollback_count != before.rollback_count)
     for (auto& [node, peer] : peers) peer.finished = false;
   // A result that is held, but not yet committed, may be the view's base.
@@ -385,11 +338,13 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (exchange && exchange->held() && exchange_step == committed + 1) held = std::move(exchange);
   exchange.reset();
 
+  follow_view(before);
   if (!member) {
-    leaving = false;
-    fetch.reset();
+    owes_view = before.is_acceptor(options.self.node);
+    leaving = holding = false;
     source.clear();
     out.push_back(ViewInstalled{view, Role::outsider, wanted_since});
+    leave_tick(at, out);
     return;
   }
   std::vector<NodeId> computed_by = computing(before);
@@ -401,6 +356,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
   if (rolls_forward) commit(at, *held, std::move(computed_by), false, out);
   committed_at = Time{};  // no DONE was exchanged for it here
+  for (const view::Member& one : view.members) log.forget_waiting(one.node);
   settle(at, out);
 }
 
@@ -428,9 +384,11 @@ void JobCore::State::settle(Time at, Actions& out) {
   if (!member || state_ready || installing || restoring) return;
   const view::View& view = agreement.view();
   if (holds_base()) {
-    fetch.reset();
+    drop_fetch();
+    drop_results();
     state_ready = true;
-    offer_state();
+    tell_learned(at, out);
+    offer_state(at, out);
     maybe_begin(at, out);
     return;
   }
@@ -441,11 +399,13 @@ void JobCore::State::settle(Time at, Actions& out) {
   if (view.rollback_count > rollback_count && is_source &&
       (view.base_step == 0 || view.base_step == options.checkpoint.step)) {
     fetch.reset();
+    if (!learn_began) learn_began = at;
     restoring =
         view.base_step == 0 ? Checkpoint{0, options.initial_state_digest, {}} : options.checkpoint;
     out.push_back(RestoreState{view.base_step});
     return;
   }
+  if (is_late()) return learn_tick(at, out);  // the members still keep the results it lacks
   if (committed > view.base_step && rollback_count == view.rollback_count)
     report("the view resumes from step " + std::to_string(view.base_step) +
                ", before a step that this node has committed: its state is fetched anew",

@@ -8,8 +8,10 @@
 namespace gpunode::job {
 
 namespace {
-constexpr Duration kRecruitEvery = std::chrono::seconds(5);  // one node is asked again
-constexpr Duration kRecruitTakes = std::chrono::seconds(3);  // then fewer witnesses will do
+constexpr Duration kRecruitEvery = std::chrono::seconds(5);      // one node is asked again
+constexpr Duration kRecruitTakes = std::chrono::seconds(3);      // then fewer witnesses will do
+constexpr Duration kReplacementTakes = std::chrono::seconds(1);  // likewise, while one waits to go
+constexpr Duration kLeftFor = std::chrono::seconds(30);          // unless it offers itself again
 constexpr std::size_t kMaxOffers = 1024;
 }  // namespace
 
@@ -17,15 +19,34 @@ void JobCore::set_spares(std::vector<NodeId> nodes) {
   state_->spares = std::move(nodes);
 }
 
-void JobCore::State::on_witness_offer(Time at, const NodeId& from, Actions& out) {
+void JobCore::State::on_witness_offer(Time at, const NodeId& from, const WitnessOffer& offer,
+                                      Actions& out) {
+  if (offer.leaves) {
+    witness_offers.erase(from);
+    joiners.erase(from);
+    if (left.size() < kMaxOffers || left.contains(from)) left[from] = at;
+    return;
+  }
+  left.erase(from);
   if (member && committed >= options.total_steps) return answer_need(from, out);
   if (witness_offers.size() < kMaxOffers || witness_offers.contains(from))
     witness_offers[from] = at;
 }
 
+// It leaves, or was left out of the view a moment ago: not to be asked, nor named.
+bool JobCore::State::leaves(const NodeId& node) const {
+  const auto found = left.find(node);
+  return found != left.end() && now < found->second + kLeftFor;
+}
+
+// A member says so in its vote.
+void JobCore::State::tell_that_it_leaves(Actions& out) const {
+  for (const NodeId& node : peers_of(agreement.view())) send(node, WitnessOffer{true}, out);
+}
+
 bool JobCore::State::offers_to_witness() const {
   const view::View& view = agreement.view();
-  if (member || finish_told) return false;
+  if (member || finish_told || leave_by) return false;
   if (view.is_witness(options.self.node)) return true;  // stays known, and hears of the end
   if (view.is_acceptor(options.self.node)) return false;
   return options.witness_only ||
@@ -37,10 +58,11 @@ std::vector<NodeId> JobCore::State::witness_candidates() const {
   const view::View& view = agreement.view();
   std::vector<NodeId> nodes;
   for (const NodeId& node : view.acceptors)
-    if (view.is_witness(node) && (node == options.self.node || !gone(node))) nodes.push_back(node);
+    if (view.is_witness(node) && !leaves(node) && (node == options.self.node || !gone(node)))
+      nodes.push_back(node);
   for (const auto& [node, offered] : witness_offers)
-    if (now < offered + options.timings.joiner_fresh && !gone(node) && !view.rank_of(node) &&
-        !view.is_acceptor(node))
+    if (now < offered + options.timings.joiner_fresh && !gone(node) && !leaves(node) &&
+        !view.rank_of(node) && !view.is_acceptor(node))
       nodes.push_back(node);
   return nodes;
 }
@@ -72,14 +94,16 @@ bool JobCore::State::wants_witnesses(Time at) {
   if (!witnesses_lacked) witnesses_lacked = at;
   // More may be on their way; to do with fewer is for when they do not come.
   const bool best = chosen.size() >= witnesses_wanted(voters, spare_count());
-  return best || at >= *witnesses_lacked + kRecruitTakes;
+  const bool one_leaves = std::any_of(present.begin(), present.end(),
+                                      [this](const NodeId& node) { return leaves(node); });
+  return best || at >= *witnesses_lacked + (one_leaves ? kReplacementTakes : kRecruitTakes);
 }
 
 std::size_t JobCore::State::spare_count() const {
   const view::View& view = agreement.view();
   std::vector<NodeId> nodes = witness_candidates();
   for (const NodeId& node : spares)
-    if (node != options.self.node && !gone(node) && !view.rank_of(node) &&
+    if (node != options.self.node && !gone(node) && !leaves(node) && !view.rank_of(node) &&
         std::find(nodes.begin(), nodes.end(), node) == nodes.end())
       nodes.push_back(node);
   return nodes.size();
@@ -105,7 +129,8 @@ void JobCore::State::witness_tick(Time at, Actions& out) {
   const std::size_t wanted = witnesses_wanted(voting_members(), spare_count());
   for (const NodeId& node : spares) {
     if (present >= wanted) return;
-    if (node == options.self.node || gone(node) || view.rank_of(node) || view.is_acceptor(node))
+    if (node == options.self.node || gone(node) || leaves(node) || view.rank_of(node) ||
+        view.is_acceptor(node))
       continue;
     const auto offered = witness_offers.find(node);
     if (offered != witness_offers.end() && at < offered->second + options.timings.joiner_fresh)

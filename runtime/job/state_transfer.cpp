@@ -7,48 +7,91 @@
 
 namespace gpunode::job {
 
-void StateSource::set_current(StateMeta meta) {
-  if (current_ && current_->step == meta.step && current_->digest == meta.digest) return;
-  clear();
+namespace {
+constexpr Duration kInUse = std::chrono::seconds(5);     // after the last read
+constexpr Duration kKeptFor = std::chrono::seconds(15);  // likewise
+constexpr std::uint64_t kMaxStepsAhead = 1024;
+constexpr std::size_t kMaxWaiting = 256;
+}  // namespace
+
+void StateSource::set_current(Time now, StateMeta meta, Effects& out) {
   current_ = std::move(meta);
+  std::vector<NodeId> due;
+  for (auto it = wanted_.begin(); it != wanted_.end();) {
+    if (it->second == current_->step) due.push_back(it->first);
+    it = it->second <= current_->step ? wanted_.erase(it) : std::next(it);
+  }
+  if (!due.empty() && in_use(now)) {
+    for (const NodeId& node : due) out.replies.push_back({node, snapshot_->meta});
+    return;
+  }
+  for (const NodeId& node : due) read_current(node, out);
 }
 
 void StateSource::clear() {
   current_.reset();
+  pending_.reset();
   snapshot_.reset();
-  pending_token_.reset();
-  asking_.clear();
+  wanted_.clear();
 }
 
-void StateSource::on_ask(const NodeId& from, const StateAsk& ask, Effects& out) {
-  if (!current_ || current_->step != ask.step) return;
-  if (snapshot_) {
-    out.replies.push_back({from, *current_});
+bool StateSource::in_use(Time now) const {
+  return snapshot_ && now < snapshot_->used + kInUse;
+}
+
+void StateSource::on_tick(Time now) {
+  if (snapshot_ && now >= snapshot_->used + kKeptFor) snapshot_.reset();
+}
+
+void StateSource::forget_before(std::uint64_t step) {
+  if (snapshot_ && snapshot_->meta.step < step) snapshot_.reset();
+}
+
+void StateSource::read_current(const NodeId& from, Effects& out) {
+  if (pending_ && pending_->meta.step == current_->step) {
+    pending_->asking.insert(from);
     return;
   }
-  asking_.insert(from);
-  if (pending_token_) return;
-  pending_token_ = next_token_++;
-  out.read_token = pending_token_;
+  pending_ = Pending{next_token_++, *current_, {from}};
+  out.read_token = pending_->token;
 }
 
-void StateSource::on_snapshot(std::uint64_t token, SharedBytes state, Effects& out) {
-  if (!current_ || pending_token_ != token) return;
-  pending_token_.reset();
-  current_->size_bytes = state.size();
-  snapshot_ = std::move(state);
-  for (const NodeId& node : asking_) out.replies.push_back({node, *current_});
-  asking_.clear();
+void StateSource::on_ask(Time now, const NodeId& from, const StateAsk& ask, bool urgent,
+                         Effects& out) {
+  const bool is_it = snapshot_ && snapshot_->meta.step == ask.step;
+  if (is_it || (!urgent && in_use(now))) {
+    snapshot_->used = now;
+    out.replies.push_back({from, snapshot_->meta});
+    return;
+  }
+  if (pending_ && pending_->meta.step == ask.step) {
+    pending_->asking.insert(from);
+    return;
+  }
+  if (current_ && current_->step == ask.step) return read_current(from, out);
+  const std::uint64_t now_at = current_ ? current_->step : 0;
+  const bool to_come = ask.step > now_at && ask.step <= now_at + kMaxStepsAhead;
+  if ((to_come || !current_) && (wanted_.size() < kMaxWaiting || wanted_.contains(from)))
+    wanted_[from] = ask.step;
 }
 
-void StateSource::on_read(const NodeId& from, const StateRead& read, std::uint32_t part_bytes,
-                          Effects& out) {
-  if (!current_ || !snapshot_ || current_->step != read.step) return;
-  if (read.offset >= snapshot_->size() || read.length > part_bytes) return;
+void StateSource::on_snapshot(Time now, std::uint64_t token, SharedBytes state, Effects& out) {
+  if (!pending_ || pending_->token != token) return;
+  pending_->meta.size_bytes = state.size();
+  for (const NodeId& node : pending_->asking) out.replies.push_back({node, pending_->meta});
+  snapshot_ = Snapshot{pending_->meta, std::move(state), now};
+  pending_.reset();
+}
+
+void StateSource::on_read(Time now, const NodeId& from, const StateRead& read,
+                          std::uint32_t part_bytes, Effects& out) {
+  if (!snapshot_ || snapshot_->meta.step != read.step) return;
+  if (read.offset >= snapshot_->bytes.size() || read.length > part_bytes) return;
+  snapshot_->used = now;
   const std::uint64_t length =
-      std::min<std::uint64_t>(read.length, snapshot_->size() - read.offset);
+      std::min<std::uint64_t>(read.length, snapshot_->bytes.size() - read.offset);
   out.replies.push_back(
-      {from, StatePart{read.step, read.offset, snapshot_->part(read.offset, length)}});
+      {from, StatePart{read.step, read.offset, snapshot_->bytes.part(read.offset, length)}});
 }
 
 StateFetch::StateFetch(Options options) : options_(std::move(options)) {}
@@ -70,8 +113,16 @@ void StateFetch::set_sources(std::vector<NodeId> sources) {
     return std::find(options_.sources.begin(), options_.sources.end(), node) !=
            options_.sources.end();
   };
-  std::erase_if(holders_, [&](const NodeId& node) { return !is_source(node); });
+  std::erase_if(holders_, [&](const auto& one) { return !is_source(one.first); });
   std::erase_if(under_way_, [&](const auto& one) { return !is_source(one.second.source); });
+}
+
+bool StateFetch::is_abandoned(Time now) const {
+  return meta_ && holders_.empty() && now >= offered_ + options_.patience;
+}
+
+void StateFetch::lose(const NodeId& source) {
+  std::erase_if(under_way_, [&](const auto& one) { return one.second.source == source; });
 }
 
 void StateFetch::on_tick(Time now, Effects& out) {
@@ -81,7 +132,9 @@ void StateFetch::on_tick(Time now, Effects& out) {
       if (!holders_.contains(source)) out.sends.push_back({source, StateAsk{options_.step}});
   }
   for (auto it = under_way_.begin(); it != under_way_.end();) {
-    if (now < it->second.at + options_.part_timeout) {
+    const auto holder = holders_.find(it->second.source);
+    if (holder != holders_.end() &&
+        now < std::max(it->second.at, holder->second.progress) + holder->second.patience) {
       ++it;
       continue;
     }
@@ -118,7 +171,8 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
     out.report = "members offer different states at step " + std::to_string(options_.step);
     return;
   }
-  holders_.insert(from);
+  offered_ = now;
+  holders_.try_emplace(from, Holder{now, options_.first_patience});
   request_more(now, out);
 }
 
@@ -129,7 +183,7 @@ void StateFetch::request_more(Time now, Effects& out) {
   std::uint64_t part = first_missing_;
   for (bool placed = true; placed;) {
     placed = false;
-    for (const NodeId& source : holders_) {
+    for (const auto& [source, holder] : holders_) {
       if (load[source] >= options_.window) continue;
       while (part < have_.size() && (have_[part] || under_way_.contains(part))) ++part;
       if (part >= have_.size()) return;
@@ -145,10 +199,16 @@ void StateFetch::request_more(Time now, Effects& out) {
 void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Effects& out) {
   if (!meta_ || part.step != options_.step || part.offset % options_.part_bytes != 0) return;
   const std::uint64_t number = part.offset / options_.part_bytes;
-  if (number >= have_.size() || have_[number] || !holders_.contains(from)) return;
+  const auto holder = holders_.find(from);
+  if (number >= have_.size() || have_[number] || holder == holders_.end()) return;
   const std::uint64_t expected =
       std::min<std::uint64_t>(options_.part_bytes, meta_->size_bytes - part.offset);
   if (part.payload.size() != expected) return;
+  if (const auto asked = under_way_.find(number); asked != under_way_.end()) {
+    const Duration took = now - std::max(asked->second.at, holder->second.progress);
+    holder->second.patience = std::clamp(4 * took, options_.patience, 3 * options_.first_patience);
+  }
+  holder->second.progress = offered_ = now;
   std::memcpy(buffer_->data() + part.offset, part.payload.view.data(), expected);
   have_[number] = true;
   received_bytes_ += expected;

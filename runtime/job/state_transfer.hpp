@@ -1,6 +1,8 @@
 // State transfer to a learner: pulled in parts from all holders at once, verified by the digest of
-// the whole, resumed from other holders when one falls silent. Pure; owned by a JobCore. The view
-// waits meanwhile. Memory: one copy of the state at the learner, one snapshot at each source.
+// the whole, resumed from other holders when one falls silent. Pure; owned by a JobCore. Members go
+// on meanwhile: what they give is an immutable copy of the state between two steps. So that all of
+// them copy the same, a learner asks for the state after a step that is still to come. Memory: one
+// copy of the state at the learner, one snapshot at each source while it is read.
 #pragma once
 
 #include <map>
@@ -26,20 +28,42 @@ class StateSource {
     std::optional<std::uint64_t> read_token;  // ask the driver for the state of the current step
   };
 
-  // The state of this step is what the driver holds now; parts of an older one are void.
-  void set_current(StateMeta meta);
-  // Nothing can be read now.
+  // The driver holds the state after this step, until clear_current().
+  void set_current(Time now, StateMeta meta, Effects& out);
+  void clear_current() { current_.reset(); }
+  // Forgets everything: the states of this lineage are void.
   void clear();
-  void on_ask(const NodeId& from, const StateAsk& ask, Effects& out);
-  void on_snapshot(std::uint64_t token, SharedBytes state, Effects& out);
-  void on_read(const NodeId& from, const StateRead& read, std::uint32_t part_bytes, Effects& out);
+  // urgent: the view waits for this very step. Else a snapshot of another step that is being read
+  // may be offered instead.
+  void on_ask(Time now, const NodeId& from, const StateAsk& ask, bool urgent, Effects& out);
+  void on_snapshot(Time now, std::uint64_t token, SharedBytes state, Effects& out);
+  void on_read(Time now, const NodeId& from, const StateRead& read, std::uint32_t part_bytes,
+               Effects& out);
+  // Frees a snapshot that nobody has read for a while.
+  void on_tick(Time now);
+  // A state from which nobody can go on any more is not offered.
+  void forget_before(std::uint64_t step);
+  bool has_snapshot() const { return snapshot_.has_value(); }
 
  private:
+  struct Pending {
+    std::uint64_t token = 0;
+    StateMeta meta;
+    std::set<NodeId> asking;
+  };
+  struct Snapshot {
+    StateMeta meta;
+    SharedBytes bytes;
+    Time used{};
+  };
+  void read_current(const NodeId& from, Effects& out);
+  bool in_use(Time now) const;
+
   std::optional<StateMeta> current_;
-  std::optional<SharedBytes> snapshot_;
-  std::optional<std::uint64_t> pending_token_;
+  std::optional<Pending> pending_;
+  std::optional<Snapshot> snapshot_;
   std::uint64_t next_token_ = 1;
-  std::set<NodeId> asking_;
+  std::map<NodeId, std::uint64_t> wanted_;  // who waits for the state after a step to come
 };
 
 // The learner's side: fetches the state after one step.
@@ -51,10 +75,11 @@ class StateFetch {
     Digest result_digest;  // expected; zero: unknown
     std::vector<NodeId> sources;
     std::uint64_t max_bytes = 0;
-    std::uint32_t part_bytes = 1u << 20;
+    std::uint32_t part_bytes = 256u << 10;
     std::uint32_t window = 4;  // parts under way from one source
     Duration ask_every = std::chrono::milliseconds(500);
-    Duration part_timeout = std::chrono::milliseconds(2000);
+    Duration patience = std::chrono::seconds(2);         // least silence of a slow source
+    Duration first_patience = std::chrono::seconds(10);  // before its first part
   };
   struct Effects {
     std::vector<StateSource::Reply> sends;
@@ -65,10 +90,14 @@ class StateFetch {
   explicit StateFetch(Options options);
   // The holders changed while the state stayed the same: what has arrived is kept.
   void set_sources(std::vector<NodeId> sources);
+  // The connection was made anew: what was asked of it is lost.
+  void lose(const NodeId& source);
   void on_tick(Time now, Effects& out);
   void on_meta(Time now, const NodeId& from, const StateMeta& meta, Effects& out);
   void on_part(Time now, const NodeId& from, const StatePart& part, Effects& out);
 
+  // Nobody offers the state any more of which parts have come.
+  bool is_abandoned(Time now) const;
   std::uint64_t step() const { return options_.step; }
   const std::optional<StateMeta>& meta() const { return meta_; }
   std::uint64_t received_bytes() const { return received_bytes_; }
@@ -79,14 +108,19 @@ class StateFetch {
     NodeId source;
     Time at;
   };
+  struct Holder {
+    Time progress{};
+    Duration patience{};  // grows with the time that a part takes
+  };
   void request_more(Time now, Effects& out);
   void finish(Effects& out);
   void restart();
 
   Options options_;
   std::optional<Time> asked_at_;
+  Time offered_{};  // when a source last offered the state or a part
   std::optional<StateMeta> meta_;
-  std::set<NodeId> holders_;  // sources that offered exactly meta_
+  std::map<NodeId, Holder> holders_;  // sources that offered exactly meta_
   std::shared_ptr<Bytes> buffer_;
   std::vector<bool> have_;
   std::uint64_t first_missing_ = 0;

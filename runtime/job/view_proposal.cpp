@@ -143,6 +143,13 @@ bool cannot_reach(const Standing& standing, const NodeId& node) {
          standing.unreachable.end();
 }
 
+// Both ways: the survivor hears the learner, which says that it hears the survivor.
+bool reaches_learner(const Standing& standing, const NodeId& node) {
+  return !cannot_reach(standing, node) &&
+         std::find(standing.learners.begin(), standing.learners.end(), node) !=
+             standing.learners.end();
+}
+
 // Leaves out the worst connected, highest rank first, until all survivors reach each other. Any
 // number of survivors is safe; losing most of them at once is more likely a fault of the network.
 bool keep_who_reach_each_other(const ProposalRules& rules, Promisers& survivors) {
@@ -253,7 +260,7 @@ collective::SlicePlan first_plan(const collective::Tree& tree, const View& view)
 }
 
 Result<View> propose_view(const ProposalRules& rules, const View& current,
-                          const Promisers& promisers, const std::vector<view::Member>& learners) {
+                          const Promisers& promisers, const std::vector<Learner>& learners) {
   View next = current;
   next.previous = current.digest();
   next.view_id = current.view_id + 1;
@@ -307,23 +314,30 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     ++next.owner_rotation;
     next.disagreed_step = base->step + 1;
   }
+  // Nobody waits in vain for who fetches the state while there is no state or no job without it.
+  const bool anyone = current.view_id == 0 || lost || next.members.size() < rules.min_nodes;
   // Who cannot hear a survivor is as little use to it as the other way round.
-  const auto admit = [&](const view::Member& member, const Standing* where) {
+  const auto admit = [&](const view::Member& member) {
+    const auto where = std::find_if(promisers.begin(), promisers.end(), [&](const auto& one) {
+      return one.node == member.node && one.standing.boot == member.boot;
+    });
     const bool reached =
-        rules.no_clique_rule ||
-        std::none_of(base->survivors.begin(), base->survivors.end(), [&](const auto& one) {
-          return cannot_reach(one.standing, member.node) ||
-                 (where && cannot_reach(*where, one.node));
+        rules.no_clique_rule || rules.admits_unreached ||
+        std::all_of(base->survivors.begin(), base->survivors.end(), [&](const auto& one) {
+          if (where != promisers.end() && cannot_reach(where->standing, one.node)) return false;
+          return anyone ? !cannot_reach(one.standing, member.node)
+                        : reaches_learner(one.standing, member.node);
         });
     if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
       next.members.push_back(member);
   };
-  if (!next.stopped) {
+  if (anyone && !next.stopped)
     for (const auto& one : promisers)
       if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
-        admit({one.node, one.standing.boot}, &one.standing);
-    for (const view::Member& member : learners) admit(member, nullptr);
-  }
+        admit({one.node, one.standing.boot});
+  if (!next.stopped)
+    for (const Learner& learner : learners)
+      if (learner.ready || anyone || rules.admits_unready) admit(learner.member);
   if (next.members.size() < rules.min_nodes && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");

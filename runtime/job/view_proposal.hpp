@@ -26,15 +26,25 @@ struct ProposalRules {
   bool joiners_are_acceptors = false;
   bool no_clique_rule = false;
   bool paces_not_in_view = false;
+  bool admits_unready = false;
+  bool admits_unreached = false;
+};
+
+// A node that asks to come in.
+struct Learner {
+  view::Member member;
+  bool ready = false;  // holds the state but for results that the members still keep
 };
 
 // The plan of a view's first step.
 collective::SlicePlan first_plan(const collective::Tree& tree, const view::View& view);
 
-// `learners`: nodes outside the promisers that asked to come in, in order of preference. Fails with
-// unavailable, and a reason for people: not enough nodes, or nobody holds the state.
+// `learners`: nodes that asked to come in, in order of preference. Who is not ready would make all
+// wait while it fetches the state, so it is named only where the job cannot go on without it; who
+// is ready must be reached by every survivor, both ways. Fails with unavailable, and a reason for
+// people: not enough nodes, or nobody holds the state.
 Result<view::View> propose_view(const ProposalRules& rules, const view::View& current,
                                 const std::vector<view::ViewAgreement::Promiser>& promisers,
-                                const std::vector<view::Member>& learners);
+                                const std::vector<Learner>& learners);
 
 }  // namespace gpunode::job

@@ -55,6 +55,7 @@ struct Standing {
   Wish wish = Wish::none;
   std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
   std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
+  std::vector<NodeId> learners;      // nodes on their way in that it hears, and that hear it
   bool operator==(const Standing&) const = default;
 };
 

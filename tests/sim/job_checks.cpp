@@ -4,9 +4,8 @@
 
 namespace gpunode::sim {
 
-JobChecks::JobChecks(const JobModel& model, const view::View& first_view, bool only_effects,
-                     bool inexact)
-    : model_(model), only_effects_(only_effects), inexact_(inexact), truth_(truth_of(model)) {
+JobChecks::JobChecks(const JobModel& model, const view::View& first_view, Rules rules)
+    : model_(model), rules_(rules), truth_(truth_of(model)) {
   states_.insert({0, truth_.state[0]});
   decided_[first_view.order()] = first_view;
   by_digest_[first_view.digest()] = first_view.order();
@@ -16,7 +15,7 @@ void JobChecks::fail(std::string text) {
   const bool harmless = text.starts_with("5:") || text.starts_with("6:") ||
                         text.starts_with("10:") || text.starts_with("13:") ||
                         text.starts_with("3: a survivor") || text.starts_with("4:");
-  if (only_effects_ && harmless) return;
+  if (rules_.only_effects && harmless) return;
   if (failures_.size() < 8) failures_.push_back(std::move(text));
 }
 
@@ -117,6 +116,7 @@ void JobChecks::record(const view::View& view) {
     if (view.generation > earlier->generation) ++generations_;
     if (view.rollback_count > earlier->rollback_count) ++rollbacks_;
     if (view.stopped && !earlier->stopped) ++stops_;
+    check_newcomers(*earlier, view);
   }
   for (const NodeId& acceptor : view.acceptors)
     if (!view.is_witness(acceptor) && std::find(view.sync_sources.begin(), view.sync_sources.end(),
@@ -129,6 +129,23 @@ void JobChecks::record(const view::View& view) {
       fail("3: view " + std::to_string(view.view_id) + " resumes from step " +
            std::to_string(view.base_step) + ", but step " + std::to_string(step) +
            " was committed in view " + std::to_string(order.view_id));
+  }
+}
+
+// Whom a view names for the first time holds the state, but for the results of a few steps.
+void JobChecks::check_newcomers(const view::View& before, const view::View& view) {
+  constexpr std::uint64_t kFewSteps = 50;
+  const bool must = before.view_id > 0 && before.generation == view.generation &&
+                    before.rollback_count == view.rollback_count &&
+                    view.sync_sources.size() >= rules_.min_nodes;
+  if (!must) return;
+  for (const view::Member& one : view.members) {
+    if (before.has_member(one)) continue;
+    const auto found = state_at_.find(one);
+    const std::uint64_t step = found == state_at_.end() ? 0 : found->second;
+    const bool far = step + kFewSteps < view.base_step || (step == 0 && view.base_step > 8);
+    if (step > view.base_step || far)
+      fail("9: view " + std::to_string(view.view_id) + " names a learner that is not ready");
   }
 }
 
@@ -151,6 +168,7 @@ void JobChecks::on_state(const view::Member& node, std::uint64_t step, const Dig
 }
 
 void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
+  state_at_[node] = apply.step;
   if (apply.step >= truth_.result.size()) {
     fail("a step beyond the last");
     return;
@@ -158,7 +176,7 @@ void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
   // The update takes a while; by its end the node may be in another lineage.
   const Lineage lineage = applying_[node] = lineage_of(node);
   const Digest digest = digest_of(bytes_of(std::span<const float>(*apply.result)));
-  if (inexact_)
+  if (rules_.inexact)
     agree(lineage, apply.step, "sum", digest);
   else if (digest != truth_.result[apply.step])
     fail("2: step " + std::to_string(apply.step) + " was committed with another sum");
@@ -175,6 +193,8 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     return;
   }
   highest_commit_ = std::max(highest_commit_, commit.step);
+  auto& newest_here = committed_in_[view->rollback_count];
+  newest_here = std::max(newest_here, commit.step);
   place.committed = commit.step;
   if (!(commit.running == truth_.running[commit.step]))
     fail("11: the samples used up to step " + std::to_string(commit.step) + " are not each once");
@@ -212,9 +232,10 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
            std::to_string(order.view_id) + " resumed from " + std::to_string(later.base_step));
 }
 
-void JobChecks::on_install(const view::Member&, std::uint64_t step, const Digest& digest) {
-  const bool known = inexact_ ? states_.contains({step, digest})
-                              : step < truth_.state.size() && digest == truth_.state[step];
+void JobChecks::on_install(const view::Member& node, std::uint64_t step, const Digest& digest) {
+  state_at_[node] = step;
+  const bool known = rules_.inexact ? states_.contains({step, digest})
+                                    : step < truth_.state.size() && digest == truth_.state[step];
   if (!known) fail("9: a learner installs another state than that of step " + std::to_string(step));
 }
 
@@ -225,13 +246,28 @@ void JobChecks::on_installed(const view::Member& node) {
   if (const view::View* view = decided(place.order)) place.committed = view->base_step;
 }
 
+void JobChecks::on_followed(const view::Member& node, const job::Apply& apply,
+                            std::uint32_t rollbacks) {
+  if (apply.step > committed_in_[rollbacks])
+    fail("6: a learner follows step " + std::to_string(apply.step) + ", which nobody committed");
+  const Place& place = places_[node];
+  const view::View* view = decided(place.order);
+  if (place.syncing && view && apply.step == view->base_step) on_installed(node);
+}
+
+bool JobChecks::is_needed(const NodeId& node) const {
+  const view::View& newest = decided_.rbegin()->second;
+  return newest.rank_of(node) || newest.is_acceptor(node);
+}
+
 void JobChecks::on_crash(const view::Member& node) {
   // Its promises stay on record: they bind the node's next life as an acceptor.
   places_[node].role = job::Role::outsider;
 }
 
-void JobChecks::on_restart(const view::Votes& votes) {
+void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   const view::View& view = votes.view;
+  places_[node].order = view.order();  // what it learns from now on is of this view's lineage
   if (view.view_id == 0) return;
   if (const view::View* known = decided(view.order())) {
     if (!(*known == view)) fail("13: the vote file holds a view that was never decided");

@@ -15,9 +15,12 @@ namespace gpunode::sim {
 
 class JobChecks {
  public:
-  // only_effects: of rules that are broken, count only what harms the result or the lineage.
-  // inexact: sums may differ from those of one node alone, but not among the members.
-  JobChecks(const JobModel& model, const view::View& first_view, bool only_effects, bool inexact);
+  struct Rules {
+    std::uint32_t min_nodes = 1;
+    bool only_effects = false;  // count only what harms the result or the lineage
+    bool inexact = false;       // sums may differ from those of one node alone, not among members
+  };
+  JobChecks(const JobModel& model, const view::View& first_view, Rules rules);
 
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
@@ -28,8 +31,12 @@ class JobChecks {
   void on_installed(const view::Member& node);
   // The node's state after a step that it applied.
   void on_state(const view::Member& node, std::uint64_t step, const Digest& digest);
+  // A learner follows a step that the members committed.
+  void on_followed(const view::Member& node, const job::Apply& apply, std::uint32_t rollbacks);
+  // Named by the newest view of any lineage.
+  bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
-  void on_restart(const view::Votes& votes);
+  void on_restart(const view::Member& node, const view::Votes& votes);
   // A proposer asks for promises; `hears`: peers that it reached both ways a moment ago.
   void on_prepare(const view::Member& node, const view::ViewOrder& order,
                   const std::vector<NodeId>& hears);
@@ -54,6 +61,7 @@ class JobChecks {
   };
   void fail(std::string text);
   void record(const view::View& view);
+  void check_newcomers(const view::View& before, const view::View& view);
   const view::View* decided(const view::ViewOrder& order) const;
   const view::View* before(const view::View& view) const;
 
@@ -64,8 +72,7 @@ class JobChecks {
   void agree(const Lineage& lineage, std::uint64_t step, const char* what, const Digest& digest);
 
   const JobModel& model_;
-  bool only_effects_;
-  bool inexact_;
+  Rules rules_;
   std::map<std::pair<Lineage, std::pair<std::uint64_t, std::string>>, Digest> agreed_;
   std::set<std::pair<std::uint64_t, Digest>> states_;  // after a step, in any lineage
   const Truth& truth_;
@@ -74,6 +81,7 @@ class JobChecks {
   std::map<Digest, view::ViewOrder> by_digest_;
   std::map<view::Member, Place> places_;
   std::map<view::Member, Lineage> applying_;  // in which the step under Apply was committed
+  std::map<view::Member, std::uint64_t> state_at_;  // step of the newest state of each life
   std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
   std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
@@ -81,6 +89,7 @@ class JobChecks {
   // view, step -> digest of the slice plan that its members follow
   std::map<std::pair<view::ViewOrder, std::uint64_t>, Digest> plans_;
   std::set<Digest> plan_kinds_;
+  std::map<std::uint32_t, std::uint64_t> committed_in_;  // rollback count -> newest commit
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;

@@ -102,11 +102,7 @@ void JobWorld::random_faults() {
     }
     if (chance(options_.pause_rate)) pause(node, between(50ms, 4s));
     if (chance(options_.leave_rate) && alive(node)) {
-      leave(node);
-      schedule(now_ + between(1s, 4s), [this, node] {
-        nodes_[node].left = false;
-        feed(node, [&](job::Actions& out) { core(node).request_join(now_, out); });
-      });
+      leave(node, rng_.chance(0.3) ? between(1ms, 1s) : 25s);
     }
   }
   if (count > 1 && chance(options_.reset_rate)) {
@@ -187,19 +183,23 @@ void JobWorld::heal() {
   for (std::size_t from = 0; from < nodes_.size(); ++from)
     for (std::size_t to = 0; to < nodes_.size(); ++to)
       if (from != to && wires_[from][to].cut) set_cut(from, to, false);
-  for (std::size_t node = 0; node < nodes_.size(); ++node) restart(node);
-}
-
-bool JobWorld::all_finished() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [this](const Node& node) {
-    const bool gone =
-        node.left && node.core && node.core->status(now_).phase == job::Phase::outsider;
-    return !node.core || node.finished || gone;
+  for (std::size_t node = 0; node < nodes_.size(); ++node)
+    if (!nodes_[node].gone) restart(node);
+  // Who was named when it had left already is missed, and started again by a person.
+  schedule(now_ + 20s, [this] {
+    for (std::size_t node = 0; node < nodes_.size(); ++node)
+      if (nodes_[node].gone && checks_->is_needed(id(node))) restart(node);
   });
 }
 
+bool JobWorld::all_finished() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [this](const Node& node) { return node.core ? node.finished : !node.coming; });
+}
+
 WorldResult JobWorld::run() {
-  for (std::size_t node = 0; node + options_.witness_count < nodes_.size(); ++node) start(node);
+  const std::size_t later = options_.witness_count + options_.late_count;
+  for (std::size_t node = 0; node + later < nodes_.size(); ++node) start(node);
   detect();
   tell_spares();
   random_faults();

@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "runtime/base/block_digest.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::sim {
@@ -65,8 +66,10 @@ void JobModel::apply(std::vector<float>& state, std::uint64_t step,
   for (std::size_t i = 0; i < state.size(); ++i) state[i] = state[i] * 0.875f - result[i] * rate;
 }
 
-SharedBytes JobModel::bytes_of_state(const std::vector<float>& state) {
-  return SharedBytes::from(to_bytes(bytes_of(std::span<const float>(state))));
+SharedBytes JobModel::bytes_of_state(const std::vector<float>& state) const {
+  Bytes bytes = to_bytes(bytes_of(std::span<const float>(state)));
+  bytes.resize(bytes.size() + ballast_bytes);
+  return SharedBytes::from(std::move(bytes));
 }
 
 void JobModel::add(float* out, std::span<const float* const> inputs, std::size_t count) {
@@ -78,18 +81,20 @@ void JobModel::add(float* out, std::span<const float* const> inputs, std::size_t
 }
 
 const Truth& truth_of(const JobModel& model) {
-  using Key = std::tuple<std::vector<std::uint32_t>, std::uint64_t, std::uint64_t, std::uint64_t>;
+  using Key = std::tuple<std::vector<std::uint32_t>, std::uint64_t, std::uint64_t, std::uint64_t,
+                         std::uint64_t>;
   static std::map<Key, Truth> known;
-  Truth& truth = known[{model.tree.radices(), model.element_count, model.total_steps, model.seed}];
+  Truth& truth = known[{model.tree.radices(), model.element_count, model.total_steps, model.seed,
+                        model.ballast_bytes}];
   if (!truth.state.empty()) return truth;
   std::vector<float> state = model.initial_state();
-  truth.state.push_back(digest_of(JobModel::bytes_of_state(state).view));
+  truth.state.push_back(block_digest_of(model.bytes_of_state(state).view));
   truth.result.emplace_back();
   truth.running.emplace_back();
   for (std::uint64_t step = 1; step <= model.total_steps; ++step) {
     const auto result = model.node_sum(truth.state.back(), step, model.tree.root());
     JobModel::apply(state, step, *result);
-    truth.state.push_back(digest_of(JobModel::bytes_of_state(state).view));
+    truth.state.push_back(block_digest_of(model.bytes_of_state(state).view));
     truth.result.push_back(digest_of(bytes_of(std::span<const float>(*result))));
     collective::Fed running = truth.running.back();
     running += model.node_fed(step, model.tree.root());

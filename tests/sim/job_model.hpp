@@ -16,6 +16,7 @@ struct JobModel {
   std::uint64_t element_count = 24;
   std::uint64_t total_steps = 40;
   std::uint64_t seed = 1;
+  std::uint64_t ballast_bytes = 0;  // makes the state larger than a gradient, as moments do
 
   std::vector<float> initial_state() const;
   // Gradient of one slice: a function of (state, step, slice) alone.
@@ -27,7 +28,7 @@ struct JobModel {
   collective::Fed node_fed(std::uint64_t step, collective::TreeNode node) const;
   static void apply(std::vector<float>& state, std::uint64_t step,
                     const std::vector<float>& result);
-  static SharedBytes bytes_of_state(const std::vector<float>& state);
+  SharedBytes bytes_of_state(const std::vector<float>& state) const;
   static void add(float* out, std::span<const float* const> inputs, std::size_t count);
 };
 

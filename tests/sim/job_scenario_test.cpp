@@ -1,44 +1,12 @@
 // Named situations in the simulated world, one test each: what must happen, and how fast.
-#include <cstdlib>
-
 #include <gtest/gtest.h>
 
-#include "tests/sim/job_world.hpp"
+#include "tests/sim/job_scenario.hpp"
 
 namespace gpunode::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-// A world without accidents.
-WorldOptions calm_world(std::uint32_t nodes, std::uint64_t steps) {
-  WorldOptions options;
-  options.trace = std::getenv("GPUNODE_SIM_TRACE") != nullptr;
-  options.model.tree = collective::Tree::of_slices(8);
-  options.model.total_steps = steps;
-  options.node_count = options.candidate_count = options.wanted_nodes = nodes;
-  options.crash_rate = options.cut_rate = options.reset_rate = options.pause_rate = 0;
-  options.false_suspicion_rate = options.loss = options.repetition = 0;
-  options.refused = 1;
-  options.fault_time = 0ms;
-  return options;
-}
-
-void expect_good(const WorldResult& result) {
-  EXPECT_TRUE(result.finished);
-  for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
-}
-
-// The longest time without a commit anywhere, from `since` on.
-Duration longest_gap(const JobWorld& world, Duration since) {
-  Duration longest{};
-  Time last = Time{} + since;
-  for (const auto& [step, when] : world.commit_times()) {
-    if (when > last) longest = std::max(longest, when - last);
-    last = std::max(last, when);
-  }
-  return longest;
-}
 
 TEST(JobScenario, a_quiet_hour_of_slow_steps_sees_one_view) {
   WorldOptions options = calm_world(3, 60);
@@ -112,7 +80,7 @@ TEST(JobScenario, a_fourth_node_is_let_in_and_computes) {
   const WorldResult result = world.run();
   expect_good(result);
   EXPECT_TRUE(world.computed_slices().contains(world.id(3)));
-  EXPECT_EQ(result.learners, 1u);
+  EXPECT_GT(result.followed, 0u);
   EXPECT_EQ(world.core(0).view().acceptors.size(), 4u);
 }
 
@@ -129,7 +97,7 @@ TEST(JobScenario, a_killed_member_comes_back_as_a_learner_and_votes_again) {
 }
 
 TEST(JobScenario, a_minority_pauses_and_rejoins) {
-  WorldOptions options = calm_world(5, 150);
+  WorldOptions options = calm_world(5, 300);
   options.fault_time = 8s;
   JobWorld world(options);
   world.at(1s, [&] {
@@ -301,7 +269,7 @@ TEST(JobScenario, a_node_that_leaves_is_left_out_without_a_pause) {
   world.at(1s, [&] { world.leave(2); });
   world.at(1500ms, [&] {
     EXPECT_EQ(world.core(0).view().members.size(), 2u);
-    EXPECT_EQ(world.core(2).status(world.now()).phase, job::Phase::outsider);
+    EXPECT_FALSE(world.alive(2)) << "it has not left yet";
   });
   const WorldResult result = world.run();
   expect_good(result);

@@ -152,6 +152,8 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.stops += result.stops;
     sum.witnessed += result.witnessed;
     sum.generations += result.generations;
+    sum.followed += result.followed;
+    sum.leaves += result.leaves;
     for (const PlannedFault& fault : result.planned) {
       ++planned;
       if (fault.fired) ++fired[{fault.moment, fault.strike}];
@@ -168,14 +170,19 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     EXPECT_GT(sum.stops, count / 20);
     EXPECT_GT(sum.witnessed, count / 5);
     EXPECT_GT(sum.generations, count / 20);
+    EXPECT_GT(sum.followed, count);
+    EXPECT_GT(sum.leaves, count / 10);
     EXPECT_GT(sum.views, 3 * count);
   }
   std::printf(
-      "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu rollbacks, "
-      "%llu views with witnesses, %llu stops, %llu recoveries, %llu of %llu planned faults fired\n",
+      "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu steps followed, "
+      "%llu leaves, %llu rollbacks, %llu views with witnesses, %llu stops, %llu recoveries, %llu "
+      "of %llu planned faults "
+      "fired\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
-      static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.rollbacks),
+      static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.followed),
+      static_cast<unsigned long long>(sum.leaves), static_cast<unsigned long long>(sum.rollbacks),
       static_cast<unsigned long long>(sum.witnessed), static_cast<unsigned long long>(sum.stops),
       static_cast<unsigned long long>(sum.generations), static_cast<unsigned long long>(struck),
       static_cast<unsigned long long>(planned));
@@ -215,6 +222,9 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
       {"computes while stopped", [](auto& m) { m.computes_when_stopped = true; }},
       {"proposes without hearing a quorum", [](auto& m) { m.votes.no_quorum_check = true; }, false},
       {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
+      {"who is not ready is named", [](auto& m) { m.admits_unready = true; }, false},
+      {"learners get what is only held", [](auto& m) { m.tells_held_results = true; }, false},
+      {"the last holder just leaves", [](auto& m) { m.last_holder_leaves = true; }, false},
   };
   for (const Case& one : cases) {
     job::JobCore::Mutations mutations;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/job/job_codec.hpp"
+#include "runtime/base/block_digest.hpp"
 
 namespace gpunode::sim {
 
@@ -31,7 +31,9 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   first.job = Digest{7, options_.model.seed};
   first.acceptors = candidates_;
   first.tie = candidates_.front();
-  checks_.emplace(options_.model, first, options_.only_effects, options_.forms != nullptr);
+  checks_.emplace(
+      options_.model, first,
+      JobChecks::Rules{options_.min_nodes, options_.only_effects, options_.forms != nullptr});
   result_.planned = options_.planned;
 }
 
@@ -78,12 +80,12 @@ void JobWorld::start(std::size_t node) {
   one.paused_until = Time{};
   one.state = options_.model.initial_state();
   one.state_step = 0;
-  one.state_digest = digest_of(JobModel::bytes_of_state(one.state).view);
+  one.state_digest = block_digest_of(options_.model.bytes_of_state(one.state).view);
   one.state_free = one.disk_free = now_;
   one.computing.clear();
   one.unsynced.clear();
   one.seen.clear();
-  one.finished = one.left = false;
+  one.finished = one.gone = one.coming = false;
 
   job::JobCore::Options chosen;
   chosen.self = one.member;
@@ -169,7 +171,7 @@ void JobWorld::restart(std::size_t node) {
   if (!one.disk.empty()) {
     const auto votes = view::decode_votes(one.disk);
     GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
-    checks_->on_restart(*votes);
+    checks_->on_restart({one.member.node, one.member.boot + 1}, *votes);
   }
   ++one.member.boot;
   start(node);
@@ -196,10 +198,42 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
   });
 }
 
-void JobWorld::leave(std::size_t node) {
-  note(node, "leaves");
-  nodes_[node].left = true;
-  feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, out); });
+void JobWorld::leave(std::size_t node, Duration patience) {
+  note(node, "is asked to leave");
+  nodes_[node].patience = patience;
+  feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, patience, out); });
+}
+
+void JobWorld::end_process(std::size_t node) {
+  Node& one = nodes_[node];
+  ++result_.leaves;
+  note(node, "LEFT");
+  const view::View& view = one.core->view();
+  const bool others = view.view_id > 0 && !checks_->is_needed(one.member.node);
+  const job::Phase phase = one.core->status(now_).phase;
+  // After the last step there is nothing more to hold.
+  const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
+                      phase != job::Phase::done && phase != job::Phase::syncing;
+  if (holder && one.patience >= 1s && one.checkpoint.step != one.core->committed())
+    checks_->breach("14: the last holder of a state has left without making it durable");
+  crash(node);
+  --result_.crashes;
+  one.gone = others && rng_.chance(0.5);
+  one.coming = !one.gone;
+  if (one.coming) schedule(now_ + between(1s, 4s), [this, node] { restart(node); });
+}
+
+void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
+  with_state(node, [this, node, save] {
+    Node& self = nodes_[node];
+    if (self.state_step != save.step) {
+      checks_->breach("asked to save another state than the one that is here");
+      return;
+    }
+    self.checkpoint = {save.step, self.state_digest, truth_of(options_.model).running[save.step]};
+    self.checkpoint_state = self.state;
+    self.core->set_checkpoint(self.checkpoint);
+  });
 }
 
 void JobWorld::set_cut(std::size_t from, std::size_t to, bool cut) {
@@ -284,6 +318,10 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
         nodes_[spare].recruited = true;
         start(spare);
       });
+  } else if (auto* save = std::get_if<job::SaveState>(&action)) {
+    save_state(node, *save);
+  } else if (std::get_if<job::Left>(&action)) {
+    end_process(node);
   } else if (std::get_if<job::Finished>(&action)) {
     note(node, "finished");
     one.finished = true;
@@ -294,6 +332,10 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
 
 void JobWorld::apply(std::size_t node, const job::Apply& apply) {
   checks_->on_apply(nodes_[node].member, apply);
+  if (apply.learning) {
+    ++result_.followed;
+    checks_->on_followed(nodes_[node].member, apply, nodes_[node].core->view().rollback_count);
+  }
   with_state(node, [this, node, apply] {
     Node& self = nodes_[node];
     if (self.state_step + 1 != apply.step) {
@@ -302,9 +344,10 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
     }
     JobModel::apply(self.state, apply.step, *apply.result);
     self.state_step = apply.step;
-    self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+    self.state_digest = block_digest_of(options_.model.bytes_of_state(self.state).view);
     checks_->on_state(self.member, apply.step, self.state_digest);
-    if (options_.checkpoint_every > 0 && apply.step % options_.checkpoint_every == 0)
+    if (!apply.learning && options_.checkpoint_every > 0 &&
+        apply.step % options_.checkpoint_every == 0)
       write_checkpoint(node);
     feed(node, [&](job::Actions& out) {
       self.core->on_applied(now_, apply.step, self.state_digest, out);
@@ -334,7 +377,7 @@ void JobWorld::read_state(std::size_t node, const job::ReadState& read) {
     feed(node, [&](job::Actions& out) {
       Node& self = nodes_[node];
       if (self.state_step != read.step) return;
-      self.core->on_state_read(now_, read.token, JobModel::bytes_of_state(self.state), out);
+      self.core->on_state_read(now_, read.token, options_.model.bytes_of_state(self.state), out);
     });
   });
 }
@@ -344,9 +387,9 @@ void JobWorld::install_state(std::size_t node, const job::InstallState& install)
   with_state(node, [this, node, install] {
     Node& self = nodes_[node];
     const auto* values = reinterpret_cast<const float*>(install.state.view.data());
-    self.state.assign(values, values + install.state.size() / sizeof(float));
+    self.state.assign(values, values + options_.model.element_count);
     self.state_step = install.step;
-    self.state_digest = digest_of(install.state.view);
+    self.state_digest = block_digest_of(install.state.view);
     checks_->on_install(self.member, install.step, self.state_digest);
     checks_->on_installed(self.member);
     feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, install.step, out); });
@@ -362,7 +405,7 @@ void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore)
     }
     self.state = restore.step == 0 ? options_.model.initial_state() : self.checkpoint_state;
     self.state_step = restore.step;
-    self.state_digest = digest_of(JobModel::bytes_of_state(self.state).view);
+    self.state_digest = block_digest_of(options_.model.bytes_of_state(self.state).view);
     checks_->on_install(self.member, restore.step, self.state_digest);
     checks_->on_installed(self.member);
     feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, restore.step, out); });
@@ -451,49 +494,6 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
               });
             });
   }
-}
-
-void JobWorld::send(std::size_t from, const job::Send& send) {
-  const std::size_t to = index_of(send.to);
-  if (to >= nodes_.size()) return;
-  Wire& wire = wires_[from][to];
-  if (wire.cut || !nodes_[to].core || rng_.chance(calm_ ? 0 : options_.loss)) return;
-  job::JobMessage message = send.message;
-  if (!calm_ && rng_.chance(options_.corruption))
-    if (auto* step = std::get_if<job::StepMessage>(&message.body))
-      if (auto* chunk = std::get_if<collective::ResultChunk>(&step->message)) {
-        Bytes bytes = to_bytes(chunk->payload.view);
-        if (!bytes.empty()) bytes[rng_.below(bytes.size())] ^= std::byte{1};
-        chunk->payload = SharedBytes::from(std::move(bytes));
-      }
-  const Duration delay = rng_.chance(0.02) ? between(5ms, 80ms) : between(100us, 3ms);
-  Time& last = wire.last[send.bulk ? 1 : 0];
-  last = std::max(last + 1us, now_ + delay);
-  const std::uint64_t connection = wire.connection;
-  const int copies = !calm_ && rng_.chance(options_.repetition) ? 2 : 1;
-  for (int copy = 0; copy < copies; ++copy) {
-    const Time when = copy == 0 ? last : last + between(1ms, 300ms);
-    const std::uint64_t life = nodes_[to].life;
-    schedule(when, [this, from, to, connection, life, copy, message] {
-      const Wire& now_wire = wires_[from][to];
-      if (copy == 0 && (now_wire.connection != connection || now_wire.cut)) return;
-      if (nodes_[to].life != life || !nodes_[to].core) return;
-      on_node(to, 0ms, [this, from, to, message] { deliver(from, to, message); });
-    });
-  }
-}
-
-void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message) {
-  if (options_.over_the_wire) {
-    const job::EncodedMessage wire = job::encode_message(message);
-    auto back =
-        job::decode_message(wire.body, wire.payload, message.job, options_.model.element_count);
-    GPUNODE_CHECK(back.has_value(), back.has_value() ? "" : back.error().message());
-    message = std::move(*back);
-  }
-  wires_[from][to].delivered = now_;
-  feed_swim(to, [&](membership::Swim& swim) { return swim.on_traffic(now_, id(from)); });
-  feed(to, [&](job::Actions& out) { nodes_[to].core->on_message(now_, id(from), message, out); });
 }
 
 }  // namespace gpunode::sim

@@ -49,6 +49,7 @@ struct WorldOptions {
   std::shared_ptr<const collective::WireForms> forms;  // null: exact
   std::uint32_t node_count = 4;
   std::uint32_t candidate_count = 3;
+  std::uint32_t late_count = 0;  // the last nodes start when everything heals
   std::uint32_t wanted_nodes = 3;
   std::uint32_t min_nodes = 1;
   std::uint32_t witness_count = 0;  // of the nodes the last ones, which never compute
@@ -71,6 +72,10 @@ struct WorldOptions {
   // By node, if given: the time of one slice; a node computes one after another.
   std::vector<Duration> slice_times;
   double corruption = 0.0;  // of a result chunk, past all checksums
+  // Bytes a second of all links to and from the last node, each way; 0: no limit.
+  std::uint64_t last_node_rate = 0;
+  // Bytes a second that leave each node, over all its links; 0: no limit.
+  std::uint64_t uplink_rate = 0;
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;   // messages pass the codec
   bool goes_on_alone = false;  // the job's on_lost_quorum is "continue"
@@ -87,7 +92,9 @@ struct WorldResult {
   std::uint64_t views = 0;
   std::uint64_t rollbacks = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t leaves = 0;  // politely
   std::uint64_t learners = 0;
+  std::uint64_t followed = 0;  // steps that learners applied
   std::uint64_t disagreements = 0;
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;
@@ -114,12 +121,13 @@ class JobWorld {
     set_cut(other, one, true);
   }
   void pause(std::size_t node, Duration how_long);
-  void leave(std::size_t node);
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
   void recover_job(std::size_t node);
   // Planned faults of that moment that wait for their number strike the next time.
   void strike_at_next(Moment what);
+  // Its process ends once its core says so.
+  void leave(std::size_t node, Duration patience = std::chrono::seconds(25));
   bool alive(std::size_t node) const { return nodes_[node].core.has_value(); }
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }
@@ -163,11 +171,15 @@ class JobWorld {
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
     bool recruited = false;
-    bool left = false;     // by its own wish
+    bool coming = false;   // it has left, and is started again soon
     Time forcing_until{};  // a person has ordered it to go on without a quorum
+    bool gone = false;     // by its own wish, and the others go on: it is not started again
+    Duration patience{};   // of its leave
+    Time uplink_free{};
   };
   struct Wire {
     std::array<Time, 2> last{};  // control, bulk: order is kept within each
+    Time free{};                 // bulk: when what was sent before is through
     std::uint64_t connection = 0;
     bool cut = false;
     Time contact{};    // as the detector sees it
@@ -188,6 +200,8 @@ class JobWorld {
   void commit(std::size_t node, const job::Committed& commit);
   void read_state(std::size_t node, const job::ReadState& read);
   void install_state(std::size_t node, const job::InstallState& install);
+  void save_state(std::size_t node, const job::SaveState& save);
+  void end_process(std::size_t node);
   void restore_state(std::size_t node, const job::RestoreState& restore);
   void enter_view(std::size_t node, const job::ViewInstalled& installed);
   void send(std::size_t from, const job::Send& send);
@@ -195,6 +209,7 @@ class JobWorld {
   void persist(std::size_t node, const job::Persist& write);
   void compute(std::size_t node, const job::Compute& wish);
   void with_state(std::size_t node, std::function<void()> act);
+  Duration transfer_time(std::size_t from, std::size_t to, const job::JobMessage& message);
   void break_link(std::size_t a, std::size_t b);
   void detect();
   void start_swim(std::size_t node);

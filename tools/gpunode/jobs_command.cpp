@@ -53,6 +53,12 @@ Rows fields_of(const json& report) {
     rows.push_back({"checkpoint", "step " +
                                       std::to_string(field<std::uint64_t>(checkpoint, "step", 0)) +
                                       ", " + field<std::string>(checkpoint, "path", "")});
+  if (double bytes = field<double>(report, "sync_received_bytes", 0); bytes > 0)
+    rows.push_back(
+        {"learned", human_bytes(bytes) + " in " +
+                        human_duration(field<double>(report, "sync_seconds", 0)) + ", " +
+                        std::to_string(field<std::uint64_t>(report, "sync_followed_steps", 0)) +
+                        " steps followed while the members went on"});
   return rows;
 }
 

@@ -19,11 +19,17 @@ std::string names(const json& progress, const char* key) {
 }
 
 std::string sync_text(const json& progress) {
+  std::string phase = field<std::string>(progress, "phase", "");
+  double received = field<double>(progress, "sync_received_bytes", 0);
+  if ((phase != "learning" && phase != "syncing") || received <= 0) return {};
   double total = field<double>(progress, "sync_total_bytes", 0);
-  if (total <= 0) return {};
-  return "  state transfer " + human_bytes(field<double>(progress, "sync_received_bytes", 0)) +
-         " of " + human_bytes(total) + " in " +
-         human_duration(field<double>(progress, "sync_seconds", 0));
+  std::string text =
+      total > 0 ? "  state transfer " + human_bytes(received) + " of " + human_bytes(total) + " in "
+                : "  received " + human_bytes(received) + " in ";
+  text += human_duration(field<double>(progress, "sync_seconds", 0));
+  auto behind = field<std::uint64_t>(progress, "sync_steps_behind", 0);
+  if (behind > 0) text += ", " + std::to_string(behind) + " steps behind";
+  return text;
 }
 
 }  // namespace

@@ -38,15 +38,18 @@ struct State {
   std::string phase = "preparing", reason;
   bool finished = false;  // every member has committed the last step
   bool evaluating = false;
+  std::optional<TrainerReady> held;  // ready, and waiting for BeginJob
+  Time held_until{};
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
-  std::uint64_t checkpoint_done = 0;
   std::uint32_t checkpoints_writing = 0;
   std::vector<Order> orders;
   Time spares_told{};
-  Time sync_since{};                // when this node became a learner of the view
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
   std::string told;                 // what the supervisor heard last
+  std::uint64_t checkpoint_asked = 0, checkpoint_done = 0;
+  std::uint64_t followed_to = 0;         // steps that were applied while learning
+  std::optional<AnswerOnce<bool>> left;  // somebody waits for this node to leave the job
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
   std::map<NodeId, std::string> refused;                       // no members, and why
 };
@@ -79,6 +82,15 @@ void set_phase(Self* self, std::string phase, std::string reason = {});
 
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);
+
+// Ends this node's part in the job and tells the others, so that they do not wait for it.
+void fail(Self* self, const Error& error);
+
+// The node leaves: hands over, then lets go of `leave.left`.
+void on_leave(Self* self, const Leave& leave);
+void save_state(Self* self, std::uint64_t step);
+void on_left(Self* self);
+void leave_full_disk(Self* self, const Error& error);
 
 // A person orders: stop, resume, recover. Answered once it is done, or after a patience.
 void take_order(Self* self, const Command& command);

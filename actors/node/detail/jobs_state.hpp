@@ -38,6 +38,7 @@ struct State {
   JobsActorOptions options;
   std::map<JobId, Job> jobs;
   std::uint64_t lives = 0;           // of jobs' actors in this process
+  bool leaving = false;              // takes up no more jobs
   std::map<JobId, Time> not_before;  // jobs of others that could not be joined: when to try again
 };
 using Self = caf::stateful_actor<State>;

@@ -1,9 +1,11 @@
 // The inside of JobCore, split by concern over sources: job_core.cpp (inputs and routing),
-// job_steps.cpp (exchange and commit), job_views.cpp (view changes and admission), job_sync.cpp
-// (state transfer in both directions), job_orders.cpp (what people order), job_stalls.cpp (whom a
-// step waits for) and job_witness.cpp (spare nodes that vote).
+// job_steps.cpp (exchange and commit), job_views.cpp (view changes), job_admission.cpp (what
+// members do for learners), job_learner.cpp (what a learner does), job_sync.cpp (state transfer in
+// both directions), job_orders.cpp (what people order), job_leave.cpp (leaving politely),
+// job_stalls.cpp (whom a step waits for) and job_witness.cpp (spare nodes that vote).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +15,8 @@
 #include "runtime/collective/float_pool.hpp"
 #include "runtime/collective/paced_plan.hpp"
 #include "runtime/job/job_core.hpp"
+#include "runtime/job/result_fetch.hpp"
+#include "runtime/job/result_log.hpp"
 #include "runtime/job/state_transfer.hpp"
 #include "runtime/job/view_proposal.hpp"
 
@@ -28,6 +32,7 @@ struct JobCore::State {
     Time doubted_until{};               // another member said that it cannot reach it
     Time notified{};                    // when a VIEW was last sent to it
     Time asked{};                       // when a VIEW was last asked of it
+    view::ViewOrder view;               // newest that it is known to have installed
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
     bool unheard = false;               // was waited for in vain: the link to it is broken
     bool finished = false;              // said that it has committed the last step
@@ -39,6 +44,9 @@ struct JobCore::State {
     std::uint64_t received_bytes = 0;
     Time progress{};
     Time barred_until{};
+    bool ready = false;
+    bool hears_us = false;
+    std::uint64_t step = 0;  // of its state
   };
   // A partial sum of the step under way, or what is final of it so far.
   struct Partial {
@@ -52,6 +60,7 @@ struct JobCore::State {
   void route(Time now, const NodeId& from, const JobMessage& message, Actions& out);
   void send(const NodeId& to, JobBody body, Actions& out, bool bulk = false) const;
   void report(std::string text, Actions& out) const;
+  void on_learning(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void note_heard(Time now, const NodeId& from);
   void peer_changed(Time now, const NodeId& peer, PeerState state, Actions& out);
   void set_phase(Time now);
@@ -97,9 +106,6 @@ struct JobCore::State {
   void watch_members(Time now, Actions& out);
   void on_commit_boundary(Time now, Actions& out);
   void on_hint(Time now, const NodeId& from, const FreezeHint& hint, Actions& out);
-  void on_join(Time now, const NodeId& from, const JobMessage& message, const JoinAsk& ask,
-               Actions& out);
-  void join_tick(Time now, Actions& out);
   void ask_tick(Time now, Actions& out);
   bool fits_job(const view::View& view) const;
   bool fits_job(const view::VoteMessage& message) const;
@@ -110,7 +116,6 @@ struct JobCore::State {
   void settle(Time now, Actions& out);
   void tell_view(Time now, const NodeId& to, Actions& out, bool always = false);
   void carry_out(Time now, view::ViewAgreement::Effects& effects, Actions& out);
-  std::vector<view::Member> fresh_joiners() const;
   std::vector<NodeId> peers_of(const view::View& view) const;
 
   // job_orders.cpp: what people order
@@ -122,9 +127,54 @@ struct JobCore::State {
   void watch_wish(Time now, Actions& out);
   void watch_lost_quorum(Time now, Actions& out);
   void tell_stopped(Actions& out);
+  // job_admission.cpp: what members do for learners
+  void on_join(Time now, const NodeId& from, const JobMessage& message, const JoinAsk& ask,
+               Actions& out);
+  bool is_fresh(const Joiner& joiner) const;
+  bool reaches(const NodeId& node, const Joiner& joiner) const;
+  std::vector<Learner> learners() const;
+  bool may_learn(const NodeId& node) const;
+  void on_learner(Time now, const NodeId& from, const JobBody& body, Actions& out);
+  void keep_result(std::uint64_t step, const collective::SharedFloats& result, const Digest& digest,
+                   const collective::Fed& fed);
+  void serve_learners(Time now, Actions& out);
+
+  // job_learner.cpp: what a learner does
+  bool is_of_lineage() const;
+  bool is_late() const;
+  bool learns() const;
+  bool is_ready(Time now) const;
+  std::uint64_t learned_bytes() const;
+  void join_tick(Time now, Actions& out);
+  void on_source(Time now, const NodeId& from, const StepStatus& status, Actions& out);
+  void follow_results();
+  void learn_tick(Time now, Actions& out);
+  void fetch_some_state(Time now, Actions& out);
+  void begin_fetch(std::uint64_t step);
+  void on_offer(Time now, const NodeId& from, const StateMeta& meta, Actions& out);
+  void on_result(Time now, const NodeId& from, const ResultPart& part, Actions& out);
+  void follow(Time now, Actions& out);
+  void carry_out(ResultFetch::Effects& effects, Actions& out) const;
+  void drop_fetch();
+  void drop_results();
+  void follow_view(const view::View& before);
+  void lose_learned(const NodeId& node);
+  bool outlives_views(const JobMessage& message) const;
+  void tell_learned(Time now, Actions& out);
+
+  // job_leave.cpp: leaving politely
+  void begin_leave(Time now, Duration patience, Actions& out);
+  bool must_hurry(Time now) const;
+  bool wants_out(Time now) const;
+  void leave_tick(Time now, Actions& out);
+  void save_state(Actions& out);
+  bool others_know(Time now, Actions& out);
+  void tell_left(const std::string& why, Actions& out);
 
   // job_witness.cpp: spare nodes that vote
-  void on_witness_offer(Time now, const NodeId& from, Actions& out);
+  void on_witness_offer(Time now, const NodeId& from, const WitnessOffer& offer, Actions& out);
+  bool leaves(const NodeId& node) const;
+  void tell_that_it_leaves(Actions& out) const;
   bool offers_to_witness() const;
   std::vector<NodeId> witness_candidates() const;
   std::size_t voting_members() const;
@@ -135,8 +185,9 @@ struct JobCore::State {
   // job_sync.cpp: state transfer
   void start_fetch(Time now, Actions& out);
   void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
-  void carry_out(StateSource::Effects& effects, Actions& out) const;
-  void offer_state();
+  void tick_fetch(Time now, Actions& out);
+  void carry_out(StateSource::Effects& effects, Actions& out);
+  void offer_state(Time now, Actions& out);
   void on_installed(Time now, std::uint64_t step, Actions& out);
 
   Options options;
@@ -153,8 +204,18 @@ struct JobCore::State {
   view::Wish wish = view::Wish::none;  // asked of this node, not yet carried out
   Time wished_at{};
   bool stop_told = false;
-  Time alone_told{};           // when LostQuorum was last said
-  bool foreign_state = false;  // the state here belongs to a lineage that was given up
+  Time alone_told{};             // when LostQuorum was last said
+  bool foreign_state = false;    // the state here belongs to a lineage that was given up
+  std::optional<Time> leave_by;  // when it leaves at the latest
+  Time leave_began{};            // when it was asked to leave
+  Time save_from{};              // when the last holder waits for others no longer
+  std::optional<Time> leave_tried;
+  Time leave_asked{};
+  bool owes_view = false;  // it voted on the view, which the others may not know yet
+  bool leave_told = false;
+  bool left_told = false;
+  bool holding = false;                 // commits nothing more: it is about to leave
+  std::optional<std::uint64_t> saving;  // step of the checkpoint that is waited for
   bool pause_told = false;
   bool finish_told = false;
 
@@ -187,6 +248,7 @@ struct JobCore::State {
   Time held_at{}, apply_asked{};
   bool discard_kept = false;
   Time step_began{};
+  Duration step_time{};                               // of the last one committed here
   std::vector<std::pair<NodeId, StepMessage>> early;  // for the step after this one
   std::vector<std::pair<NodeId, StepMessage>> ahead;  // of a view that is not installed here yet
   view::ViewOrder ahead_order;
@@ -202,6 +264,7 @@ struct JobCore::State {
   std::vector<NodeId> spares;
   std::map<NodeId, Time> witness_offers;  // when each last offered itself
   std::map<NodeId, Time> recruited;       // when each was last asked to
+  std::map<NodeId, Time> left;            // when each said that it leaves, or was left out
   std::optional<Time> witnesses_lacked;
   Time witness_offered{};
   Time join_asked{};
@@ -210,7 +273,29 @@ struct JobCore::State {
   Time status_sent{};
   Time done_at{};
 
+  // Results of views from this one on are those of the lineage and its last rollback.
+  std::uint64_t results_since = 0;
+  // What learners get from here.
   StateSource source;
+  ResultLog log;
+  std::deque<StateSource::Reply> queued;  // until this node's own sums are through
+  Time served{};                          // when a queued part left last
+
+  // This node as a learner.
+  std::optional<ResultFetch> following;
+  bool cut_off = false;              // the results that it lacks are gone: it needs a state
+  std::uint64_t told_committed = 0;  // newest committed step of any member
+  std::uint64_t told_from = 0;       // the first step whose result a member keeps
+  Time told_at{};
+  Time learn_asked{};
+  Time learn_applied{};
+  Duration learn_pace{};  // time of one result
+  Time fetch_asked{};
+  std::uint64_t fetch_margin = 0;  // steps ahead that a state is asked for
+  std::optional<Time> learn_began;
+  Duration learned_time{};
+  std::uint64_t learned_before = 0;  // bytes of fetches that are over
+  std::uint64_t learned_results = 0;
   std::optional<StateFetch> fetch;
   std::uint32_t fetch_rollback_count = 0;
   std::optional<StateMeta> installing;  // handed to the driver, not yet confirmed

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "runtime/collective/result_digest.hpp"
 #include "tests/unit/runtime/collective/exchange_group.hpp"
 
 namespace gpunode::collective {
@@ -375,6 +376,7 @@ TEST(ExactExchange, the_digest_covers_the_values_and_what_was_fed) {
     values[9] = value;
     std::vector<SendTo> out;
     group[0].on_partial(group.now(), {0, 0}, std::make_shared<const Values>(values), fed, out);
+    EXPECT_EQ(result_digest_of(kLayout, *group[0].result(), fed), group[0].result_digest());
     return group[0].result_digest();
   };
   Digest first = digest_of_step(1.0f, {{1, 2}, 3});

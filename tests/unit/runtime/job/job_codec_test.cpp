@@ -60,7 +60,7 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(FreezeHint{"why", {node(1)}}));
   all.push_back(framed(ViewNotice{{some_view(), {node(1)}}}));
   all.push_back(framed(ViewAsk{}));
-  all.push_back(framed(JoinAsk{{1, 2}, false, 77}));
+  all.push_back(framed(JoinAsk{{1, 2}, false, 77, false, 0, {}}));
   all.push_back(framed(JoinRefused{"no"}));
   all.push_back(framed(StepStatus{5, true, true}));
   all.push_back(framed(StateAsk{5}));
@@ -68,6 +68,8 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(StateRead{5, 6, 7}));
   all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, {}}}));
+  all.push_back(framed(ResultRead{5, 6, 7}));
+  all.push_back(framed(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
   return all;
 }
@@ -81,6 +83,7 @@ TEST(JobCodec, votes_come_back_whole) {
   standing.held_result_digest = {7, 8};
   standing.checkpoint_step = 30;
   standing.unreachable = {node(3)};
+  standing.learners = {node(4)};
   const view::Promise promise{
       {3, node(1)}, view::AcceptedView{{2, node(2)}, some_view()}, standing};
   const auto vote = back(Vote{promise});
@@ -101,8 +104,19 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   EXPECT_EQ(meta.fed.sample_count, 4u);
   const auto part = back(StatePart{5, 6, SharedBytes::from(Bytes(10, std::byte{1}))});
   EXPECT_EQ(part.payload.size(), 10u);
-  EXPECT_EQ(back(StepStatus{5, true, true}).finished, true);
-  EXPECT_EQ(back(JoinAsk{{1, 2}, false, 77}).received_bytes, 77u);
+  const auto status = back(StepStatus{5, true, true, 3});
+  EXPECT_TRUE(status.finished);
+  EXPECT_EQ(status.results_from, 3u);
+  const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}});
+  EXPECT_EQ(ask.received_bytes, 77u);
+  EXPECT_TRUE(ask.ready);
+  EXPECT_EQ(ask.step, 12u);
+  EXPECT_EQ(ask.heard, std::vector<NodeId>{node(3)});
+  const auto result = back(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))});
+  EXPECT_EQ(result.digest, (Digest{1, 1}));
+  EXPECT_EQ(result.fed.sample_count, 4u);
+  EXPECT_EQ(result.payload.size(), 10u);
+  EXPECT_EQ(back(ResultRead{5, 6, 7}).length, 7u);
 }
 
 TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {

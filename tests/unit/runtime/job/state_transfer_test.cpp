@@ -41,7 +41,8 @@ StateFetch::Options fetch_options(const SharedBytes& state) {
 struct Transfer {
   Transfer(const SharedBytes& whole, StateFetch::Options options)
       : state(whole), fetch(std::move(options)) {
-    for (StateSource& source : sources) source.set_current(meta_of(state));
+    StateSource::Effects none;
+    for (StateSource& source : sources) source.set_current(Time{}, meta_of(state), none);
   }
   void run(Time now) {
     StateFetch::Effects effects;
@@ -56,10 +57,11 @@ struct Transfer {
       if (number == silent) continue;
       StateSource& source = sources[static_cast<std::size_t>(number - 1)];
       StateSource::Effects answers;
-      if (const auto* ask = std::get_if<StateAsk>(&one.body)) source.on_ask(node(9), *ask, answers);
+      if (const auto* ask = std::get_if<StateAsk>(&one.body))
+        source.on_ask(now, node(9), *ask, true, answers);
       if (const auto* read = std::get_if<StateRead>(&one.body))
-        source.on_read(node(9), *read, kPart, answers);
-      if (answers.read_token) source.on_snapshot(*answers.read_token, state, answers);
+        source.on_read(now, node(9), *read, kPart, answers);
+      if (answers.read_token) source.on_snapshot(now, *answers.read_token, state, answers);
       for (StateSource::Reply& answer : answers.replies) {
         ++received[number];
         StateFetch::Effects next;
@@ -110,7 +112,7 @@ TEST(StateTransfer, a_silent_source_is_replaced) {
   transfer.silent = 2;
   transfer.run(Time{} + 1s);
   EXPECT_FALSE(transfer.complete);
-  transfer.run(Time{} + 4s);
+  transfer.run(Time{} + 12s);
   ASSERT_TRUE(transfer.complete);
 }
 
@@ -143,45 +145,118 @@ TEST(StateTransfer, a_state_that_is_too_large_or_not_the_views_is_refused) {
   EXPECT_TRUE(effects.sends.empty());
 }
 
-TEST(StateTransfer, a_source_reads_its_state_once_and_only_for_its_step) {
-  const SharedBytes state = state_of(50);
+struct Source {
+  void ask(int from, std::uint64_t step, bool urgent = true) {
+    effects = {};
+    source.on_ask(now, node(from), {step}, urgent, effects);
+  }
+  void current(StateMeta meta) {
+    effects = {};
+    source.set_current(now, meta, effects);
+  }
+  void snapshot(const SharedBytes& state, std::uint64_t token) {
+    effects = {};
+    source.on_snapshot(now, token, state, effects);
+  }
+  void read(std::uint64_t step, std::uint64_t offset, std::uint32_t length) {
+    effects = {};
+    source.on_read(now, node(1), {step, offset, length}, kPart, effects);
+  }
+  std::uint64_t offered() const {
+    return effects.replies.empty() ? 0 : std::get<StateMeta>(effects.replies[0].body).step;
+  }
+  Time now{};
   StateSource source;
   StateSource::Effects effects;
-  source.on_ask(node(1), {9}, effects);
-  EXPECT_FALSE(effects.read_token) << "it holds nothing yet";
-  source.set_current(meta_of(state));
-  source.on_ask(node(1), {8}, effects);
-  EXPECT_FALSE(effects.read_token);
-  source.on_ask(node(1), {9}, effects);
-  ASSERT_TRUE(effects.read_token);
-  const std::uint64_t token = *effects.read_token;
-  effects = {};
-  source.on_ask(node(2), {9}, effects);
-  EXPECT_FALSE(effects.read_token);
-  source.on_snapshot(token, state, effects);
-  EXPECT_EQ(effects.replies.size(), 2u);
-  effects = {};
-  source.clear();
-  source.on_read(node(1), {9, 0, kPart}, kPart, effects);
-  source.on_snapshot(token, state, effects);
-  EXPECT_TRUE(effects.replies.empty());
+};
+
+StateMeta meta_at(std::uint64_t step, const SharedBytes& state) {
+  StateMeta meta = meta_of(state);
+  meta.step = step;
+  return meta;
+}
+
+TEST(StateTransfer, a_source_reads_its_state_once_and_only_for_its_step) {
+  const SharedBytes state = state_of(50);
+  Source one;
+  one.current(meta_of(state));
+  one.ask(1, 8);
+  EXPECT_FALSE(one.effects.read_token);
+  one.ask(1, 9);
+  ASSERT_TRUE(one.effects.read_token);
+  const std::uint64_t token = *one.effects.read_token;
+  one.ask(2, 9);
+  EXPECT_FALSE(one.effects.read_token);
+  one.snapshot(state, token);
+  EXPECT_EQ(one.effects.replies.size(), 2u);
+  one.source.clear();
+  one.read(9, 0, kPart);
+  EXPECT_TRUE(one.effects.replies.empty());
+  one.snapshot(state, token);
+  EXPECT_TRUE(one.effects.replies.empty());
+}
+
+TEST(StateTransfer, the_state_after_a_step_to_come_is_copied_when_the_step_is_there) {
+  const SharedBytes state = state_of(50);
+  Source one;
+  one.current(meta_at(9, state));
+  one.ask(1, 11, false);
+  EXPECT_FALSE(one.effects.read_token);
+  one.source.clear_current();
+  one.current(meta_at(10, state));
+  EXPECT_FALSE(one.effects.read_token);
+  one.source.clear_current();
+  one.current(meta_at(11, state));
+  ASSERT_TRUE(one.effects.read_token);
+  one.source.clear_current();  // members go on meanwhile
+  one.snapshot(state, *one.effects.read_token);
+  EXPECT_EQ(one.offered(), 11u);
+  one.read(11, 0, kPart);
+  EXPECT_EQ(one.effects.replies.size(), 1u);
+}
+
+TEST(StateTransfer, a_copy_that_is_read_is_offered_to_the_next_learner_too_but_not_to_a_member) {
+  const SharedBytes state = state_of(50);
+  Source one;
+  one.current(meta_at(9, state));
+  one.ask(1, 9, false);
+  one.snapshot(state, *one.effects.read_token);
+  one.current(meta_at(10, state));
+  one.ask(2, 10, false);
+  EXPECT_EQ(one.offered(), 9u);
+  one.ask(3, 10, true);
+  EXPECT_TRUE(one.effects.read_token);
+}
+
+TEST(StateTransfer, a_copy_that_nobody_reads_is_freed) {
+  const SharedBytes state = state_of(50);
+  Source one;
+  one.current(meta_at(9, state));
+  one.ask(1, 9, false);
+  one.snapshot(state, *one.effects.read_token);
+  one.now += 14s;
+  one.source.on_tick(one.now);
+  EXPECT_TRUE(one.source.has_snapshot());
+  one.now += 2s;
+  one.source.on_tick(one.now);
+  EXPECT_FALSE(one.source.has_snapshot());
 }
 
 TEST(StateTransfer, reads_beyond_the_state_and_too_long_ones_are_ignored) {
   const SharedBytes state = state_of(50);
-  StateSource source;
-  StateSource::Effects effects;
-  source.set_current(meta_of(state));
-  source.on_ask(node(1), {9}, effects);
-  source.on_snapshot(*effects.read_token, state, effects);
-  effects = {};
-  source.on_read(node(1), {9, 50, kPart}, kPart, effects);
-  source.on_read(node(1), {9, ~std::uint64_t{0}, kPart}, kPart, effects);
-  source.on_read(node(1), {9, 0, kPart + 1}, kPart, effects);
-  EXPECT_TRUE(effects.replies.empty());
-  source.on_read(node(1), {9, 48, kPart}, kPart, effects);
-  ASSERT_EQ(effects.replies.size(), 1u);
-  EXPECT_EQ(std::get<StatePart>(effects.replies[0].body).payload.size(), 2u);
+  Source one;
+  one.current(meta_of(state));
+  one.ask(1, 9);
+  one.snapshot(state, *one.effects.read_token);
+  one.read(9, 50, kPart);
+  EXPECT_TRUE(one.effects.replies.empty());
+  one.read(9, ~std::uint64_t{0}, kPart);
+  EXPECT_TRUE(one.effects.replies.empty());
+  one.read(9, 0, kPart + 1);
+  EXPECT_TRUE(one.effects.replies.empty());
+  one.read(9, 48, kPart);
+  ASSERT_EQ(one.effects.replies.size(), 1u);
+  EXPECT_EQ(std::get<StatePart>(one.effects.replies[0].body).payload.size(), 2u);
 }
 
 }  // namespace

@@ -83,7 +83,13 @@ TEST(ViewProposal, who_lost_its_memory_is_no_survivor_but_a_learner) {
   auto lost = at(2, 0, 0);
   lost.standing.has_memory = false;
   lost.standing.boot = 2;
-  const auto next = propose_view(rules_of(3), current_of(3), {at(1, 12, 12), lost}, {});
+  auto survivor = at(1, 12, 12);
+  survivor.standing.learners = {node(2)};
+  const auto out = propose_view(rules_of(3), current_of(3), {survivor, lost}, {});
+  ASSERT_TRUE(out);
+  EXPECT_EQ(out->members.size(), 1u) << "until it has learned";
+  const auto next =
+      propose_view(rules_of(3), current_of(3), {survivor, lost}, {{{node(2), 2}, true}});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->base_step, 12u);
   ASSERT_EQ(next->members.size(), 2u);
@@ -107,13 +113,41 @@ TEST(ViewProposal, a_learner_votes_after_the_first_step_it_took_part_in) {
 }
 
 TEST(ViewProposal, learners_fill_up_to_the_wanted_number) {
-  const std::vector<view::Member> joiners{{node(7), 1}, {node(8), 1}};
-  const auto next =
-      propose_view(rules_of(3), current_of(2), {at(1, 10, 10), at(2, 10, 10)}, joiners);
+  const std::vector<Learner> joiners{{{node(7), 1}, true}, {{node(8), 1}, true}};
+  Promisers members{at(1, 10, 10), at(2, 10, 10)};
+  for (auto& one : members) one.standing.learners = {node(7), node(8)};
+  const auto next = propose_view(rules_of(3), current_of(2), members, joiners);
   ASSERT_TRUE(next);
   ASSERT_EQ(next->members.size(), 3u);
   EXPECT_EQ(next->members[2].node, node(7));
   EXPECT_EQ(next->acceptors.size(), 2u);
+}
+
+TEST(ViewProposal, a_learner_that_a_survivor_does_not_reach_stays_outside) {
+  Promisers members{at(1, 10, 10), at(2, 10, 10)};
+  members[0].standing.learners = {node(7)};
+  const auto next = propose_view(rules_of(3), current_of(2), members, {{{node(7), 1}, true}});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->members.size(), 2u);
+}
+
+TEST(ViewProposal, a_learner_that_is_not_ready_is_named_only_where_the_job_waits_for_it) {
+  Promisers members{at(1, 10, 10), at(2, 10, 10)};
+  for (auto& one : members) one.standing.learners = {node(7)};
+  const std::vector<Learner> learner{{{node(7), 1}, false}};
+  ProposalRules rules = rules_of(3);
+  EXPECT_EQ(propose_view(rules, current_of(2), members, learner)->members.size(), 2u);
+  rules.min_nodes = 3;
+  EXPECT_EQ(propose_view(rules, current_of(2), members, learner)->members.size(), 3u);
+}
+
+TEST(ViewProposal, of_several_who_all_leave_one_stays) {
+  Promisers all{at(2, 12, 12), at(1, 12, 12)};
+  for (auto& one : all) one.standing.leaving = true;
+  const auto next = propose_view(rules_of(2), current_of(2), all, {});
+  ASSERT_TRUE(next);
+  ASSERT_EQ(next->members.size(), 1u);
+  EXPECT_EQ(next->members[0].node, node(1));
 }
 
 TEST(ViewProposal, results_that_differ_are_summed_again_by_other_owners) {
@@ -221,7 +255,7 @@ TEST(ViewProposal, forming_takes_the_most_common_fingerprint) {
 TEST(ViewProposal, a_wish_to_stop_is_carried_out_and_lets_nobody_in) {
   auto wisher = at(2, 12, 12);
   wisher.standing.wish = view::Wish::stop;
-  const std::vector<view::Member> joiners{{node(7), 1}};
+  const std::vector<Learner> joiners{{{node(7), 1}, true}};
   const auto next = propose_view(rules_of(4), current_of(2), {at(1, 12, 12), wisher}, joiners);
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->stopped);
@@ -230,7 +264,9 @@ TEST(ViewProposal, a_wish_to_stop_is_carried_out_and_lets_nobody_in) {
   ASSERT_TRUE(still);
   EXPECT_TRUE(still->stopped) << "nobody has resumed it";
   wisher.standing.wish = view::Wish::resume;
-  const auto resumed = propose_view(rules_of(4), *next, {at(1, 12, 12), wisher}, joiners);
+  auto other = at(1, 12, 12);
+  other.standing.learners = wisher.standing.learners = {node(7)};
+  const auto resumed = propose_view(rules_of(4), *next, {other, wisher}, joiners);
   ASSERT_TRUE(resumed);
   EXPECT_FALSE(resumed->stopped);
   EXPECT_EQ(resumed->members.size(), 3u);
@@ -307,10 +343,10 @@ TEST(ViewProposal, plan_and_paces_come_from_one_that_has_applied_the_base) {
 }
 
 TEST(ViewProposal, paces_follow_their_members_to_new_ranks_and_newcomers_have_none) {
-  const auto next = propose_view(rules_of(3), current_of(3),
-                                 {pacing(at(1, 20, 20), {2, 2, 4}, {20, 20, 10}),
-                                  pacing(at(3, 20, 20), {2, 2, 4}, {20, 20, 10})},
-                                 {{node(9), 1}});
+  Promisers members{pacing(at(1, 20, 20), {2, 2, 4}, {20, 20, 10}),
+                    pacing(at(3, 20, 20), {2, 2, 4}, {20, 20, 10})};
+  for (auto& one : members) one.standing.learners = {node(9)};
+  const auto next = propose_view(rules_of(3), current_of(3), members, {{{node(9), 1}, true}});
   ASSERT_TRUE(next);
   ASSERT_EQ(next->members.size(), 3u);
   const auto paces = collective::Paces::from_words(next->paces, 3);

@@ -1,0 +1,15 @@
+// The digest that DONE carries, from a result that is whole: for who did not sum it chunk by chunk,
+// as a learner that gets results of steps it took no part in. One pass over the bytes.
+#pragma once
+
+#include <span>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/collective/exchange_message.hpp"
+
+namespace gpunode::collective {
+
+// Equal to ExactExchange::result_digest() of the same result, layout and samples.
+Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result, const Fed& fed);
+
+}  // namespace gpunode::collective

@@ -1,0 +1,135 @@
+// The members' side of learning: who is on its way in, what is given to it, and when it is good
+// enough to be named by a view. Learners come last: what they get waits behind the member's own
+// sums, but no longer than Timings::give_way, so that they come in at all.
+#include <algorithm>
+
+#include "runtime/job/detail/job_state.hpp"
+
+namespace gpunode::job {
+
+namespace {
+constexpr std::size_t kMaxJoiners = 4096;
+constexpr Duration kHearsFor = std::chrono::milliseconds(1500);  // after its last JOIN
+constexpr int kPartsEachWait = 4;  // 1 MiB each give_way: 10 MiB a second, however busy the links
+constexpr std::size_t kMaxQueued = 4096;  // parts; beyond it they are lost
+}  // namespace
+
+void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,
+                             const JoinAsk& ask, Actions& out) {
+  const view::View& view = agreement.view();
+  if (joiners.size() >= kMaxJoiners && !joiners.contains(from)) return;
+  if (view.view_id > 0 && ask.fingerprint != view.fingerprint) {
+    send(from, JoinRefused{"its compute fingerprint differs: other instruction set or library"},
+         out);
+    return;
+  }
+  Joiner& joiner = joiners[from];
+  if (message.boot < joiner.boot) return;
+  if (message.boot > joiner.boot) joiner = Joiner{};
+  if (joiner.asked == Time{} || ask.received_bytes != joiner.received_bytes ||
+      at > joiner.asked + options.timings.joiner_fresh)
+    joiner.progress = at;
+  left.erase(from);
+  joiner.boot = message.boot;
+  joiner.asked = at;
+  joiner.fingerprint = ask.fingerprint;
+  joiner.received_bytes = ask.received_bytes;
+  const bool same_view = message.order() == view.order();
+  joiner.ready = ask.ready && same_view;
+  joiner.step = ask.step;
+  joiner.hears_us =
+      std::find(ask.heard.begin(), ask.heard.end(), options.self.node) != ask.heard.end();
+  if (!member) return;
+  if (committed >= options.total_steps || same_view) answer_need(from, out);
+  if (committed >= options.total_steps) return;
+  const auto rank = view.rank_of(from);
+  if (!rank) return;
+  if (view.stopped) return;  // it comes back when the job is resumed
+  const Boot known = view.members[*rank].boot;
+  const bool lost_it = message.boot == known && ask.outside && same_view;
+  if (message.boot > known || lost_it)
+    change_view(at, "node " + from.short_text() + " came back without its state", out);
+}
+
+bool JobCore::State::is_fresh(const Joiner& joiner) const {
+  return joiner.asked != Time{} && now < joiner.asked + options.timings.joiner_fresh;
+}
+
+bool JobCore::State::reaches(const NodeId& node, const Joiner& joiner) const {
+  return joiner.hears_us && now < joiner.asked + kHearsFor && !gone(node);
+}
+
+// Ready stands for: what it lacks is kept here, so the view waits for that alone. After the last
+// step nobody is any more: there is nothing left to compute.
+std::vector<Learner> JobCore::State::learners() const {
+  const view::View& view = agreement.view();
+  std::vector<Learner> result;
+  for (const auto& [node, joiner] : joiners) {
+    const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
+    if (!is_fresh(joiner) || !fits || gone(node) || joiner.barred_until > now) continue;
+    const bool kept = joiner.step + 1 >= log.first_step(committed) && joiner.step <= committed + 1;
+    const bool ready = joiner.ready && kept && now < joiner.asked + kHearsFor;
+    result.push_back({{node, joiner.boot}, ready && committed < options.total_steps});
+  }
+  return result;
+}
+
+// Whether this node is given state and results: a member, or a learner for whom there is room.
+bool JobCore::State::may_learn(const NodeId& node) const {
+  const view::View& view = agreement.view();
+  if (!member) return false;
+  if (view.rank_of(node)) return true;
+  const auto found = joiners.find(node);
+  return state_ready && found != joiners.end() && is_fresh(found->second) &&
+         view.members.size() < options.wanted_nodes;
+}
+
+void JobCore::State::on_learner(Time at, const NodeId& from, const JobBody& body, Actions& out) {
+  if (!may_learn(from)) return;
+  StateSource::Effects effects;
+  if (const auto* ask = std::get_if<StateAsk>(&body)) {
+    // Frozen, there is no step to come for which all could make the same copy.
+    const bool urgent = agreement.view().rank_of(from).has_value();
+    if (!urgent) source.forget_before(log.first_step(committed) - 1);
+    const std::uint64_t step = agreement.frozen() ? committed : ask->step;
+    source.on_ask(at, from, {step}, urgent, effects);
+  }
+  if (const auto* read = std::get_if<StateRead>(&body))
+    source.on_read(at, from, *read, options.state_part_bytes, effects);
+  if (const auto* read = std::get_if<ResultRead>(&body))
+    log.on_read(from, *read, committed, options.state_part_bytes, effects.replies);
+  carry_out(effects, out);
+}
+
+// The result of a step that is committed, and, by a test-only fault, of one that is only held.
+void JobCore::State::keep_result(std::uint64_t step, const collective::SharedFloats& result,
+                                 const Digest& digest, const collective::Fed& fed) {
+  StateSource::Effects effects;
+  log.add({step, result, digest, fed}, effects.replies);
+  for (StateSource::Reply& one : effects.replies) queued.push_back(std::move(one));
+  // Nobody may still lack it once every member has installed the view and made a step in it.
+  const view::View& view = agreement.view();
+  const bool begun = step > view.base_step;
+  const bool learner = std::any_of(joiners.begin(), joiners.end(), [&](const auto& one) {
+    return is_fresh(one.second) && !view.rank_of(one.first) &&
+           view.members.size() < options.wanted_nodes;
+  });
+  const bool needed = (!begun || learner) && !options.mutations.forgets_results;
+  log.trim(needed ? options.results_kept_bytes : 0);
+}
+
+// What learners are owed, after everything that members are owed.
+void JobCore::State::serve_learners(Time at, Actions& out) {
+  if (queued.size() > kMaxQueued) queued.resize(kMaxQueued);
+  const bool busy = can_exchange() && exchange && !partials.empty() &&
+                    agreement.view().members.size() > 1 && !options.mutations.learners_go_first;
+  while (!queued.empty()) {
+    if (busy && at < served + options.timings.give_way / kPartsEachWait) return;
+    StateSource::Reply one = std::move(queued.front());
+    queued.pop_front();
+    send(one.to, std::move(one.body), out, true);
+    served = at;
+  }
+}
+
+}  // namespace gpunode::job
