@@ -11,7 +11,7 @@ namespace gpunode::job {
 
 namespace {
 constexpr Duration kHeardLately = std::chrono::milliseconds(1000);
-constexpr Duration kMissedAfter = std::chrono::milliseconds(1000);
+constexpr Duration kMissedAfter = std::chrono::milliseconds(250);
 constexpr std::uint64_t kPaceResults = 4;      // followed so far: then its pace is known
 constexpr std::uint64_t kFewResults = 32;      // a view waits for no more
 constexpr std::uint64_t kLargestMargin = 256;  // steps
@@ -152,7 +152,8 @@ void JobCore::State::fetch_some_state(Time at, Actions& out) {
     // All may have passed the step before they heard of the wish: the next one is further ahead.
     if (told_committed <= fetch->step()) fetch_asked = at;
     if (at < fetch_asked + kMissedAfter) return tick_fetch(at, out);
-    fetch_margin = std::clamp<std::uint64_t>(2 * fetch_margin, 1, kLargestMargin);
+    const std::uint64_t passed = told_committed - fetch->step();
+    fetch_margin = std::clamp(2 * std::max(fetch_margin, passed), std::uint64_t{1}, kLargestMargin);
     drop_fetch();
   }
   if (!fetch) {
