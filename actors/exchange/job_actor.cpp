@@ -109,9 +109,10 @@ void end(Self* self) {
 void on_finished(Self* self) {
   State& state = self->state;
   state.finished = true;
-  // A witness, or no member at the end: it has nothing to evaluate or to keep.
+  // A witness, or one that got no result: it has nothing to evaluate or to keep.
   if (state.core->committed() < state.options.spec.train.steps) return end(self);
   if (state.evaluating) return;
+  keep_result(self);
   state.evaluating = true;
   self->send(state.trainer, Evaluate{});
 }
@@ -128,9 +129,7 @@ struct CarryOut {
     self->send(self->state.trainer, ApplyTotal{order.step, order.result});
   }
   void operator()(const job::Committed& committed) { on_committed(self, committed); }
-  void operator()(const job::ReadState& order) {
-    self->send(self->state.trainer, ReadState{order.token});
-  }
+  void operator()(const job::ReadState& order) { read_state(self, order); }
   void operator()(const job::InstallState& order) {
     self->send(self->state.trainer, InstallState{order.step, order.state});
   }
@@ -410,6 +409,7 @@ job::PeerState peer_state(PeerHealth health) {
 // A job without its trainer or its checkpoint writer fails, with the reason.
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
+  if (down.source == state.checkpoints.address()) state.result_token.reset();
   if (state.phase == "finished" || state.phase == "failed") return;
   const char* who = down.source == state.trainer.address() ? "trainer" : "checkpoint writer";
   fail(self,
@@ -446,6 +446,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
       [self](const CheckpointRead& read) {
+        if (self->state.result_token) return give_result(self, read);
         if (!read.state) return fail(self, read.state.error().within("restoring the job"));
         self->send(self->state.trainer, InstallState{read.step, *read.state});
       },

@@ -25,6 +25,12 @@ class JobLedger {
   void on_committed(Time now, const job::Committed& committed);
   // state: after this step.
   void on_applied(std::uint64_t step, double loss, const Digest& state);
+  // The job is finished and its result came from others; `running`: over all steps.
+  void on_result(std::uint64_t step, const collective::Fed& running, const Digest& state) {
+    committed_ = step;
+    running_ = running;
+    state_digest_ = state;
+  }
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {
     checkpoint_step_ = step;

@@ -39,6 +39,7 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   joiner.step = ask.step;
   joiner.hears_us =
       std::find(ask.heard.begin(), ask.heard.end(), options.self.node) != ask.heard.end();
+  if (holds_result()) return answer_need(from, out);
   if (!member) return;
   if (committed >= options.total_steps || same_view) answer_need(from, out);
   if (committed >= options.total_steps) return;
@@ -74,9 +75,11 @@ std::vector<Learner> JobCore::State::learners() const {
   return result;
 }
 
-// Whether this node is given state and results: a member, or a learner for whom there is room.
+// Whether this node is given state and results: a member, or a learner for whom there is room; who
+// still asks after the job's end had a part in it.
 bool JobCore::State::may_learn(const NodeId& node) const {
   const view::View& view = agreement.view();
+  if (holds_result()) return true;
   if (!member) return false;
   if (view.rank_of(node)) return true;
   const auto found = joiners.find(node);
@@ -120,6 +123,9 @@ void JobCore::State::keep_result(std::uint64_t step, const collective::SharedFlo
 
 // What learners are owed, after everything that members are owed.
 void JobCore::State::serve_learners(Time at, Actions& out) {
+  const bool wanted = std::any_of(joiners.begin(), joiners.end(),
+                                  [this](const auto& one) { return is_fresh(one.second); });
+  if (finish_told && !wanted) log.trim(0);
   if (queued.size() > kMaxQueued) queued.resize(kMaxQueued);
   const bool busy = can_exchange() && exchange && !partials.empty() &&
                     agreement.view().members.size() > 1 && !options.mutations.learners_go_first;

@@ -195,6 +195,9 @@ std::uint64_t JobCore::committed() const {
 collective::Fed JobCore::running_fed() const {
   return state_->running;
 }
+Digest JobCore::state_digest() const {
+  return state_->state_digest;
+}
 
 void JobCore::State::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
   if (to == options.self.node) return;
@@ -255,10 +258,11 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     return;
   }
   peers[from].view = std::max(peers[from].view, theirs);
-  if (theirs != ours && outlives_views(message)) on_learning(at, from, message.body, out);
+  if (theirs != ours && (is_about_result(from, message.body) || outlives_views(message)))
+    on_learning(at, from, message.body, out);
   if (theirs < ours) {
     const auto* status = std::get_if<StepStatus>(&message.body);
-    if (status && !theirs.same_lineage(ours)) on_foreign_status(at, *status, out);
+    if (status && !theirs.same_lineage(ours)) on_foreign_status(at, from, *status, out);
     tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
     return;
   }
@@ -286,11 +290,11 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
   }
   if (const auto* refused = std::get_if<JoinRefused>(&message.body))
     report("node " + from.short_text() + " does not take this node in: " + refused->reason, out);
-  if (const auto* meta = std::get_if<StateMeta>(&message.body)) on_offer(at, from, *meta, out);
   on_learning(at, from, message.body, out);
 }
 
 void JobCore::State::on_learning(Time at, const NodeId& from, const JobBody& body, Actions& out) {
+  if (const auto* meta = std::get_if<StateMeta>(&body)) on_offer(at, from, *meta, out);
   if (const auto* part = std::get_if<ResultPart>(&body)) on_result(at, from, *part, out);
   if (const auto* part = std::get_if<StatePart>(&body); part && fetch) {
     StateFetch::Effects effects;
@@ -309,6 +313,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   watch_wish(at, out);
   source.on_tick(at);
   learn_tick(at, out);
+  result_tick(at, out);
   join_tick(at, out);
   witness_tick(at, out);
   ask_tick(at, out);

@@ -110,13 +110,14 @@ class JobCore {
     bool computes_when_stopped = false;
     bool paces_not_in_view = false;
     bool keeps_dead_witnesses = false;
-    bool admits_unready = false;      // named though the members must wait for its state
-    bool admits_unreached = false;    // named though a member and it do not hear each other
-    bool tells_held_results = false;  // a learner gets results that are not committed yet
-    bool forgets_results = false;     // what a learner still lacks is not kept
-    bool leaves_at_once = false;      // before the others know the view without it
-    bool last_holder_leaves = false;  // without saving the state
-    bool learners_go_first = false;   // parts for learners do not wait for the members' own sums
+    bool admits_unready = false;       // named though the members must wait for its state
+    bool admits_unreached = false;     // named though a member and it do not hear each other
+    bool tells_held_results = false;   // a learner gets results that are not committed yet
+    bool forgets_results = false;      // what a learner still lacks is not kept
+    bool leaves_at_once = false;       // before the others know the view without it
+    bool last_holder_leaves = false;   // without saving the state
+    bool learners_go_first = false;    // parts for learners do not wait for the members' own sums
+    bool ends_without_result = false;  // who was away at the job's end does not ask for its result
   };
 
   struct Timings {
@@ -215,6 +216,7 @@ class JobCore {
   JobStatus status(Time now) const;
   std::uint64_t committed() const;      // newest committed step; 0: none
   collective::Fed running_fed() const;  // over steps 1..committed()
+  Digest state_digest() const;          // of the newest state that is in place
 
  private:
   struct State;

@@ -41,6 +41,7 @@ bool JobCore::State::learns() const {
   const view::View& view = agreement.view();
   if (view.view_id == 0 || finish_told || installing || restoring) return false;
   if (member) return is_late();
+  if (result_wanted) return wants_in && !leaving;
   if (view.stopped) return false;
   const bool room =
       view.members.size() < options.wanted_nodes || view.rank_of(options.self.node).has_value();
@@ -98,7 +99,7 @@ void JobCore::State::on_source(Time at, const NodeId& from, const StepStatus& st
     learned_before = learned_results = 0;
     learn_pace = Duration{};
   }
-  if (!following && !cut_off && is_of_lineage()) follow_results();
+  if (!following && !cut_off && result_sources.empty() && is_of_lineage()) follow_results();
   if (following) following->on_source(at, from, status.committed, status.results_from);
   learn_tick(at, out);
 }
@@ -129,7 +130,7 @@ void JobCore::State::learn_tick(Time at, Actions& out) {
     cut_off = true;
     if (member) return settle(at, out);
   }
-  if (!following && !cut_off && is_of_lineage()) follow_results();
+  if (!following && !cut_off && result_sources.empty() && is_of_lineage()) follow_results();
   if (following) {
     ResultFetch::Effects effects;
     following->on_tick(at, effects);
@@ -167,7 +168,9 @@ void JobCore::State::begin_fetch(std::uint64_t step) {
   StateFetch::Options chosen;
   chosen.step = step;
   for (const view::Member& one : agreement.view().members)
-    if (one.node != options.self.node) chosen.sources.push_back(one.node);
+    if (one.node != options.self.node && !result_sources.contains(one.node))
+      chosen.sources.push_back(one.node);
+  chosen.sources.insert(chosen.sources.end(), result_sources.begin(), result_sources.end());
   chosen.max_bytes = options.max_state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   fetch.emplace(std::move(chosen));

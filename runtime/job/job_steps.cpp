@@ -128,8 +128,9 @@ void JobCore::State::keep_ahead(const NodeId& from, const JobMessage& message) {
 
 // Whoever asks learns at least that this node lives, and where it is.
 void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
-  const std::uint64_t kept = member && state_ready ? log.first_step(committed) : 0;
-  send(from, StepStatus{committed, state_ready, finish_told, kept}, out);
+  const bool ready = state_ready || holds_result();
+  const std::uint64_t kept = ready ? log.first_step(committed) : 0;
+  send(from, StepStatus{committed, ready, finish_told, kept}, out);
 }
 
 void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out) {
@@ -251,6 +252,7 @@ void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& diges
   offer_state(at, out);
   maybe_begin(at, out);
   follow(at, out);
+  result_tick(at, out);
 }
 
 void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& status,
@@ -262,25 +264,8 @@ void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& st
   // Who still tells does not know yet that we are through.
   if (!news && !status.finished && finish_told && member && committed >= options.total_steps)
     send(from, StepStatus{committed, state_ready, true}, out);
-  if (!member && !finish_told)
-    finish_elsewhere("the job is finished; this node was not a member at its end", out);
+  end_outside(at, out);
   finish_tick(at, out);
-}
-
-// Another generation is through: nobody need do it again. Who takes part in this one leaves it, so
-// that those who have not heard of it do not wait.
-void JobCore::State::on_foreign_status(Time at, const StepStatus& status, Actions& out) {
-  if (!status.finished || status.committed < options.total_steps || finish_told) return;
-  finish_elsewhere("another generation has finished the job", out);
-  leaving = true;
-  if (member) change_view(at, "another generation has finished the job", out);
-}
-
-void JobCore::State::finish_elsewhere(std::string how, Actions& out) {
-  finish_told = true;
-  wants_in = false;
-  report(std::move(how), out);
-  out.push_back(Finished{});
 }
 
 // After the last step: tell the others until all have told, then be through.

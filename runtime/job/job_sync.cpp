@@ -4,7 +4,7 @@
 namespace gpunode::job {
 
 void JobCore::State::offer_state(Time at, Actions& out) {
-  if (!member || !state_ready || applied != committed) return;
+  if (applied != committed || !((member && state_ready) || holds_result())) return;
   StateSource::Effects effects;
   source.set_current(at, {committed, 0, state_digest, result_digest, running}, effects);
   carry_out(effects, out);
@@ -91,6 +91,7 @@ void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
   drop_results();
   if (committed >= options.total_steps && member) done_at = at;
   settle(at, out);
+  result_tick(at, out);
 }
 
 }  // namespace gpunode::job

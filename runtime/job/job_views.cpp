@@ -314,6 +314,8 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     source.clear();
     log.clear();
     results_since = view.view_id;
+    result_wanted = false;  // its end is void
+    result_sources.clear();
   }
   if (view.members.size() < options.wanted_nodes)
     for (const Learner& one : learners())  // not all members reach it: not soon again

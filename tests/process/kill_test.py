@@ -268,12 +268,32 @@ class Kill(cluster.ProcessTest):
         tie.kill()
         cluster.wait_until(lambda: self.line(waits)["phase"] == "paused", "one of two pauses")
         step = self.line(waits)["step"]
+        view = self.views(waits)[-1].id
         tie = self.start_again(tie)
-        self.await_members(waits, [tie.name, waits.name])
+
+        def is_back():
+            last = self.views(waits)[-1]
+            return last.id > view and tie.name in last.members
+        cluster.wait_until(is_back, "the killed one is a member again")
         os.remove(self.path("slow"))
         self.check_all([waits, tie])
         self.assertLess(step, STEPS)
         self.assertIn(tie.name, self.views(waits)[-1].members)
+
+    def test_who_is_away_when_the_job_ends_gets_the_result_when_it_comes_back(self):
+        self.start_three()
+        self.world.write("slow", "")
+        self.train()
+        victim = self.victim("tie")
+        rest = self.rest(victim)
+        cluster.wait_until(lambda: self.line(rest[0])["step"] > 10, "step 11")
+        victim.kill()
+        os.remove(self.path("slow"))
+        self.check_all(rest)
+        self.check_all([self.start_again(victim)])
+        told = [one["text"] for one in
+                self.nodes[victim.name].ask("job", "log", "small", "--json").json["events"]]
+        self.assertTrue(any("its result is here" in line for line in told), told)
 
     def test_all_members_are_killed_at_once_and_go_on_from_a_checkpoint(self):
         self.start_three(fixed=True)  # who all start anew find each other at the old addresses

@@ -80,7 +80,7 @@ class JobChecks {
   std::map<view::ViewOrder, view::View> decided_;
   std::map<Digest, view::ViewOrder> by_digest_;
   std::map<view::Member, Place> places_;
-  std::map<view::Member, Lineage> applying_;  // in which the step under Apply was committed
+  std::map<view::Member, Lineage> applying_;        // in which the step under Apply was committed
   std::map<view::Member, std::uint64_t> state_at_;  // step of the newest state of each life
   std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE

@@ -251,6 +251,10 @@ WorldResult JobWorld::run() {
                                          : "the final state differs from that of one node alone");
       }
     if (!anyone) result_.failures.push_back("nobody holds the final state");
+    for (std::size_t node = 0; anyone && node < nodes_.size(); ++node)
+      if (nodes_[node].core && node + options_.witness_count < nodes_.size() &&
+          !nodes_[node].leaves && nodes_[node].state_step != options_.model.total_steps)
+        result_.failures.push_back("17: n" + std::to_string(node) + " ends without the result");
   }
   return result_;
 }

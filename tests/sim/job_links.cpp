@@ -57,7 +57,20 @@ Duration JobWorld::transfer_time(std::size_t from, std::size_t to, const job::Jo
         std::max(free, through) + Duration(static_cast<std::int64_t>(bytes * 1'000'000'000 / rate));
     through = free;
   };
-  pass(nodes_[from].uplink_free, options_.uplink_rate);
+  const bool low = std::holds_alternative<job::StatePart>(message.body) ||
+                   std::holds_alternative<job::ResultPart>(message.body);
+  Node& sender = nodes_[from];
+  if (low) {  // goes when nothing else wants to
+    sender.uplink_low = std::max(sender.uplink_low, sender.uplink_free);
+    pass(sender.uplink_low, options_.uplink_rate);
+    sender.low_bytes = bytes;
+  } else if (options_.uplink_rate > 0) {  // overtakes those, but for the one that is under way
+    const Duration part(
+        static_cast<std::int64_t>(sender.low_bytes * 1'000'000'000 / options_.uplink_rate));
+    if (sender.uplink_free < now_ && sender.uplink_low > now_)
+      sender.uplink_free = now_ + std::min(sender.uplink_low - now_, part);
+    pass(sender.uplink_free, options_.uplink_rate);
+  }
   const bool slow = from + 1 == nodes_.size() || to + 1 == nodes_.size();
   if (slow) pass(wires_[from][to].free, options_.last_node_rate);
   return through - now_;

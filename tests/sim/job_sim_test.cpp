@@ -224,6 +224,8 @@ TEST(JobSimMutations, each_broken_rule_is_caught) {
       {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
       {"who is not ready is named", [](auto& m) { m.admits_unready = true; }, false},
       {"learners get what is only held", [](auto& m) { m.tells_held_results = true; }, false},
+      {"who was away ends without the result", [](auto& m) { m.ends_without_result = true; },
+       false},
       {"the last holder just leaves", [](auto& m) { m.last_holder_leaves = true; }, false},
   };
   for (const Case& one : cases) {

@@ -85,7 +85,7 @@ void JobWorld::start(std::size_t node) {
   one.computing.clear();
   one.unsynced.clear();
   one.seen.clear();
-  one.finished = one.gone = one.coming = false;
+  one.finished = one.gone = one.coming = one.leaves = false;
 
   job::JobCore::Options chosen;
   chosen.self = one.member;
@@ -102,7 +102,7 @@ void JobWorld::start(std::size_t node) {
   chosen.forms = options_.forms;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
-  chosen.max_state_bytes = 1u << 22;
+  chosen.max_state_bytes = 1u << 23;
   chosen.state_part_bytes = 64;
   if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
   chosen.votes = one.disk;
@@ -201,6 +201,7 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
 void JobWorld::leave(std::size_t node, Duration patience) {
   note(node, "is asked to leave");
   nodes_[node].patience = patience;
+  nodes_[node].leaves = true;
   feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, patience, out); });
 }
 

@@ -170,12 +170,14 @@ class JobWorld {
     std::uint64_t order = 0;                     // of the last Compute
     std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
     bool finished = false;
+    bool leaves = false;  // asked to, in this life
     bool recruited = false;
     bool coming = false;   // it has left, and is started again soon
     Time forcing_until{};  // a person has ordered it to go on without a quorum
     bool gone = false;     // by its own wish, and the others go on: it is not started again
     Duration patience{};   // of its leave
-    Time uplink_free{};
+    Time uplink_free{}, uplink_low{};  // for learners' parts the latter
+    std::uint64_t low_bytes = 0;       // of the last one of them
   };
   struct Wire {
     std::array<Time, 2> last{};  // control, bulk: order is kept within each

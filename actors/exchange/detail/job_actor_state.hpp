@@ -1,6 +1,8 @@
 // What the files of the job actor share: its state, and the functions that they call of each other.
 // Included by job_actor.cpp (moves things between mailboxes, disk, link and core), job_status.cpp
-// (what people and the supervisor are told) and job_orders.cpp (what people order) alone.
+// (what people and the supervisor are told), job_orders.cpp (what people order), job_leaving.cpp
+// (how this node's part ends before the job) and job_result.cpp (what is left to do after it)
+// alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -48,8 +50,9 @@ struct State {
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
   std::string told;                 // what the supervisor heard last
   std::uint64_t checkpoint_asked = 0, checkpoint_done = 0;
-  std::uint64_t followed_to = 0;         // steps that were applied while learning
-  std::optional<AnswerOnce<bool>> left;  // somebody waits for this node to leave the job
+  std::uint64_t followed_to = 0;              // steps that were applied while learning
+  std::optional<std::uint64_t> result_token;  // of the core's ReadState that the disk is to answer
+  std::optional<AnswerOnce<bool>> left;       // somebody waits for this node to leave the job
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
   std::map<NodeId, std::string> refused;                       // no members, and why
 };
@@ -91,6 +94,12 @@ void on_leave(Self* self, const Leave& leave);
 void save_state(Self* self, std::uint64_t step);
 void on_left(Self* self);
 void leave_full_disk(Self* self, const Error& error);
+
+// The state for a learner: from the trainer, or, once the job is over, from its last checkpoint.
+void read_state(Self* self, const job::ReadState& order);
+void give_result(Self* self, const CheckpointRead& read);
+// Who got the result of others makes it durable as they did.
+void keep_result(Self* self);
 
 // A person orders: stop, resume, recover. Answered once it is done, or after a patience.
 void take_order(Self* self, const Command& command);

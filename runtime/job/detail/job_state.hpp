@@ -2,6 +2,7 @@
 // job_steps.cpp (exchange and commit), job_views.cpp (view changes), job_admission.cpp (what
 // members do for learners), job_learner.cpp (what a learner does), job_sync.cpp (state transfer in
 // both directions), job_orders.cpp (what people order), job_leave.cpp (leaving politely),
+// job_result.cpp (the end for who was away),
 // job_stalls.cpp (whom a step waits for) and job_witness.cpp (spare nodes that vote).
 #pragma once
 
@@ -85,8 +86,6 @@ struct JobCore::State {
   void next_plan(const std::vector<collective::StepTimes>& told);
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
-  void on_foreign_status(Time now, const StepStatus& status, Actions& out);
-  void finish_elsewhere(std::string how, Actions& out);
   void finish_tick(Time now, Actions& out);
 
   // job_stalls.cpp: whom a step waits for, told to people
@@ -162,6 +161,14 @@ struct JobCore::State {
   bool outlives_views(const JobMessage& message) const;
   void tell_learned(Time now, Actions& out);
 
+  // job_result.cpp: the end of the job for who was no member at it
+  bool holds_result() const;
+  bool is_about_result(const NodeId& from, const JobBody& body) const;
+  void end_outside(Time now, Actions& out);
+  void on_foreign_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
+  void result_tick(Time now, Actions& out);
+  void finish_elsewhere(std::string how, Actions& out);
+
   // job_leave.cpp: leaving politely
   void begin_leave(Time now, Duration patience, Actions& out);
   bool must_hurry(Time now) const;
@@ -218,6 +225,10 @@ struct JobCore::State {
   std::optional<std::uint64_t> saving;  // step of the checkpoint that is waited for
   bool pause_told = false;
   bool finish_told = false;
+  bool result_wanted = false;       // the job is finished, and its result on the way here
+  std::set<NodeId> result_sources;  // who have finished it as another generation
+  Time result_progress{};
+  std::uint64_t result_bytes = 0;
 
   // Where the state is.
   std::uint64_t committed = 0;
