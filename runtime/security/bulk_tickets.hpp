@@ -1,7 +1,6 @@
-// One-time tickets: the password of a bulk connection (ZeroMQ PLAIN), agreed over the control
-// channel, so that a socket belongs to a key before its first frame. A ticket crosses the wire in
-// clear and therefore proves nothing but which key to try. Issued by the control thread, redeemed
-// by the ZAP thread: guarded by one mutex, held for a map look-up.
+// One-time tickets: what a bulk connection begins with, agreed over the control channel, so that a
+// socket belongs to a key before its first frame. A ticket crosses the wire in clear and therefore
+// proves nothing but which key to try. Any thread: guarded by one mutex, held for a map look-up.
 #pragma once
 
 #include <map>

@@ -64,7 +64,7 @@ class Listener final : public JoinSocket {
     gate_->send = [this](std::uint64_t number, Bytes frame) {
       reactor_.post([this, number, frame = std::move(frame)] { answer(number, frame); });
     };
-    watch_ = reactor_.watch(fd_, false, [this] { accept_visitors(); });
+    watch_ = reactor_.watch(fd_, Reactor::Wanted::reading, [this] { accept_visitors(); });
     reactor_.start();
     return {};
   }
@@ -102,8 +102,9 @@ class Listener final : public JoinSocket {
   // It would be reported as ready without end.
   void pause_accepting() {
     reactor_.unwatch(watch_);
-    reactor_.after(kAcceptPause,
-                   [this] { watch_ = reactor_.watch(fd_, false, [this] { accept_visitors(); }); });
+    reactor_.after(kAcceptPause, [this] {
+      watch_ = reactor_.watch(fd_, Reactor::Wanted::reading, [this] { accept_visitors(); });
+    });
   }
 
   void admit(int fd, std::string address) {
@@ -143,7 +144,8 @@ class Listener final : public JoinSocket {
   void watch(std::uint64_t number, Visitor& visitor, bool for_writing) {
     if (visitor.watch != 0) reactor_.unwatch(visitor.watch);
     visitor.writing = for_writing;
-    visitor.watch = reactor_.watch(visitor.fd, for_writing, [this, number, for_writing] {
+    const auto wanted = for_writing ? Reactor::Wanted::writing : Reactor::Wanted::reading;
+    visitor.watch = reactor_.watch(visitor.fd, wanted, [this, number, for_writing] {
       for_writing ? flush(number) : read(number);
     });
   }

@@ -105,7 +105,7 @@ class Server final : public LocalServer {
     }
     bound_ = true;
     outbox_->wake = [this] { reactor_.post([this] { send_replies(); }); };
-    reactor_.watch(socket_.fd(), false, [this] { serve(); });
+    reactor_.watch(socket_.fd(), Reactor::Wanted::reading, [this] { serve(); });
     reactor_.post([this] { serve(); });
     reactor_.start();
     return {};

@@ -1,15 +1,14 @@
-// ZmqLink: the link between nodes over ZeroMQ and TCP. Composes two lanes, each a thread that owns
-// its sockets: control (CURVE) and bulk (a one-time ticket, then frames sealed with AES-256-GCM).
+// ZmqLink: the link between nodes. Composes two lanes, each a thread that owns its sockets: control
+// over ZeroMQ (CURVE), and bulk over bare TCP (a one-time ticket that was agreed over control, then
+// frames sealed with AES-256-GCM).
 //
 // One connection a peer and lane is one session, dialled by either side; it carries both
 // directions. A break ends the session: on_state(reset), then the side that has an address dials
-// anew. A peer is the key that ZAP accepted, whatever its frames say. The contexts are shared by
-// all links of the process and are never terminated (libzmq 4.3.4 has bugs there).
+// anew. A peer is the key that ZAP accepted, whatever its frames say. ZeroMQ's context is shared by
+// all links of the process and is never terminated (libzmq 4.3.4 has bugs there).
 // Revoking a key is drop_peer() plus an `admit` that answers revoked: ZAP only judges new knocks.
-// For the program, not for this library: libzmq allocates every received chunk, and glibc maps and
-// unmaps each one; mallopt(M_MMAP_THRESHOLD, 256 MiB) and M_TRIM_THRESHOLD likewise make four and
-// more members up to a third faster.
-// Costs: two threads a link, two I/O threads a context and process, one copy of each body.
+// Costs: two threads a link (a third once a bulk address is a name), ZeroMQ's I/O thread a process,
+// one copy of each body.
 #pragma once
 
 #include <memory>
@@ -49,8 +48,8 @@ struct ZmqLinkOptions {
   std::function<Admission(const CurveKey&)> admit;
   // Messages that may wait for one peer on control before send answers resource_exhausted.
   std::size_t control_queue = 10'000;
-  // Bytes that may wait for one peer on bulk. Payloads wait where their owner keeps them; only what
-  // is under way (1 MiB and a message, more on long links) is held by the link itself.
+  // Bytes that may wait for one peer on bulk. Payloads wait where their owner keeps them, until the
+  // kernel has taken them; sealed, the one that is being sent is held by the link itself.
   std::size_t bulk_budget_bytes = std::size_t{64} << 30;
   // Pause between dials of a peer that cannot be reached: the first, and the longest.
   Duration redial_min = std::chrono::milliseconds(100);

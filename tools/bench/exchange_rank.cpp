@@ -205,7 +205,7 @@ int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& 
 
 int play_rank(int argc, char** argv) {
   if (argc != 5) return 2;
-  // As tools/gpunode sets it: a chunk that arrives is one allocation.
+  // As tools/gpunode sets it.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
   const std::string mode = argv[1];

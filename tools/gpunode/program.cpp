@@ -30,7 +30,7 @@ int with_output_checked(int code) {
 
 void prepare_process() {
   keep_standard_descriptors();
-  // A chunk that arrives is one allocation of a mebibyte: glibc would map, fault and unmap each.
+  // Vectors of mebibytes come and go with every step: glibc would map, fault and unmap each.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
   std::signal(SIGPIPE, SIG_IGN);

@@ -1,97 +1,113 @@
+// Peers of the bulk lane, and how a session with one is opened over the control lane.
 #include "runtime/transport/detail/bulk_lane.hpp"
 
-#include <charconv>
+#include <poll.h>
+#include <sys/socket.h>
 
-#include "runtime/transport/detail/control_lane.hpp"
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/transport/detail/lane_loop.hpp"
 
 namespace gpunode::transport::detail {
 
 namespace {
 
-constexpr int kReceiveMark = 32;  // messages: bounds what a sender can pile up in ZeroMQ
 constexpr int kMaxFailures = 4;
-// A wake-up costs about that much; longer would only take the core from ZeroMQ's own threads.
+// A wake-up costs about that much; longer would only take the core from who has work.
 constexpr Duration kSpin = std::chrono::microseconds(50);
 constexpr Duration kOpenDeadline = std::chrono::seconds(3);
+constexpr Duration kDoorPatience = std::chrono::seconds(5);
 constexpr std::uint8_t kKeyLane = 0;
-// Bits of the context's two I/O threads. Left to itself ZeroMQ puts both ways of a pair on one.
-constexpr std::int64_t kReceivingThread = 1, kSendingThread = 2;
-
-void set_bulk_options(Socket& socket) {
-  socket.set_wide(ZMQ_MAXMSGSIZE, kMaxBulkPayloadBytes + 4096);
-  socket.set(ZMQ_SNDHWM, 0);  // our own budget in bytes bounds it
-  socket.set(ZMQ_RCVHWM, kReceiveMark);
-}
 
 }  // namespace
 
 BulkLane::BulkLane(const ZmqLinkOptions& options, const LinkEvents& events,
                    PostFn post_over_control)
-    : LaneLoop(Lane::bulk, bulk_context(), options, events),
-      post_over_control_(std::move(post_over_control)),
-      domain_(options.node.text()) {
+    : options_(options), events_(events), post_over_control_(std::move(post_over_control)) {
   reactor_.spin_up_to(kSpin);
-  open_door(context_, domain_, [this](const Knock& knock) {
-    if (knock.mechanism != "PLAIN") return KnockAnswer{400, ""};
-    auto owner = tickets_.redeem(as_text(knock.second), SystemClock().now());
-    if (!owner) return KnockAnswer{400, ""};
-    return KnockAnswer{200, owner->peer.text() + "." + std::to_string(owner->session)};
+}
+
+Result<void> BulkLane::listen(const std::vector<std::string>& endpoints) {
+  for (const std::string& endpoint : endpoints) {
+    auto listening = listen_tcp(endpoint);
+    if (!listening) return listening.error();
+    doors_.push_back({share_descriptor(listening->fd)});
+    system_pacing_ = take_off_pacing(listening->fd);
+    endpoints_.push_back(listening->endpoint);
+  }
+  return {};
+}
+
+void BulkLane::start() {
+  for (Door& door : doors_)
+    door.watch = reactor_.watch(*door.fd, Reactor::Wanted::reading, [this] { accept_knocks(); });
+  reactor_.start();
+}
+
+void BulkLane::stop() {
+  outbounds_.close();
+  reactor_.stop([this] { close_all(); });
+  resolver_.stop(nullptr);
+}
+
+void BulkLane::set_peer(const PeerAddress& address) {
+  if (address.node == options_.node) return;
+  auto outbound = outbounds_.add(address.node);
+  if (!outbound) return;
+  reactor_.post([this, address, outbound] {
+    Peer& peer = peers_[address.node];
+    const bool other_key =
+        peer.outbound && peer.address.curve_public_key != address.curve_public_key;
+    if (other_key && peer.session) break_session(peer);
+    const bool elsewhere = peer.address.bulk_endpoints != address.bulk_endpoints;
+    peer.address = address;
+    if ((other_key || elsewhere) && !peer.session) close_dial(peer);
+    peer.outbound = outbound;
+    peer.pause = options_.redial_min;
+    if (!peer.session && !peer.dial && !peer.hello) seek(peer);
   });
 }
 
-BulkLane::~BulkLane() {
-  close_door(context_, domain_);
+void BulkLane::drop_peer(const NodeId& node) {
+  if (!outbounds_.remove(node)) return;
+  reactor_.post([this, node] {
+    Peer* peer = find(node);
+    if (!peer) return;
+    if (peer->session) end_session(*peer);
+    close_dial(*peer);
+    discard(*peer->outbound);
+    withdraw_offer(*peer);
+    peers_.erase(node);
+  });
 }
 
-void BulkLane::configure_inbox(Socket& inbox) {
-  inbox.set_wide(ZMQ_AFFINITY, kReceivingThread);
-  inbox.set(ZMQ_PLAIN_SERVER, 1);
-  inbox.set_bytes(ZMQ_ZAP_DOMAIN, as_bytes(domain_));
-  set_bulk_options(inbox);
+Result<void> BulkLane::send(const NodeId& to, Message message) {
+  const auto can_queue = [this](const Outbound& outbound, const Message& queued) {
+    return outbound.bytes == 0 || outbound.bytes + size_of(queued) <= options_.bulk_budget_bytes;
+  };
+  return outbounds_.send(Lane::bulk, to, std::move(message), can_queue, [this](const NodeId& node) {
+    reactor_.post([this, node] { service_peer(node); });
+  });
 }
 
-void BulkLane::configure_dial(Socket& socket, const Peer& peer) {
-  const std::string& ticket = openings_[peer.address.node].ticket;
-  socket.set_wide(ZMQ_AFFINITY, kSendingThread);
-  socket.set_bytes(ZMQ_PLAIN_USERNAME, as_bytes("gpunode"));
-  socket.set_bytes(ZMQ_PLAIN_PASSWORD, as_bytes(ticket));
-  set_bulk_options(socket);
+LinkCounters BulkLane::counters() const {
+  return {sent_, received_, bytes_sent_, bytes_received_, dropped_};
 }
 
-std::optional<LaneLoop::Origin> BulkLane::origin_of(const std::string& user_id) {
-  auto dot = user_id.find('.');
-  if (dot == std::string::npos) return std::nullopt;
-  auto node = NodeId::parse(user_id.substr(0, dot));
-  Origin origin;
-  const char* end = user_id.data() + user_id.size();
-  auto read = std::from_chars(user_id.data() + dot + 1, end, origin.nonce);
-  if (!node || read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  origin.peer = *node;
-  return origin;
+BulkLane::Peer* BulkLane::find(const NodeId& node) {
+  auto found = peers_.find(node);
+  return found == peers_.end() ? nullptr : &found->second;
 }
 
-Frames BulkLane::pack(std::uint64_t nonce, const Envelope& envelope, ByteView body,
-                      const SharedBytes& payload, const std::shared_ptr<Charge>& charge) {
-  auto found = channels_.find(nonce);
-  if (found == channels_.end()) return {};
-  return pack_bulk(found->second, nonce, envelope, body, payload, charge, *pool_, reactor_.now());
-}
-
-Unpacked BulkLane::unpack(std::uint64_t nonce, Frame& frame, Incoming& into) {
-  auto found = channels_.find(nonce);
-  if (found == channels_.end()) return Unpacked::bad;
-  return unpack_bulk(found->second, nonce, frame, into);
-}
-
-bool BulkLane::can_queue(const Outbound& outbound, const Message& message) const {
-  std::size_t size = message.body.size() + message.payload.size();
-  return outbound.bytes == 0 || outbound.bytes + size <= options_.bulk_budget_bytes;
+void BulkLane::report(const Peer& peer, LinkState state) {
+  if (!closing_ && events_.on_state) events_.on_state(peer.address.node, Lane::bulk, state);
 }
 
 // Opening.
 
 void BulkLane::control_changed(const NodeId& node, bool up, Boot boot) {
-  if (auto outbound = outbound_of(node)) {
+  if (auto outbound = outbounds_.find(node)) {
     std::lock_guard lock(outbound->mutex);
     outbound->idle_accepting = up;
     outbound->accepting = up || outbound->open;
@@ -100,55 +116,62 @@ void BulkLane::control_changed(const NodeId& node, bool up, Boot boot) {
     Peer* peer = find(node);
     if (up) {
       // The peer lives anew; what TCP still holds open leads to its last life.
-      if (peer && peer->session && peer->seen_boot < boot) break_session(*peer, false);
+      if (peer && peer->session && peer->seen_boot < boot) break_session(*peer);
       return;
     }
     tickets_.forget(node);
     if (!peer || peer->session) return;
     // Without control no session comes about: what waits for one is lost.
-    openings_.erase(node);
-    failures_.erase(node);
+    peer->opening.reset();
+    peer->failures = 0;
     close_dial(*peer);
     bool waiting;
     {
       std::lock_guard lock(peer->outbound->mutex);
       waiting = !peer->outbound->queue.empty();
     }
-    discard_queue(*peer);
+    discard(*peer->outbound);
     if (waiting) report(*peer, LinkState::reset);
   });
 }
 
 void BulkLane::seek(Peer& peer) {
-  NodeId node = peer.address.node;
   {
     std::lock_guard lock(peer.outbound->mutex);
     if (peer.outbound->queue.empty()) return;  // opened by the first message
   }
-  if (openings_.contains(node)) return;
-  Opening& opening = openings_[node];
-  opening.attempt = next_attempt_++;
-  Envelope envelope;
-  if (peer.address.bulk_endpoints.empty()) {
-    envelope.kind = Kind::bulk_want;
-  } else {
-    opening.key = security::EphemeralKey::create();
-    envelope.kind = Kind::bulk_request;
-    envelope.key_share = opening.key->public_key();
-    envelope.plain = options_.bulk_plain;
-  }
-  post_over_control_(node, envelope);
-  reactor_.after(kOpenDeadline, [this, node, attempt = opening.attempt] {
+  if (peer.opening) return;
+  if (!peer.address.bulk_endpoints.empty()) return ask_to_dial(peer);
+  peer.opening.emplace().attempt = next_attempt_++;
+  Envelope want;
+  want.kind = Kind::bulk_want;
+  post_over_control_(peer.address.node, want);
+  reactor_.after(kOpenDeadline, [this, node = peer.address.node, attempt = peer.opening->attempt] {
     Peer* late = find(node);
-    auto found = openings_.find(node);
-    if (!late || late->session || found == openings_.end()) return;
-    if (found->second.attempt == attempt && !late->dial) give_up_or_retry(*late);
+    if (late && late->opening && late->opening->attempt == attempt && !late->session)
+      give_up_or_retry(*late);
+  });
+}
+
+// Asks for a ticket to the peer's bulk port.
+void BulkLane::ask_to_dial(Peer& peer) {
+  Opening& opening = peer.opening.emplace();
+  opening.attempt = next_attempt_++;
+  opening.key = security::EphemeralKey::create();
+  Envelope request;
+  request.kind = Kind::bulk_request;
+  request.key_share = opening.key->public_key();
+  request.plain = options_.bulk_plain;
+  post_over_control_(peer.address.node, request);
+  reactor_.after(kOpenDeadline, [this, node = peer.address.node, attempt = opening.attempt] {
+    Peer* late = find(node);
+    const bool unanswered = late && late->opening && late->opening->attempt == attempt;
+    if (unanswered && !late->session && !late->dial && !late->hello) give_up_or_retry(*late);
   });
 }
 
 void BulkLane::give_up_or_retry(Peer& peer) {
-  NodeId node = peer.address.node;
-  openings_.erase(node);
+  peer.opening.reset();
   bool control_up, waiting;
   {
     std::lock_guard lock(peer.outbound->mutex);
@@ -156,10 +179,24 @@ void BulkLane::give_up_or_retry(Peer& peer) {
     waiting = !peer.outbound->queue.empty();
   }
   if (!waiting) return;
-  if (control_up && ++failures_[node] < kMaxFailures) return schedule_redial(peer);
-  failures_.erase(node);
-  discard_queue(peer);
+  if (control_up && ++peer.failures < kMaxFailures) return schedule_redial(peer);
+  peer.failures = 0;
+  discard(*peer.outbound);
   report(peer, LinkState::reset);
+}
+
+void BulkLane::schedule_redial(Peer& peer) {
+  if (peer.redial_pending || closing_) return;
+  peer.redial_pending = true;
+  const Duration pause = peer.pause;
+  const std::size_t count = std::max<std::size_t>(1, peer.address.bulk_endpoints.size());
+  if (peer.next_endpoint % count == 0) peer.pause = std::min(peer.pause * 2, options_.redial_max);
+  reactor_.after(pause, [this, node = peer.address.node] {
+    Peer* waiting = find(node);
+    if (!waiting) return;
+    waiting->redial_pending = false;
+    if (!waiting->session && !waiting->dial && !waiting->hello) seek(*waiting);
+  });
 }
 
 void BulkLane::post_envelope(const NodeId& from, const Envelope& envelope) {
@@ -168,24 +205,9 @@ void BulkLane::post_envelope(const NodeId& from, const Envelope& envelope) {
     if (!peer) return;
     if (envelope.kind == Kind::bulk_request) take_request(*peer, envelope);
     if (envelope.kind == Kind::bulk_ticket) take_ticket(*peer, envelope);
-    if (envelope.kind != Kind::bulk_want || peer->session || peer->dial) return;
-    if (peer->address.bulk_endpoints.empty() || openings_.contains(from)) return;
-    Opening& opening = openings_[from];
-    opening.attempt = next_attempt_++;
-    opening.key = security::EphemeralKey::create();
-    Envelope request;
-    request.kind = Kind::bulk_request;
-    request.key_share = opening.key->public_key();
-    request.plain = options_.bulk_plain;
-    post_over_control_(from, request);
-    reactor_.after(kOpenDeadline, [this, from, attempt = opening.attempt] {
-      auto found = openings_.find(from);
-      Peer* late = find(from);
-      bool dead = late && !late->session && !late->dial;
-      if (dead && found != openings_.end() && found->second.attempt == attempt) {
-        openings_.erase(found);
-      }
-    });
+    const bool idle = !peer->session && !peer->dial && !peer->hello && !peer->opening;
+    if (envelope.kind == Kind::bulk_want && idle && !peer->address.bulk_endpoints.empty())
+      ask_to_dial(*peer);
   });
 }
 
@@ -212,15 +234,15 @@ bool BulkLane::set_keys(BulkChannel& channel, const security::EphemeralKey& mine
   return true;
 }
 
+void BulkLane::withdraw_offer(Peer& peer) {
+  tickets_.forget(peer.address.node);
+  if (peer.offered != 0) channels_.erase(std::exchange(peer.offered, 0));
+}
+
 // We are the listener.
 void BulkLane::take_request(Peer& peer, const Envelope& request) {
-  if (!listens()) return;
-  NodeId node = peer.address.node;
-  if (auto old = offered_.find(node); old != offered_.end()) {
-    channels_.erase(old->second);
-    offered_.erase(old);
-    tickets_.forget(node);
-  }
+  if (doors_.empty()) return;
+  withdraw_offer(peer);
   security::EphemeralKey mine = security::EphemeralKey::create();
   Envelope offer;
   offer.kind = Kind::bulk_ticket;
@@ -229,72 +251,52 @@ void BulkLane::take_request(Peer& peer, const Envelope& request) {
   offer.nonce = security::random_array<16>();
   offer.plain = request.plain && options_.bulk_plain;
   BulkChannel channel;
-  channel.peer = node;
+  channel.peer = peer.address.node;
   if (!set_keys(channel, mine, request, offer, false)) return;
-  auto ticket = tickets_.issue({node, offer.stream}, SystemClock().now());
+  auto ticket = tickets_.issue({channel.peer, offer.stream}, SystemClock().now());
   if (!ticket) return;
   offer.ticket = *ticket;
-  offered_[node] = offer.stream;
+  peer.offered = offer.stream;
   channels_.emplace(offer.stream, std::move(channel));
-  post_over_control_(node, offer);
+  post_over_control_(peer.address.node, offer);
 }
 
 // We are the dialler.
 void BulkLane::take_ticket(Peer& peer, const Envelope& ticket) {
-  auto found = openings_.find(peer.address.node);
-  if (found == openings_.end() || !found->second.key || peer.session || peer.dial) return;
+  if (!peer.opening || !peer.opening->key || peer.session || peer.dial || peer.hello) return;
   if (ticket.plain && !options_.bulk_plain) return;
   Envelope request;
-  request.key_share = found->second.key->public_key();
+  request.key_share = peer.opening->key->public_key();
   BulkChannel channel;
   channel.peer = peer.address.node;
-  if (!set_keys(channel, *found->second.key, request, ticket, true)) return;
-  found->second.key.reset();
-  found->second.ticket = ticket.ticket;
-  if (!channels_.emplace(ticket.stream, std::move(channel)).second) return;
-  start_dial(peer, ticket.stream);
-}
-
-void BulkLane::on_open(Peer& peer) {
-  NodeId node = peer.address.node;
-  openings_.erase(node);
-  failures_.erase(node);
-  auto offered = offered_.find(node);
-  if (offered == offered_.end()) return;
-  if (offered->second != peer.session->nonce) {
-    channels_.erase(offered->second);
-    tickets_.forget(node);
-  }
-  offered_.erase(offered);
-}
-
-void BulkLane::on_broken(Peer&) {}
-
-void BulkLane::on_dial_failed(Peer& peer, bool) {
-  give_up_or_retry(peer);
-}
-
-void BulkLane::on_dropped(Peer& peer) {
-  NodeId node = peer.address.node;
-  openings_.erase(node);
-  failures_.erase(node);
-  if (auto offered = offered_.find(node); offered != offered_.end()) {
-    channels_.erase(offered->second);
-    offered_.erase(offered);
-  }
-  tickets_.forget(node);
-}
-
-void BulkLane::on_forgotten(std::uint64_t nonce) {
-  channels_.erase(nonce);
+  if (!set_keys(channel, *peer.opening->key, request, ticket, true)) return;
+  peer.opening->key.reset();
+  if (find_connection(ticket.stream) ||
+      !channels_.emplace(ticket.stream, std::move(channel)).second)
+    return;
+  start_dial(peer, ticket.stream, ticket.ticket);
 }
 
 Result<void> BulkLane::test_door() const {
-  if (endpoints().empty()) return {};
-  Socket stranger(context_, ZMQ_DEALER);
-  stranger.set_bytes(ZMQ_PLAIN_USERNAME, as_bytes("gpunode"));
-  stranger.set_bytes(ZMQ_PLAIN_PASSWORD, as_bytes("no ticket"));
-  return expect_refusal(context_, stranger, endpoints().front());
+  if (endpoints_.empty()) return {};
+  const std::string endpoint = reachable(endpoints_.front());
+  const auto target = parse_endpoint(endpoint);
+  const auto address = target ? numeric_address(*target) : std::nullopt;
+  if (!address) return {ErrorCode::internal, endpoint + " is no address"};
+  auto connected = connect_within(*address, endpoint, kDoorPatience);
+  if (!connected) return connected.error();
+  const SharedDescriptor stranger = share_descriptor(*connected);
+  std::array<std::byte, kTicketBytes> no_ticket{};
+  pollfd waiting{*stranger, POLLIN, 0};
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(kDoorPatience).count();
+  if (::send(*stranger, no_ticket.data(), no_ticket.size(), MSG_NOSIGNAL) < 0 ||
+      ::poll(&waiting, 1, static_cast<int>(patience)) != 1)
+    return {ErrorCode::internal, "the door of " + endpoint + " does not answer"};
+  std::byte answer;
+  if (::recv(*stranger, &answer, 1, 0) > 0)
+    return {ErrorCode::internal, "the door of " + endpoint + " lets strangers in"};
+  return {};
 }
 
 }  // namespace gpunode::transport::detail

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/transport/detail/tcp.hpp"
+
 namespace gpunode::transport::detail {
 
 namespace {
@@ -11,16 +13,6 @@ namespace {
 constexpr std::int64_t kMaxFrameBytes =
     8 + kMaxEnvelopeBytes + kMaxBodyBytes + kMaxControlPayloadBytes + 64;  // 33 of them CURVE's
 constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;
-
-// An endpoint that is bound to all addresses, as it is reached from here.
-std::string reachable(std::string endpoint) {
-  for (auto [all, here] :
-       {std::pair{"//0.0.0.0:", "//127.0.0.1:"}, std::pair{"//[::]:", "//[::1]:"}}) {
-    auto at = endpoint.find(all);
-    if (at != std::string::npos) endpoint.replace(at, std::string_view(all).size(), here);
-  }
-  return endpoint;
-}
 
 }  // namespace
 
@@ -37,8 +29,8 @@ ControlLane::~ControlLane() {
 
 KnockAnswer ControlLane::answer(const Knock& knock) const {
   CurveKey key;
-  if (knock.mechanism != "CURVE" || knock.first.size() != key.size()) return {400, ""};
-  std::ranges::copy(knock.first, key.begin());
+  if (knock.mechanism != "CURVE" || knock.key.size() != key.size()) return {400, ""};
+  std::ranges::copy(knock.key, key.begin());
   if (key == test_key_) return {400, ""};
   Admission admission = options_.admit ? options_.admit(key) : Admission{};
   switch (admission.verdict) {
@@ -70,15 +62,8 @@ void ControlLane::configure_dial(Socket& socket, const Peer& peer) {
   socket.set(ZMQ_RCVHWM, 1'000);
 }
 
-std::optional<LaneLoop::Origin> ControlLane::origin_of(const std::string& user_id) {
-  auto node = NodeId::parse(user_id);
-  if (!node) return std::nullopt;
-  return Origin{*node, 0};
-}
-
 // [envelope length 4][envelope][body length 4][body][payload], little-endian. CURVE copies anyway.
-Frames ControlLane::pack(std::uint64_t, const Envelope& envelope, ByteView body,
-                         const SharedBytes& payload, const std::shared_ptr<Charge>&) {
+Frames ControlLane::pack(const Envelope& envelope, ByteView body, const SharedBytes& payload) {
   Bytes head = encode_envelope(envelope);
   Frames frames;
   frames.emplace_back(8 + head.size() + body.size() + payload.size());
@@ -93,7 +78,7 @@ Frames ControlLane::pack(std::uint64_t, const Envelope& envelope, ByteView body,
   return frames;
 }
 
-Unpacked ControlLane::unpack(std::uint64_t, Frame& frame, Incoming& into) {
+Unpacked ControlLane::unpack(Frame& frame, Incoming& into) {
   ByteView rest = frame.view();
   ByteView sections[2];
   for (ByteView& section : sections) {

@@ -31,16 +31,13 @@ class ControlLane final : public LaneLoop {
   const std::vector<std::string>& endpoints_of(const Peer& peer) const override {
     return peer.address.control_endpoints;
   }
-  std::optional<Origin> origin_of(const std::string& user_id) override;
-  Frames pack(std::uint64_t nonce, const Envelope& envelope, ByteView body,
-              const SharedBytes& payload, const std::shared_ptr<Charge>& charge) override;
-  Unpacked unpack(std::uint64_t nonce, Frame& frame, Incoming& into) override;
+  Frames pack(const Envelope& envelope, ByteView body, const SharedBytes& payload) override;
+  Unpacked unpack(Frame& frame, Incoming& into) override;
   void seek(Peer& peer) override;
   void on_broken(Peer& peer) override;
   void on_dial_failed(Peer& peer, bool) override { schedule_redial(peer); }
   void on_open(Peer& peer) override;
   void on_dropped(Peer& peer) override;
-  void on_forgotten(std::uint64_t) override {}
   void on_internal(Peer& peer, const Envelope& envelope) override;
   std::size_t max_handshakes() const override { return 64; }  // of 1 MiB
   bool can_queue(const Outbound& outbound, const Message& message) const override;

@@ -55,7 +55,6 @@ Bytes encode_envelope(const Envelope& envelope) {
   table.add_order(envelope.order);
   table.add_payload_bytes(envelope.payload_bytes);
   table.add_plain(envelope.plain);
-  table.add_taken(envelope.taken);
   if (handshake) {
     table.add_key_share(key_share);
     table.add_ticket(ticket);
@@ -72,7 +71,7 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   if (!table) return std::nullopt;
   auto kind = static_cast<std::uint8_t>(table->kind());
   if (table->major() != kProtocolMajor || kind == 0 ||
-      kind > static_cast<std::uint8_t>(Kind::credit)) {
+      kind > static_cast<std::uint8_t>(Kind::bulk_ticket)) {
     return std::nullopt;
   }
   Envelope envelope;
@@ -85,7 +84,6 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   envelope.order = table->order();
   envelope.payload_bytes = table->payload_bytes();
   envelope.plain = table->plain();
-  envelope.taken = table->taken();
   if (!take(table->key_share(), envelope.key_share) || !take(table->nonce(), envelope.nonce)) {
     return std::nullopt;
   }

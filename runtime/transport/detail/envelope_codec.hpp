@@ -25,8 +25,7 @@ enum class Kind : std::uint8_t {
   reset,
   bulk_want,
   bulk_request,
-  bulk_ticket,
-  credit
+  bulk_ticket
 };
 
 struct Envelope {
@@ -38,7 +37,6 @@ struct Envelope {
   std::uint64_t boot = 0;
   std::uint64_t order = 0;
   std::uint64_t payload_bytes = 0;
-  std::uint64_t taken = 0;
   bool plain = false;
   std::array<std::byte, 32> key_share{};  // zero: none
   std::array<std::byte, 16> nonce{};

@@ -42,9 +42,9 @@ void LaneLoop::start_dial(Peer& peer, std::uint64_t nonce) {
   }
   peer.dial = std::move(dial);
   if (!usable) return fail_dial(peer, false);
-  peer.dial->socket_watch =
-      reactor_.watch(peer.dial->socket.fd(), false, [this, node, id] { service_dial(node, id); });
-  peer.dial->monitor_watch = reactor_.watch(peer.dial->monitor.fd(), false,
+  peer.dial->socket_watch = reactor_.watch(peer.dial->socket.fd(), Reactor::Wanted::reading,
+                                           [this, node, id] { service_dial(node, id); });
+  peer.dial->monitor_watch = reactor_.watch(peer.dial->monitor.fd(), Reactor::Wanted::reading,
                                             [this, node, id] { service_monitor(node, id); });
   reactor_.post([this, node, id] { service_monitor(node, id); });
   reactor_.after(kDialDeadline, [this, node, id] {
@@ -60,7 +60,6 @@ void LaneLoop::close_dial(Peer& peer) {
   reactor_.unwatch(dial->monitor_watch);
   dial->monitor.stop(dial->socket);
   dial->socket.close();
-  on_forgotten(dial->nonce);
 }
 
 void LaneLoop::fail_dial(Peer& peer, bool refused) {
@@ -107,7 +106,6 @@ bool LaneLoop::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorE
   switch (event.event) {
     case ZMQ_EVENT_CONNECTED:
       dial.connected = true;
-      send_unpaced_if_local(event.value);
       return true;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       dial.handshaken = true;
@@ -145,11 +143,13 @@ void LaneLoop::probe_refusal(const NodeId& node, const std::string& endpoint) {
   std::uint64_t dial_id = peer->dial->id;
   auto watch = std::make_shared<std::uint64_t>(0);
   // The watch holds the descriptor: a link that closes meanwhile closes it too.
-  *watch = reactor_.watch(fd, true, [this, node, dial_id, watch, probe = share_descriptor(fd)] {
-    reactor_.unwatch(*watch);
-    int cause = connect_result(*probe);
-    if (current(node, dial_id)) fail_dial(*find(node), cause == ECONNREFUSED);
-  });
+  *watch = reactor_.watch(fd, Reactor::Wanted::writing,
+                          [this, node, dial_id, watch, probe = share_descriptor(fd)] {
+                            reactor_.unwatch(*watch);
+                            int cause = connect_result(*probe);
+                            if (current(node, dial_id))
+                              fail_dial(*find(node), cause == ECONNREFUSED);
+                          });
 }
 
 bool LaneLoop::drain_dial(Peer& peer, std::uint64_t dial_id) {
@@ -158,9 +158,7 @@ bool LaneLoop::drain_dial(Peer& peer, std::uint64_t dial_id) {
     Frames parts = peer.dial->socket.receive(kMaxParts);
     if (parts.empty()) return true;
     Incoming incoming;
-    Unpacked unpacked =
-        parts.size() == 1 ? unpack(peer.dial->nonce, parts[0], incoming) : Unpacked::bad;
-    if (unpacked == Unpacked::half) continue;
+    Unpacked unpacked = parts.size() == 1 ? unpack(parts[0], incoming) : Unpacked::bad;
     if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
       ++dropped_;
       if (unpacked == Unpacked::other_version) report_version(peer, incoming.other_major);
@@ -195,7 +193,7 @@ void LaneLoop::try_hello(Peer& peer) {
   hello.session = peer.dial->nonce;
   hello.boot = options_.boot;
   hello.order = order_ + 1;
-  Frames frames = pack(hello.session, hello, {}, {}, nullptr);
+  Frames frames = pack(hello, {}, {});
   if (send_all(frames, peer.dial->socket, nullptr) != Sent::yes) return;
   order_ = hello.order;
   peer.dial->hello_sent = true;

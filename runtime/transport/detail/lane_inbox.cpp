@@ -20,12 +20,12 @@ constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wr
 void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   bool old = hello.boot < peer.seen_boot ||
              (hello.boot == peer.seen_boot && hello.order <= peer.seen_order);
-  if (old) return answer_not_yet(hello, hello.session, parts);
+  if (old) return answer_not_yet(hello, parts);
   peer.seen_boot = hello.boot;
   peer.seen_order = hello.order;
   bool mine_wins =
       !peer.session && peer.dial && peer.dial->hello_sent && options_.node < peer.address.node;
-  if (mine_wins) return answer_not_yet(hello, hello.session, parts);
+  if (mine_wins) return answer_not_yet(hello, parts);
   if (peer.session) {
     end_session(peer);
     report(peer, LinkState::reset);
@@ -37,27 +37,25 @@ void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   session.route = to_bytes(parts[0].view());
   session.source_fd = parts.back().source_fd();
   session.own_fd = duplicate_connection(session.source_fd, ports_);
-  send_unpaced_if_local(session.own_fd);
   Envelope welcome;
   welcome.kind = Kind::welcome;
   welcome.session = hello.session;
   welcome.boot = options_.boot;
   welcome.order = ++order_;
-  Frames out = pack(hello.session, welcome, {}, {}, nullptr);
+  Frames out = pack(welcome, {}, {});
   if (send_all(out, inbox_, &session.route) != Sent::yes) {
     if (session.own_fd >= 0) ::close(session.own_fd);
-    on_forgotten(hello.session);
     on_broken(peer);
     return;
   }
   open_session(peer, std::move(session));
 }
 
-void LaneLoop::answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts) {
+void LaneLoop::answer_not_yet(const Envelope& hello, Frames& parts) {
   Envelope answer;
   answer.kind = Kind::not_yet;
   answer.session = hello.session;
-  Frames out = pack(nonce, answer, {}, {}, nullptr);
+  Frames out = pack(answer, {}, {});
   Bytes route = to_bytes(parts[0].view());
   send_all(out, inbox_, &route);
 }
@@ -75,19 +73,19 @@ void LaneLoop::service_inbox() {
 }
 
 void LaneLoop::take_inbox(Frames& parts) {
-  std::optional<Origin> origin;
-  if (parts.size() == 2) origin = origin_of(parts.back().property("User-Id"));
-  Peer* peer = origin ? find(origin->peer) : nullptr;
+  // Whose connection it came by: the User-Id that our own door gave out.
+  std::optional<NodeId> origin;
+  if (parts.size() == 2) origin = NodeId::parse(parts.back().property("User-Id"));
+  Peer* peer = origin ? find(*origin) : nullptr;
   Incoming incoming;
-  Unpacked unpacked = origin ? unpack(origin->nonce, parts.back(), incoming) : Unpacked::bad;
-  if (unpacked == Unpacked::half) return;
+  Unpacked unpacked = origin ? unpack(parts.back(), incoming) : Unpacked::bad;
   bool of_session = peer && peer->session && !peer->session->dialled &&
                     std::ranges::equal(peer->session->route, parts[0].view());
   if (unpacked == Unpacked::other_version && !of_session) {
     ++dropped_;
     if (peer) report_version(*peer, incoming.other_major);
     // Any frame of ours tells the peer why.
-    return answer_not_yet({}, origin->nonce, parts);
+    return answer_not_yet({}, parts);
   }
   if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
     ++dropped_;
@@ -98,10 +96,8 @@ void LaneLoop::take_inbox(Frames& parts) {
     read_inbox_monitor();  // the descriptor of an older connection may be in use again
     apply_disconnects();
     end_handshake(parts.back().source_fd());
-    if (origin->nonce != 0 && origin->nonce != incoming.envelope.session) {
-      ++dropped_;
-    } else if (!peer) {
-      answer_not_yet(incoming.envelope, origin->nonce, parts);
+    if (!peer) {
+      answer_not_yet(incoming.envelope, parts);
     } else {
       accept(*peer, incoming.envelope, parts);
     }

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "runtime/security/crypto.hpp"
-#include "runtime/transport/detail/limits.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport::detail {
@@ -14,10 +13,6 @@ namespace gpunode::transport::detail {
 namespace {
 
 constexpr std::size_t kTurnBytes = std::size_t{4} << 20;  // sent to one peer before the next
-
-std::size_t size_of(const Message& message) {
-  return message.body.size() + message.payload.size();
-}
 
 }  // namespace
 
@@ -56,24 +51,20 @@ Result<void> LaneLoop::listen(const std::vector<std::string>& endpoints) {
 
 void LaneLoop::start() {
   if (inbox_) {
-    reactor_.watch(inbox_.fd(), false, [this] { service_inbox(); });
+    reactor_.watch(inbox_.fd(), Reactor::Wanted::reading, [this] { service_inbox(); });
     auto hear = [this] {
       read_inbox_monitor();
       service_inbox();  // what came before the break still counts
       apply_disconnects();
     };
-    reactor_.watch(inbox_monitor_.fd(), false, hear);
+    reactor_.watch(inbox_monitor_.fd(), Reactor::Wanted::reading, hear);
     reactor_.post(hear);
   }
   reactor_.start();
 }
 
 void LaneLoop::stop() {
-  {
-    std::lock_guard lock(outbound_mutex_);
-    accepting_ = false;
-    outbounds_.clear();
-  }
+  outbounds_.close();
   reactor_.stop([this] { close_all(); });
 }
 
@@ -82,7 +73,7 @@ void LaneLoop::close_all() {
   for (auto& [node, peer] : peers_) {
     if (peer.session) end_session(peer);
     close_dial(peer);
-    discard_queue(peer);
+    discard(*peer.outbound);
   }
   peers_.clear();
   while (!handshakes_.empty()) end_handshake(handshakes_.front().first);
@@ -92,10 +83,8 @@ void LaneLoop::close_all() {
 
 void LaneLoop::set_peer(const PeerAddress& address) {
   if (address.node == options_.node) return;
-  std::lock_guard lock(outbound_mutex_);
-  if (!accepting_) return;
-  auto& outbound = outbounds_[address.node];
-  if (!outbound) outbound = std::make_shared<Outbound>();
+  auto outbound = outbounds_.add(address.node);
+  if (!outbound) return;
   reactor_.post([this, address, outbound] {
     Peer& peer = peers_[address.node];
     bool other_key = peer.outbound && peer.address.curve_public_key != address.curve_public_key;
@@ -111,52 +100,25 @@ void LaneLoop::set_peer(const PeerAddress& address) {
 }
 
 void LaneLoop::drop_peer(const NodeId& node) {
-  std::lock_guard lock(outbound_mutex_);
-  if (outbounds_.erase(node) == 0) return;
+  if (!outbounds_.remove(node)) return;
   reactor_.post([this, node] {
     Peer* peer = find(node);
     if (!peer) return;
     if (peer->session) end_session(*peer);
     close_dial(*peer);
-    discard_queue(*peer);
+    discard(*peer->outbound);
     on_dropped(*peer);
     peers_.erase(node);
   });
 }
 
 Result<void> LaneLoop::send(const NodeId& to, Message message) {
-  std::shared_ptr<Outbound> outbound;
-  {
-    std::lock_guard lock(outbound_mutex_);
-    if (!accepting_) return {ErrorCode::unavailable, "the link is closed"};
-    auto found = outbounds_.find(to);
-    if (found == outbounds_.end()) {
-      return {ErrorCode::not_found, "node " + to.short_text() + " is not a peer"};
-    }
-    outbound = found->second;
-  }
-  if (auto fits = check_limits(lane_, message); !fits) return fits;
-  std::lock_guard lock(outbound->mutex);
-  if (!outbound->accepting) {
-    return {ErrorCode::unavailable, "no session with node " + to.short_text()};
-  }
-  if (!can_queue(*outbound, message)) {
-    return {ErrorCode::resource_exhausted,
-            "too much waits for node " + to.short_text() + ": it reads slower than we send"};
-  }
-  outbound->bytes += size_of(message);
-  outbound->queue.push(std::move(message));
-  if (!outbound->scheduled) {
-    outbound->scheduled = true;
-    reactor_.post([this, to] { service_peer(to); });
-  }
-  return {};
-}
-
-std::shared_ptr<Outbound> LaneLoop::outbound_of(const NodeId& node) {
-  std::lock_guard lock(outbound_mutex_);
-  auto found = outbounds_.find(node);
-  return found == outbounds_.end() ? nullptr : found->second;
+  return outbounds_.send(
+      lane_, to, std::move(message),
+      [this](const Outbound& outbound, const Message& queued) {
+        return can_queue(outbound, queued);
+      },
+      [this](const NodeId& node) { reactor_.post([this, node] { service_peer(node); }); });
 }
 
 LinkCounters LaneLoop::counters() const {
@@ -180,18 +142,6 @@ void LaneLoop::report_version(Peer& peer, std::uint16_t theirs) {
   }
 }
 
-void LaneLoop::discard_queue(Peer& peer) {
-  SendQueue lost;
-  {
-    std::lock_guard lock(peer.outbound->mutex);
-    peer.outbound->open = false;
-    peer.outbound->accepting = peer.outbound->idle_accepting;
-    peer.outbound->scheduled = false;
-    std::swap(lost, peer.outbound->queue);
-  }
-  while (!lost.empty()) peer.outbound->bytes -= size_of(lost.take());
-}
-
 // Sessions.
 
 void LaneLoop::open_session(Peer& peer, Session session) {
@@ -201,7 +151,6 @@ void LaneLoop::open_session(Peer& peer, Session session) {
   peer.refusals = 0;
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
-  share_credit();
   on_open(peer);
   {
     std::lock_guard lock(peer.outbound->mutex);
@@ -216,7 +165,6 @@ void LaneLoop::open_session(Peer& peer, Session session) {
 void LaneLoop::end_session(Peer& peer) {
   Session ended = std::move(*peer.session);
   peer.session.reset();
-  share_credit();
   if (ended.dialled) {
     close_dial(peer);
   } else {
@@ -228,16 +176,15 @@ void LaneLoop::end_session(Peer& peer) {
       ::shutdown(ended.own_fd, SHUT_RDWR);
       ::close(ended.own_fd);
     }
-    on_forgotten(ended.nonce);
   }
-  discard_queue(peer);
+  discard(*peer.outbound);
 }
 
 void LaneLoop::break_session(Peer& peer, bool tell_peer) {
   if (tell_peer) {
     Envelope reset;
     reset.kind = Kind::reset;
-    transmit(peer, reset, {}, {}, nullptr);
+    transmit(peer, reset, {}, {});
   }
   end_session(peer);
   report(peer, LinkState::reset);
@@ -258,8 +205,6 @@ void LaneLoop::take_session(Peer& peer, Incoming incoming) {
     return break_session(peer, true);
   }
   session.seq_in = envelope.seq;
-  if (!settle_credit(peer, envelope)) return;
-  if (envelope.kind == Kind::credit) return;
   if (envelope.kind != Kind::data) return on_internal(peer, envelope);
   ++received_;
   std::uint64_t bytes = incoming.body.size() + incoming.payload.size();
@@ -274,40 +219,6 @@ void LaneLoop::take_session(Peer& peer, Incoming incoming) {
   message.body = std::move(incoming.body);
   message.payload = std::move(incoming.payload);
   if (events_.on_message) events_.on_message(peer.address.node, lane_, std::move(message));
-  if (lane_ == Lane::bulk) count_taken(peer, bytes);
-}
-
-// Credit. False: the session is over.
-bool LaneLoop::settle_credit(Peer& peer, const Envelope& envelope) {
-  if (lane_ != Lane::bulk) return true;
-  CreditWindow& credit = peer.session->credit;
-  bool was_shut = !credit.may_send();
-  if (!credit.on_credit(reactor_.now(), envelope.taken)) {
-    ++dropped_;
-    break_session(peer, true);
-    return false;
-  }
-  if (was_shut && credit.may_send())
-    reactor_.post([this, node = peer.address.node] { service_peer(node); });
-  return true;
-}
-
-void LaneLoop::count_taken(Peer& peer, std::uint64_t bytes) {
-  if (!peer.session->credit.on_taken(bytes)) return;
-  Envelope told;
-  told.kind = Kind::credit;
-  send_internal(peer, std::move(told));
-}
-
-void LaneLoop::share_credit() {
-  const auto open = std::ranges::count_if(
-      peers_, [](const auto& peer) { return peer.second.session.has_value(); });
-  for (auto& [node, peer] : peers_)
-    if (peer.session) peer.session->credit.share(static_cast<std::size_t>(open));
-}
-
-bool LaneLoop::may_send(const Peer& peer) const {
-  return lane_ != Lane::bulk || peer.session->credit.may_send();
 }
 
 // Sending.
@@ -325,30 +236,27 @@ Sent LaneLoop::send_all(Frames& frames, Socket& socket, const Bytes* route) {
   return Sent::yes;
 }
 
-Sent LaneLoop::transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload,
-                        const std::shared_ptr<Charge>& charge) {
+Sent LaneLoop::transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload) {
   Session& session = *peer.session;
   bool counted = envelope.kind >= Kind::data && envelope.kind != Kind::reset;
   envelope.session = session.nonce;
   envelope.seq = counted ? session.seq_out + 1 : 0;
   envelope.boot = options_.boot;
   envelope.payload_bytes = payload.size();
-  if (lane_ == Lane::bulk) envelope.taken = session.credit.tell();
-  Frames frames = pack(session.nonce, envelope, body, payload, charge);
+  Frames frames = pack(envelope, body, payload);
   Sent sent = session.dialled ? send_all(frames, peer.dial->socket, nullptr)
                               : send_all(frames, inbox_, &session.route);
   if (sent == Sent::yes && counted) session.seq_out = envelope.seq;
   if (sent == Sent::yes && envelope.kind == Kind::data) {
     ++sent_;
     bytes_sent_ += body.size() + payload.size();
-    session.credit.on_sent(reactor_.now(), body.size() + payload.size());
   }
   return sent;
 }
 
 bool LaneLoop::send_internal(Peer& peer, Envelope envelope) {
   if (!peer.session) return false;
-  Sent sent = transmit(peer, std::move(envelope), {}, {}, nullptr);
+  Sent sent = transmit(peer, std::move(envelope), {}, {});
   if (sent == Sent::unroutable) break_session(peer, false);
   return sent == Sent::yes;
 }
@@ -362,20 +270,18 @@ LaneLoop::Flushed LaneLoop::flush(Peer& peer) {
         peer.outbound->scheduled = false;
         return Flushed::all;
       }
-      if (!may_send(peer)) return Flushed::all;  // until there is credit
       message = peer.outbound->queue.take();
     }
     Envelope envelope;
     envelope.kind = Kind::data;
     envelope.topic = static_cast<std::uint16_t>(message.topic);
     envelope.stream = message.stream;
-    auto charge = std::make_shared<Charge>(peer.outbound, size_of(message));
-    Sent sent = transmit(peer, envelope, message.body, message.payload, charge);
+    Sent sent = transmit(peer, envelope, message.body, message.payload);
     if (sent == Sent::yes) {
+      peer.outbound->bytes -= size_of(message);
       bytes += size_of(message) + 64;
       continue;
     }
-    peer.outbound->bytes += size_of(message);
     std::lock_guard lock(peer.outbound->mutex);
     peer.outbound->queue.put_back(std::move(message));
     return sent == Sent::would_block ? Flushed::blocked : Flushed::broken;

@@ -25,41 +25,14 @@
 #include <optional>
 #include <unordered_map>
 
-#include "runtime/transport/detail/credit_window.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
+#include "runtime/transport/detail/outbound.hpp"
 #include "runtime/transport/detail/reactor.hpp"
-#include "runtime/transport/detail/send_queue.hpp"
 #include "runtime/transport/detail/zap_door.hpp"
 #include "runtime/transport/detail/zmq_socket.hpp"
 #include "runtime/transport/zmq_link.hpp"
 
 namespace gpunode::transport::detail {
-
-// What waits for one peer. Shared by senders, the lane's thread and ZeroMQ's free callbacks.
-struct Outbound {
-  std::mutex mutex;
-  SendQueue queue;
-  bool accepting = false;             // send may queue: open or idle_accepting
-  bool open = false;                  // there is a session
-  bool idle_accepting = false;        // also without a session: bulk opens one then
-  bool scheduled = false;             // a flush is posted
-  std::atomic<std::size_t> bytes{0};  // queued, and on bulk also in ZeroMQ's hands
-};
-
-// Holds a message's bytes on the account of its peer until the last of ours and of ZeroMQ's frames
-// of it are gone.
-class Charge {
- public:
-  Charge(std::shared_ptr<Outbound> outbound, std::size_t bytes)
-      : outbound_(std::move(outbound)), bytes_(bytes) {}
-  ~Charge() { outbound_->bytes -= bytes_; }
-  Charge(const Charge&) = delete;
-  Charge& operator=(const Charge&) = delete;
-
- private:
-  std::shared_ptr<Outbound> outbound_;
-  std::size_t bytes_;
-};
 
 struct Dial {
   std::uint64_t id = 0;
@@ -82,7 +55,6 @@ struct Session {
   int own_fd = -1;     // a duplicate, by which the connection can be shut
   std::uint64_t seq_in = 0;
   std::uint64_t seq_out = 0;
-  CreditWindow credit;  // bulk
 };
 
 struct Peer {
@@ -109,7 +81,6 @@ struct Incoming {
 };
 enum class Unpacked : std::uint8_t {
   message,
-  half,           // its payload comes with the next frame
   bad,            // ends the session
   other_version,  // of a node whose protocol is not ours: other_major
 };
@@ -133,29 +104,21 @@ class LaneLoop {
   LinkCounters counters() const;
 
  protected:
-  // Whose connection a frame came by: by the User-Id that our own door gave out.
-  struct Origin {
-    NodeId peer;
-    std::uint64_t nonce = 0;  // of the session that the ticket was for; control: 0
-  };
   virtual void configure_inbox(Socket& inbox) = 0;
   virtual void configure_dial(Socket& socket, const Peer& peer) = 0;
   virtual const std::vector<std::string>& endpoints_of(const Peer& peer) const = 0;
-  virtual std::optional<Origin> origin_of(const std::string& user_id) = 0;
   // The frames of one message, in order. Each is sent as a ZeroMQ message of its own, never as a
   // part: libzmq 4.3.4 aborts the process when a connection dies while a socket with half of a
   // multipart message under way is being closed (session_base.cpp, clean_pipes). Empty: the session
   // cannot go on.
-  virtual Frames pack(std::uint64_t nonce, const Envelope& envelope, ByteView body,
-                      const SharedBytes& payload, const std::shared_ptr<Charge>& charge) = 0;
-  virtual Unpacked unpack(std::uint64_t nonce, Frame& frame, Incoming& into) = 0;
+  virtual Frames pack(const Envelope& envelope, ByteView body, const SharedBytes& payload) = 0;
+  virtual Unpacked unpack(Frame& frame, Incoming& into) = 0;
   // A session is wanted now: dial, or arrange what must come before.
   virtual void seek(Peer& peer) = 0;
   virtual void on_broken(Peer& peer) = 0;
   virtual void on_dial_failed(Peer& peer, bool refused) = 0;
   virtual void on_open(Peer& peer) = 0;
   virtual void on_dropped(Peer& peer) = 0;
-  virtual void on_forgotten(std::uint64_t nonce) = 0;  // a session or dial that is over
   virtual void on_internal(Peer& peer, const Envelope& envelope) = 0;  // bulk_want and the like
   virtual std::size_t max_handshakes() const = 0;  // connections that have not proven a key yet
   virtual bool can_queue(const Outbound& outbound, const Message& message) const = 0;
@@ -167,10 +130,8 @@ class LaneLoop {
   void end_session(Peer& peer);
   void break_session(Peer& peer, bool tell_peer);
   void report(const Peer& peer, LinkState state);
-  void discard_queue(Peer& peer);
   // Sends with a place in the session's sequence; false: not now.
   bool send_internal(Peer& peer, Envelope envelope);
-  std::shared_ptr<Outbound> outbound_of(const NodeId& node);
   bool listens() const { return static_cast<bool>(inbox_); }
   void service_peer(const NodeId& node);
 
@@ -204,16 +165,11 @@ class LaneLoop {
   void take_session(Peer& peer, Incoming incoming);
   void accept(Peer& peer, const Envelope& hello, Frames& parts);
   void report_version(Peer& peer, std::uint16_t theirs);
-  void answer_not_yet(const Envelope& hello, std::uint64_t nonce, Frames& parts);
+  void answer_not_yet(const Envelope& hello, Frames& parts);
   void open_session(Peer& peer, Session session);
   Flushed flush(Peer& peer);
-  bool may_send(const Peer& peer) const;
-  void share_credit();
-  bool settle_credit(Peer& peer, const Envelope& envelope);
-  void count_taken(Peer& peer, std::uint64_t bytes);
   Sent send_all(Frames& frames, Socket& socket, const Bytes* route);
-  Sent transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload,
-                const std::shared_ptr<Charge>& charge);
+  Sent transmit(Peer& peer, Envelope envelope, ByteView body, const SharedBytes& payload);
   void close_all();
 
   Socket inbox_;
@@ -225,9 +181,7 @@ class LaneLoop {
   std::deque<std::pair<int, int>> handshakes_;  // the monitor's descriptor, our duplicate
   std::uint64_t next_dial_ = 1;
 
-  std::mutex outbound_mutex_;
-  std::unordered_map<NodeId, std::shared_ptr<Outbound>> outbounds_;
-  bool accepting_ = true;
+  Outbounds outbounds_;
 
   std::atomic<std::uint64_t> sent_{0}, received_{0}, bytes_sent_{0}, bytes_received_{0};
 };

@@ -60,10 +60,12 @@ void Reactor::post(Task task) {
   [[maybe_unused]] auto written = ::write(wake_, &one, sizeof one);
 }
 
-std::uint64_t Reactor::watch(int fd, bool for_writing, Task task) {
+std::uint64_t Reactor::watch(int fd, Wanted wanted, Task task) {
   std::uint64_t id = next_id_++;
   epoll_event event{};
-  event.events = for_writing ? EPOLLOUT : EPOLLIN;
+  event.events = wanted == Wanted::reading   ? std::uint32_t{EPOLLIN}
+                 : wanted == Wanted::writing ? std::uint32_t{EPOLLOUT}
+                                             : EPOLLIN | EPOLLOUT | EPOLLET;
   event.data.u64 = id;
   epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
   watches_[id] = {fd, std::make_shared<Task>(std::move(task))};

@@ -39,8 +39,11 @@ class Reactor {
   // Any thread. Tasks run in the order of posting; after stop() they are thrown away.
   void post(Task task);
 
+  // What a task waits for. Edges: for bytes to read and room to write, and is told only when there
+  // is more of either than at the time before.
+  enum class Wanted { reading, writing, edges };
   // On the thread, or before start().
-  std::uint64_t watch(int fd, bool for_writing, Task task);
+  std::uint64_t watch(int fd, Wanted wanted, Task task);
   void unwatch(std::uint64_t id);
   void after(Duration delay, Task task);
   Time now() const { return clock_.now(); }

@@ -45,6 +45,35 @@ Lookup look_up(const HostPort& target, int flags) {
   return result;
 }
 
+constexpr char kUnpaced[] = "reno";  // in every kernel, and open to every user
+
+void set_congestion_control(int fd, const std::string& name) {
+  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+}
+
+bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
+  const auto v4 = [](const sockaddr_storage& at) {
+    return reinterpret_cast<const sockaddr_in&>(at).sin_addr.s_addr;
+  };
+  const auto v6 = [](const sockaddr_storage& at) -> const in6_addr& {
+    return reinterpret_cast<const sockaddr_in6&>(at).sin6_addr;
+  };
+  if (a.ss_family != b.ss_family) return false;
+  return a.ss_family == AF_INET ? v4(a) == v4(b) : IN6_ARE_ADDR_EQUAL(&v6(a), &v6(b));
+}
+
+// Whether a connection there would come from there: asked of a datagram socket, which sends
+// nothing to connect.
+bool is_own(const SocketAddress& address) {
+  const SharedDescriptor probe =
+      share_descriptor(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage here{};
+  socklen_t size = sizeof here;
+  return *probe >= 0 && ::connect(*probe, address.raw(), address.size) == 0 &&
+         ::getsockname(*probe, reinterpret_cast<sockaddr*>(&here), &size) == 0 &&
+         same_host(here, address.storage);
+}
+
 }  // namespace
 
 SharedDescriptor share_descriptor(int fd) {
@@ -67,6 +96,15 @@ std::optional<HostPort> parse_endpoint(const std::string& endpoint) {
   auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
   if (error != std::errc() || end != port.data() + port.size()) return std::nullopt;
   return result;
+}
+
+std::string reachable(std::string endpoint) {
+  for (auto [all, here] :
+       {std::pair{"//0.0.0.0:", "//127.0.0.1:"}, std::pair{"//[::]:", "//[::1]:"}}) {
+    auto at = endpoint.find(all);
+    if (at != std::string::npos) endpoint.replace(at, std::string_view(all).size(), here);
+  }
+  return endpoint;
 }
 
 std::string SocketAddress::text() const {
@@ -93,9 +131,11 @@ Result<SocketAddress> resolve(const HostPort& target) {
                                     "): check its spelling and this machine's DNS"};
 }
 
-int begin_connect(const SocketAddress& address) {
+int begin_connect(const SocketAddress& address, Pacing pacing) {
   int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
+  if (pacing == Pacing::none_inside_machine && is_own(address))
+    set_congestion_control(fd, kUnpaced);
   if (::connect(fd, address.raw(), address.size) == 0 || errno == EINPROGRESS) return fd;
   int cause = errno;
   ::close(fd);
@@ -173,23 +213,21 @@ Error bind_error(const std::string& endpoint, int cause, const char* text) {
                                            "; the address must be one of this machine's"};
 }
 
-void send_unpaced_if_local(int fd) {
+std::string take_off_pacing(int listening_fd) {
+  char name[16] = {};
+  socklen_t size = sizeof name - 1;
+  ::getsockopt(listening_fd, IPPROTO_TCP, TCP_CONGESTION, name, &size);
+  set_congestion_control(listening_fd, kUnpaced);
+  return name;
+}
+
+void pace_unless_local(int accepted_fd, const std::string& congestion_control) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-      ::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0)
-    return;
-  const auto v4 = [](const sockaddr_storage& at) {
-    return reinterpret_cast<const sockaddr_in&>(at).sin_addr.s_addr;
-  };
-  const auto v6 = [](const sockaddr_storage& at) -> const in6_addr& {
-    return reinterpret_cast<const sockaddr_in6&>(at).sin6_addr;
-  };
-  const bool local = here.ss_family == there.ss_family &&
-                     ((here.ss_family == AF_INET && v4(here) == v4(there)) ||
-                      (here.ss_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&v6(here), &v6(there))));
-  constexpr char kUnpaced[] = "reno";  // in every kernel, and open to every user
-  if (local) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, sizeof kUnpaced - 1);
+  if (::getsockname(accepted_fd, reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
+      ::getpeername(accepted_fd, reinterpret_cast<sockaddr*>(&there), &there_size) == 0 &&
+      !same_host(here, there))
+    set_congestion_control(accepted_fd, congestion_control);
 }
 
 int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports) {

@@ -27,6 +27,9 @@ struct HostPort {
 // "tcp://10.0.0.5:7601", "tcp://[::1]:7601".
 std::optional<HostPort> parse_endpoint(const std::string& endpoint);
 
+// An endpoint that is bound to all addresses, as it is reached from here.
+std::string reachable(std::string endpoint);
+
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -38,8 +41,9 @@ std::optional<SocketAddress> numeric_address(const HostPort& target);
 // Asks the system's resolver; may block for seconds. Fails with not_found.
 Result<SocketAddress> resolve(const HostPort& target);
 
+enum class Pacing { as_system, none_inside_machine };
 // A non-blocking socket on its way to the address; -1 with errno when refused at once.
-int begin_connect(const SocketAddress& address);
+int begin_connect(const SocketAddress& address, Pacing pacing = Pacing::as_system);
 // What became of it: 0 or an errno.
 int connect_result(int fd);
 // A connected, non-blocking socket. Fails with unavailable (refused), timeout, io_error (no route
@@ -62,9 +66,11 @@ Error bind_error(const std::string& endpoint, int cause, const char* text);
 // ZeroMQ 4.3.4 cannot. -1 unless `fd` is (still) a connection to one of the local `ports`.
 int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports);
 
-// Takes the pacing off a connection whose other end is on this machine; of any other, and of what
-// is no connection, nothing changes. Where the system paces TCP (BBR), a timer for each segment
-// costs a fifth of all that goes over loopback, and there is no link to spare.
-void send_unpaced_if_local(int fd);
+// Where the system paces TCP (BBR), a timer for each segment costs a fifth of all that goes from
+// one program to another on the same machine, where no link is to be spared. It can only be kept
+// away from the start: so a door is opened without, and gives it to those who come from elsewhere.
+// Returns the name of the system's congestion control.
+std::string take_off_pacing(int listening_fd);
+void pace_unless_local(int accepted_fd, const std::string& congestion_control);
 
 }  // namespace gpunode::transport::detail

@@ -54,8 +54,7 @@ class Door {
       Knock knock;
       knock.address = as_text(parts[3].view());
       knock.mechanism = as_text(parts[5].view());
-      if (parts.size() > 6) knock.first = parts[6].view();
-      if (parts.size() > 7) knock.second = parts[7].view();
+      if (parts.size() > 6) knock.key = parts[6].view();
       std::lock_guard lock(mutex_);
       auto found = answers_.find(std::string(as_text(parts[2].view())));
       answer = found == answers_.end() ? KnockAnswer{300, ""} : found->second(knock);

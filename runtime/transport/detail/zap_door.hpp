@@ -15,8 +15,8 @@ inline constexpr int kZapEnforceDomain = 93;
 
 struct Knock {
   std::string address;
-  std::string mechanism;   // "CURVE" or "PLAIN"
-  ByteView first, second;  // CURVE: the key; PLAIN: user name and password
+  std::string mechanism;
+  ByteView key;  // CURVE's
 };
 
 struct KnockAnswer {

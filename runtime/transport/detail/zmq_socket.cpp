@@ -9,10 +9,9 @@ namespace gpunode::transport::detail {
 
 namespace {
 
-void* make_context(int io_threads) {
+void* make_context() {
   void* context = zmq_ctx_new();
   GPUNODE_CHECK(context != nullptr, "zmq_ctx_new");
-  zmq_ctx_set(context, ZMQ_IO_THREADS, io_threads);
   zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16'384);
   return context;
 }
@@ -20,12 +19,7 @@ void* make_context(int io_threads) {
 }  // namespace
 
 void* control_context() {
-  static void* context = make_context(1);
-  return context;
-}
-
-void* bulk_context() {
-  static void* context = make_context(2);
+  static void* context = make_context();
   return context;
 }
 

@@ -1,6 +1,6 @@
 // The thin owner of ZeroMQ's C objects: contexts, sockets, frames, monitors. Nothing here throws or
-// blocks; every call belongs to the thread that owns the socket. The two contexts live as long as
-// the process: ending one while the other runs can crash in libzmq 4.3.4.
+// blocks; every call belongs to the thread that owns the socket. The context lives as long as the
+// process: to end one that is in use can crash in libzmq 4.3.4.
 #pragma once
 
 #include <zmq.h>
@@ -15,8 +15,7 @@
 
 namespace gpunode::transport::detail {
 
-void* control_context();  // one I/O thread
-void* bulk_context();     // two I/O threads: measured best for three and four members
+void* control_context();
 
 class Frame {
  public:
@@ -24,10 +23,6 @@ class Frame {
   explicit Frame(std::size_t size) { zmq_msg_init_size(&message_, size); }
   explicit Frame(ByteView bytes) : Frame(bytes.size()) {
     if (!bytes.empty()) std::memcpy(data(), bytes.data(), bytes.size());
-  }
-  // Sends `bytes` without a copy; `release(hint)` runs on an I/O thread once they are not needed.
-  Frame(ByteView bytes, zmq_free_fn* release, void* hint) {
-    zmq_msg_init_data(&message_, const_cast<std::byte*>(bytes.data()), bytes.size(), release, hint);
   }
   ~Frame() { zmq_msg_close(&message_); }
   Frame(Frame&& other) noexcept {

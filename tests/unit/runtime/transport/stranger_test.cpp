@@ -65,7 +65,7 @@ std::string curve_hello(Rng& rng) {
 std::string speech(Rng& rng) {
   std::string signature = "\xff" + zeros(8) + "\x7f";
   int minor = static_cast<int>(rng.below(2));
-  switch (rng.below(20)) {
+  switch (rng.below(22)) {
     case 0:
       return "";
     case 1:
@@ -106,6 +106,10 @@ std::string speech(Rng& rng) {
       return "gpujoin\x01" + noise(rng, 5'000);
     case 18:  // asks again and again, and reads no answer
       return "gpujoin\x01" + repeat(std::string("\x03\0\0\0ask", 7), 200);
+    case 19:  // a guessed bulk ticket, and what would come behind it
+      return std::string("GPBT\1\0\x2b\0", 8) + noise(rng, 6'000);
+    case 20:
+      return std::string("GPBT\1\0\xff\xff", 8) + zeros(56) + "GPBK" + noise(rng, 300);
     default:
       return greeting(static_cast<int>(rng.below(256)), "GSSAPI") + noise(rng, 300);
   }
@@ -166,7 +170,7 @@ class Stranger {
 
 // One who speaks through ZeroMQ, so that its handshake gets as far as the door.
 detail::Socket knocker(const std::string& endpoint, bool curve, const CurveKey& server) {
-  detail::Socket socket(curve ? detail::control_context() : detail::bulk_context(), ZMQ_DEALER);
+  detail::Socket socket(detail::control_context(), ZMQ_DEALER);
   if (curve) {
     KeyPair keys = KeyPair::create();
     socket.set_bytes(ZMQ_CURVE_SERVERKEY, server);

@@ -1,8 +1,9 @@
-// Plain TCP beside ZeroMQ: what a connection is told about where its other end is.
+// Plain TCP beside ZeroMQ: what a connection is paced by, by where its other end is.
 #include "runtime/transport/detail/tcp.hpp"
 
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <string>
@@ -17,55 +18,63 @@ std::string congestion_control_of(int fd) {
   return name;
 }
 
-// A connection from one address of this machine to a port of its loopback.
-SharedDescriptor connection_from(const std::string& source, const Listening& listening) {
-  auto here = numeric_address({source, 0});
-  auto target = parse_endpoint(listening.endpoint);
-  auto there = target ? numeric_address(*target) : std::nullopt;
-  if (!here || !there) return nullptr;
-  SharedDescriptor fd = share_descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Anything but what is looked for, wherever the system has another.
-  for (const std::string other : {"cubic", "bbr"})
-    setsockopt(*fd, IPPROTO_TCP, TCP_CONGESTION, other.data(),
-               static_cast<socklen_t>(other.size()));
-  if (bind(*fd, here->raw(), here->size) != 0) return nullptr;
-  return connect(*fd, there->raw(), there->size) == 0 ? fd : nullptr;
-}
-
-class UnpacedTest : public testing::Test {
+class PacingTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto listening = listen_tcp("tcp://127.0.0.1:0");
+    auto listening = listen_tcp("tcp://0.0.0.0:0");
     ASSERT_TRUE(listening);
-    listening_ = *listening;
-    closer_ = share_descriptor(listening_.fd);
+    door_ = share_descriptor(listening->fd);
+    port_ = parse_endpoint(listening->endpoint)->port;
+    // Anything but what is looked for, wherever the system has another.
+    for (const std::string other : {"cubic", "bbr"})
+      setsockopt(*door_, IPPROTO_TCP, TCP_CONGESTION, other.data(),
+                 static_cast<socklen_t>(other.size()));
+    system_ = congestion_control_of(*door_);
+    if (system_ == "reno") GTEST_SKIP() << "this system has no other congestion control";
+    EXPECT_EQ(take_off_pacing(*door_), system_);
   }
 
-  Listening listening_;
-  SharedDescriptor closer_;
+  // The door's end of a connection from one address of this machine to another.
+  SharedDescriptor accepted(const std::string& source, const std::string& target) {
+    auto here = numeric_address({source, 0});
+    auto there = numeric_address({target, port_});
+    dialled_ = share_descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (bind(*dialled_, here->raw(), here->size) != 0) return nullptr;
+    if (connect(*dialled_, there->raw(), there->size) != 0) return nullptr;
+    pollfd waiting{*door_, POLLIN, 0};
+    if (poll(&waiting, 1, 10'000) != 1) return nullptr;
+    SharedDescriptor fd = share_descriptor(accept(*door_, nullptr, nullptr));
+    pace_unless_local(*fd, system_);
+    return fd;
+  }
+
+  SharedDescriptor door_, dialled_;
+  std::uint16_t port_ = 0;
+  std::string system_;
 };
 
-TEST_F(UnpacedTest, AConnectionInsideTheMachineIsNotPaced) {
-  const SharedDescriptor fd = connection_from("127.0.0.1", listening_);
+TEST_F(PacingTest, ThereIsNoneInsideAMachine) {
+  const SharedDescriptor fd = accepted("127.0.0.1", "127.0.0.1");
   ASSERT_TRUE(fd);
-  send_unpaced_if_local(*fd);
   EXPECT_EQ(congestion_control_of(*fd), "reno");
 }
 
-TEST_F(UnpacedTest, AConnectionBetweenTwoAddressesStaysAsTheSystemHasIt) {
-  const SharedDescriptor fd = connection_from("127.0.0.2", listening_);
+TEST_F(PacingTest, BetweenTwoAddressesItIsAsTheSystemHasIt) {
+  const SharedDescriptor fd = accepted("127.0.0.2", "127.0.0.1");
   ASSERT_TRUE(fd);
-  const std::string before = congestion_control_of(*fd);
-  if (before == "reno") GTEST_SKIP() << "this system has no other congestion control";
-  send_unpaced_if_local(*fd);
-  EXPECT_EQ(congestion_control_of(*fd), before);
+  EXPECT_EQ(congestion_control_of(*fd), system_);
 }
 
-TEST_F(UnpacedTest, WhatIsNoConnectionIsLeftAlone) {
-  const std::string before = congestion_control_of(listening_.fd);
-  send_unpaced_if_local(listening_.fd);
-  send_unpaced_if_local(-1);
-  EXPECT_EQ(congestion_control_of(listening_.fd), before);
+TEST_F(PacingTest, WhoDialsLeavesItOnlyInsideTheMachine) {
+  const SharedDescriptor inside = share_descriptor(
+      begin_connect(*numeric_address({"127.0.0.1", port_}), Pacing::none_inside_machine));
+  EXPECT_EQ(congestion_control_of(*inside), "reno");
+  const SharedDescriptor as_system =
+      share_descriptor(begin_connect(*numeric_address({"127.0.0.1", port_})));
+  const SharedDescriptor outside =  // loopback's own address answers for all of 127/8
+      share_descriptor(
+          begin_connect(*numeric_address({"127.0.0.2", port_}), Pacing::none_inside_machine));
+  EXPECT_EQ(congestion_control_of(*outside), congestion_control_of(*as_system));
 }
 
 }  // namespace
