@@ -282,6 +282,27 @@ class Again(cluster.ProcessTest):
         self.assertIn("taken up again", json.dumps(self.progress(node, "small")["events"]))
 
 
+    def test_whose_votes_are_torn_says_so_and_goes_on_from_a_copy(self):
+        node = self.world.start("a")
+        self.assertEqual(node.ask("train", self.job_file(steps=100000, every=1000)).code, 0)
+        self.wait_for_phase(node, "small", "running")
+        node.kill()
+        votes = glob.glob(os.path.join(node.state, "jobs", "*", "votes"))[0]
+        with open(votes, "rb") as stream:
+            whole = stream.read()
+        with open(votes, "wb") as stream:
+            stream.write(whole[:len(whole) // 2])
+        node = self.world.start("a")
+        line = cluster.wait_until(lambda: [one for one in node.ask("jobs", "--json").json["jobs"]
+                                           if one["phase"] == "failed"], "it has failed")[0]
+        self.assert_says(line["reason"], "votes", "torn", "restore it from a copy")
+        node.kill()
+        with open(votes, "wb") as stream:
+            stream.write(whole)
+        node = self.world.start("a")
+        self.wait_for_phase(node, "small", "running")
+
+
 class FullDisk(cluster.ProcessTest):
     def test_while_a_checkpoint_is_written_the_previous_stays_and_the_job_goes_on(self):
         # The first checkpoint fits, the next ones do not.
