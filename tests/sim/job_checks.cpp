@@ -265,6 +265,20 @@ void JobChecks::on_crash(const view::Member& node) {
   places_[node].role = job::Role::outsider;
 }
 
+void JobChecks::on_reread(const Bytes& answered, const Bytes& read) {
+  if (answered.empty()) return;
+  const auto before = view::decode_votes(answered), after = view::decode_votes(read);
+  const auto ballot = [](const view::Votes& votes) {
+    return votes.accepted ? votes.accepted->ballot : view::Ballot{};
+  };
+  const bool same_view = after && after->view.order() == before->view.order();
+  const bool kept =
+      after &&
+      (before->view.order() < after->view.order() ||
+       (same_view && before->promised <= after->promised && ballot(*before) <= ballot(*after)));
+  if (!kept) fail("13: votes that were answered are gone from the disk");
+}
+
 void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   const view::View& view = votes.view;
   places_[node].order = view.order();  // what it learns from now on is of this view's lineage

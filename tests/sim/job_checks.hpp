@@ -37,6 +37,8 @@ class JobChecks {
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
   void on_restart(const view::Member& node, const view::Votes& votes);
+  // What a node may have answered by before a crash, and what its next life reads from its disk.
+  void on_reread(const Bytes& answered, const Bytes& read);
   // A proposer asks for promises; `hears`: peers that it reached both ways a moment ago.
   void on_prepare(const view::Member& node, const view::ViewOrder& order,
                   const std::vector<NodeId>& hears);

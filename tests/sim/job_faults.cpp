@@ -227,6 +227,7 @@ WorldResult JobWorld::run() {
   result_.stops = checks_->stops();
   result_.generations = checks_->generations();
   result_.witnessed = witnessed_.size();
+  count_disk_faults();
   result_.ended = now_;
   if (!result_.finished && result_.failures.empty())
     result_.failures.push_back("stuck: the job did not end after all faults were healed");

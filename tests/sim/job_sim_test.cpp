@@ -48,6 +48,7 @@ WorldOptions world_of(std::uint64_t seed) {
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);
+  if (Rng(mix(seed, 96)).chance(0.2)) options.names_first = 0.5;
   if (rng.chance(0.5)) options.checkpoint_every = 7;
   const std::uint64_t planned = rng.below(4);
   for (std::uint64_t i = 0; i < planned; ++i) {
@@ -154,6 +155,8 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.generations += result.generations;
     sum.followed += result.followed;
     sum.leaves += result.leaves;
+    sum.cut_votes += result.cut_votes;
+    sum.torn_votes += result.torn_votes;
     for (const PlannedFault& fault : result.planned) {
       ++planned;
       if (fault.fired) ++fired[{fault.moment, fault.strike}];
@@ -173,19 +176,21 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     EXPECT_GT(sum.followed, count);
     EXPECT_GT(sum.leaves, count / 10);
     EXPECT_GT(sum.views, 3 * count);
+    EXPECT_GT(sum.cut_votes, count / 20);
+    EXPECT_GT(sum.torn_votes, count / 200);
   }
   std::printf(
       "%llu seeds: %llu commits, %llu views, %llu crashes, %llu learners, %llu steps followed, "
       "%llu leaves, %llu rollbacks, %llu views with witnesses, %llu stops, %llu recoveries, %llu "
-      "of %llu planned faults "
-      "fired\n",
+      "of %llu planned faults fired, %llu votes cut short, %llu torn\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(sum.commits),
       static_cast<unsigned long long>(sum.views), static_cast<unsigned long long>(sum.crashes),
       static_cast<unsigned long long>(sum.learners), static_cast<unsigned long long>(sum.followed),
       static_cast<unsigned long long>(sum.leaves), static_cast<unsigned long long>(sum.rollbacks),
       static_cast<unsigned long long>(sum.witnessed), static_cast<unsigned long long>(sum.stops),
       static_cast<unsigned long long>(sum.generations), static_cast<unsigned long long>(struck),
-      static_cast<unsigned long long>(planned));
+      static_cast<unsigned long long>(planned), static_cast<unsigned long long>(sum.cut_votes),
+      static_cast<unsigned long long>(sum.torn_votes));
 }
 
 // How many seeds it takes until a faulty core is caught; 0 if none of them does.

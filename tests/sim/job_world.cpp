@@ -26,6 +26,9 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   nodes_.resize(options_.node_count);
   wires_.assign(options_.node_count, std::vector<Wire>(options_.node_count));
   for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].member = {node_id(i), 1};
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    disks_.emplace_back(VoteDisk::Options{mix(mix(options_.seed, 96), i), options_.names_first,
+                                          options_.disk_mutations});
   for (std::size_t i = 0; i < options_.candidate_count; ++i) candidates_.push_back(node_id(i));
   view::View first;
   first.job = Digest{7, options_.model.seed};
@@ -105,7 +108,7 @@ void JobWorld::start(std::size_t node) {
   chosen.max_state_bytes = 1u << 23;
   chosen.state_part_bytes = 64;
   if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
-  chosen.votes = one.disk;
+  chosen.votes = one.votes;
   chosen.checkpoint = one.checkpoint;
   chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
   chosen.mutations = options_.mutations;
@@ -138,12 +141,7 @@ void JobWorld::crash(std::size_t node) {
   ++result_.crashes;
   note(node, "CRASH");
   checks_->on_crash(one.member);
-  // Of the writes under way some may have reached the disk, in order.
-  while (!one.unsynced.empty() && rng_.chance(0.3)) {
-    one.disk = std::move(one.unsynced.front().second);
-    one.unsynced.pop_front();
-  }
-  one.unsynced.clear();
+  lose_power(node);
   one.core.reset();
   one.swim.reset();
   ++one.life;
@@ -168,11 +166,7 @@ void JobWorld::restart(std::size_t node) {
   Node& one = nodes_[node];
   if (one.core) return;
   if (is_idle(node)) return;  // knows nothing of the job yet
-  if (!one.disk.empty()) {
-    const auto votes = view::decode_votes(one.disk);
-    GPUNODE_CHECK(votes.has_value(), "the disk of the simulation holds whole files");
-    checks_->on_restart({one.member.node, one.member.boot + 1}, *votes);
-  }
+  if (!read_votes(node)) return;
   ++one.member.boot;
   start(node);
 }
@@ -276,7 +270,7 @@ void JobWorld::carry_out(std::size_t node, job::Actions actions) {
 void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   Node& one = nodes_[node];
   if (auto* message = std::get_if<job::Send>(&action)) {
-    checks_->on_send(one.member, message->message, one.disk);
+    checks_->on_send(one.member, message->message, disks_[node].answered());
     if (const auto* vote = std::get_if<job::Vote>(&message->message.body))
       if (std::holds_alternative<view::Prepare>(vote->message) && one.forcing_until < now_)
         checks_->on_prepare(one.member, message->message.order(), heard_by(node));
@@ -435,21 +429,6 @@ void JobWorld::with_state(std::size_t node, std::function<void()> act) {
   Node& one = nodes_[node];
   one.state_free = std::max(one.state_free, now_) + between(1ms, 5ms);
   on_node(node, one.state_free - now_, std::move(act));
-}
-
-void JobWorld::persist(std::size_t node, const job::Persist& write) {
-  Node& one = nodes_[node];
-  one.unsynced.emplace_back(write.token, write.votes);
-  const Duration slow = rng_.chance(0.02) ? between(50ms, 400ms) : between(1ms, 8ms);
-  one.disk_free = std::max(one.disk_free, now_) + slow;
-  on_node(node, one.disk_free - now_, [this, node, token = write.token] {
-    Node& self = nodes_[node];
-    while (!self.unsynced.empty() && self.unsynced.front().first <= token) {
-      self.disk = std::move(self.unsynced.front().second);
-      self.unsynced.pop_front();
-    }
-    feed(node, [&](job::Actions& out) { self.core->on_persisted(now_, token, out); });
-  });
 }
 
 void JobWorld::compute(std::size_t node, const job::Compute& wish) {

@@ -18,6 +18,7 @@
 #include "runtime/job/job_core.hpp"
 #include "runtime/membership/swim.hpp"
 #include "tests/sim/job_checks.hpp"
+#include "tests/sim/job_disk.hpp"
 #include "tests/sim/job_model.hpp"
 
 namespace gpunode::sim {
@@ -76,6 +77,8 @@ struct WorldOptions {
   std::uint64_t last_node_rate = 0;
   // Bytes a second that leave each node, over all its links; 0: no limit.
   std::uint64_t uplink_rate = 0;
+  double names_first = 0.0;  // of vote writes cut by a crash: see VoteDisk
+  VoteDisk::Mutations disk_mutations;
   std::vector<PlannedFault> planned;
   bool over_the_wire = true;   // messages pass the codec
   bool goes_on_alone = false;  // the job's on_lost_quorum is "continue"
@@ -101,6 +104,8 @@ struct WorldResult {
   std::uint64_t plans = 0;      // different slice plans that were followed
   std::uint64_t witnessed = 0;  // views with a witness
   std::uint64_t verdicts = 0;   // of Swim, that somebody is dead
+  // Of votes on disk: writes that a crash lost or cut short, files that were found torn.
+  std::uint64_t lost_votes = 0, cut_votes = 0, torn_votes = 0;
   Time ended{};
   std::vector<PlannedFault> planned;
 };
@@ -154,7 +159,7 @@ class JobWorld {
     Time paused_since{};
     Time paused_until{};
     std::vector<std::function<void()>> while_paused;
-    Bytes disk;                                            // durable votes
+    Bytes votes;                                           // that this life began with
     std::deque<std::pair<std::uint64_t, Bytes>> unsynced;  // token, votes
     Time disk_free{};
     std::vector<float> state;
@@ -209,6 +214,9 @@ class JobWorld {
   void send(std::size_t from, const job::Send& send);
   void deliver(std::size_t from, std::size_t to, job::JobMessage message);
   void persist(std::size_t node, const job::Persist& write);
+  void lose_power(std::size_t node);
+  bool read_votes(std::size_t node);
+  void count_disk_faults();
   void compute(std::size_t node, const job::Compute& wish);
   void with_state(std::size_t node, std::function<void()> act);
   Duration transfer_time(std::size_t from, std::size_t to, const job::JobMessage& message);
@@ -239,6 +247,7 @@ class JobWorld {
   std::uint64_t order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Node> nodes_;
+  std::deque<VoteDisk> disks_;  // by node
   std::vector<std::vector<Wire>> wires_;
   std::vector<NodeId> candidates_;
   std::optional<JobChecks> checks_;
