@@ -40,7 +40,7 @@ bool JobCore::State::is_late() const {
 bool JobCore::State::learns() const {
   const view::View& view = agreement.view();
   if (view.view_id == 0 || finish_told || installing || restoring) return false;
-  if (member) return is_late();
+  if (member && result_sources.empty()) return is_late();
   if (result_wanted) return wants_in && !leaving;
   if (view.stopped) return false;
   const bool room =

@@ -40,14 +40,18 @@ void JobCore::State::end_outside(Time at, Actions& out) {
 void JobCore::State::on_foreign_status(Time at, const NodeId& from, const StepStatus& status,
                                        Actions& out) {
   if (!status.finished || status.committed < options.total_steps || finish_told) return;
-  if (!member && wants_in && !leaving && !options.mutations.ends_without_result) {
-    end_outside(at, out);
-    if (finish_told || !result_sources.insert(from).second) return;
+  if (wants_in && !leaving && !options.mutations.ends_without_result) {
+    if (!result_sources.insert(from).second) return;
+    if (!result_wanted)
+      report("another generation has finished the job; this node fetches the result", out);
+    result_wanted = true;
+    result_progress = told_at = at;
     told_committed = options.total_steps;
-    told_at = at;
     drop_fetch();
     drop_results();
-    return learn_tick(at, out);
+    if (member) change_view(at, "another generation has finished the job", out);
+    learn_tick(at, out);
+    return result_tick(at, out);
   }
   finish_elsewhere("another generation has finished the job", out);
   leaving = true;
@@ -55,7 +59,7 @@ void JobCore::State::on_foreign_status(Time at, const NodeId& from, const StepSt
 }
 
 void JobCore::State::result_tick(Time at, Actions& out) {
-  if (!result_wanted || finish_told || member) return;
+  if (!result_wanted || finish_told || (member && result_sources.empty())) return;
   if (committed >= options.total_steps && applied == committed && is_of_lineage()) {
     drop_fetch();
     drop_results();

@@ -21,7 +21,7 @@ std::size_t chunk_bytes(const collective::ExchangeMessage& message) {
 }  // namespace
 
 bool JobCore::State::can_exchange() const {
-  return member && state_ready && !holding && !agreement.frozen();
+  return member && state_ready && !holding && !agreement.frozen() && result_sources.empty();
 }
 
 // Starts the exchange of the next step once the state before it is in place.
