@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,15 @@ std::array<std::byte, N> random_array() {
   std::array<std::byte, N> out;
   random_bytes(out);
   return out;
+}
+// Never zero.
+inline std::uint64_t random_nonce() {
+  std::uint64_t nonce = 0;
+  while (nonce == 0) {
+    const auto bytes = random_array<8>();
+    std::memcpy(&nonce, bytes.data(), sizeof nonce);
+  }
+  return nonce;
 }
 template <std::size_t N>
 Secret<N> random_secret() {

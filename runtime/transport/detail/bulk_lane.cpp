@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/transport/detail/lane_loop.hpp"
-
 namespace gpunode::transport::detail {
 
 namespace {
@@ -246,7 +244,7 @@ void BulkLane::take_request(Peer& peer, const Envelope& request) {
   security::EphemeralKey mine = security::EphemeralKey::create();
   Envelope offer;
   offer.kind = Kind::bulk_ticket;
-  offer.stream = random_nonce();
+  offer.stream = security::random_nonce();
   offer.key_share = mine.public_key();
   offer.nonce = security::random_array<16>();
   offer.plain = request.plain && options_.bulk_plain;

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "runtime/transport/detail/bulk_lane.hpp"
-#include "runtime/transport/detail/lane_loop.hpp"
 
 namespace gpunode::transport::detail {
 

@@ -1,23 +1,24 @@
-// The listening half of LaneLoop: the inbox, who opens sessions through it, and what becomes of the
-// connections behind it.
+// The listening half of the control lane: the inbox, who opens sessions through it, and what
+// becomes of the connections behind it.
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "runtime/transport/detail/lane_loop.hpp"
+#include "runtime/transport/detail/control_lane.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport::detail {
 
 namespace {
 
-constexpr int kBatch = 256;           // messages taken before other sockets get their turn
-constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wrong one
+constexpr int kBatch = 256;                  // messages taken before other sockets get their turn
+constexpr std::size_t kMostHandshakes = 64;  // of a mebibyte each
+constexpr std::size_t kMaxParts = 3;         // route, frame, and one more to know a wrong one
 
 }  // namespace
 
-void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
+void ControlLane::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   bool old = hello.boot < peer.seen_boot ||
              (hello.boot == peer.seen_boot && hello.order <= peer.seen_order);
   if (old) return answer_not_yet(hello, parts);
@@ -42,25 +43,22 @@ void LaneLoop::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   welcome.session = hello.session;
   welcome.boot = options_.boot;
   welcome.order = ++order_;
-  Frames out = pack(welcome, {}, {});
-  if (send_all(out, inbox_, &session.route) != Sent::yes) {
+  if (send_frame(pack(welcome, {}, {}), inbox_, &session.route) != Sent::yes) {
     if (session.own_fd >= 0) ::close(session.own_fd);
-    on_broken(peer);
-    return;
+    return on_broken(peer);
   }
   open_session(peer, std::move(session));
 }
 
-void LaneLoop::answer_not_yet(const Envelope& hello, Frames& parts) {
+void ControlLane::answer_not_yet(const Envelope& hello, Frames& parts) {
   Envelope answer;
   answer.kind = Kind::not_yet;
   answer.session = hello.session;
-  Frames out = pack(answer, {}, {});
-  Bytes route = to_bytes(parts[0].view());
-  send_all(out, inbox_, &route);
+  const Bytes route = to_bytes(parts[0].view());
+  send_frame(pack(answer, {}, {}), inbox_, &route);
 }
 
-void LaneLoop::service_inbox() {
+void ControlLane::service_inbox() {
   for (int i = 0; i < kBatch; ++i) {
     Frames parts = inbox_.receive(kMaxParts);
     if (parts.empty()) {
@@ -72,7 +70,7 @@ void LaneLoop::service_inbox() {
   reactor_.post([this] { service_inbox(); });
 }
 
-void LaneLoop::take_inbox(Frames& parts) {
+void ControlLane::take_inbox(Frames& parts) {
   // Whose connection it came by: the User-Id that our own door gave out.
   std::optional<NodeId> origin;
   if (parts.size() == 2) origin = NodeId::parse(parts.back().property("User-Id"));
@@ -110,7 +108,7 @@ void LaneLoop::take_inbox(Frames& parts) {
   take_session(*peer, std::move(incoming));
 }
 
-void LaneLoop::read_inbox_monitor() {
+void ControlLane::read_inbox_monitor() {
   do {
     while (auto event = inbox_monitor_.next()) {
       if (event->event == ZMQ_EVENT_ACCEPTED) {
@@ -126,23 +124,23 @@ void LaneLoop::read_inbox_monitor() {
 // Who has not proven a key yet may hold a frame's worth of our memory: only so many may. The oldest
 // goes, as an honest one says hello within milliseconds. (The monitor's own event for a handshake
 // that succeeded does not name the connection.)
-void LaneLoop::begin_handshake(int fd) {
+void ControlLane::begin_handshake(int fd) {
   end_handshake(fd);
   handshakes_.emplace_back(fd, duplicate_connection(fd, ports_));
-  if (handshakes_.size() <= max_handshakes()) return;
+  if (handshakes_.size() <= kMostHandshakes) return;
   ++dropped_;
   if (handshakes_.front().second >= 0) ::shutdown(handshakes_.front().second, SHUT_RDWR);
   end_handshake(handshakes_.front().first);
 }
 
-void LaneLoop::end_handshake(int fd) {
+void ControlLane::end_handshake(int fd) {
   auto found = std::ranges::find(handshakes_, fd, &std::pair<int, int>::first);
   if (found == handshakes_.end()) return;
   if (found->second >= 0) ::close(found->second);
   handshakes_.erase(found);
 }
 
-void LaneLoop::apply_disconnects() {
+void ControlLane::apply_disconnects() {
   std::vector<int> fds;
   fds.swap(disconnected_);
   for (int fd : fds) {

@@ -1,8 +1,10 @@
-// The dialling half of LaneLoop: one DEALER a dialled peer, its monitor, pauses between attempts.
+// The dialling half of the control lane: one DEALER a dialled peer, its monitor, pauses between
+// attempts.
 #include <algorithm>
 #include <cerrno>
 
-#include "runtime/transport/detail/lane_loop.hpp"
+#include "runtime/security/crypto.hpp"
+#include "runtime/transport/detail/control_lane.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport::detail {
@@ -15,17 +17,17 @@ constexpr Duration kDialDeadline = std::chrono::seconds(3);
 
 }  // namespace
 
-Dial* LaneLoop::current(const NodeId& node, std::uint64_t dial_id) {
+ControlLane::Dial* ControlLane::current(const NodeId& node, std::uint64_t dial_id) {
   Peer* peer = find(node);
   return peer && peer->dial && peer->dial->id == dial_id ? peer->dial.get() : nullptr;
 }
 
-void LaneLoop::start_dial(Peer& peer, std::uint64_t nonce) {
-  const auto& endpoints = endpoints_of(peer);
+void ControlLane::start_dial(Peer& peer) {
+  const auto& endpoints = peer.address.control_endpoints;
   if (endpoints.empty() || peer.dial) return;
   auto dial = std::make_unique<Dial>();
   dial->id = next_dial_++;
-  dial->nonce = nonce;
+  dial->nonce = security::random_nonce();
   dial->endpoint = endpoints[peer.next_endpoint % endpoints.size()];
   dial->socket = Socket(context_, ZMQ_DEALER);
   NodeId node = peer.address.node;
@@ -53,7 +55,7 @@ void LaneLoop::start_dial(Peer& peer, std::uint64_t nonce) {
   });
 }
 
-void LaneLoop::close_dial(Peer& peer) {
+void ControlLane::close_dial(Peer& peer) {
   if (!peer.dial) return;
   std::unique_ptr<Dial> dial = std::move(peer.dial);
   reactor_.unwatch(dial->socket_watch);
@@ -62,33 +64,33 @@ void LaneLoop::close_dial(Peer& peer) {
   dial->socket.close();
 }
 
-void LaneLoop::fail_dial(Peer& peer, bool refused) {
+void ControlLane::fail_dial(Peer& peer, bool refused) {
   close_dial(peer);
-  std::size_t count = std::max<std::size_t>(1, endpoints_of(peer).size());
+  std::size_t count = std::max<std::size_t>(1, peer.address.control_endpoints.size());
   ++peer.next_endpoint;
   peer.refusals = refused ? peer.refusals + 1 : 0;
   if (peer.refusals >= count) {
     peer.refusals = 0;
     report(peer, LinkState::refused);
   }
-  on_dial_failed(peer, refused);
+  schedule_redial(peer);
 }
 
-void LaneLoop::schedule_redial(Peer& peer) {
+void ControlLane::schedule_redial(Peer& peer) {
   if (peer.redial_pending || closing_) return;
   peer.redial_pending = true;
   Duration pause = peer.pause;
-  std::size_t count = std::max<std::size_t>(1, endpoints_of(peer).size());
+  std::size_t count = std::max<std::size_t>(1, peer.address.control_endpoints.size());
   if (peer.next_endpoint % count == 0) peer.pause = std::min(peer.pause * 2, options_.redial_max);
   reactor_.after(pause, [this, node = peer.address.node] {
     Peer* waiting = find(node);
     if (!waiting) return;
     waiting->redial_pending = false;
-    if (!waiting->session && !waiting->dial) seek(*waiting);
+    if (!waiting->session && !waiting->dial) start_dial(*waiting);
   });
 }
 
-void LaneLoop::service_monitor(const NodeId& node, std::uint64_t dial_id) {
+void ControlLane::service_monitor(const NodeId& node, std::uint64_t dial_id) {
   while (Dial* dial = current(node, dial_id)) {
     auto event = dial->monitor.next();
     if (!event) {
@@ -101,7 +103,7 @@ void LaneLoop::service_monitor(const NodeId& node, std::uint64_t dial_id) {
 }
 
 // False: the dial is gone.
-bool LaneLoop::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorEvent& event) {
+bool ControlLane::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorEvent& event) {
   Dial& dial = *peer.dial;
   switch (event.event) {
     case ZMQ_EVENT_CONNECTED:
@@ -134,7 +136,7 @@ bool LaneLoop::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorE
 }
 
 // ZeroMQ does not say why a connection could not be opened, so it is asked once more.
-void LaneLoop::probe_refusal(const NodeId& node, const std::string& endpoint) {
+void ControlLane::probe_refusal(const NodeId& node, const std::string& endpoint) {
   Peer* peer = find(node);
   auto target = parse_endpoint(endpoint);
   auto address = target ? numeric_address(*target) : std::nullopt;
@@ -152,7 +154,7 @@ void LaneLoop::probe_refusal(const NodeId& node, const std::string& endpoint) {
                           });
 }
 
-bool LaneLoop::drain_dial(Peer& peer, std::uint64_t dial_id) {
+bool ControlLane::drain_dial(Peer& peer, std::uint64_t dial_id) {
   NodeId node = peer.address.node;
   for (int i = 0; i < kBatch; ++i) {
     Frames parts = peer.dial->socket.receive(kMaxParts);
@@ -187,19 +189,18 @@ bool LaneLoop::drain_dial(Peer& peer, std::uint64_t dial_id) {
   return true;
 }
 
-void LaneLoop::try_hello(Peer& peer) {
+void ControlLane::try_hello(Peer& peer) {
   Envelope hello;
   hello.kind = Kind::hello;
   hello.session = peer.dial->nonce;
   hello.boot = options_.boot;
   hello.order = order_ + 1;
-  Frames frames = pack(hello, {}, {});
-  if (send_all(frames, peer.dial->socket, nullptr) != Sent::yes) return;
+  if (send_frame(pack(hello, {}, {}), peer.dial->socket, nullptr) != Sent::yes) return;
   order_ = hello.order;
   peer.dial->hello_sent = true;
 }
 
-void LaneLoop::service_dial(const NodeId& node, std::uint64_t dial_id) {
+void ControlLane::service_dial(const NodeId& node, std::uint64_t dial_id) {
   for (int round = 0; round < 4; ++round) {
     if (!current(node, dial_id)) return;
     Peer& peer = *find(node);
