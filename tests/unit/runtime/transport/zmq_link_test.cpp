@@ -110,6 +110,7 @@ TEST_F(ZmqLinkTest, ADialOnlyPeerIsReachedOnTheConnectionThatItOpened) {
 }
 
 TEST_F(ZmqLinkTest, ABulkEndpointMayBeAName) {
+  if (!detail::resolve({"localhost", 1})) GTEST_SKIP() << "no localhost in this system's names";
   auto one = start(1);
   auto two = start(2, {.dial_only = true});
   PeerAddress named = net_.address(1);
