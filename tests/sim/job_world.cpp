@@ -194,8 +194,13 @@ void JobWorld::pause(std::size_t node, Duration how_long) {
 
 void JobWorld::leave(std::size_t node, Duration patience) {
   note(node, "is asked to leave");
-  nodes_[node].patience = patience;
-  nodes_[node].leaves = true;
+  Node& one = nodes_[node];
+  const Time by = now_ + patience;
+  if (!one.leaves || by < one.leave_by) {  // asked again, the earlier end stands
+    one.leave_by = by;
+    one.patience = patience;
+  }
+  one.leaves = true;
   feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, patience, out); });
 }
 

@@ -181,6 +181,7 @@ class JobWorld {
     Time forcing_until{};  // a person has ordered it to go on without a quorum
     bool gone = false;     // by its own wish, and the others go on: it is not started again
     Duration patience{};   // of its leave
+    Time leave_by{};
     Time uplink_free{}, uplink_low{};  // for learners' parts the latter
     std::uint64_t low_bytes = 0;       // of the last one of them
   };
