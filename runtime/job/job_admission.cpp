@@ -92,7 +92,9 @@ void JobCore::State::on_learner(Time at, const NodeId& from, const JobBody& body
   StateSource::Effects effects;
   if (const auto* ask = std::get_if<StateAsk>(&body)) {
     // Frozen, there is no step to come for which all could make the same copy.
-    const bool urgent = agreement.view().rank_of(from).has_value();
+    // After the end nobody is helped by an older state that others still read.
+    const bool result = holds_result() && ask->step == options.total_steps;
+    const bool urgent = result || agreement.view().rank_of(from);
     if (!urgent) source.forget_before(log.first_step(committed) - 1);
     const std::uint64_t step = agreement.frozen() ? committed : ask->step;
     source.on_ask(at, from, {step}, urgent, effects);

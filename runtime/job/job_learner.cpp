@@ -183,6 +183,7 @@ void JobCore::State::on_offer(Time at, const NodeId& from, const StateMeta& meta
   const bool new_to_us = meta.step > committed || !is_of_lineage();
   const bool other = !member && !fetch->meta() && meta.step != fetch->step();
   if (meta.step > options.total_steps || (other && !new_to_us)) return;
+  if (other && !result_sources.empty()) return;  // no results of another generation follow it
   if (other) begin_fetch(meta.step);
   StateFetch::Effects effects;
   fetch->on_meta(at, from, meta, effects);
