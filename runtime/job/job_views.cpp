@@ -27,7 +27,8 @@ view::Standing JobCore::State::standing() const {
   where.boot = options.self.boot;
   // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
   where.has_memory = agreement.view().view_id == 0 || (member && state_ready);
-  where.leaving = leaving || !result_sources.empty();
+  // Who is through without being a member has no trainer any more.
+  where.leaving = leaving || !result_sources.empty() || (finish_told && !member);
   where.applied = where.held = committed;
   where.applied_result_digest = where.held_result_digest = result_digest;
   if (applied == committed) where.state_digest = state_digest;
