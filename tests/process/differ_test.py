@@ -75,6 +75,13 @@ class Differ(training.TrainingTest):
     def refused(self, told):
         return {one["node"]: one["reason"] for one in told["refused"]}
 
+    def await_refused(self, node, what):
+        """Until `node` tells of all four; the job itself may not be known there yet."""
+        def told_of_all():
+            told = node.ask("job", "show", "small", "--json")
+            return told.code == 0 and len(told.json["refused"]) == 4
+        cluster.wait_until(told_of_all, what)
+
     def undisturbed(self):
         """Of gpt, which `own` is on all nodes but one, and on the same data."""
         self.world.write("data/text.txt", training.TEXT)
@@ -94,10 +101,10 @@ class Differ(training.TrainingTest):
         self.assertEqual(sorted(started["candidates"]), ["a", "b"])
         self.assert_named(self.refused(started), wrong)
         for name in ("a", "b"):
+            self.await_refused(self.nodes[name], "a member tells of all four")
             self.assert_named(self.refused(self.shown(self.nodes[name])), wrong)
         # So does a node that computes nothing; as a witness it hears of it a moment later.
-        cluster.wait_until(lambda: len(self.refused(self.shown(self.nodes["version"]))) == 4,
-                           "it is told where no member is asked")
+        self.await_refused(self.nodes["version"], "it is told where no member is asked")
         text = self.nodes["b"].ask("job", "show", "small")
         for name in wrong:
             self.assertIn(f"not on {name}", text.out)
@@ -128,8 +135,7 @@ class Differ(training.TrainingTest):
         for name in wrong:
             self.begin(name, self.nodes["a"])
         for name in ("a", "b"):
-            cluster.wait_until(lambda name=name: len(self.shown(self.nodes[name])["refused"]) == 4,
-                               "all four are named")
+            self.await_refused(self.nodes[name], "all four are named")
             told = self.shown(self.nodes[name])
             self.assert_named(self.refused(told), wrong)
             self.assertEqual(sorted(told["members"]), ["a", "b"])
