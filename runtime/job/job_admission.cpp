@@ -10,6 +10,7 @@ namespace gpunode::job {
 namespace {
 constexpr std::size_t kMaxJoiners = 4096;
 constexpr Duration kHearsFor = std::chrono::milliseconds(1500);  // after its last JOIN
+constexpr Duration kReadyFor = std::chrono::milliseconds(500);   // likewise; steps go on meanwhile
 constexpr int kPartsEachWait = 4;  // 1 MiB each give_way: 10 MiB a second, however busy the links
 constexpr std::size_t kMaxQueued = 4096;  // parts; beyond it they are lost
 }  // namespace
@@ -69,7 +70,7 @@ std::vector<Learner> JobCore::State::learners() const {
     const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
     if (!is_fresh(joiner) || !fits || gone(node) || joiner.barred_until > now) continue;
     const bool kept = joiner.step + 1 >= log.first_step(committed) && joiner.step <= committed + 1;
-    const bool ready = joiner.ready && kept && now < joiner.asked + kHearsFor;
+    const bool ready = joiner.ready && kept && now < joiner.asked + kReadyFor;
     result.push_back({{node, joiner.boot}, ready && committed < options.total_steps});
   }
   return result;
