@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <optional>
 
+#include "runtime/transport/detail/acceptor.hpp"
 #include "runtime/transport/detail/join_wire.hpp"
 #include "runtime/transport/detail/reactor.hpp"
 #include "runtime/transport/detail/tcp.hpp"
@@ -19,9 +21,6 @@ namespace gpunode::transport {
 namespace {
 
 using namespace detail;
-
-constexpr int kAcceptBatch = 64;
-constexpr Duration kAcceptPause = std::chrono::milliseconds(100);  // while descriptors are short
 
 // How replies reach the socket's thread; outlives the socket.
 struct ReplyGate {
@@ -59,12 +58,13 @@ class Listener final : public JoinSocket {
   Result<void> start(const std::string& endpoint) {
     auto listening = listen_tcp(endpoint);
     if (!listening) return listening.error().within("join port");
-    fd_ = listening->fd;
     endpoint_ = listening->endpoint;
     gate_->send = [this](std::uint64_t number, Bytes frame) {
       reactor_.post([this, number, frame = std::move(frame)] { answer(number, frame); });
     };
-    watch_ = reactor_.watch(fd_, Reactor::Wanted::reading, [this] { accept_visitors(); });
+    door_.emplace(reactor_, *listening,
+                  [this](int fd, const SocketAddress& from) { admit(fd, address_of(from)); });
+    door_->start();
     reactor_.start();
     return {};
   }
@@ -78,35 +78,11 @@ class Listener final : public JoinSocket {
     }
     reactor_.stop([this] {
       while (!visitors_.empty()) drop(visitors_.begin()->first);
-      if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+      door_.reset();
     });
   }
 
  private:
-  void accept_visitors() {
-    for (int i = 0; i < kAcceptBatch; ++i) {
-      SocketAddress peer;
-      peer.size = sizeof peer.storage;
-      int fd = ::accept4(fd_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd >= 0) {
-        admit(fd, address_of(peer));
-      } else if (errno == EAGAIN) {
-        return;
-      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        return pause_accepting();
-      }  // else: of the one connection, which is gone
-    }
-  }
-
-  // It would be reported as ready without end.
-  void pause_accepting() {
-    reactor_.unwatch(watch_);
-    reactor_.after(kAcceptPause, [this] {
-      watch_ = reactor_.watch(fd_, Reactor::Wanted::reading, [this] { accept_visitors(); });
-    });
-  }
-
   void admit(int fd, std::string address) {
     int yes = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -224,8 +200,7 @@ class Listener final : public JoinSocket {
   const Callbacks callbacks_;
   const Limits limits_;
   std::string endpoint_;
-  int fd_ = -1;
-  std::uint64_t watch_ = 0;
+  std::optional<Acceptor> door_;
   std::map<std::uint64_t, Visitor> visitors_;  // by number: the oldest first
   std::uint64_t next_number_ = 1;
   bool sweeping_ = false;  // a timer is set

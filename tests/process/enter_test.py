@@ -6,15 +6,13 @@ run on one node.
 """
 import json
 import os
-import re
 import signal
 import time
 
 import cluster
 import slow_link
+import training
 
-TEXT = "".join(f"{i}: the {i * i % 977} brown foxes jump over {i * 7919 % 10007} lazy dogs\n"
-               for i in range(3000))
 JOB = """
 name = "small"
 nodes = {nodes}
@@ -41,7 +39,6 @@ warmup_steps = 10
 every = 10000
 """
 NAMES = ("a", "b", "c")
-VIEW = re.compile(r"^view (\d+) \((.*); tie (.*)\) resumes after step (\d+)$")
 
 
 class Enter(cluster.ProcessTest):
@@ -52,7 +49,7 @@ class Enter(cluster.ProcessTest):
         return self.world.path(name)
 
     def job(self, nodes, steps):
-        data = self.world.write("data/text.txt", TEXT)
+        data = self.world.write("data/text.txt", training.TEXT)
         return self.world.write("small.toml", JOB.format(
             nodes=nodes, data=data, steps=steps, layers=self.layers, channels=self.channels))
 
@@ -116,7 +113,7 @@ class Enter(cluster.ProcessTest):
     def entered(self, node, name):
         """When the first view with that member was installed at the node."""
         for one in node.ask("job", "log", "small", "--json").json["events"]:
-            view = VIEW.match(one["text"])
+            view = training.VIEW.match(one["text"])
             if view and name in view[2].split(";")[0].split(", "):
                 return one["at"]
         self.fail(f"no view names {name}")
@@ -231,7 +228,7 @@ class Leavers(Enter):
         os.remove(self.path("slow"))
         again = self.world.start("a")
         self.wait_for_phase(again, "small")
-        restored = [VIEW.match(text) for text in self.texts(again)]
+        restored = [training.VIEW.match(text) for text in self.texts(again)]
         self.assertGreater(max(int(one[4]) for one in restored if one), 10, self.texts(again))
         self.assertEqual(self.export(again, steps), expected)
 

@@ -17,6 +17,7 @@ import sys
 import time
 
 import cluster
+import training
 
 STEPS = 160
 NAMES = ("a", "b", "c")
@@ -50,7 +51,6 @@ warmup_steps = 10
 [checkpoint]
 every = 40
 """
-VIEW = re.compile(r"^view (\d+) \((.*); tie (.*)\) resumes after step (\d+)$")
 
 
 class View:
@@ -167,7 +167,7 @@ class Kill(cluster.ProcessTest):
 
     def views(self, node):
         events = node.ask("job", "show", "small", "--json").json["events"]
-        found = [VIEW.match(one["text"]) for one in events]
+        found = [training.VIEW.match(one["text"]) for one in events]
         return [View(one) for one in found if one]
 
     def check_hit(self, witness, victim, step):

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace gpunode::transport::detail {
@@ -30,7 +29,8 @@ Result<void> BulkLane::listen(const std::vector<std::string>& endpoints) {
   for (const std::string& endpoint : endpoints) {
     auto listening = listen_tcp(endpoint);
     if (!listening) return listening.error();
-    doors_.push_back({share_descriptor(listening->fd)});
+    doors_.push_back(std::make_unique<Acceptor>(
+        reactor_, *listening, [this](int fd, const SocketAddress&) { take_knock(fd); }));
     system_pacing_ = take_off_pacing(listening->fd);
     endpoints_.push_back(listening->endpoint);
   }
@@ -38,8 +38,7 @@ Result<void> BulkLane::listen(const std::vector<std::string>& endpoints) {
 }
 
 void BulkLane::start() {
-  for (Door& door : doors_)
-    door.watch = reactor_.watch(*door.fd, Reactor::Wanted::reading, [this] { accept_knocks(); });
+  for (const auto& door : doors_) door->start();
   reactor_.start();
 }
 
@@ -62,7 +61,7 @@ void BulkLane::set_peer(const PeerAddress& address) {
     peer.address = address;
     if ((other_key || elsewhere) && !peer.session) close_dial(peer);
     peer.outbound = outbound;
-    peer.pause = options_.redial_min;
+    peer.attempts.hurry(options_.redial_min);
     if (!peer.session && !peer.dial && !peer.hello) seek(peer);
   });
 }
@@ -186,9 +185,8 @@ void BulkLane::give_up_or_retry(Peer& peer) {
 void BulkLane::schedule_redial(Peer& peer) {
   if (peer.redial_pending || closing_) return;
   peer.redial_pending = true;
-  const Duration pause = peer.pause;
-  const std::size_t count = std::max<std::size_t>(1, peer.address.bulk_endpoints.size());
-  if (peer.next_endpoint % count == 0) peer.pause = std::min(peer.pause * 2, options_.redial_max);
+  const Duration pause =
+      peer.attempts.next_pause(peer.address.bulk_endpoints.size(), options_.redial_max);
   reactor_.after(pause, [this, node = peer.address.node] {
     Peer* waiting = find(node);
     if (!waiting) return;

@@ -20,7 +20,9 @@
 #include <unordered_map>
 
 #include "runtime/security/bulk_tickets.hpp"
+#include "runtime/transport/detail/acceptor.hpp"
 #include "runtime/transport/detail/bulk_stream.hpp"
+#include "runtime/transport/detail/dial_attempts.hpp"
 #include "runtime/transport/detail/outbound.hpp"
 #include "runtime/transport/detail/reactor.hpp"
 #include "runtime/transport/zmq_link.hpp"
@@ -91,10 +93,8 @@ class BulkLane {
     std::uint64_t offered = 0;  // nonce of the ticket that is out and no session yet; 0: none
     std::uint64_t seen_boot = 0;
     std::uint64_t seen_order = 0;
-    std::size_t next_endpoint = 0;
-    std::size_t refusals = 0;  // in a row
-    int failures = 0;          // to open a session for what waits
-    Duration pause{};
+    DialAttempts attempts;
+    int failures = 0;  // to open a session for what waits
     bool redial_pending = false;
   };
 
@@ -117,8 +117,7 @@ class BulkLane {
   void on_connected(const NodeId& node, std::uint64_t nonce);
   void fail_dial(Peer& peer, bool refused);
   void close_dial(Peer& peer);
-  void accept_knocks();
-  void pause_accepting();
+  void take_knock(int fd);
   void service_knock(std::uint64_t number);
   void admit(std::uint64_t number);
   void drop_knock(std::uint64_t number);
@@ -149,11 +148,7 @@ class BulkLane {
   security::BulkTickets tickets_;
 
   std::vector<std::string> endpoints_;
-  struct Door {
-    SharedDescriptor fd;
-    std::uint64_t watch = 0;
-  };
-  std::vector<Door> doors_;
+  std::vector<std::unique_ptr<Acceptor>> doors_;
   std::string system_pacing_;              // TCP's congestion control as the system has it
   std::map<std::uint64_t, Knock> knocks_;  // oldest first
   std::map<NodeId, Peer> peers_;

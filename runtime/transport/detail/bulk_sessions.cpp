@@ -13,8 +13,6 @@ namespace gpunode::transport::detail {
 namespace {
 
 constexpr Duration kHandshakeDeadline = std::chrono::seconds(3);
-constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-constexpr int kAcceptBatch = 64;
 constexpr std::size_t kMostKnocks = 64;
 // Taken of one connection, or sent to one peer, before the others get their turn: about a chunk, so
 // that what follows from it leaves while it is hot.
@@ -59,7 +57,7 @@ void BulkLane::start_dial(Peer& peer, std::uint64_t nonce, const std::string& ti
   });
   const auto target = endpoints.empty()
                           ? std::nullopt
-                          : parse_endpoint(endpoints[peer.next_endpoint % endpoints.size()]);
+                          : parse_endpoint(endpoints[peer.attempts.next_of(endpoints.size())]);
   if (!target) return fail_dial(peer, false);
   if (const auto address = numeric_address(*target)) return connect(peer, *address);
   if (!std::exchange(resolves_, true)) resolver_.start();
@@ -120,48 +118,22 @@ void BulkLane::close_dial(Peer& peer) {
 
 void BulkLane::fail_dial(Peer& peer, bool refused) {
   close_dial(peer);
-  const std::size_t count = std::max<std::size_t>(1, peer.address.bulk_endpoints.size());
-  ++peer.next_endpoint;
-  peer.refusals = refused ? peer.refusals + 1 : 0;
-  if (peer.refusals >= count) {
-    peer.refusals = 0;
+  if (peer.attempts.on_failed(refused, peer.address.bulk_endpoints.size()))
     report(peer, LinkState::refused);
-  }
   give_up_or_retry(peer);
 }
 
 // The door.
 
-void BulkLane::accept_knocks() {
-  for (const Door& door : doors_) {
-    for (int i = 0; i < kAcceptBatch; ++i) {
-      const int fd = ::accept4(*door.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd < 0) {
-        const bool exhausted =
-            errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        if (exhausted) return pause_accepting();
-        if (errno == EAGAIN) break;
-        continue;  // the one connection is gone
-      }
-      const std::uint64_t number = next_knock_++;
-      Knock& knock = knocks_[number];
-      knock.fd = share_descriptor(fd);
-      knock.watch =
-          reactor_.watch(fd, Reactor::Wanted::reading, [this, number] { service_knock(number); });
-      reactor_.after(kHandshakeDeadline, [this, number] { drop_knock(number); });
-      // The oldest goes: an honest one shows its ticket within milliseconds.
-      if (knocks_.size() > kMostKnocks) drop_knock(knocks_.begin()->first);
-    }
-  }
-}
-
-// It would be reported as ready without end.
-void BulkLane::pause_accepting() {
-  for (Door& door : doors_) reactor_.unwatch(door.watch);
-  reactor_.after(kAcceptPause, [this] {
-    for (Door& door : doors_)
-      door.watch = reactor_.watch(*door.fd, Reactor::Wanted::reading, [this] { accept_knocks(); });
-  });
+void BulkLane::take_knock(int fd) {
+  const std::uint64_t number = next_knock_++;
+  Knock& knock = knocks_[number];
+  knock.fd = share_descriptor(fd);
+  knock.watch =
+      reactor_.watch(fd, Reactor::Wanted::reading, [this, number] { service_knock(number); });
+  reactor_.after(kHandshakeDeadline, [this, number] { drop_knock(number); });
+  // The oldest goes: an honest one shows its ticket within milliseconds.
+  if (knocks_.size() > kMostKnocks) drop_knock(knocks_.begin()->first);
 }
 
 void BulkLane::service_knock(std::uint64_t number) {
@@ -351,15 +323,9 @@ void BulkLane::open_session(Peer& peer, Connection& connection) {
   peer.session = connection.stream.session();
   peer.opening.reset();
   peer.failures = 0;
-  peer.refusals = 0;
-  peer.pause = options_.redial_min;
+  peer.attempts.on_opened(options_.redial_min);
   withdraw_offer(peer);
-  {
-    std::lock_guard lock(peer.outbound->mutex);
-    peer.outbound->open = true;
-    peer.outbound->accepting = true;  // before `up`: its reader may send at once
-    peer.outbound->scheduled = true;
-  }
+  open(*peer.outbound);  // before `up`: its reader may send at once
   report(peer, LinkState::up);
   reactor_.post([this, node = peer.address.node] { service_peer(node); });
 }

@@ -28,7 +28,7 @@ void ControlLane::start_dial(Peer& peer) {
   auto dial = std::make_unique<Dial>();
   dial->id = next_dial_++;
   dial->nonce = security::random_nonce();
-  dial->endpoint = endpoints[peer.next_endpoint % endpoints.size()];
+  dial->endpoint = endpoints[peer.attempts.next_of(endpoints.size())];
   dial->socket = Socket(context_, ZMQ_DEALER);
   NodeId node = peer.address.node;
   std::uint64_t id = dial->id;
@@ -66,22 +66,16 @@ void ControlLane::close_dial(Peer& peer) {
 
 void ControlLane::fail_dial(Peer& peer, bool refused) {
   close_dial(peer);
-  std::size_t count = std::max<std::size_t>(1, peer.address.control_endpoints.size());
-  ++peer.next_endpoint;
-  peer.refusals = refused ? peer.refusals + 1 : 0;
-  if (peer.refusals >= count) {
-    peer.refusals = 0;
+  if (peer.attempts.on_failed(refused, peer.address.control_endpoints.size()))
     report(peer, LinkState::refused);
-  }
   schedule_redial(peer);
 }
 
 void ControlLane::schedule_redial(Peer& peer) {
   if (peer.redial_pending || closing_) return;
   peer.redial_pending = true;
-  Duration pause = peer.pause;
-  std::size_t count = std::max<std::size_t>(1, peer.address.control_endpoints.size());
-  if (peer.next_endpoint % count == 0) peer.pause = std::min(peer.pause * 2, options_.redial_max);
+  const Duration pause =
+      peer.attempts.next_pause(peer.address.control_endpoints.size(), options_.redial_max);
   reactor_.after(pause, [this, node = peer.address.node] {
     Peer* waiting = find(node);
     if (!waiting) return;

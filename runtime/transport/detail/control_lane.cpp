@@ -80,7 +80,7 @@ void ControlLane::set_peer(const PeerAddress& address) {
     peer.address = address;
     if ((other_key || elsewhere) && !peer.session) close_dial(peer);
     peer.outbound = outbound;
-    peer.pause = options_.redial_min;
+    peer.attempts.hurry(options_.redial_min);
     if (!peer.session && !peer.dial) start_dial(peer);
   });
 }
@@ -140,17 +140,11 @@ void ControlLane::report_version(Peer& peer, std::uint16_t theirs) {
 void ControlLane::open_session(Peer& peer, Session session) {
   peer.session = std::move(session);
   peer.opened = reactor_.now();
-  peer.pause = options_.redial_min;
-  peer.refusals = 0;
+  peer.attempts.on_opened(options_.redial_min);
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
   if (bulk_.on_control) bulk_.on_control(peer.address.node, true, peer.seen_boot);
-  {
-    std::lock_guard lock(peer.outbound->mutex);
-    peer.outbound->open = true;
-    peer.outbound->accepting = true;  // before `up`: its reader may send at once
-    peer.outbound->scheduled = true;
-  }
+  open(*peer.outbound);  // before `up`: its reader may send at once
   report(peer, LinkState::up);
   reactor_.post([this, node = peer.address.node] { service_peer(node); });
 }

@@ -26,6 +26,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/transport/detail/dial_attempts.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
 #include "runtime/transport/detail/outbound.hpp"
 #include "runtime/transport/detail/reactor.hpp"
@@ -96,9 +97,7 @@ class ControlLane {
     std::optional<Session> session;
     std::uint64_t seen_boot = 0;
     std::uint64_t seen_order = 0;
-    std::size_t next_endpoint = 0;
-    std::size_t refusals = 0;  // in a row
-    Duration pause{};
+    DialAttempts attempts;
     Time opened{};  // the last session
     bool redial_pending = false;
     std::uint16_t other_major = 0;  // of its protocol, where that is not ours and was told

@@ -56,6 +56,13 @@ Result<void> Outbounds::send(Lane lane, const NodeId& to, Message message,
   return {};
 }
 
+void open(Outbound& outbound) {
+  std::lock_guard lock(outbound.mutex);
+  outbound.open = true;
+  outbound.accepting = true;
+  outbound.scheduled = true;
+}
+
 void discard(Outbound& outbound) {
   SendQueue lost;
   {

@@ -50,6 +50,8 @@ class Outbounds {
   bool closed_ = false;
 };
 
+// There is a session: what waits and what comes may be sent. Its flush counts as posted.
+void open(Outbound& outbound);
 // Throws away what waits, and lets nothing more wait for a session that is gone.
 void discard(Outbound& outbound);
 
