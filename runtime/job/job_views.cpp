@@ -314,6 +314,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
     source.clear();
     log.clear();
+    for (auto& [node, joiner] : joiners) joiner.ready_at = Time{};
     results_since = view.view_id;
     result_wanted = false;  // its end is void
     result_sources.clear();

@@ -70,10 +70,11 @@ class OneOfThree(training.TrainingTest):
 
     def test_whose_memory_does_not_hold_the_job_is_refused_by_name(self):
         self.steps, self.every, self.channels = 20, 10, 512  # some 150 MB in all
+        self.pace_at = "slice"
 
         def before():
             self.limit_memory(48 << 20)
-            self.pace(500)  # few steps, and n3 may be later than n1
+            self.pace(200)  # n3 may be later than n1: its way in takes a few steps
         started = self.begin(before=before)
         refused = {one["node"]: one["reason"] for one in started["refused"]}
         self.assertEqual(list(refused), ["n2"])

@@ -67,6 +67,7 @@ class Log:
 
 class TrainingTest(cluster.ProcessTest):
     steps, every, channels = 200, 50, 32
+    pace_at = "commit"  # there the node hears nothing meanwhile; at "slice" it does
     switched = False  # whether every link goes through a switch
     digests = {}  # of the undisturbed runs, by steps and channels
 
@@ -83,6 +84,7 @@ class TrainingTest(cluster.ProcessTest):
 
     def environment(self, name):
         return {"GPUNODE_FAULT_PACE_MS": "60", "GPUNODE_FAULT_PACE_WHILE": self.path("slow"),
+                "GPUNODE_FAULT_PACE_AT": self.pace_at,
                 "GPUNODE_FAULT_ORDERS": self.path("order-" + name),
                 "GPUNODE_FAULT_LOG": self.path("hits")}
 
@@ -119,7 +121,7 @@ class TrainingTest(cluster.ProcessTest):
         self.write_whole("order-" + name, f"{verb}@{point}\n")
 
     def pace(self, milliseconds):
-        """So much longer takes each commit; None: no longer."""
+        """So much longer takes each commit, or slice: see pace_at; None: no longer."""
         if milliseconds is None:
             os.remove(self.path("slow"))
         else:

@@ -129,6 +129,31 @@ TEST(JobLearner, who_does_not_reach_every_member_is_not_let_in) {
   }
 }
 
+// The view that is to name it is asked for when a step is through: just then it has that step to
+// apply, and a view that does without it would stop the member for nothing.
+TEST(JobLearner, who_takes_long_to_apply_a_step_comes_in_with_the_first_view_that_is_for_it) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    WorldOptions options = with_a_learner();
+    options.seed = seed;
+    options.node_count = 2;
+    options.candidate_count = 1;
+    options.wanted_nodes = 2;
+    options.model.total_steps = 40;
+    options.model.ballast_bytes = 0;
+    options.compute_low = options.compute_high = 20ms;
+    options.apply_low = options.apply_high = 150ms;
+    JobWorld world(std::move(options));
+    std::uint64_t named_by = 0;
+    for (int i = 0; i < 2000; ++i)
+      world.at(i * 10ms, [&] {
+        const view::View& view = world.core(0).view();
+        if (named_by == 0 && view.members.size() == 2) named_by = view.view_id;
+      });
+    expect_good(world.run());
+    EXPECT_EQ(named_by, 2u) << "seed " << seed;
+  }
+}
+
 // Steps that members commit in half a second while a learner fetches the state from all of them.
 int steps_beside_a_learner(bool learner, bool it_goes_first) {
   WorldOptions options = with_a_learner();

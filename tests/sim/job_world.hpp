@@ -70,6 +70,8 @@ struct WorldOptions {
   double refused = 0.8;                // share of crashes that a refused dial tells at once
   Duration compute_low = std::chrono::milliseconds(2);  // time of one partial sum
   Duration compute_high = std::chrono::milliseconds(40);
+  Duration apply_low = std::chrono::milliseconds(1);  // of a step to the state
+  Duration apply_high = std::chrono::milliseconds(5);
   // By node, if given: the time of one slice; a node computes one after another.
   std::vector<Duration> slice_times;
   double corruption = 0.0;  // of a result chunk, past all checksums

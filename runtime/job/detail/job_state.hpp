@@ -45,7 +45,7 @@ struct JobCore::State {
     std::uint64_t received_bytes = 0;
     Time progress{};
     Time barred_until{};
-    bool ready = false;
+    Time ready_at{};  // its last word that it is ready, if any
     bool hears_us = false;
     std::uint64_t step = 0;  // of its state
   };
