@@ -174,18 +174,25 @@ bool keep_who_reach_each_other(const ProposalRules& rules, Promisers& survivors)
   }
 }
 
-void choose_acceptors(const ProposalRules& rules, const View& current, const Base& base,
+// ready: who is in `next` without being a survivor was ready to be named.
+void choose_acceptors(const ProposalRules& rules, const View& current, const Base& base, bool ready,
                       View& next) {
   std::uint64_t newest_commit = 0;
   for (const auto& one : base.survivors)
     newest_commit = std::max(newest_commit, one.standing.applied);
-  // A learner votes from the first step on that it took part in committing.
+  // Who fetches its state while the others wait votes from the first step on that it took part in.
   const bool first_step_done = newest_commit > current.base_step;
   for (const auto& one : base.survivors)
     if (contains(next.members, one.node) && (current.is_acceptor(one.node) || first_step_done))
       next.acceptors.push_back(one.node);
   // Only learners outlived the voters: they hold the state, so they vote.
   if (next.acceptors.empty()) next.acceptors = next.sync_sources;
+  // Ready learners lack a few results only. Fewer than the holders, they leave one of these in
+  // every quorum, and a minority of the members may die from the first moment on.
+  const std::size_t newcomers = next.members.size() - next.sync_sources.size();
+  if (ready && newcomers < next.acceptors.size())
+    for (std::size_t rank = next.sync_sources.size(); rank < next.members.size(); ++rank)
+      next.acceptors.push_back(next.members[rank].node);
   if (rules.joiners_are_acceptors) {
     next.acceptors.clear();
     for (const view::Member& member : next.members) next.acceptors.push_back(member.node);
@@ -341,7 +348,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   if (next.members.size() < rules.min_nodes && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
-  choose_acceptors(rules, current, *base, next);
+  choose_acceptors(rules, current, *base, !anyone, next);
   choose_plan(rules, current, *base, next);
   return next;
 }

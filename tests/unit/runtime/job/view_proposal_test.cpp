@@ -98,7 +98,7 @@ TEST(ViewProposal, who_lost_its_memory_is_no_survivor_but_a_learner) {
   EXPECT_EQ(next->sync_sources, std::vector<NodeId>{node(1)});
 }
 
-TEST(ViewProposal, a_learner_votes_after_the_first_step_it_took_part_in) {
+TEST(ViewProposal, who_fetched_its_state_votes_after_the_first_step_it_took_part_in) {
   view::View current = current_of(3);
   current.acceptors.pop_back();
   auto before =
@@ -120,7 +120,24 @@ TEST(ViewProposal, learners_fill_up_to_the_wanted_number) {
   ASSERT_TRUE(next);
   ASSERT_EQ(next->members.size(), 3u);
   EXPECT_EQ(next->members[2].node, node(7));
-  EXPECT_EQ(next->acceptors.size(), 2u);
+}
+
+TEST(ViewProposal, ready_learners_vote_at_once_as_long_as_every_quorum_holds_the_state) {
+  std::vector<Learner> joiners;
+  Promisers members{at(1, 10, 10), at(2, 10, 10), at(3, 10, 10)};
+  for (std::uint8_t i = 7; i < 10; ++i) {
+    joiners.push_back({{node(i), 1}, true});
+    for (auto& one : members) one.standing.learners.push_back(node(i));
+  }
+  for (const std::size_t count : {1u, 2u, 3u}) {
+    const auto next = propose_view(rules_of(6), current_of(3), members,
+                                   {joiners.begin(), joiners.begin() + static_cast<long>(count)});
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->members.size(), 3 + count);
+    EXPECT_EQ(next->acceptors.size(), count < 3 ? 3 + count : 3) << "half would be a quorum";
+    EXPECT_EQ(next->sync_sources.size(), 3u);
+    EXPECT_EQ(next->tie, node(1));
+  }
 }
 
 TEST(ViewProposal, a_learner_that_a_survivor_does_not_reach_stays_outside) {
