@@ -113,7 +113,10 @@ std::vector<NodeId> JobCore::State::peers_of(const view::View& view) const {
 
 void JobCore::State::change_view(Time at, const std::string& reason, Actions& out) {
   if (agreement.wanted() || agreement.frozen()) return;
-  report("view " + std::to_string(agreement.view().view_id) + " ends: " + reason, out);
+  // Who has no vote in it wants it again and again: once is enough to say so.
+  if (reason != end_told)
+    report("view " + std::to_string(agreement.view().view_id) + " ends: " + reason, out);
+  end_told = reason;
   agreement.want_change(at);
   FreezeHint hint{reason, {}};
   for (const NodeId& node : peers_of(agreement.view()))
@@ -288,6 +291,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   installed_at = step_began = at;
   committed_at = Time{};
   pause_told = false;
+  end_told.clear();
   if (!view.order().same_lineage(before.order()) && committed > 0) {
     const auto& kept = view.sync_sources;
     foreign_state = std::find(kept.begin(), kept.end(), options.self.node) == kept.end();

@@ -76,6 +76,17 @@ std::vector<NodeId> ViewAgreement::missing() const {
   return nodes;
 }
 
+std::string ViewAgreement::lack_of_quorum() const {
+  const std::size_t voters = votes_.view.acceptors.size();
+  const std::size_t heard = voters - missing().size();
+  std::string text = "no quorum of the last view answers: " + std::to_string(heard) + " of its " +
+                     std::to_string(voters) + " voters do, " + std::to_string(voters / 2 + 1) +
+                     " are needed";
+  if (voters % 2 == 0)
+    text += ", or " + std::to_string(voters / 2) + " with node " + votes_.view.tie.short_text();
+  return text;
+}
+
 bool ViewAgreement::is_heard(Time now) const {
   if (options_.mutations.no_quorum_check) return true;
   std::vector<NodeId> heard{options_.self};
@@ -97,7 +108,7 @@ void ViewAgreement::probe(Time now, Effects& out) {
   if (!hearing_.asked.empty() && now < hearing_.asked.back().second + timings.probe_every) return;
   const std::uint64_t nonce = rng_.next();
   hearing_.asked.emplace_back(nonce, now);
-  waiting_reason_ = "no quorum of the last view answers";
+  waiting_reason_ = lack_of_quorum();
   for (const NodeId& acceptor : votes_.view.acceptors)
     if (acceptor != options_.self) out.sends.emplace_back(acceptor, Probe{nonce});
 }
@@ -126,7 +137,7 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   yielded_to_.reset();
   proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}, forced};
   wanted_at_.reset();
-  waiting_reason_ = "no quorum of the last view answers";
+  waiting_reason_ = "a quorum of the last view is asked for its promise";
   // Asking waits for the own promise to be durable as well: after a restart this ballot must not
   // be used a second time, for another value.
   const Ballot ballot = proposal_->ballot;

@@ -224,6 +224,7 @@ struct JobCore::State {
   bool holding = false;                 // commits nothing more: it is about to leave
   std::optional<std::uint64_t> saving;  // step of the checkpoint that is waited for
   bool pause_told = false;
+  std::string end_told;  // why the view is to end, as last said
   bool finish_told = false;
   bool result_wanted = false;       // the job is finished, and its result on the way here
   std::set<NodeId> result_sources;  // who have finished it as another generation
