@@ -432,7 +432,8 @@ void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed)
 // Operations on the state happen one after another, in the order of their actions.
 void JobWorld::with_state(std::size_t node, std::function<void()> act) {
   Node& one = nodes_[node];
-  one.state_free = std::max(one.state_free, now_) + between(options_.apply_low, options_.apply_high);
+  one.state_free =
+      std::max(one.state_free, now_) + between(options_.apply_low, options_.apply_high);
   on_node(node, one.state_free - now_, std::move(act));
 }
 
