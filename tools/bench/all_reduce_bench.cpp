@@ -137,8 +137,8 @@ void qualify(std::vector<Entry>& entries, std::uint64_t bytes) {
     if (!is_peer(entry.family)) continue;
     double best = 1e300;
     for (int turn = 0; turn < 2; ++turn) {
-      auto seconds = entry.contender->sample(entry.setting, 1, (batch_of(bytes) + 9) / 10);
-      if (seconds) best = std::min(best, *seconds);
+      auto spent = entry.contender->sample(entry.setting, 1, (batch_of(bytes) + 9) / 10);
+      if (spent) best = std::min(best, spent->seconds);
     }
     libraries[entry.family].emplace_back(best, entry);
   }
@@ -161,17 +161,19 @@ Cell measure(const Field& field, const Options& options, std::uint32_t ranks, st
   prepare(entries, bytes);
   qualify(entries, bytes);
   Cell cell{ranks, bytes, options.bits_a_second, {}};
-  for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}});
+  for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}, {}});
   for (std::size_t round = 0; round < options.samples; ++round) {
     for (std::size_t turn = 0; turn < entries.size(); ++turn) {
       const std::size_t place = (turn + round) % entries.size();
       const Entry& entry = entries[place];
       if (entry.contender->broken()) continue;
-      auto seconds = entry.contender->sample(entry.setting, warm_up_of(bytes), batch_of(bytes));
-      if (seconds)
-        cell.series[place].seconds.push_back(*seconds);
-      else
-        say(seconds.error());
+      auto spent = entry.contender->sample(entry.setting, warm_up_of(bytes), batch_of(bytes));
+      if (!spent) {
+        say(spent.error());
+        continue;
+      }
+      cell.series[place].seconds.push_back(spent->seconds);
+      cell.series[place].processor.push_back(spent->processor);
     }
   }
   for (const Entry& entry : entries) entry.contender->release(entry.setting);

@@ -97,6 +97,8 @@ Field Field::start(const Options& options) {
   if (options.network) return field;
   if (const std::string zmq = beside("gpunode-bench-zmq"); !zmq.empty())
     field.add({"bare zmq", {"by owner", "direct"}, {zmq}, false, {}}, Family::zmq_owner);
+  if (const std::string tcp = beside("gpunode-bench-tcp"); !tcp.empty())
+    field.add({"bare tcp ring", {""}, {tcp}, false, {}}, Family::tcp_ring);
   if (!options.peers) return field;
   field.add_gloo();
   if (const std::string mpi = beside("gpunode-bench-mpi"); !mpi.empty())

@@ -22,6 +22,7 @@ enum class Family : std::uint8_t {
   crypto,      // sealing and opening alone
   zmq_owner,   // bare libzmq, the messages of the exact exchange
   zmq_direct,  // bare libzmq, one message to all
+  tcp_ring,    // bare sockets
   gloo,
   gloo_spinning,  // of contenders; their entries are Gloo's
   openmpi

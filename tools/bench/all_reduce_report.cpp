@@ -90,6 +90,9 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
   if (const Series* bare = find(cell, Family::zmq_owner); plain && bare)
     ratios.push_back(ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds,
                               cell.bytes <= 256 * kKiB ? std::optional(kZmqBar) : std::nullopt));
+  if (const Series* floor = find(cell, Family::tcp_ring); plain && floor)
+    ratios.push_back(
+        ratio_of("exact plain / bare tcp ring", plain->seconds, floor->seconds, std::nullopt));
   if (const Series* bare = find(cell, Family::zmq_direct); plain && bare)
     ratios.push_back(
         ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, std::nullopt));
@@ -126,8 +129,9 @@ void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
   for (const Series& series : cell.series) {
     const auto [low, high] = std::minmax_element(series.seconds.begin(), series.seconds.end());
     const double middle = median(series.seconds);
-    std::printf("  %-34s %10.3f ms [%.3f-%.3f]  %.3f s/GB\n", series.label.c_str(), 1e3 * middle,
-                1e3 * *low, 1e3 * *high, 1e9 * middle / static_cast<double>(cell.bytes));
+    std::printf("  %-34s %10.3f ms [%.3f-%.3f]  %.3f s/GB; processor %.3f ms\n",
+                series.label.c_str(), 1e3 * middle, 1e3 * *low, 1e3 * *high,
+                1e9 * middle / static_cast<double>(cell.bytes), 1e3 * median(series.processor));
   }
   for (const Ratio& ratio : ratios) {
     std::printf("  %.2f [%.2f-%.2f]  %s", ratio.median, ratio.low, ratio.high, ratio.what.c_str());
@@ -145,7 +149,8 @@ std::string json_of(const std::vector<Cell>& cells) {
     for (const Series& series : cell.series)
       one["series"].push_back({{"label", series.label},
                                {"median_s", median(series.seconds)},
-                               {"samples_s", series.seconds}});
+                               {"samples_s", series.seconds},
+                               {"processor_s", series.processor}});
     for (const Ratio& ratio : ratios_of(cell)) {
       nlohmann::json line{{"what", ratio.what},
                           {"median", ratio.median},

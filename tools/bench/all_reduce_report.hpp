@@ -14,7 +14,8 @@ namespace gpunode::bench {
 struct Series {
   Family family = Family::exact_plain;
   std::string label;
-  std::vector<double> seconds;  // an operation, by round
+  std::vector<double> seconds;    // an operation, by round
+  std::vector<double> processor;  // of all ranks together
 };
 
 // One number of ranks and one length.

@@ -106,11 +106,11 @@ bool Contender::alive() {
   return true;
 }
 
-Result<double> Contender::order(const Order& order) {
+Result<Spent> Contender::order(const Order& order) {
   if (failure_) return *failure_;
-  auto seconds = board_->carry_out(order, patience_, [this] { return alive(); });
-  if (!seconds) failure_ = seconds.error().within(label(order.setting));
-  return failure_ ? Result<double>(*failure_) : seconds;
+  auto spent = board_->carry_out(order, patience_, [this] { return alive(); });
+  if (!spent) failure_ = spent.error().within(label(order.setting));
+  return failure_ ? Result<Spent>(*failure_) : spent;
 }
 
 Result<void> Contender::prepare(std::uint64_t element_count, std::uint32_t setting) {
@@ -121,8 +121,7 @@ Result<void> Contender::prepare(std::uint64_t element_count, std::uint32_t setti
   return {};
 }
 
-Result<double> Contender::sample(std::uint32_t setting, std::uint32_t warm_up,
-                                 std::uint32_t batch) {
+Result<Spent> Contender::sample(std::uint32_t setting, std::uint32_t warm_up, std::uint32_t batch) {
   return order({.kind = Order::Kind::run, .setting = setting, .warm_up = warm_up, .batch = batch});
 }
 

@@ -42,14 +42,13 @@ class Contender {
   std::string label(std::uint32_t setting) const;
   // After a failure the contender is broken(): every later call fails with the same.
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting);
-  // Seconds an operation of the slowest rank.
-  Result<double> sample(std::uint32_t setting, std::uint32_t warm_up, std::uint32_t batch);
+  Result<Spent> sample(std::uint32_t setting, std::uint32_t warm_up, std::uint32_t batch);
   void release(std::uint32_t setting);
   bool broken() const { return failure_.has_value(); }
 
  private:
   Contender(ContenderSpec spec, std::unique_ptr<RankBoard> board);
-  Result<double> order(const Order& order);
+  Result<Spent> order(const Order& order);
   bool alive();
 
   ContenderSpec spec_;

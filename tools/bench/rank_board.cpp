@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 namespace gpunode::bench {
 
@@ -23,6 +24,7 @@ struct BoardPage {
   sem_t done;
   pthread_barrier_t together;
   double seconds[kMaxRanks];
+  double processor[kMaxRanks];
   char told[kMaxRanks][512];
   char failure[kMaxRanks][512];
 };
@@ -51,6 +53,13 @@ bool wait_for(sem_t& semaphore, std::chrono::milliseconds patience) {
     status = sem_timedwait(&semaphore, &until);
   } while (status != 0 && errno == EINTR);
   return status == 0;
+}
+
+// Of all threads of this process, in user space and in the kernel.
+double processor_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 Error system_error(const std::string& what) {
@@ -110,8 +119,8 @@ std::uint32_t RankBoard::ranks() const {
   return page_->ranks;
 }
 
-Result<double> RankBoard::carry_out(const Order& order, Duration patience,
-                                    const std::function<bool()>& alive) {
+Result<Spent> RankBoard::carry_out(const Order& order, Duration patience,
+                                   const std::function<bool()>& alive) {
   const auto deadline = Steady::now() + patience;
   page_->order = order;
   for (std::uint32_t rank = 0; rank < page_->ranks; ++rank) sem_post(&page_->ordered[rank]);
@@ -126,7 +135,8 @@ Result<double> RankBoard::carry_out(const Order& order, Duration patience,
     if (Steady::now() > deadline)
       return Error{ErrorCode::timeout, "the ranks did not answer in time"};
   }
-  return *std::max_element(page_->seconds, page_->seconds + page_->ranks);
+  return Spent{*std::max_element(page_->seconds, page_->seconds + page_->ranks),
+               std::accumulate(page_->processor, page_->processor + page_->ranks, 0.0)};
 }
 
 Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& work) {
@@ -140,14 +150,18 @@ Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& w
     if (auto done = work.run(order.setting); !done) return done;
   }
   Steady::duration spent{};
+  double processor = 0;
   for (std::uint32_t turn = 0; turn < order.batch; ++turn) {
     if (auto ready = work.next(order.setting); !ready) return ready;
     if (turn == 0) meet();
+    processor -= processor_seconds();
     const auto start = Steady::now();
     if (auto done = work.run(order.setting); !done) return done;
     spent += Steady::now() - start;
+    processor += processor_seconds();
   }
   page_->seconds[rank] = std::chrono::duration<double>(spent).count() / order.batch;
+  page_->processor[rank] = processor / order.batch;
   return {};
 }
 
@@ -161,7 +175,7 @@ int RankBoard::serve(std::uint32_t rank, RankWork& work) {
       sem_post(&page_->done);
       return 0;
     }
-    page_->seconds[rank] = 0;
+    page_->seconds[rank] = page_->processor[rank] = 0;
     if (auto done = obey(order, rank, work); !done) {
       fail(rank, done.error().message());
       return 1;

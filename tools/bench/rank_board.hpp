@@ -43,6 +43,13 @@ struct Order {
   std::uint32_t batch = 1;          // run: operations that are timed together
 };
 
+// What an operation took: seconds of the slowest rank, and of processor in all ranks together,
+// which says more than the clock where others use the machine too.
+struct Spent {
+  double seconds = 0;
+  double processor = 0;
+};
+
 struct BoardPage;
 
 class RankBoard {
@@ -59,11 +66,11 @@ class RankBoard {
   // Ranks may leave files here.
   const std::string& folder() const { return folder_; }
 
-  // The program: posts an order, and waits until every rank has carried it out. Gives the seconds
-  // an operation of the slowest rank (run only). `alive` is asked now and then. Fails with:
-  // timeout, peer_lost (not alive), or what a rank said.
-  Result<double> carry_out(const Order& order, Duration patience,
-                           const std::function<bool()>& alive);
+  // The program: posts an order, and waits until every rank has carried it out. Gives what an
+  // operation took (run only). `alive` is asked now and then. Fails with: timeout, peer_lost (not
+  // alive), or what a rank said.
+  Result<Spent> carry_out(const Order& order, Duration patience,
+                          const std::function<bool()>& alive);
 
   // A rank: carries orders out until quit, a failure, or the end of its parent process.
   int serve(std::uint32_t rank, RankWork& work);
