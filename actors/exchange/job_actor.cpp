@@ -222,6 +222,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.element_count = state.element_count = ready.element_count;
   core.add = options.add;
   core.forms = options.forms;
+  core.places = options.places;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.

@@ -79,6 +79,7 @@ struct JobActorOptions {
   collective::AddFn add;
   std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
   std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
+  std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

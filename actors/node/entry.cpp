@@ -103,6 +103,9 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
                                std::to_string(ours) +
                                ": they cannot work together; install the same version of gpunode "
                                "on both");
+      },
+      [&router](const NodeId& from, const transport::MessageHead& head) {
+        return router.place_of(from, head);
       }};
   if (parts.open_link) {
     entry.link = parts.open_link(entry.identity.id(), entry.boot, std::move(events));

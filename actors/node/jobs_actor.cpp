@@ -126,9 +126,11 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   job.progress.id = id;
   job.progress.phase = "preparing";
   job.progress.total_steps = job.spec.train.steps;
+  auto places = std::make_shared<job::StepPlaces>();
+  options.places = places;
   job.actor = exchange::spawn_job(self->system(), std::move(options));
   self->monitor(job.actor);
-  state.options.route_bulk(id.low, job.actor);
+  state.options.route_bulk(id.low, job.actor, std::move(places));
   return {};
 }
 
@@ -149,7 +151,7 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
                      "`): to train anew change its name, seed or data"};
   if (job.actor) {
     self->demonitor(job.actor);
-    self->state.options.route_bulk(id.low, nullptr);
+    self->state.options.route_bulk(id.low, nullptr, nullptr);
     self->send(job.actor, Shutdown{});
   }
   self->state.jobs.erase(it);
@@ -350,7 +352,7 @@ void on_down(Self* self, const caf::down_msg& down) {
   for (auto& [id, job] : self->state.jobs) {
     if (!job.actor || job.actor.address() != down.source) continue;
     job.actor = nullptr;
-    self->state.options.route_bulk(id.low, nullptr);
+    self->state.options.route_bulk(id.low, nullptr, nullptr);
     if (job.promoted) return promote(self, JobId(id));
     if (job.progress.ended) continue;
     exchange::JobProgress progress = job.progress;

@@ -10,6 +10,7 @@
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
 #include "actors/node/job_environment.hpp"
+#include "runtime/job/step_places.hpp"
 #include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -23,8 +24,10 @@ struct JobsActorOptions {
   const ClusterState* cluster = nullptr;
   std::shared_ptr<transport::Link> link;
   collective::AddFn add;
-  // Names the actor that takes a job's bulk messages; a null handle: nobody.
-  std::function<void(std::uint64_t stream, caf::actor)> route_bulk;
+  // Names the actor that takes a job's bulk messages, and what knows the places of their payloads;
+  // null handles: nobody.
+  std::function<void(std::uint64_t stream, caf::actor, std::shared_ptr<job::StepPlaces>)>
+      route_bulk;
   caf::actor calls;             // CallRequest, Publish
   caf::actor directory_writer;  // SetEntry
   caf::actor audit;             // AuditNote

@@ -224,11 +224,13 @@ void RunningNode::spawn_children() {
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
-  children_.jobs = spawn_jobs(
-      system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
-               compute::add_of(*backend_),
-               [this](std::uint64_t stream, caf::actor job) { router_->set_job(stream, job); },
-               children_.calls, children_.cluster, children_.admission, &metrics_});
+  children_.jobs =
+      spawn_jobs(system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_,
+                          entry.link, compute::add_of(*backend_),
+                          [this](std::uint64_t stream, caf::actor job, auto places) {
+                            router_->set_job(stream, job, std::move(places));
+                          },
+                          children_.calls, children_.cluster, children_.admission, &metrics_});
   children_.serving = inference::spawn_serving(
       system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
                environment_->checkpoint_root(), children_.calls, &metrics_});

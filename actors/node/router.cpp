@@ -18,10 +18,11 @@ void Router::set_targets(Targets targets) {
   on_bulk_thread_ = std::make_unique<InlineDelivery>(targets_.jobs->home_system());
 }
 
-void Router::set_job(std::uint64_t stream, caf::actor job) {
+void Router::set_job(std::uint64_t stream, caf::actor job,
+                     std::shared_ptr<job::StepPlaces> places) {
   std::unique_lock lock(mutex_);
   if (job && !cleared_)
-    jobs_[stream] = std::move(job);
+    jobs_[stream] = {std::move(job), std::move(places)};
   else
     jobs_.erase(stream);
 }
@@ -67,11 +68,21 @@ void Router::on_message(const NodeId& from, transport::Lane lane, transport::Mes
   if (lane == transport::Lane::bulk && target == &targets_.jobs) {
     auto job = jobs_.find(shared->stream);
     if (job == jobs_.end()) return;  // it repeats what matters
-    caf::actor actor = job->second;
+    caf::actor actor = job->second.actor;
     lock.unlock();  // the handler may end the job
     return on_bulk_thread_->deliver(actor, NetMessage{from, lane, std::move(shared)});
   }
   caf::anon_send(*target, NetMessage{from, lane, std::move(shared)});
+}
+
+WritableBytes Router::place_of(const NodeId& from, const transport::MessageHead& head) {
+  std::shared_ptr<job::StepPlaces> places;
+  {
+    std::shared_lock lock(mutex_);
+    if (head.topic != transport::Topic::job) return {};
+    if (auto job = jobs_.find(head.stream); job != jobs_.end()) places = job->second.places;
+  }
+  return places ? places->lend(from, head.body, head.payload_bytes) : WritableBytes{};
 }
 
 void Router::on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state) {

@@ -13,6 +13,7 @@
 
 #include "actors/inline_delivery.hpp"
 #include "actors/messages.hpp"
+#include "runtime/job/step_places.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -30,12 +31,14 @@ class Router {
 
   // Messages that come before are dropped; peers repeat what matters.
   void set_targets(Targets targets);
-  // Who takes the job's bulk messages; a null handle: nobody.
-  void set_job(std::uint64_t stream, caf::actor job);
+  // Who takes the job's bulk messages, and what knows their places; a null handle: nobody.
+  void set_job(std::uint64_t stream, caf::actor job, std::shared_ptr<job::StepPlaces> places);
   // Drops the handles, for good; needed before the actor system ends.
   void clear();
 
   void on_message(const NodeId& from, transport::Lane lane, transport::Message message);
+  // Where the payload of a job's bulk message is to be read to.
+  WritableBytes place_of(const NodeId& from, const transport::MessageHead& head);
   void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state);
   // A stranger's frame at the join port.
   void on_knock(const std::string& address, Bytes frame, std::function<void(Bytes)> reply);
@@ -46,7 +49,11 @@ class Router {
   const Clock& clock_;
   std::shared_mutex mutex_;
   Targets targets_;
-  std::unordered_map<std::uint64_t, caf::actor> jobs_;
+  struct Job {
+    caf::actor actor;
+    std::shared_ptr<job::StepPlaces> places;
+  };
+  std::unordered_map<std::uint64_t, Job> jobs_;
   std::unique_ptr<InlineDelivery> on_bulk_thread_;
   bool cleared_ = false;
   std::mutex heard_mutex_;

@@ -88,6 +88,10 @@ void ExactExchange::on_reconnected(Time now, std::uint16_t peer, std::vector<Sen
   state.ask(now, peer, out);
 }
 
+std::shared_ptr<ChunkPlaces> ExactExchange::places() const {
+  return state_->places;
+}
+
 bool ExactExchange::held() const {
   return state_->peers[state_->options.rank].done.has_value();
 }

@@ -26,6 +26,7 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/collective/chunk_places.hpp"
 #include "runtime/collective/exchange_message.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
@@ -90,6 +91,8 @@ class ExactExchange {
   // of the other, and tells its DONE again.
   void on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out);
 
+  // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form.
+  std::shared_ptr<ChunkPlaces> places() const;
   bool held() const;       // the whole result is here
   bool committed() const;  // and every member holds the same
   // Two members hold different results, or owners saw different samples: the view must freeze.

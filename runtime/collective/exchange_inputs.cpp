@@ -57,6 +57,10 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
       ++dropped;
     return;
   }
+  if (places && !places->close(message.chunk, {from, message.node}, bytes)) {
+    ++dropped;
+    return;
+  }
   Slot slot{message.payload.owner, reinterpret_cast<const float*>(bytes)};
   if (options.forms) {
     slot.values = nullptr;
@@ -85,7 +89,8 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& m
     if (message.fed != *total || !repeats_result(message.chunk, bytes)) ++dropped;
     return;
   }
-  if (!adopt(message.fed)) {
+  const bool free = !places || places->close(message.chunk, {from, std::nullopt}, bytes.data());
+  if (!free || !adopt(message.fed)) {
     ++dropped;
     return;
   }
@@ -95,9 +100,10 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& m
         bytes, {place, static_cast<std::size_t>(options.layout.size(message.chunk))});
     chunk_is_here(message.chunk, digest_of(place_of(message.chunk)));
   } else {
-    // The message is still in the cache; its place is not.
+    // The message is still in the cache; its place is not, unless it was read there.
     chunk_is_here(message.chunk, digest_of(bytes));
-    if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
+    const bool in_place = bytes.data() == reinterpret_cast<const std::byte*>(place);
+    if (!bytes.empty() && !in_place) std::memcpy(place, bytes.data(), bytes.size());
   }
   --peers[from].missing_results;
   heard(now, from);

@@ -55,6 +55,19 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
   buffer->resize(options.layout.element_count);
   result = buffer;
   result_values = buffer->data();
+  if (options.forms) return;
+  std::vector<std::optional<ChunkPlaces::Use>> uses;
+  for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) uses.push_back(place_use(chunk));
+  places = std::make_shared<ChunkPlaces>(buffer, options.layout, std::move(uses));
+}
+
+// Of a chunk of its own, one partial sum that is added in its place.
+std::optional<ChunkPlaces::Use> ExactExchange::State::place_use(std::uint32_t chunk) const {
+  if (owner_of(chunk) != options.rank) return ChunkPlaces::Use{owner_of(chunk), std::nullopt};
+  for (std::size_t index = 0; index < cover.size(); ++index)
+    if (cover[index].rank != options.rank && program.may_be_output(index))
+      return ChunkPlaces::Use{cover[index].rank, cover[index].node};
+  return std::nullopt;
 }
 
 ExactExchange::State::CoverNode* ExactExchange::State::find(TreeNode node) {

@@ -47,6 +47,15 @@ bool SumProgram::compile(const Tree& tree, TreeNode node, std::span<const TreeNo
   return true;
 }
 
+// It is read by the first addition into the output and by no other, as the left or right of it:
+// what is added to these two comes after them.
+bool SumProgram::may_be_output(std::size_t input) const {
+  const auto first = std::ranges::find(steps_, input_count_, &Step::out);
+  if (first == steps_.end()) return false;
+  const auto end = first->inputs.begin() + std::min<std::ptrdiff_t>(2, std::ssize(first->inputs));
+  return std::find(first->inputs.begin(), end, input) != end;
+}
+
 void SumProgram::run(std::span<const float* const> inputs, float* out, std::size_t count,
                      const AddFn& add, std::vector<float>& scratch) const {
   GPUNODE_CHECK(inputs.size() == input_count_, "inputs of another sum");

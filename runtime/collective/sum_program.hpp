@@ -29,9 +29,13 @@ class SumProgram {
                                       std::span<const TreeNode> given);
 
   // inputs[i] holds `count` floats of given[i]; those outside the target may be null. `out` may not
-  // overlap an input, unless the target was itself given. `scratch` is grown once and kept.
+  // overlap an input, unless the target was itself given, or it is one that may_be_output().
+  // `scratch` is grown once and kept.
   void run(std::span<const float* const> inputs, float* out, std::size_t count, const AddFn& add,
            std::vector<float>& scratch) const;
+
+  // Whether inputs[i], and no other then, may lie where the sum goes.
+  bool may_be_output(std::size_t input) const;
 
   std::size_t addition_count() const { return steps_.size(); }
 

@@ -30,6 +30,7 @@
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"
+#include "runtime/job/step_places.hpp"
 #include "runtime/view/view.hpp"
 #include "runtime/view/view_agreement.hpp"
 
@@ -153,6 +154,7 @@ class JobCore {
     std::uint64_t element_count = 0;  // of a gradient
     collective::AddFn add;
     std::shared_ptr<const collective::WireForms> forms;      // null: exact
+    std::shared_ptr<StepPlaces> places;                      // told of each step; may be null
     Digest fingerprint;                                      // compute fingerprint of this node
     Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused

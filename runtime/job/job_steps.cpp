@@ -46,6 +46,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   plan_digest = chosen.plan.digest();
   exchange.emplace(std::move(chosen), at);
   exchange_step = step;
+  if (options.places) tell_places();
   step_began = at;
   if (partial_step != step) {
     partials.clear();
@@ -65,6 +66,17 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   waiting.swap(early);
   for (const auto& [from, message] : waiting) on_step(at, from, message, out);
   advance(at, out);
+}
+
+// Bulk messages of the step may be read to where they belong.
+void JobCore::State::tell_places() {
+  const view::View& view = agreement.view();
+  StepPlaces::Step step;
+  step.route = {view.view_id, exchange_step, view.generation, plan_digest, view.lineage};
+  for (const view::Member& one : view.members) step.members.push_back(one.node);
+  step.chunk_count = collective::ChunkLayout::of(options.element_count).chunk_count();
+  step.places = exchange->places();
+  options.places->open(std::move(step));
 }
 
 void JobCore::State::ask_compute(Actions& out) {

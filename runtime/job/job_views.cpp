@@ -345,6 +345,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   std::optional<collective::ExactExchange> held;
   if (exchange && exchange->held() && exchange_step == committed + 1) held = std::move(exchange);
   exchange.reset();
+  if (options.places) options.places->close();
 
   follow_view(before);
   if (!member) {

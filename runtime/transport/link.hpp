@@ -18,6 +18,7 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/base/writable_bytes.hpp"
 
 namespace gpunode::transport {
 
@@ -44,6 +45,14 @@ struct Message {
   Urgency urgency = Urgency::normal;
 };
 
+// What is known of a message whose payload is still to be read.
+struct MessageHead {
+  Topic topic = Topic::membership;
+  std::uint64_t stream = 0;
+  ByteView body;
+  std::size_t payload_bytes = 0;
+};
+
 // Where a peer can be reached and which keys prove it.
 struct PeerAddress {
   NodeId node;
@@ -67,6 +76,10 @@ struct LinkEvents {
   // so. Told once for each version that is seen; both ends are told.
   std::function<void(const NodeId& peer, std::uint16_t theirs, std::uint16_t ours)>
       on_other_version = {};
+  // Asked where a long payload on bulk is to be read to; a link may do without. Empty, or of
+  // another length: to the link's own memory. A session that breaks leaves what was lent half
+  // written.
+  std::function<WritableBytes(const NodeId& from, const MessageHead& head)> place_of = {};
 };
 
 struct LinkCounters {

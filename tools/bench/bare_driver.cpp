@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/job/job_codec.hpp"
+#include "runtime/job/step_places.hpp"
 #include "tools/bench/exchange_driver.hpp"
 
 namespace gpunode::bench {
@@ -32,6 +33,10 @@ class BareDriver final : public ExchangeDriver {
   // A break is healed by NEED.
   void on_state(const NodeId&, Lane, transport::LinkState) override {}
 
+  WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) override {
+    return places_.lend(from, head.body, head.payload_bytes);
+  }
+
   Result<collective::TreeNode> start(const DriverOptions& options,
                                      std::uint64_t element_count) override {
     options_ = options;
@@ -43,6 +48,7 @@ class BareDriver final : public ExchangeDriver {
   }
 
   void stop() override {
+    places_.close();
     current_.reset();
     previous_.reset();
     for (auto& buffer : buffers_) buffer.reset();
@@ -84,6 +90,10 @@ class BareDriver final : public ExchangeDriver {
     chosen.add = options_.add;
     chosen.result_buffer = free_buffer();
     current_.emplace(std::move(chosen), now());
+    places_.open({{kView, step_, 0, plan_digest_, 0},
+                  options_.members,
+                  layout_.chunk_count(),
+                  current_->places()});
   }
 
   // One that neither an exchange nor a message on its way holds any longer.
@@ -147,6 +157,7 @@ class BareDriver final : public ExchangeDriver {
   collective::SlicePlan plan_;
   Digest plan_digest_;
   std::uint64_t step_ = 0;
+  job::StepPlaces places_;
   std::optional<collective::ExactExchange> current_, previous_;
   std::array<std::shared_ptr<std::vector<float>>, 3> buffers_;
   std::deque<std::pair<NodeId, job::StepMessage>> early_;  // of the next step

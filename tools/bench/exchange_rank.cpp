@@ -77,6 +77,9 @@ class ExchangeWork final : public RankWork {
     events.on_state = [this](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
       driver_->on_state(peer, lane, state);
     };
+    events.place_of = [this](const NodeId& from, const transport::MessageHead& head) {
+      return driver_->place_of(from, head);
+    };
     auto opened = open_rank_link(board, options, std::move(events));
     if (!opened) return opened.error();
     link_ = std::move(opened->link);

@@ -73,16 +73,29 @@ class JobDriver final : public ExchangeDriver {
     if (job_) caf::anon_send(job_, LinkChanged{peer, lane, state});
   }
 
+  WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) override {
+    std::shared_ptr<job::StepPlaces> places;
+    {
+      std::lock_guard lock(mutex_);
+      if (head.topic == transport::Topic::job && head.stream == id_.low) places = places_;
+    }
+    return places ? places->lend(from, head.body, head.payload_bytes) : WritableBytes{};
+  }
+
   Result<collective::TreeNode> start(const DriverOptions& options,
                                      std::uint64_t element_count) override {
     options_ = options;
     element_count_ = element_count;
     const JobId id{kJobs, ++serial_};
-    caf::actor job = exchange::spawn_job(system_, job_options(id));
+    auto places = std::make_shared<job::StepPlaces>();
+    exchange::JobActorOptions chosen = job_options(id);
+    chosen.places = places;
+    caf::actor job = exchange::spawn_job(system_, std::move(chosen));
     {
       std::lock_guard lock(mutex_);
       id_ = id;
       job_ = job;
+      places_ = std::move(places);
     }
     for (const NodeId& member : options.members)
       if (member != options.members[options.rank])
@@ -100,6 +113,7 @@ class JobDriver final : public ExchangeDriver {
     {
       std::lock_guard lock(mutex_);
       std::swap(job, job_);
+      places_.reset();
     }
     if (!job) return;
     caf::anon_send(job, Shutdown{});
@@ -195,6 +209,7 @@ class JobDriver final : public ExchangeDriver {
   std::optional<std::uint64_t> applied_;  // step whose sum is here and not yet told as applied
   std::mutex mutex_;
   JobId id_;
+  std::shared_ptr<job::StepPlaces> places_;
   caf::actor job_;
 };
 

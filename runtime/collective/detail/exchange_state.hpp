@@ -83,6 +83,8 @@ struct ExactExchange::State {
   void encode_result(std::uint32_t chunk);
   bool repeats_result(std::uint32_t chunk, ByteView bytes);
 
+  // What of a peer may be read to the place of a chunk.
+  std::optional<ChunkPlaces::Use> place_use(std::uint32_t chunk) const;
   void chunk_is_here(std::uint32_t chunk, const Digest& digest);
   bool adopt(const Fed& total);
   void hold_when_whole(Time now, std::vector<SendTo>& out);
@@ -106,6 +108,7 @@ struct ExactExchange::State {
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial
+  std::shared_ptr<ChunkPlaces> places;         // of the buffer; null: nothing is read there
   SharedFloats result;                         // the buffer, or that partial
   const float* result_values = nullptr;
   std::optional<Fed> total;

@@ -70,6 +70,7 @@ struct JobCore::State {
   // job_steps.cpp: exchange and commit
   bool can_exchange() const;
   void maybe_begin(Time now, Actions& out);
+  void tell_places();
   void ask_compute(Actions& out);
   void keep_ahead(const NodeId& from, const JobMessage& message);
   void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);

@@ -325,6 +325,13 @@ void BulkLane::open_session(Peer& peer, Connection& connection) {
   peer.failures = 0;
   peer.attempts.on_opened(options_.redial_min);
   withdraw_offer(peer);
+  if (events_.place_of)
+    connection.stream.place_payloads([this, node = peer.address.node](const BulkMessage& head) {
+      const Envelope& envelope = head.envelope;
+      if (envelope.kind != Kind::data) return WritableBytes{};
+      return events_.place_of(node, {static_cast<Topic>(envelope.topic), envelope.stream, head.body,
+                                     envelope.payload_bytes});
+    });
   open(*peer.outbound);  // before `up`: its reader may send at once
   report(peer, LinkState::up);
   reactor_.post([this, node = peer.address.node] { service_peer(node); });

@@ -17,6 +17,8 @@ static_assert(std::endian::native == std::endian::little, "the header is copied 
 namespace {
 
 constexpr std::uint16_t kSealed = 1;
+// Below that a copy costs less than to ask.
+constexpr std::size_t kWorthPlacing = std::size_t{32} << 10;
 constexpr std::size_t kMaxContentBytes = 4 + kMaxEnvelopeBytes + kMaxBodyBytes;
 
 struct Header {
@@ -155,8 +157,7 @@ BulkStream::Read BulkStream::read(BulkMessage& into) {
   for (;;) {
     MutableByteView part = front_;
     if (step_ == Step::content) part = content_;
-    if (step_ == Step::payload)
-      part = {payload_.get(), incoming_.envelope.payload_bytes + tag_bytes()};
+    if (step_ == Step::payload) part = payload_.view;
     const Filled filled = fill(part);
     if (filled != Filled::yes) return filled == Filled::ended ? Read::ended : Read::nothing;
     Read read = Read::nothing;
@@ -202,24 +203,32 @@ BulkStream::Read BulkStream::take_content(BulkMessage& into) {
     into = std::move(incoming_);
     return Read::message;
   }
-  payload_ = pool_->take(header.payload_bytes + tag_bytes());
+  payload_ = place_for(header.payload_bytes);
   step_ = Step::payload;
   return Read::nothing;
+}
+
+WritableBytes BulkStream::place_for(std::size_t size) {
+  if (channel_.plain && place_of_ && size >= kWorthPlacing) {
+    WritableBytes place = place_of_(incoming_);
+    if (place.view.size() == size) return place;
+  }
+  BufferPool::Buffer buffer = pool_->take(size + tag_bytes());
+  const MutableByteView bytes(buffer.get(), size + tag_bytes());
+  return {std::move(buffer), bytes};
 }
 
 BulkStream::Read BulkStream::take_payload(BulkMessage& into) {
   const std::size_t size = incoming_.envelope.payload_bytes;
   if (!channel_.plain) {
     const auto number = get<std::uint64_t>(front_.data() + kHeaderBytes) + 1;
-    const MutableByteView sealed(payload_.get(), size + tag_bytes());
-    if (!channel_.opener->open(number, ByteView(front_).first(kHeaderBytes), sealed))
+    if (!channel_.opener->open(number, ByteView(front_).first(kHeaderBytes), payload_.view))
       return Read::bad;
   }
   step_ = Step::header;
   into = std::move(incoming_);
-  const std::byte* bytes = payload_.get();
-  into.payload = {std::move(payload_), {bytes, size}};
-  payload_.reset();
+  into.payload = {std::move(payload_.owner), payload_.view.first(size)};
+  payload_ = {};
   return Read::message;
 }
 

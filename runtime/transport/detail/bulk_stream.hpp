@@ -7,13 +7,16 @@
 //   header = "GPBK", version 2, flags 2 (1: sealed), session 8, content bytes 4, payload bytes 4;
 // little-endian. Sealed: the header is associated data of both parts, the payload's number is the
 // content's plus one. Plain: no tags, number 0. A part without bytes has no tag either.
-// Costs: nothing is copied in user space but contents and, plain, 8 KiB of a payload.
+// Costs: nothing is copied in user space but contents and, plain, 8 KiB of a payload; of a payload
+// that has a place not even that of the message.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 
+#include "runtime/base/writable_bytes.hpp"
 #include "runtime/security/session_keys.hpp"
 #include "runtime/transport/detail/buffer_pool.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
@@ -40,6 +43,11 @@ class BulkStream {
  public:
   BulkStream(SharedDescriptor connection, BulkChannel channel, std::uint64_t session,
              std::shared_ptr<BufferPool> pool);
+
+  // Asked where a payload is to be read to, with the message before it; empty: into the pool's.
+  // Plain channels alone: what was not opened yet is shown to nobody.
+  using PlaceFn = std::function<WritableBytes(const BulkMessage& head)>;
+  void place_payloads(PlaceFn place_of) { place_of_ = std::move(place_of); }
 
   // Begins a message; the one before must be through. False: the session has run out of numbers.
   bool begin(Time now, const Envelope& envelope, ByteView body, const SharedBytes& payload);
@@ -74,12 +82,14 @@ class BulkStream {
   Read take_header();
   Read take_content(BulkMessage& into);
   Read take_payload(BulkMessage& into);
+  WritableBytes place_for(std::size_t size);
   std::size_t tag_bytes() const { return channel_.plain ? 0 : security::kTagBytes; }
 
   SharedDescriptor connection_;
   BulkChannel channel_;
   std::uint64_t session_;
   std::shared_ptr<BufferPool> pool_;
+  PlaceFn place_of_;
 
   std::vector<Part> out_;
 
@@ -88,7 +98,7 @@ class BulkStream {
   std::array<std::byte, kFrontBytes> front_{};
   Bytes content_;
   BulkMessage incoming_;
-  BufferPool::Buffer payload_;
+  WritableBytes payload_;  // its place, with the tag's
   // Read together with the end of a part: what comes behind it.
   std::array<std::byte, 8192> ahead_;
   std::size_t ahead_begin_ = 0, ahead_end_ = 0;

@@ -229,7 +229,7 @@ TEST(ExactExchange, converges_under_loss_doubling_and_disorder) {
     std::vector<std::pair<std::uint16_t, TreeNode>> work;
     for (std::uint16_t rank = 0; rank < members; ++rank)
       for (TreeNode node : group[rank].own_cover()) work.push_back({rank, node});
-    Faults faults{.loss = 0.4, .doubling = 0.3, .shuffled = true, .shifted = true};
+    Faults faults{.loss = 0.4, .doubling = 0.3, .shuffled = true, .shifted = true, .placed = 0.5};
     int rounds = 0;
     while (!group.all_committed() && rounds < 400) {
       if (!work.empty()) {

@@ -43,7 +43,7 @@ TEST(Exactness, the_sum_has_the_same_bits_for_every_number_of_members_and_every_
     Group group(one.tree, one.plan, one.members, {kLength, 4}, one.slices,
                 static_cast<std::uint32_t>(rng.below(5)));
     group.compute_all();
-    group.run(rng, {.shuffled = true});
+    group.run(rng, {.shuffled = true, .placed = 0.7});
     ASSERT_TRUE(group.all_committed());
     Values expected = group.expected();
     Fed fed = fed_of(one.tree, one.tree.root());

@@ -73,6 +73,7 @@ struct Faults {
   double loss = 0, doubling = 0;
   bool shuffled = false;
   bool shifted = false;  // payloads arrive in fresh memory at odd addresses
+  double placed = 0;     // read to their place; at every third the connection breaks on the way
 };
 
 class Group {
@@ -150,7 +151,10 @@ class Group {
       Flying flying = wire[at];
       if (rng.chance(faults.doubling) == false) wire.erase(wire.begin() + at);
       if (rng.chance(faults.loss)) continue;
-      if (faults.shifted) shift(flying.send.message, 1 + rng.below(7));
+      if (rng.chance(faults.placed))
+        place(flying, rng.below(3) == 0);
+      else if (faults.shifted)
+        shift(flying.send.message, 1 + rng.below(7));
       deliver(flying.from, flying.send.rank, flying.send.message);
     }
   }
@@ -167,10 +171,35 @@ class Group {
   void take(std::uint16_t from, std::vector<SendTo>& out) {
     for (SendTo& send : out) wire.push_back({from, std::move(send)});
   }
+  static SharedBytes* payload_of(ExchangeMessage& message) {
+    if (auto* partial = std::get_if<PartialChunk>(&message)) return &partial->payload;
+    auto* result = std::get_if<ResultChunk>(&message);
+    return result ? &result->payload : nullptr;
+  }
+  // Reads the payload to its place, or half of it, and then the whole elsewhere.
+  void place(Flying& flying, bool breaks) {
+    SharedBytes* payload = payload_of(flying.send.message);
+    const auto places = exchanges_[flying.send.rank].places();
+    if (!payload || !places) return;
+    ChunkPlaces::Use use{flying.from, std::nullopt};
+    std::uint32_t chunk = 0;
+    if (const auto* partial = std::get_if<PartialChunk>(&flying.send.message)) {
+      use.partial = partial->node;
+      chunk = partial->chunk;
+    } else {
+      chunk = std::get<ResultChunk>(flying.send.message).chunk;
+    }
+    WritableBytes loan = places->lend(chunk, use, payload->size());
+    if (loan.view.size() != payload->size()) return;
+    if (breaks) {
+      std::ranges::fill(loan.view.first(loan.view.size() / 2), std::byte{0x5a});
+      return;
+    }
+    std::ranges::copy(payload->view, loan.view.begin());
+    *payload = {std::move(loan.owner), loan.view};
+  }
   static void shift(ExchangeMessage& message, std::size_t by) {
-    SharedBytes* payload = nullptr;
-    if (auto* partial = std::get_if<PartialChunk>(&message)) payload = &partial->payload;
-    if (auto* result = std::get_if<ResultChunk>(&message)) payload = &result->payload;
+    SharedBytes* payload = payload_of(message);
     if (!payload) return;
     Bytes moved(by);
     moved.insert(moved.end(), payload->view.begin(), payload->view.end());

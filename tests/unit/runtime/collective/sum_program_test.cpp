@@ -74,5 +74,31 @@ TEST(SumProgram, gives_the_bits_of_the_tree_whatever_was_given_and_however_it_is
   }
 }
 
+TEST(SumProgram, gives_the_same_bits_where_an_input_lies_in_the_outputs_place) {
+  Rng rng(4);
+  std::vector<std::vector<std::uint32_t>> shapes{{2, 2}, {3, 2, 2}, {4, 3}, {11}, {5, 3, 2}};
+  std::size_t tried = 0;
+  for (int round = 0; round < 300; ++round) {
+    Tree tree = *Tree::of_radices(shapes[rng.below(shapes.size())]);
+    const std::size_t length = round % 50 == 0 ? 4096 * 2 + 17 : 13;
+    auto slices = random_slices(rng, tree.slice_count(), length, true);
+    std::vector<TreeNode> given = random_cut(rng, tree);
+    auto program = SumProgram::of(tree, tree.root(), given);
+    const Values expected = tree_sum(tree, tree.root(), slices);
+    for (std::size_t input = 0; input < given.size(); ++input) {
+      if (!program->may_be_output(input)) continue;
+      ++tried;
+      std::vector<Values> values;
+      for (TreeNode node : given) values.push_back(tree_sum(tree, node, slices));
+      std::vector<const float*> inputs;
+      for (const Values& one : values) inputs.push_back(one.data());
+      Values scratch;
+      program->run(inputs, values[input].data(), length, add_in_passes, scratch);
+      ASSERT_TRUE(same_bits(values[input], expected));
+    }
+  }
+  EXPECT_GT(tried, 300u);
+}
+
 }  // namespace
 }  // namespace gpunode::collective

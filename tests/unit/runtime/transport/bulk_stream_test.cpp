@@ -112,6 +112,47 @@ TEST_P(BulkStreamTest, AnEndInTheMidstOfAMessageIsAnEnd) {
   EXPECT_EQ(in.read(message), BulkStream::Read::ended);
 }
 
+TEST_P(BulkStreamTest, APayloadIsReadToItsPlaceWhereItFitsAndNothingIsSealed) {
+  for (const std::size_t room : {60'000, 59'999, 60'001, 0}) {
+    SetUp();
+    BulkStream out = writer(), in = reader();
+    Bytes place(room);
+    std::size_t asked = 0;
+    in.place_payloads([&](const BulkMessage& head) {
+      ++asked;
+      EXPECT_EQ(head.body.size(), 40u);
+      EXPECT_EQ(head.envelope.payload_bytes, 60'000u);
+      return WritableBytes{nullptr, place};
+    });
+    ASSERT_TRUE(out.begin(Time{}, envelope(1, 60'000), Bytes(40),
+                          SharedBytes::from(Bytes(60'000, std::byte{5}))));
+    BulkMessage message;
+    BulkStream::Read read = BulkStream::Read::nothing;
+    while (read == BulkStream::Read::nothing) {
+      ASSERT_NE(out.write(), BulkStream::Written::broken);
+      read = in.read(message);
+    }
+    ASSERT_EQ(read, BulkStream::Read::message);
+    EXPECT_EQ(asked, GetParam() ? 1u : 0u);
+    EXPECT_EQ(message.payload.view.data() == place.data(), GetParam() && room == 60'000);
+    EXPECT_TRUE(std::ranges::equal(message.payload.view, Bytes(60'000, std::byte{5})));
+  }
+}
+
+TEST_P(BulkStreamTest, APlaceIsLetGoOfWhenTheConnectionEndsOnTheWay) {
+  const Bytes bytes = written(10, 60'000);
+  put(ByteView(bytes).first(20'000));
+  auto place = std::make_shared<Bytes>(60'000);
+  {
+    BulkStream in = reader();
+    in.place_payloads([&](const BulkMessage&) { return WritableBytes{place, *place}; });
+    BulkMessage message;
+    ASSERT_EQ(in.read(message), BulkStream::Read::nothing);
+    EXPECT_EQ(place.use_count(), GetParam() ? 2 : 1);
+  }
+  EXPECT_EQ(place.use_count(), 1);
+}
+
 TEST_P(BulkStreamTest, AMessageOfAnotherSessionIsBad) {
   BulkStream out = writer(kSession + 1);
   ASSERT_TRUE(out.begin(Time{}, envelope(1, 0), {}, {}));
