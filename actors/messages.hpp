@@ -161,19 +161,22 @@ struct WriteCheckpoint {
   collective::Fed running;
   Digest state_digest;
   SharedBytes state;
+  bool copy = false;  // of other members' checkpoint, at a witness
 };
-// Read the job's checkpoint of this step back: every member lost the state.
+// Read the job's checkpoint of this step back: every member lost the state, or a witness is to hold
+// a copy (then the token says so, and comes back).
 struct ReadCheckpoint {
   std::uint64_t step = 0;
+  std::uint64_t token = 0;
 };
 struct CheckpointRead {
   std::uint64_t step = 0;
+  std::uint64_t token = 0;
   Result<SharedBytes> state{SharedBytes{}};
 };
 struct CheckpointWritten {
-  std::uint64_t step = 0;
-  Digest state_digest;
-  collective::Fed running;
+  job::Checkpoint checkpoint;
+  bool copy = false;
   Result<std::string> path{std::string()};
   Duration took{};
 };

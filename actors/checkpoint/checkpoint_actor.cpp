@@ -36,6 +36,16 @@ snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCh
   return meta;
 }
 
+std::uint64_t epoch_of(std::uint64_t generation, std::uint64_t rollbacks) {
+  return view::checkpoint_epoch(static_cast<std::uint32_t>(generation),
+                                static_cast<std::uint32_t>(rollbacks));
+}
+
+job::Checkpoint checkpoint_of(const WriteCheckpoint& order) {
+  return {order.step, order.state_digest, order.running,
+          epoch_of(order.generation, order.rollback_epoch)};
+}
+
 Result<std::string> write(State& state, const WriteCheckpoint& order) {
   snapshot::CheckpointMeta meta = meta_of(state.options, order);
   auto written = state.store->write(meta, state_view_of(*state.options.model, order.state.view));
@@ -96,12 +106,12 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
         Time begin = self->state.options.clock->now();
         Result<std::string> path = write(self->state, order);
         self->send(self->state.job,
-                   CheckpointWritten{order.step, order.state_digest, order.running, std::move(path),
+                   CheckpointWritten{checkpoint_of(order), order.copy, std::move(path),
                                      self->state.options.clock->now() - begin});
       },
       [self](const ReadCheckpoint& order) {
-        self->send(self->state.job,
-                   CheckpointRead{order.step, read_back(self->state.options, order.step)});
+        self->send(self->state.job, CheckpointRead{order.step, order.token,
+                                                   read_back(self->state.options, order.step)});
       },
       [self](const Shutdown&) { self->quit(); },
   };
@@ -117,7 +127,10 @@ job::Checkpoint newest_checkpoint(const CheckpointOptions& options) {
     auto checkpoint = store.open(*key);
     if (!checkpoint) continue;
     const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
-    return {meta.key.step, meta.state_digest, {meta.sample_sum, meta.sample_count}};
+    return {meta.key.step,
+            meta.state_digest,
+            {meta.sample_sum, meta.sample_count},
+            epoch_of(meta.key.generation, meta.key.rollback_epoch)};
   }
   return {};
 }

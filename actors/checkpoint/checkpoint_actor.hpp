@@ -1,7 +1,7 @@
 // Writes the checkpoints of one job, off the training thread: a detached actor that gets a copy of
 // the state and answers when it is durable. Every member keeps whole checkpoints on its own disk,
-// so each is there as often as the job has members. A failed write leaves the earlier ones
-// untouched and the job running.
+// so each is there as often as the job has members; fit witnesses of small jobs hold copies. A
+// failed write leaves the earlier ones untouched and the job running.
 #pragma once
 
 #include <caf/actor.hpp>

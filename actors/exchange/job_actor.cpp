@@ -153,6 +153,8 @@ struct CarryOut {
   }
   void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
   void operator()(const job::SaveState& order) { save_state(self, order.step); }
+  void operator()(const job::ReadSaved& order) { read_saved(self, order); }
+  void operator()(const job::KeepCopy& order) { keep_copy(self, order); }
   void operator()(const job::Left&) { on_left(self); }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) {
@@ -170,16 +172,6 @@ void carry_out(Self* self, job::Actions& actions) {
     if (!self->state.core) return;  // failed on the way
     std::visit(CarryOut{self}, action);
   }
-}
-
-void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
-                     const Digest& digest) {
-  State& state = self->state;
-  state.checkpoint_asked = step;
-  const view::View& view = state.core->view();
-  state.checkpoints_wanted[step] = {
-      step, view.view_id, view.generation, view.rollback_count, running, digest, {}};
-  self->send(state.trainer, ReadState{kCheckpointToken | step});
 }
 
 namespace {
@@ -269,7 +261,8 @@ void on_applied(Self* self, const Applied& applied) {
     note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
   // Asked before the core may apply the next step: the trainer answers in order. Who only follows
   // the members writes no checkpoints.
-  if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step))
+  if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
+      state.core->state_epoch())
     want_checkpoint(self, applied.step, state.ledger->running(), applied.state);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_applied(t, applied.step, applied.state, out);
@@ -291,6 +284,8 @@ void on_state_read(Self* self, const StateRead& read) {
   self->send(state.checkpoints, std::move(wanted.mapped()));
 }
 
+}  // namespace
+
 void maybe_end(Self* self) {
   State& state = self->state;
   if (!state.finished || state.phase == "finished") return;
@@ -299,29 +294,7 @@ void maybe_end(Self* self) {
   end(self);
 }
 
-void on_checkpoint(Self* self, const CheckpointWritten& written) {
-  State& state = self->state;
-  if (!state.ledger) return;
-  if (state.checkpoints_writing > 0) --state.checkpoints_writing;
-  double seconds = std::chrono::duration<double>(written.took).count();
-  if (written.path) {
-    state.ledger->on_checkpoint(written.step, *written.path);
-    if (state.core)
-      state.core->set_checkpoint({written.step, written.state_digest, written.running});
-    note(self, "checkpoint of step " + std::to_string(written.step) + " is durable (" +
-                   std::to_string(seconds).substr(0, 5) + " s)");
-  } else {
-    log::warning("job", state.options.spec.name + ": no checkpoint of step " +
-                            std::to_string(written.step) + ": " + written.path.error().message());
-    state.ledger->on_event(now(self), "warning: no checkpoint of step " +
-                                          std::to_string(written.step) + ": " +
-                                          written.path.error().message());
-    leave_full_disk(self, written.path.error());
-  }
-  // A failed last checkpoint does not hold the job's end back: earlier ones stay, and it was said.
-  state.checkpoint_done = std::max(state.checkpoint_done, written.step);
-  maybe_end(self);
-}
+namespace {
 
 void on_evaluated(Self* self, const Evaluated& evaluated) {
   State& state = self->state;
@@ -447,6 +420,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
       [self](const CheckpointRead& read) {
+        if (read.token != 0) return give_saved(self, read);
         if (self->state.result_token) return give_result(self, read);
         if (!read.state) return fail(self, read.state.error().within("restoring the job"));
         self->send(self->state.trainer, InstallState{read.step, *read.state});

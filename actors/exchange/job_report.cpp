@@ -39,7 +39,9 @@ json progress(const ReportInput& in) {
   out["name"] = in.spec.name;
   out["phase"] = in.phase;
   if (!in.reason.empty()) out["reason"] = in.reason;
-  out["step"] = in.ledger.committed();
+  // Where a lease is needed, only what was committed while it held.
+  out["step"] = in.status.needs_lease ? std::min(in.ledger.committed(), in.status.reported)
+                                      : in.ledger.committed();
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
@@ -147,6 +149,8 @@ std::string report_json(const ReportInput& in) {
     out["times"] = times_of(times, in.cluster);
   if (ledger.checkpoint_step() > 0)
     out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
+  if (in.status.durable.step > 0 && in.status.needs_lease)
+    out["durable"] = {{"step", in.status.durable.step}, {"nodes", in.status.holders}};
   json events = json::array();
   std::size_t skipped = 0, count = ledger.events().size();
   for (const JobLedger::Event& event : ledger.events())
@@ -165,6 +169,9 @@ std::string log_json(const ReportInput& in) {
   for (const JobLedger::Event& event : in.ledger.events())
     events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
   for (const JobLedger::Commit& commit : in.ledger.commits()) {
+    const bool early = in.status.needs_lease && commit.view_id == in.status.view_id &&
+                       commit.step > in.status.reported;
+    if (early) continue;
     json line = {
         {"at", since_1970(in, commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
     if (commit.state != Digest{}) line["state_digest"] = commit.state.text();

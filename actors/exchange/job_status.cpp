@@ -61,11 +61,11 @@ void tell_supervisor(Self* self) {
   bool ended = state.phase == "finished" || state.phase == "failed";
   std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
                         std::to_string(status.members.size()) + "/" +
-                        std::to_string(status.committed / 16);
+                        std::to_string(status.reported / 16);
   if (summary == state.told) return;
   state.told = summary;
   self->send(state.options.supervisor,
-             JobProgress{state.options.id, state.phase, state.reason, status.committed,
+             JobProgress{state.options.id, state.phase, state.reason, status.reported,
                          state.options.spec.train.steps, status.view_id, status.members,
                          state.ledger ? state.ledger->loss() : 0.0,
                          state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});

@@ -24,6 +24,7 @@ struct FitForJoin {  // the answer of a slow check on its own thread
   JobId id;
   Bytes manifest;
   Result<void> fit;
+  bool votes = false;  // and if it is not fit, it votes at least
 };
 struct ManifestFetched {
   JobId id;
@@ -51,6 +52,8 @@ namespace {
 
 constexpr auto kScanEvery = std::chrono::milliseconds(300);
 constexpr auto kJoinAgainAfter = std::chrono::seconds(15);
+// Witnesses of a job of so many nodes hold copies of its checkpoints and can take it up.
+constexpr std::uint32_t kSmallJob = 2;
 
 // The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
 Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
@@ -261,6 +264,30 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
                                        }});
 }
 
+}  // namespace
+
+// It can only take the job up from its members if it could compute it as they do.
+Result<void> stand_by(Self* self, ByteView manifest) {
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  State& state = self->state;
+  const JobId id = job::job_id(manifest);
+  if (spec->nodes > kSmallJob || state.jobs.contains(id) ||
+      !labels_fit(spec->labels, state.options.labels))
+    return create_job(self, manifest, Part::witness);
+  Time& not_before = state.not_before[id];
+  if (now(self) < not_before) return {};  // it is being looked at
+  not_before = now(self) + kJoinAgainAfter;
+  caf::actor me = self;
+  const JobEnvironment* environment = state.options.environment;
+  on_own_thread(self, [me, environment, id, spec = std::move(*spec), bytes = to_bytes(manifest)] {
+    caf::anon_send(me, FitForJoin{id, bytes, environment->matches(spec), true});
+  });
+  return {};
+}
+
+namespace {
+
 // Looks for jobs of others that want more members.
 void scan(Self* self) {
   State& state = self->state;
@@ -316,6 +343,10 @@ void on_fit(Self* self, const FitForJoin& check) {
   }
   Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
   if (started) return;
+  if (check.votes)
+    if (auto votes = create_job(self, check.manifest, Part::witness); !votes)
+      log::warning("jobs", "no witness of job " + check.id.text().substr(0, 8) + ": " +
+                               votes.error().message());
   log::warning(
       "jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " + started.error().message());
   tell_refused(self, check.id, started.error().detail);

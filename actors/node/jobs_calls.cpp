@@ -83,7 +83,7 @@ void publish_all(Self* self) {
     reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
   });
   publish(self, "job.witness", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = create_job(me, manifest.view, Part::witness);
+    auto created = stand_by(me, manifest.view);
     reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
   });
   publish(self, "job.refused", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {

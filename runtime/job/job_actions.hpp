@@ -91,6 +91,26 @@ struct Paused {
 struct SaveState {
   std::uint64_t step = 0;
 };
+// A member's witnesses are to hold a copy of its newest checkpoint: give the bytes of the one of
+// this step, as a state, to on_saved_read; none where it cannot be read.
+struct ReadSaved {
+  std::uint64_t token = 0;
+  std::uint64_t step = 0;
+};
+// A durable checkpoint on this node's disk; step 0 means none.
+struct Checkpoint {
+  std::uint64_t step = 0;
+  Digest state_digest;      // as given to on_applied
+  collective::Fed running;  // as told by Committed
+  std::uint64_t epoch = 0;  // view::checkpoint_epoch of the view that it was made in
+  view::CheckpointName name() const { return {epoch, step}; }
+};
+// This node is a witness: make these verified bytes of the members a checkpoint of its own, and
+// call set_checkpoint once it is durable.
+struct KeepCopy {
+  Checkpoint checkpoint;
+  SharedBytes state;
+};
 // Told once after request_leave: nothing of the job is missed when this node ends now.
 struct Left {};
 // Every member is known to have committed the last step. Told once; keep feeding the core, so
@@ -117,7 +137,7 @@ struct Report {
 };
 using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
                             RestoreState, ViewInstalled, Paused, LostQuorum, Stopped, Recruit,
-                            SaveState, Left, Finished, Report>;
+                            SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.

@@ -17,6 +17,7 @@ using view::from_wire;
 using view::to_wire;
 
 constexpr std::size_t kMaxReason = 1024;
+constexpr std::uint64_t kLongestLease = 60'000'000'000;  // nanoseconds
 
 Error corrupted(const std::string& what) {
   return {ErrorCode::corrupted, "job message: " + what};
@@ -43,10 +44,12 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto held = to_wire(where.held_result_digest);
   const auto fingerprint = to_wire(where.fingerprint);
   const auto checkpoint = to_wire(where.checkpoint_digest);
-  return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.applied,
-                              where.held, &state, &applied, &held, &fingerprint,
-                              where.checkpoint_step, &checkpoint, unreachable,
-                              static_cast<std::uint8_t>(where.wish), plan, paces, learners);
+  return wire::CreateStanding(
+      out, where.boot, where.has_memory, where.leaving, where.applied, where.held, &state, &applied,
+      &held, &fingerprint, where.checkpoint_step, &checkpoint, unreachable,
+      static_cast<std::uint8_t>(where.wish), plan, paces, learners, where.checkpoint_epoch,
+      static_cast<std::uint64_t>(where.lease_left.count()), where.durable.epoch,
+      where.durable.step);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -144,6 +147,17 @@ Written write(FlatBufferBuilder& out, const ResultPart& body) {
   return written(wire::Body::ResultPart,
                  wire::CreateResultPart(out, body.step, body.offset, &digest, &fed));
 }
+Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
+  const auto digest = to_wire(body.digest);
+  return written(wire::Body::LeaseAsk,
+                 wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(),
+                                      body.checkpoint.epoch, body.checkpoint.step, &digest));
+}
+Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
+  return written(wire::Body::LeaseGrant,
+                 wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(),
+                                        body.checkpoint.epoch, body.checkpoint.step));
+}
 Written write(FlatBufferBuilder&, const StepMessage&) {
   return {wire::Body::NONE, {}};
 }
@@ -181,6 +195,10 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   auto learners = from_wire(from->learners());
   if (!learners) return learners.error();
   where.learners = std::move(*learners);
+  where.checkpoint_epoch = from->checkpoint_epoch();
+  where.durable = {from->durable_epoch(), from->durable_step()};
+  if (from->lease_left() > kLongestLease) return corrupted("a lease without end");
+  where.lease_left = Duration(static_cast<std::int64_t>(from->lease_left()));
   if (where.held < where.applied || where.held - where.applied > 1)
     return corrupted("a standing that cannot be");
   return where;
@@ -300,6 +318,17 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
     }
     case wire::Body::ResultPart:
       return read(*frame.body_as_ResultPart(), std::move(payload));
+    case wire::Body::LeaseAsk: {
+      const auto& ask = *frame.body_as_LeaseAsk();
+      return JobBody{LeaseAsk{Time(Duration(ask.asked())),
+                              {ask.checkpoint_epoch(), ask.checkpoint_step()},
+                              from_wire(ask.checkpoint_digest())}};
+    }
+    case wire::Body::LeaseGrant: {
+      const auto& grant = *frame.body_as_LeaseGrant();
+      return JobBody{LeaseGrant{Time(Duration(grant.asked())),
+                                {grant.checkpoint_epoch(), grant.checkpoint_step()}}};
+    }
     case wire::Body::NONE:
       break;
   }

@@ -101,6 +101,9 @@ void JobCore::on_start(Time now, Actions& out) {
       (view.stopped || view.is_witness(state.options.self.node)) && !state.agreement.frozen();
   if (state.agreement.view().is_acceptor(state.options.self.node) && !stands)
     state.agreement.want_change(now);
+  // An earlier life of this acceptor may have granted a lease a moment ago.
+  if (!state.options.votes.empty() && !state.options.mutations.forgets_leases)
+    state.granted_until = now + state.options.timings.lease_term;
   state.tick(now, out);
 }
 
@@ -127,6 +130,7 @@ void JobCore::on_persisted(Time now, std::uint64_t token, Actions& out) {
   view::ViewAgreement::Effects effects;
   state_->agreement.on_persisted(now, token, effects);
   state_->carry_out(now, effects, out);
+  state_->lease_tick(now, out);  // a view was installed a moment ago
   state_->set_phase(now);
 }
 
@@ -157,9 +161,6 @@ void JobCore::on_state_installed(Time now, std::uint64_t step, Actions& out) {
   state_->set_phase(now);
 }
 
-void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
-  state_->options.checkpoint = checkpoint;
-}
 void JobCore::set_hints(std::vector<NodeId> nodes) {
   state_->hints = std::move(nodes);
 }
@@ -288,12 +289,17 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
     on_source(at, from, *status, out);
     on_status(at, from, *status, out);
   }
+  if (const auto* ask = std::get_if<LeaseAsk>(&message.body))
+    on_lease_ask(at, from, message, *ask, out);
+  if (const auto* grant = std::get_if<LeaseGrant>(&message.body))
+    on_lease_grant(at, from, *grant, out);
   if (const auto* refused = std::get_if<JoinRefused>(&message.body))
     report("node " + from.short_text() + " does not take this node in: " + refused->reason, out);
   on_learning(at, from, message.body, out);
 }
 
 void JobCore::State::on_learning(Time at, const NodeId& from, const JobBody& body, Actions& out) {
+  if (on_copy(at, from, body, out) || give_copy(at, from, body, out)) return;
   if (const auto* meta = std::get_if<StateMeta>(&body)) on_offer(at, from, *meta, out);
   if (const auto* part = std::get_if<ResultPart>(&body)) on_result(at, from, *part, out);
   if (const auto* part = std::get_if<StatePart>(&body); part && fetch) {
@@ -309,6 +315,8 @@ void JobCore::State::tick(Time at, Actions& out) {
   view::ViewAgreement::Effects effects;
   agreement.on_tick(at, effects);
   carry_out(at, effects, out);
+  copies_tick(at, out);
+  lease_tick(at, out);
   watch_members(at, out);
   watch_wish(at, out);
   source.on_tick(at);
@@ -366,6 +374,10 @@ JobStatus JobCore::State::status(Time at) const {
   status.phase = phase;
   status.view_id = view.view_id;
   status.committed = committed;
+  status.reported = may_report(at) ? committed : reported;
+  status.needs_lease = needs_lease();
+  status.durable = durable;
+  status.holders = holders;
   status.total_steps = options.total_steps;
   status.in_phase = at - phase_since;
   status.reason = agreement.waiting_reason();

@@ -75,6 +75,12 @@ struct JobStatus {
   Phase phase = Phase::outsider;
   std::uint64_t view_id = 0;
   std::uint64_t committed = 0;
+  // Like committed; but where a lease is needed, only what was committed while it was known to hold
+  // afterwards, so that no other member can have gone on from an earlier step by then.
+  std::uint64_t reported = 0;
+  bool needs_lease = false;      // the members alone are no quorum
+  view::CheckpointName durable;  // the newest one that a quorum holds; known to members
+  std::uint32_t holders = 0;     // of it, among those that vote
   std::uint64_t total_steps = 0;
   std::vector<NodeId> members;
   std::vector<NodeId> witnesses;
@@ -91,13 +97,6 @@ struct JobStatus {
   bool stopped = false;  // by a person, as the newest view that is known here says
 };
 
-// A durable checkpoint on this node's disk; step 0 means none.
-struct Checkpoint {
-  std::uint64_t step = 0;
-  Digest state_digest;      // as given to on_applied
-  collective::Fed running;  // as told by Committed
-};
-
 class JobCore {
  public:
   // Test-only faults; the simulator proves that each is caught.
@@ -111,14 +110,18 @@ class JobCore {
     bool computes_when_stopped = false;
     bool paces_not_in_view = false;
     bool keeps_dead_witnesses = false;
-    bool admits_unready = false;       // named though the members must wait for its state
-    bool admits_unreached = false;     // named though a member and it do not hear each other
-    bool tells_held_results = false;   // a learner gets results that are not committed yet
-    bool forgets_results = false;      // what a learner still lacks is not kept
-    bool leaves_at_once = false;       // before the others know the view without it
-    bool last_holder_leaves = false;   // without saving the state
-    bool learners_go_first = false;    // parts for learners do not wait for the members' own sums
-    bool ends_without_result = false;  // who was away at the job's end does not ask for its result
+    bool admits_unready = false;        // named though the members must wait for its state
+    bool admits_unreached = false;      // named though a member and it do not hear each other
+    bool tells_held_results = false;    // a learner gets results that are not committed yet
+    bool forgets_results = false;       // what a learner still lacks is not kept
+    bool leaves_at_once = false;        // before the others know the view without it
+    bool last_holder_leaves = false;    // without saving the state
+    bool learners_go_first = false;     // parts for learners do not wait for the members' own sums
+    bool ends_without_result = false;   // who was away at the job's end does not ask for its result
+    bool outlives_lease = false;        // commits although its lease has run out
+    bool ignores_leases = false;        // rolls back while a member may still have one
+    bool forgets_leases = false;        // a restarted acceptor takes it that it has granted none
+    bool grants_after_promise = false;  // renews leases, and notes copies, nevertheless
   };
 
   struct Timings {
@@ -139,6 +142,10 @@ class JobCore {
     Duration linger_status = std::chrono::milliseconds(300);  // repeat of the last word
     Duration alone_after = std::chrono::seconds(10);  // without a quorum, where goes_on_alone
     Duration alone_turn = std::chrono::seconds(2);    // more for each live member before this one
+    Duration lease_term = std::chrono::seconds(3);    // for who grants it
+    // The holder's is shorter by so much: clocks may differ by a tenth in speed.
+    Duration lease_margin = std::chrono::milliseconds(300);
+    Duration lease_every = std::chrono::milliseconds(500);  // renewal
   };
 
   struct Options {
@@ -186,6 +193,8 @@ class JobCore {
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
   void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   void on_state_installed(Time now, std::uint64_t step, Actions& out);
+  // The answer to ReadSaved.
+  void on_saved_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   // A newer checkpoint is durable on this node.
   void set_checkpoint(const Checkpoint& checkpoint);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.
@@ -218,7 +227,9 @@ class JobCore {
   JobStatus status(Time now) const;
   std::uint64_t committed() const;      // newest committed step; 0: none
   collective::Fed running_fed() const;  // over steps 1..committed()
-  Digest state_digest() const;          // of the newest state that is in place
+  // view::checkpoint_epoch of the lineage that the state here belongs to; none if that is given up.
+  std::optional<std::uint64_t> state_epoch() const;
+  Digest state_digest() const;  // of the newest state that is in place
 
  private:
   struct State;

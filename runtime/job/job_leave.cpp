@@ -66,6 +66,7 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
     return;
   }
   if (saving) {
+    if (*saving != committed) return save_state(out);  // a view has brought one step more
     if (options.checkpoint.step == *saving)
       tell_left("the checkpoint of step " + std::to_string(*saving) + " is durable here", out);
     return;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/collective/exact_exchange.hpp"
@@ -98,9 +99,23 @@ struct ResultPart {
   SharedBytes payload;
 };
 
+// A member asks the acceptors for a lease, where the members alone are no quorum
+// (view::needs_lease), and tells of its newest checkpoint, of which witnesses are to hold copies.
+struct LeaseAsk {
+  Time asked{};  // by the member's clock, from which its lease counts
+  view::CheckpointName checkpoint;
+  Digest digest;  // of the state in it
+};
+// For Timings::lease_term, counted by the granter from now. Only an acceptor that has promised nothing
+// in this view grants, and notes with it which checkpoint lies on its disk.
+struct LeaseGrant {
+  Time asked{};
+  view::CheckpointName checkpoint;
+};
+
 using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
                              JoinRefused, StepStatus, StateAsk, StateMeta, StateRead, StatePart,
-                             WitnessOffer, ResultRead, ResultPart>;
+                             WitnessOffer, ResultRead, ResultPart, LeaseAsk, LeaseGrant>;
 
 struct JobMessage {
   JobId job;

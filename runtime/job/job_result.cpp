@@ -11,7 +11,8 @@ constexpr Duration kPatience = std::chrono::seconds(60);  // without a byte of t
 }  // namespace
 
 bool JobCore::State::holds_result() const {
-  return finish_told && committed >= options.total_steps && applied == committed && is_of_lineage();
+  if (!finish_told || committed < options.total_steps || applied != committed) return false;
+  return through || is_of_lineage();  // who is through stays so when others take the job back
 }
 
 // Asked for, and given, whatever the view: the job's end is one.
@@ -78,7 +79,7 @@ void JobCore::State::result_tick(Time at, Actions& out) {
 }
 
 void JobCore::State::finish_elsewhere(std::string how, Actions& out) {
-  finish_told = true;
+  finish_told = through = true;
   wants_in = false;
   report(std::move(how), out);
   out.push_back(Finished{});

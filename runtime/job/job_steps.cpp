@@ -188,6 +188,7 @@ void JobCore::State::advance(Time at, Actions& out) {
   }
   const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
   if (!exchange->committed() && !own_way) return;
+  if (!holds_lease(at)) return;  // goes on with the next grant, or in the next view
   previous_exchange = std::move(exchange);
   exchange.reset();
   if (feedback) feedback->on_commit();
@@ -284,6 +285,7 @@ void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& st
 void JobCore::State::finish_tick(Time at, Actions& out) {
   if (!can_exchange() || finish_told || committed < options.total_steps || applied != committed)
     return;
+  if (needs_lease() && reported < committed) return;
   bool all = true;
   for (const view::Member& one : agreement.view().members) {
     if (one.node == options.self.node) continue;

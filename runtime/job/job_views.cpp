@@ -26,9 +26,9 @@ view::Standing JobCore::State::standing() const {
   view::Standing where;
   where.boot = options.self.boot;
   // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
-  where.has_memory = agreement.view().view_id == 0 || (member && state_ready);
+  where.has_memory = agreement.view().view_id == 0 || (member && state_ready && !through);
   // Who is through without being a member has no trainer any more.
-  where.leaving = leaving || !result_sources.empty() || (finish_told && !member);
+  where.leaving = leaving || !result_sources.empty() || (finish_told && (!member || through));
   where.applied = where.held = committed;
   where.applied_result_digest = where.held_result_digest = result_digest;
   if (applied == committed) where.state_digest = state_digest;
@@ -36,14 +36,17 @@ view::Standing JobCore::State::standing() const {
     where.held = committed + 1;
     where.held_result_digest = exchange->result_digest();
   }
-  where.fingerprint = options.fingerprint;
+  if (!through) where.fingerprint = options.fingerprint;  // else fit for nothing more
   where.wish = wish;
   if (where.has_memory && agreement.view().view_id > 0) {
     where.plan = plan.owner;
     where.paces = paces.to_words();
   }
   where.checkpoint_step = options.checkpoint.step;
+  where.checkpoint_epoch = options.checkpoint.epoch;
   where.checkpoint_digest = options.checkpoint.state_digest;
+  where.durable = durable;
+  where.lease_left = lease_granted(now);
   // Also those outside: their wish to join may have come to others, never to this node.
   for (const auto& [node, peer] : peers)
     if (!reached(node) && where.unreachable.size() < kMaxUnreachable)
@@ -83,7 +86,21 @@ Result<view::View> JobCore::State::compose(
   }
   rules.admits_unready = options.mutations.admits_unready;
   rules.admits_unreached = options.mutations.admits_unreached;
-  return propose_view(rules, agreement.view(), heard, learners());
+  rules.ignores_leases = options.mutations.ignores_leases;
+  Result<view::View> next = propose_view(rules, agreement.view(), heard, learners());
+  const bool undoes = next && !forced && next->rollback_count > agreement.view().rollback_count;
+  for (const view::Member& one : agreement.view().members) {
+    // It may answer yet, and then nothing need be undone.
+    const auto peer = peers.find(one.node);
+    const bool lives = one.node != options.self.node && peer != peers.end() && !gone(one.node) &&
+                       now < peer->second.heard + options.timings.lease_term;
+    const bool told = std::any_of(heard.begin(), heard.end(),
+                                  [&](const auto& other) { return other.node == one.node; });
+    if (undoes && lives && !told)
+      return Error{ErrorCode::unavailable,
+                   "waiting for node " + one.node.short_text() + ", which was heard a moment ago"};
+  }
+  return next;
 }
 
 bool JobCore::State::gone(const NodeId& node) const {
@@ -152,9 +169,11 @@ void JobCore::State::watch_members(Time at, Actions& out) {
         !std::all_of(view.members.begin(), view.members.end(),
                      [this](const view::Member& one) { return gone(one.node); }))
       return;
-    if (voter && at >= installed_at + options.timings.stall) agreement.want_change(at);
+    if (voter && !finish_told && at >= installed_at + options.timings.stall)
+      agreement.want_change(at);
     return;
   }
+  if (through) return change_view(at, "this node has the result already", out);
   if (committed >= options.total_steps) return;
   const view::View& view = agreement.view();
   for (const view::Member& one : view.members)
@@ -288,6 +307,8 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   carry_out(at, effects, out);
   end_stall(at, "view " + std::to_string(view.view_id) + " takes its place", out);
   last_commit.reset();
+  end_leases();
+  if (!view.order().same_lineage(before.order())) durable = view.durable;
   installed_at = step_began = at;
   committed_at = Time{};
   pause_told = false;
@@ -317,6 +338,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   }
   if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
     source.clear();
+    end_copies(true);
     log.clear();
     for (auto& [node, joiner] : joiners) joiner.ready_at = Time{};
     results_since = view.view_id;
@@ -361,7 +383,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   const bool rolls_forward = held && !foreign_state && view.base_step == committed + 1 &&
                              rollback_count == view.rollback_count &&
                              held->result_digest() == view.result_digest;
-  const bool survives = rolls_forward || holds_base();
+  const bool survives = rolls_forward || holds_base() || through;  // which has more than the base
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
   if (rolls_forward) commit(at, *held, std::move(computed_by), false, out);
   committed_at = Time{};  // no DONE was exchanged for it here
@@ -390,7 +412,7 @@ bool JobCore::State::holds_base() const {
 
 // Enters the view as a member: with the state at hand, or by fetching it.
 void JobCore::State::settle(Time at, Actions& out) {
-  if (!member || state_ready || installing || restoring) return;
+  if (!member || state_ready || installing || restoring || through) return;
   const view::View& view = agreement.view();
   if (holds_base()) {
     drop_fetch();

@@ -28,7 +28,7 @@ void JobCore::State::on_witness_offer(Time at, const NodeId& from, const Witness
     return;
   }
   left.erase(from);
-  if (member && committed >= options.total_steps) return answer_need(from, out);
+  if ((member || through) && committed >= options.total_steps) return answer_need(from, out);
   if (witness_offers.size() < kMaxOffers || witness_offers.contains(from))
     witness_offers[from] = at;
 }

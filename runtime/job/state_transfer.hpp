@@ -44,6 +44,8 @@ class StateSource {
   // A state from which nobody can go on any more is not offered.
   void forget_before(std::uint64_t step);
   bool has_snapshot() const { return snapshot_.has_value(); }
+  // A snapshot is being made, or was read a moment ago.
+  bool is_busy(Time now) const { return pending_.has_value() || in_use(now); }
 
  private:
   struct Pending {

@@ -98,38 +98,98 @@ bool holds_stopped_state(const View& current, const Promisers& promisers) {
          });
 }
 
-Result<void> all_told(const View& current, const Promisers& promisers) {
-  std::string missing;
-  for (const NodeId& acceptor : current.acceptors) {
-    const bool told = std::any_of(promisers.begin(), promisers.end(),
-                                  [&](const auto& one) { return one.node == acceptor; });
-    if (!told) missing += (missing.empty() ? "" : ", ") + ("node " + acceptor.short_text());
-  }
-  if (missing.empty()) return {};
-  return not_yet("no member that answers still holds the state; waiting for " + missing);
+bool told(const Promisers& promisers, const NodeId& node) {
+  return std::any_of(promisers.begin(), promisers.end(),
+                     [&](const auto& one) { return one.node == node; });
 }
 
-// No acceptor has memory, and all of them have said so: back to the newest checkpoint, or to the
-// state before step 1, which the manifest alone gives.
+// Who votes and does not answer, for people.
+std::string silent_acceptors(const View& current, const Promisers& promisers) {
+  std::string missing;
+  for (const NodeId& acceptor : current.acceptors)
+    if (!told(promisers, acceptor))
+      missing += (missing.empty() ? "" : ", ") + ("node " + acceptor.short_text());
+  return missing;
+}
+
+// Whether no member of the current view can commit any more: all acceptors answer; or every member
+// does; or, where the members need a lease, none that a member may still have is left.
+Result<void> members_have_ended(const ProposalRules& rules, const View& current,
+                                const Promisers& promisers) {
+  const std::string missing = silent_acceptors(current, promisers);
+  if (missing.empty()) return {};
+  if (!view::needs_lease(current))
+    return not_yet("no member that answers still holds the state; waiting for " + missing);
+  Duration left{};
+  for (const auto& one : promisers) left = std::max(left, one.standing.lease_left);
+  const bool all_members =
+      std::all_of(current.members.begin(), current.members.end(),
+                  [&](const view::Member& one) { return told(promisers, one.node); });
+  if (all_members || left == Duration{} || rules.ignores_leases) return {};
+  return not_yet("waiting until the lease of a member that does not answer has run out");
+}
+
+// The newest checkpoint that may have been called durable. Members call it so, and those that have
+// memory tell; if one does not, those that say they hold it, or a later one, make a quorum with
+// those that say nothing.
+view::CheckpointName perhaps_durable(const View& current, const Promisers& promisers) {
+  view::CheckpointName newest = current.durable;
+  if (!view::needs_lease(current)) return newest;
+  std::size_t members = 0;
+  for (const auto& one : promisers) {
+    newest = std::max(newest, one.standing.durable);
+    if (one.standing.has_memory && current.has_member({one.node, one.standing.boot})) ++members;
+  }
+  if (members == current.members.size()) return newest;
+  for (const auto& one : promisers) {
+    const view::CheckpointName name = one.standing.checkpoint();
+    if (name <= newest) continue;
+    std::vector<NodeId> hold;
+    for (const NodeId& acceptor : current.acceptors) {
+      const auto found = std::find_if(promisers.begin(), promisers.end(),
+                                      [&](const auto& other) { return other.node == acceptor; });
+      if (found == promisers.end() || found->standing.checkpoint() >= name)
+        hold.push_back(acceptor);
+    }
+    if (view::is_quorum(current, hold)) newest = name;
+  }
+  return newest;
+}
+
+// Nobody who answers has memory, and nobody else can commit any more: back to the newest
+// checkpoint, or to the state before step 1, which the manifest alone gives. Whoever holds it and
+// can compute goes on, a spare node too.
 Result<Base> roll_back(const ProposalRules& rules, const View& current,
                        const Promisers& promisers) {
-  if (rules.forced_lineage == 0 && !holds_stopped_state(current, promisers))
-    if (Result<void> all = all_told(current, promisers); !all) return all.error();
+  const bool free = rules.forced_lineage != 0 || holds_stopped_state(current, promisers);
+  if (!free)
+    if (Result<void> ended = members_have_ended(rules, current, promisers); !ended)
+      return ended.error();
 
-  Base base;
+  view::CheckpointName newest;
   Digest digest;
   for (const auto& one : promisers)
-    if (one.standing.checkpoint_step > base.step) {
-      base.step = one.standing.checkpoint_step;
+    if (one.standing.checkpoint_step > 0 && one.standing.checkpoint() > newest) {
+      newest = one.standing.checkpoint();
       digest = one.standing.checkpoint_digest;
     }
+  Base base;
+  base.step = newest.step;
+  const std::string missing = silent_acceptors(current, promisers);
+  const std::string waiting = missing.empty() ? "" : "; waiting for " + missing;
+  if (!free && newest < current.durable)
+    return not_yet("nobody that answers has the checkpoint of step " +
+                   std::to_string(current.durable.step) + ", the newest durable one" + waiting);
   for (const auto& one : promisers) {
-    const bool holds = base.step == 0 || (one.standing.checkpoint_step == base.step &&
+    const bool holds = base.step == 0 || (one.standing.checkpoint() == newest &&
                                           one.standing.checkpoint_digest == digest);
-    if (holds && !current.is_witness(one.node)) base.survivors.push_back(one);
+    const bool fit = one.standing.fingerprint == current.fingerprint &&
+                     !(current.is_witness(one.node) && one.standing.leaving);
+    if (holds && fit) base.survivors.push_back(one);
   }
   if (base.survivors.empty())
-    return not_yet("only witnesses answer, and they hold no state of the job");
+    return not_yet("nobody that answers can compute the job from step " +
+                   std::to_string(base.step) + waiting);
   return base;
 }
 
@@ -304,6 +364,8 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
       lost ? roll_back(rules, current, promisers) : resume_from(rules, current, std::move(staying));
   if (!base) return base.error();
   if (lost) ++next.rollback_count;
+  next.durable =
+      rules.forced_lineage != 0 ? view::CheckpointName{} : perhaps_durable(current, promisers);
 
   std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank);
   next.base_step = base->step;

@@ -28,6 +28,7 @@ struct ProposalRules {
   bool paces_not_in_view = false;
   bool admits_unready = false;
   bool admits_unreached = false;
+  bool ignores_leases = false;
 };
 
 // A node that asks to come in.

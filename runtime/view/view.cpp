@@ -58,6 +58,10 @@ Digest View::digest() const {
   if (lineage != 0) fold.value(lineage);
   if (stopped) fold.value(std::uint8_t{1});
   if (!paces.empty()) fold.list(paces);
+  if (durable != CheckpointName{}) {
+    fold.value(durable.epoch);
+    fold.value(durable.step);
+  }
   return fold.result();
 }
 
@@ -89,6 +93,12 @@ bool is_quorum(const View& view, std::span<const NodeId> yes) {
   }
   if (2 * count > view.acceptors.size()) return true;
   return count > 0 && 2 * count == view.acceptors.size() && tie;
+}
+
+bool needs_lease(const View& view) {
+  std::vector<NodeId> members;
+  for (const Member& member : view.members) members.push_back(member.node);
+  return view.view_id > 0 && !is_quorum(view, members);
 }
 
 }  // namespace gpunode::view

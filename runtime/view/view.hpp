@@ -34,6 +34,16 @@ struct ViewOrder {
   }
 };
 
+// Which of a job's checkpoints: of two the higher one replaces the other.
+struct CheckpointName {
+  std::uint64_t epoch = 0;  // generation and rollbacks of the lineage that wrote it
+  std::uint64_t step = 0;   // 0: none
+  auto operator<=>(const CheckpointName&) const = default;
+};
+constexpr std::uint64_t checkpoint_epoch(std::uint32_t generation, std::uint32_t rollbacks) {
+  return std::uint64_t{generation} << 32 | rollbacks;
+}
+
 struct View {
   JobId job;
   std::uint32_t generation = 0;  // raised only by a human's recovery
@@ -56,6 +66,9 @@ struct View {
   // Smoothed times of the members after base_step, from which all derive the plans of later steps
   // alike: words of collective::Paces, which nobody reads here. Empty: none known.
   std::vector<std::uint64_t> paces;
+  // The newest checkpoint that may have been called durable before this view: no rollback goes
+  // behind it.
+  CheckpointName durable;
 
   bool operator==(const View&) const = default;
   Digest digest() const;
@@ -70,5 +83,9 @@ struct View {
 // More than half of the view's acceptors are in `yes`, or exactly half including the tie-breaker.
 // Nodes that are no acceptors, and repeated ones, do not count.
 bool is_quorum(const View& view, std::span<const NodeId> yes);
+
+// The members alone are no quorum: others may go on without them, from a checkpoint. So the members
+// commit under a lease that a quorum renews, and a rollback waits until it has run out.
+bool needs_lease(const View& view);
 
 }  // namespace gpunode::view

@@ -69,8 +69,9 @@ void ViewAgreement::force(Time now, Effects& out) {
 std::vector<NodeId> ViewAgreement::missing() const {
   std::vector<NodeId> nodes;
   for (const NodeId& acceptor : votes_.view.acceptors) {
-    const bool heard = acceptor == options_.self || hearing_.echoed.contains(acceptor) ||
-                       (proposal_ && proposal_->promises.contains(acceptor));
+    const bool heard = acceptor == options_.self ||
+                       (proposal_ ? proposal_->promises.contains(acceptor)
+                                  : hearing_.echoed.contains(acceptor));
     if (!heard) nodes.push_back(acceptor);
   }
   return nodes;
@@ -216,7 +217,7 @@ void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& mess
   if (!proposal_ || proposal_->ballot != message.ballot || proposal_->value) return;
   if (!votes_.view.is_acceptor(from) && !votes_.view.rank_of(from)) return;
   if (message.accepted && message.accepted->view.view_id != votes_.view.view_id + 1) return;
-  proposal_->promises[from] = message;
+  proposal_->promises[from] = {message, now};
   try_value(now, out);
 }
 
@@ -237,8 +238,10 @@ void ViewAgreement::try_value(Time now, Effects& out) {
   const AcceptedView* newest = nullptr;
   std::vector<Promiser> promisers;
   for (const NodeId& node : promised) {
-    const Promise& promise = proposal.promises[node];
+    const auto& [promise, received] = proposal.promises[node];
     promisers.push_back({node, promise.standing});
+    Duration& left = promisers.back().standing.lease_left;
+    left = std::max(Duration{}, left - (now - received));
     if (promise.accepted && (!newest || newest->ballot < promise.accepted->ballot))
       newest = &*promise.accepted;
   }

@@ -50,12 +50,16 @@ struct Standing {
   Digest held_result_digest;     // of the sum of step `held`
   Digest fingerprint;            // compute fingerprint
   std::uint64_t checkpoint_step = 0;  // newest durable checkpoint here; 0: none
+  std::uint64_t checkpoint_epoch = 0;
   Digest checkpoint_digest;
   std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
   Wish wish = Wish::none;
   std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
   std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
   std::vector<NodeId> learners;      // nodes on their way in that it hears, and that hear it
+  CheckpointName durable;            // newest checkpoint that it has called durable, as a member
+  Duration lease_left{};             // of what it has granted in the current view, when it promised
+  CheckpointName checkpoint() const { return {checkpoint_epoch, checkpoint_step}; }
   bool operator==(const Standing&) const = default;
 };
 
@@ -123,7 +127,7 @@ class ViewAgreement {
  public:
   struct Promiser {
     NodeId node;
-    Standing standing;
+    Standing standing;  // lease_left is what is left of it by now
   };
   // The next view that follows from these promises, or the reason why there is none yet. `forced`:
   // a person gave up on the rest; whoever promised goes on as a new generation.
@@ -181,11 +185,15 @@ class ViewAgreement {
   void adopt(const DecidedView& decided, Effects& out);
 
  private:
+  struct Received {
+    Promise promise;
+    Time at;
+  };
   struct Proposal {
     Ballot ballot;
     Time started;
     Time retry_at;
-    std::map<NodeId, Promise> promises;
+    std::map<NodeId, Received> promises;
     std::optional<View> value;  // set: the second phase runs
     std::set<NodeId> accepted_by;
     bool forced = false;

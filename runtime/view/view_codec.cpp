@@ -91,6 +91,8 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_lineage(view.lineage);
   table.add_stopped(view.stopped);
   table.add_paces(paces_at);
+  table.add_durable_epoch(view.durable.epoch);
+  table.add_durable_step(view.durable.step);
   return table.Finish();
 }
 
@@ -152,6 +154,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   view.disagreed_step = wire->disagreed_step();
   view.lineage = wire->lineage();
   view.stopped = wire->stopped();
+  view.durable = {wire->durable_epoch(), wire->durable_step()};
   return checked(std::move(view));
 }
 

@@ -9,16 +9,59 @@ import training
 class TheLast(training.TrainingTest):
     steps, every = 400, 20
 
-    def begin(self, names):
+    def begin(self, names, spares=()):
         self.undisturbed()
-        self.start_nodes(names)
+        self.start_nodes([*names, *spares])
+        self.ids = {one["name"]: one["id"][:8]
+                    for one in self.nodes[names[0]].ask("nodes", "--json").json["nodes"]}
         self.pace(50)
         self.train(self.nodes[names[0]], len(names))
+        if not spares:
+            for node in self.nodes.values():
+                self.await_members(node, names)
         for node in self.nodes.values():
-            self.await_members(node, names)
             cluster.wait_until(lambda node=node: node.ask("checkpoint", "ls", "--json")
-                               .json["checkpoints"], "a checkpoint is here")
+                               .json["checkpoints"], f"{node.name} holds a checkpoint")
         return [self.nodes[name] for name in names]
+
+    def shown(self, node):
+        told = node.ask("job", "show", "small", "--json")
+        return told.json if told.code == 0 else {}
+
+    def members(self):
+        """Of a job that is full and has spare nodes that hold its newest durable checkpoint."""
+        def so_far():
+            for node in self.nodes.values():
+                told = self.shown(node)
+                if told.get("durable", {}).get("nodes", 0) > len(told["members"]):
+                    return told
+            return None
+        try:
+            told = cluster.wait_until(so_far, "a checkpoint outlives the members")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
+        self.assertGreater(told["durable"]["step"], 0)
+        return [self.nodes[name] for name in told["members"]], told["durable"]["step"]
+
+    def await_others(self, without, durable):
+        """The nodes that are left go on from the durable checkpoint or later, by themselves."""
+        left = [node for node in self.nodes.values() if node not in without]
+        gone = {node.name for node in without}
+
+        def goes_on():
+            for node in left:
+                line = self.line(node)
+                if line and line["phase"] == "running" and not gone & set(line["members"]):
+                    return node
+            return None
+        try:
+            node = cluster.wait_until(goes_on, "others go on")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
+        base = self.log(node).views[-1].base
+        self.assertGreaterEqual(base, durable)
+        reached = self.line(node)["step"]
+        self.await_line(node, lambda line: line["step"] > max(reached, base) + 5, "it goes on")
 
     def kill(self, node):
         node.signal(signal.SIGKILL)
@@ -30,6 +73,26 @@ class TheLast(training.TrainingTest):
 
     def await_running(self, node):
         return self.await_line(node, lambda line: line["phase"] == "running", "it runs")
+
+    def test_a_lone_member_is_killed_and_a_spare_node_takes_the_job_up(self):
+        self.begin(["n1"], ["n2", "n3"])
+        (member,), durable = self.members()
+        self.kill(member)
+        self.await_others([member], durable)
+        back = self.start_node(member.name)
+        self.await_line(back, lambda line: member.name not in line["members"], "it yields")
+        self.end()
+
+    def test_of_two_with_spare_nodes_both_are_killed_one_after_the_other(self):
+        self.begin(["n1", "n2"], ["n3", "n4", "n5"])
+        (first, second), durable = self.members()
+        self.kill(first)
+        self.await_line(second, lambda line: first.name not in line["members"], "one is out")
+        self.kill(second)
+        self.await_others([first, second], durable)
+        for node in (first, second):
+            self.start_node(node.name)
+        self.end()
 
     def test_a_lone_member_is_killed_and_goes_on_from_its_checkpoint(self):
         node, = self.begin(["n1"])
@@ -43,6 +106,26 @@ class TheLast(training.TrainingTest):
         self.assertLessEqual(resumed, reached + self.every)
         self.end()
 
+    def await_waiting(self, node, *others):
+        """It stands still, and says why and for whom: by name, or id if it has not heard of it
+        since it was started."""
+        names = {one.name for one in others}
+        name_of = {**{name: name for name in self.ids},
+                   **{id: name for name, id in self.ids.items()}}
+
+        def waits():
+            told = self.shown(node)
+            return (told.get("phase") == "paused" and told["reason"]
+                    and {name_of.get(one) for one in told["waiting_for"]} == names)
+        try:
+            cluster.wait_until(waits, f"{node.name} waits for {names}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.shown(node)}\n{self.told()}") from None
+        text = node.ask("job", "show", "small").out
+        told = next(line for line in text.splitlines() if "waiting for " in line)
+        for name in names:
+            self.assertRegex(told.split("waiting for ")[1], f"{name}|{self.ids[name]}")
+
     def kill_one_after_the_other(self, first_to_die):
         first, second = self.begin(["n1", "n2"])
         tie = self.log(first).views[-1].tie
@@ -50,8 +133,7 @@ class TheLast(training.TrainingTest):
             second, first)
         self.kill(dies)
         if first_to_die == "tie":
-            line = self.await_line(stays, lambda line: line["phase"] == "paused", "one waits")
-            self.assertTrue(line["reason"], "it says why")
+            self.await_waiting(stays, dies)
         else:
             self.await_members(stays, [stays.name])
             reached = self.line(stays)["step"]
@@ -62,8 +144,7 @@ class TheLast(training.TrainingTest):
     def test_of_two_the_tie_member_is_killed_and_then_the_other(self):
         dies, stays = self.kill_one_after_the_other("tie")
         stays = self.start_node(stays.name)
-        line = self.await_line(stays, lambda line: line["phase"] == "paused", "it waits")
-        self.assertTrue(line["reason"], "it says why")
+        self.await_waiting(stays, dies)
         dies = self.start_node(dies.name)
         for node in (stays, dies):
             self.await_running(node)
@@ -75,8 +156,7 @@ class TheLast(training.TrainingTest):
                     .json["checkpoints"])
         dies = self.start_node(dies.name)
         # The one that died first may not go on: the other has committed more since.
-        line = self.await_line(dies, lambda line: line["phase"] == "paused", "it waits")
-        self.assertTrue(line["reason"], "it says why")
+        self.await_waiting(dies, stays)
         stays = self.start_node(stays.name)
         for node in (stays, dies):
             self.await_running(node)
@@ -90,8 +170,7 @@ class TheLast(training.TrainingTest):
         for node in nodes:
             node.wait()
         first = self.start_node("n1")
-        line = self.await_line(first, lambda line: line["phase"] == "paused", "one of three waits")
-        self.assertTrue(line["reason"], "it says why")
+        self.await_waiting(first, *nodes[1:])
         for name in ("n2", "n3"):
             self.start_node(name)
         for node in self.nodes.values():

@@ -55,6 +55,9 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
       digest = done->result;
     }
   }
+  if (std::holds_alternative<job::LeaseGrant>(message.body) &&
+      promised_.contains({node, message.order()}))
+    fail("5: a lease was granted after a promise in the same view");
   const auto* vote = std::get_if<job::Vote>(&message.body);
   if (!vote) return;
   const view::View* view = decided(message.order());
@@ -116,6 +119,12 @@ void JobChecks::record(const view::View& view) {
     if (view.generation > earlier->generation) ++generations_;
     if (view.rollback_count > earlier->rollback_count) ++rollbacks_;
     if (view.stopped && !earlier->stopped) ++stops_;
+    const auto durable = durable_.find({view.generation, view.lineage});
+    if (durable != durable_.end() && view.rollback_count > earlier->rollback_count &&
+        view.base_step < durable->second.step)
+      fail("19: view " + std::to_string(view.view_id) + " goes back to step " +
+           std::to_string(view.base_step) + ", behind the durable checkpoint of step " +
+           std::to_string(durable->second.step));
     check_newcomers(*earlier, view);
   }
   std::size_t holders = 0, ready = 0;
@@ -205,6 +214,8 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
   if (commit.step <= view->base_step) return;  // rolled forward on entering the view
 
   if (view->stopped) fail("7: a commit while the job is stopped");
+  if (undone_by(view->order()))
+    fail("18: step " + std::to_string(commit.step) + " was committed after others had gone on");
   auto& newest = newest_commit_[view->order()];
   newest = std::max(newest, commit.step);
   if (promised_.contains({node, view->order()}))
@@ -234,6 +245,33 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
         later.rollback_count == view->rollback_count && commit.step > later.base_step)
       fail("8: a straggler committed step " + std::to_string(commit.step) + " after view " +
            std::to_string(order.view_id) + " resumed from " + std::to_string(later.base_step));
+}
+
+// The view after this one, where that went back to a checkpoint without waiting for all members.
+const view::View* JobChecks::undone_by(const view::ViewOrder& order) const {
+  const view::View* from = decided(order);
+  if (!from || !view::needs_lease(*from)) return nullptr;
+  const view::View* next = decided({order.generation, order.lineage, order.view_id + 1});
+  return next && next->rollback_count > from->rollback_count ? next : nullptr;
+}
+
+void JobChecks::on_report(const view::Member& node, const job::JobStatus& status) {
+  const Place& place = places_[node];
+  std::uint64_t& told = reported_[node];
+  const bool news = status.reported > told;
+  told = status.reported;
+  const view::View* view = decided(place.order);
+  if (!view || place.role != job::Role::member || place.syncing) return;
+  const view::View* next = undone_by(place.order);
+  if (news && next && status.reported > next->base_step)
+    fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
+  for (const auto& [order, later] : decided_)
+    if (order > place.order && order.same_lineage(place.order) &&
+        later.rollback_count > view->rollback_count && later.base_step < status.durable.step)
+      fail("19: the durable checkpoint of step " + std::to_string(status.durable.step) +
+           " is undone");
+  auto& durable = durable_[{view->generation, view->lineage}];
+  durable = std::max(durable, status.durable);
 }
 
 void JobChecks::on_install(const view::Member& node, std::uint64_t step, const Digest& digest) {

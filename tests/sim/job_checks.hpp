@@ -27,6 +27,8 @@ class JobChecks {
   void on_view(const view::Member& node, const view::View& view, job::Role role);
   void on_apply(const view::Member& node, const job::Apply& apply);
   void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
+  // What a person is told who looks at the job on this node now.
+  void on_report(const view::Member& node, const job::JobStatus& status);
   void on_install(const view::Member& node, std::uint64_t step, const Digest& digest);
   void on_installed(const view::Member& node);
   // The node's state after a step that it applied.
@@ -64,6 +66,7 @@ class JobChecks {
   void fail(std::string text);
   void record(const view::View& view);
   void check_newcomers(const view::View& before, const view::View& view);
+  const view::View* undone_by(const view::ViewOrder& order) const;
   const view::View* decided(const view::ViewOrder& order) const;
   const view::View* before(const view::View& view) const;
 
@@ -92,6 +95,9 @@ class JobChecks {
   std::map<std::pair<view::ViewOrder, std::uint64_t>, Digest> plans_;
   std::set<Digest> plan_kinds_;
   std::map<std::uint32_t, std::uint64_t> committed_in_;  // rollback count -> newest commit
+  std::map<view::Member, std::uint64_t> reported_;       // step that each life told last
+  std::map<std::pair<std::uint32_t, std::uint64_t>, view::CheckpointName>
+      durable_;  // generation, recovery -> newest checkpoint that was called durable
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;

@@ -90,7 +90,7 @@ void JobWorld::persist(std::size_t node, const job::Persist& write) {
       disks_[node].store(self.unsynced.front().second);
       self.unsynced.pop_front();
     }
-    feed(node, [&](job::Actions& out) { self.core->on_persisted(now_, token, out); });
+    feed(node, [&](job::Actions& out) { self.core->on_persisted(clock(node), token, out); });
   });
 }
 

@@ -30,8 +30,9 @@ void JobWorld::detect() {
       if (seen == verdict) continue;
       if (seen == job::PeerState::dead && !reachable) continue;
       seen = verdict;
-      feed(self,
-           [&](job::Actions& out) { nodes_[self].core->on_peer(now_, id(peer), verdict, out); });
+      feed(self, [&](job::Actions& out) {
+        nodes_[self].core->on_peer(clock(self), id(peer), verdict, out);
+      });
     }
   schedule(now_ + 100ms, [this] { detect(); });
 }
@@ -64,17 +65,18 @@ void JobWorld::tell_spares() {
 }
 
 void JobWorld::stop_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(now_, out); });
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(clock(node), out); });
 }
 
 void JobWorld::resume_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(now_, out); });
+  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(clock(node), out); });
 }
 
 void JobWorld::recover_job(std::size_t node) {
   note(node, "RECOVER");
   nodes_[node].forcing_until = now_ + 5s;
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_recover(now_, out); });
+  feed(node,
+       [&](job::Actions& out) { (void)nodes_[node].core->request_recover(clock(node), out); });
 }
 
 // People, who now and then stop the job, resume it, or recover it by force; resuming is tried until

@@ -86,7 +86,8 @@ void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message
   }
   wires_[from][to].delivered = now_;
   feed_swim(to, [&](membership::Swim& swim) { return swim.on_traffic(now_, id(from)); });
-  feed(to, [&](job::Actions& out) { nodes_[to].core->on_message(now_, id(from), message, out); });
+  feed(to,
+       [&](job::Actions& out) { nodes_[to].core->on_message(clock(to), id(from), message, out); });
 }
 
 }  // namespace gpunode::sim

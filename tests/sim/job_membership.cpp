@@ -85,7 +85,8 @@ void JobWorld::carry_out_swim(std::size_t node, const membership::Actions& actio
     } else if (const auto* changed = std::get_if<membership::Changed>(&action)) {
       if (changed->state == membership::MemberState::dead) ++result_.verdicts;
       feed(node, [&](job::Actions& out) {
-        nodes_[node].core->on_peer(now_, changed->record.id, peer_state(changed->state), out);
+        nodes_[node].core->on_peer(clock(node), changed->record.id, peer_state(changed->state),
+                                   out);
       });
     } else if (const auto* connect = std::get_if<membership::Connect>(&action)) {
       const std::size_t peer = index_of(connect->record.id);

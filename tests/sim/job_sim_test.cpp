@@ -48,6 +48,7 @@ WorldOptions world_of(std::uint64_t seed) {
   options.loss = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.repetition = rng.chance(0.5) ? 0.1 * rng.uniform() : 0;
   options.over_the_wire = rng.chance(0.2);
+  options.clock_drift = 0.04;
   if (Rng(mix(seed, 96)).chance(0.2)) options.names_first = 0.5;
   if (rng.chance(0.5)) options.checkpoint_every = 7;
   const std::uint64_t planned = rng.below(4);
@@ -57,6 +58,22 @@ WorldOptions world_of(std::uint64_t seed) {
     fault.strike = static_cast<Strike>(rng.below(static_cast<std::uint64_t>(Strike::kCount)));
     fault.nth = 1 + static_cast<std::uint32_t>(rng.below(12));
     options.planned.push_back(fault);
+  }
+  return options;
+}
+
+// The same faults in a job of one or two members, with spare nodes that could compute as well.
+WorldOptions small_world_of(std::uint64_t seed) {
+  WorldOptions options = world_of(seed);
+  Rng rng(mix(seed, 94));
+  options.wanted_nodes = options.candidate_count = 1 + static_cast<std::uint32_t>(rng.below(2));
+  options.node_count = options.candidate_count + 2 + static_cast<std::uint32_t>(rng.below(3));
+  options.witness_count = 0;
+  options.checkpoint_every = rng.chance(0.9) ? 3 + rng.below(6) : 0;
+  options.model.total_steps = 90;
+  if (rng.chance(0.3)) {  // members that are held for long enough to be given up
+    options.pause_rate = 0.3;
+    options.crash_rate *= 0.3;
   }
   return options;
 }
@@ -89,7 +106,9 @@ TEST(JobSim, one_seed_told_step_by_step) {
   const char* text = std::getenv("GPUNODE_SIM_SEED");
   if (!text) GTEST_SKIP() << "set GPUNODE_SIM_SEED to see one seed";
   const std::uint64_t seed = std::strtoull(text, nullptr, 10);
-  WorldOptions options = world_of(seed);
+  const bool small = std::getenv("GPUNODE_SIM_SMALL") != nullptr;
+  WorldOptions options = small ? small_world_of(seed) : world_of(seed);
+  if (small && seed % 4 == 0) options.forms = upper_halves();
   options.trace = true;
   if (std::getenv("GPUNODE_SIM_SWIM")) {
     options.swim_detects = true;
@@ -114,6 +133,29 @@ TEST(JobSim, members_of_an_inexact_mode_stay_alike_through_any_swarm_of_faults) 
   }
   EXPECT_GT(crashes, 0u);
   EXPECT_GT(learners, 0u);
+}
+
+// Leases and copies of checkpoints: the job is undone only back to its newest durable checkpoint,
+// and no member commits once others have begun to undo it.
+TEST(JobSim, small_jobs_outlive_their_members_and_keep_what_they_called_durable) {
+  std::uint64_t rollbacks = 0, copies = 0, durable = 0;
+  const std::uint64_t count = std::max<std::uint64_t>(1, seed_count(3000) / 5);
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    WorldOptions options = small_world_of(seed);
+    if (seed % 4 == 0) options.forms = upper_halves();
+    const WorldResult result = JobWorld(options).run();
+    ASSERT_TRUE(result.failures.empty()) << told(seed, result) << " with GPUNODE_SIM_SMALL=1";
+    rollbacks += result.rollbacks;
+    copies += result.copies;
+    durable += result.durable > 0 ? 1 : 0;
+  }
+  std::printf("%llu seeds: %llu rollbacks, %llu copies, %llu worlds with a durable checkpoint\n",
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(rollbacks),
+              static_cast<unsigned long long>(copies), static_cast<unsigned long long>(durable));
+  if (count < 100) return;
+  EXPECT_GT(rollbacks, count / 10);
+  EXPECT_GT(copies, count);
+  EXPECT_GT(durable, count / 3);
 }
 
 // Membership, views and exchange together: who is dead is what each node's own Swim says, over the
@@ -195,10 +237,10 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
 
 // How many seeds it takes until a faulty core is caught; 0 if none of them does.
 std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool only_effects,
-                                 std::string* how) {
+                                 std::string* how, bool small = false) {
   const std::uint64_t kMost = only_effects ? 1000 : 600;
   for (std::uint64_t seed = 1; seed <= kMost; ++seed) {
-    WorldOptions options = world_of(seed);
+    WorldOptions options = small ? small_world_of(seed) : world_of(seed);
     options.mutations = mutations;
     options.only_effects = only_effects;
     options.heal_time = std::chrono::seconds(60);
@@ -208,6 +250,22 @@ std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool 
     return seed;
   }
   return 0;
+}
+
+TEST(JobSimMutations, each_broken_rule_of_leases_is_caught) {
+  const std::pair<const char*, std::function<void(job::JobCore::Mutations&)>> cases[] = {
+      {"commits although its lease is over", [](auto& m) { m.outlives_lease = true; }},
+      {"rolls back without waiting for leases", [](auto& m) { m.ignores_leases = true; }},
+      {"grants after it has promised", [](auto& m) { m.grants_after_promise = true; }},
+  };
+  for (const auto& [name, breaks] : cases) {
+    job::JobCore::Mutations mutations;
+    breaks(mutations);
+    std::string how;
+    const std::uint64_t seed = seeds_until_caught(mutations, false, &how, true);
+    std::printf("%-38s seed %4llu  %s\n", name, static_cast<unsigned long long>(seed), how.c_str());
+    EXPECT_GT(seed, 0u) << name << " was not caught";
+  }
 }
 
 TEST(JobSimMutations, each_broken_rule_is_caught) {

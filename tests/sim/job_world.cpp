@@ -25,7 +25,10 @@ NodeId node_id(std::size_t index) {
 JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(options_.seed) {
   nodes_.resize(options_.node_count);
   wires_.assign(options_.node_count, std::vector<Wire>(options_.node_count));
-  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].member = {node_id(i), 1};
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    nodes_[i].member = {node_id(i), 1};
+    nodes_[i].speed += options_.clock_drift * (Rng(mix(mix(options_.seed, 95), i)).uniform() - 0.5);
+  }
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     disks_.emplace_back(VoteDisk::Options{mix(mix(options_.seed, 96), i), options_.names_first,
                                           options_.disk_mutations});
@@ -122,14 +125,15 @@ void JobWorld::start(std::size_t node) {
     std::vector<NodeId> hints;
     for (const Node& other : nodes_) hints.push_back(other.member.node);
     one.core->set_hints(hints);
-    one.core->on_start(now_, out);
-    if (one.core && !witnesses) one.core->request_join(now_, out);
+    one.core->on_start(clock(node), out);
+    if (one.core && !witnesses) one.core->request_join(clock(node), out);
   });
   const std::uint64_t life = one.life;
   auto tick = std::make_shared<std::function<void()>>();
   *tick = [this, node, life, weak = std::weak_ptr(tick)] {
     if (nodes_[node].life != life || !nodes_[node].core) return;
-    feed(node, [&](job::Actions& out) { nodes_[node].core->on_tick(now_, out); });
+    feed(node, [&](job::Actions& out) { nodes_[node].core->on_tick(clock(node), out); });
+    if (nodes_[node].core) look(node);
     if (const auto self = weak.lock()) on_node(node, kTick, [self] { (*self)(); });
   };
   on_node(node, between(0ms, kTick), [tick] { (*tick)(); });
@@ -156,7 +160,7 @@ void JobWorld::crash(std::size_t node) {
       tell_swim(other, node, membership::ConnectionState::refused);
       feed(other, [&](job::Actions& out) {
         nodes_[other].seen[node] = job::PeerState::dead;
-        nodes_[other].core->on_peer(now_, id(node), job::PeerState::refused, out);
+        nodes_[other].core->on_peer(clock(other), id(node), job::PeerState::refused, out);
       });
     });
   }
@@ -201,7 +205,8 @@ void JobWorld::leave(std::size_t node, Duration patience) {
     one.patience = patience;
   }
   one.leaves = true;
-  feed(node, [&](job::Actions& out) { nodes_[node].core->request_leave(now_, patience, out); });
+  feed(node,
+       [&](job::Actions& out) { nodes_[node].core->request_leave(clock(node), patience, out); });
 }
 
 void JobWorld::end_process(std::size_t node) {
@@ -210,7 +215,7 @@ void JobWorld::end_process(std::size_t node) {
   note(node, "LEFT");
   const view::View& view = one.core->view();
   const bool others = view.view_id > 0 && !checks_->is_needed(one.member.node);
-  const job::Phase phase = one.core->status(now_).phase;
+  const job::Phase phase = one.core->status(clock(node)).phase;
   // After the last step there is nothing more to hold.
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
@@ -221,19 +226,6 @@ void JobWorld::end_process(std::size_t node) {
   one.gone = others && rng_.chance(0.5);
   one.coming = !one.gone;
   if (one.coming) schedule(now_ + between(1s, 4s), [this, node] { restart(node); });
-}
-
-void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
-  with_state(node, [this, node, save] {
-    Node& self = nodes_[node];
-    if (self.state_step != save.step) {
-      checks_->breach("asked to save another state than the one that is here");
-      return;
-    }
-    self.checkpoint = {save.step, self.state_digest, truth_of(options_.model).running[save.step]};
-    self.checkpoint_state = self.state;
-    self.core->set_checkpoint(self.checkpoint);
-  });
 }
 
 void JobWorld::set_cut(std::size_t from, std::size_t to, bool cut) {
@@ -252,7 +244,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
       tell_swim(self, peer, membership::ConnectionState::up);
       feed(self, [&](job::Actions& out) {
-        nodes_[self].core->on_peer(now_, id(peer), job::PeerState::up, out);
+        nodes_[self].core->on_peer(clock(self), id(peer), job::PeerState::up, out);
       });
     });
 }
@@ -320,6 +312,10 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
       });
   } else if (auto* save = std::get_if<job::SaveState>(&action)) {
     save_state(node, *save);
+  } else if (const auto* saved = std::get_if<job::ReadSaved>(&action)) {
+    read_saved(node, *saved);
+  } else if (const auto* copy = std::get_if<job::KeepCopy>(&action)) {
+    keep_copy(node, *copy);
   } else if (std::get_if<job::Left>(&action)) {
     end_process(node);
   } else if (std::get_if<job::Finished>(&action)) {
@@ -330,86 +326,19 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   }
 }
 
-void JobWorld::apply(std::size_t node, const job::Apply& apply) {
-  checks_->on_apply(nodes_[node].member, apply);
-  if (apply.learning) {
-    ++result_.followed;
-    checks_->on_followed(nodes_[node].member, apply, nodes_[node].core->view().rollback_count);
-  }
-  with_state(node, [this, node, apply] {
-    Node& self = nodes_[node];
-    if (self.state_step + 1 != apply.step) {
-      checks_->breach("Apply of another step than the next");
-      return;
-    }
-    JobModel::apply(self.state, apply.step, *apply.result);
-    self.state_step = apply.step;
-    self.state_digest = block_digest_of(options_.model.bytes_of_state(self.state).view);
-    checks_->on_state(self.member, apply.step, self.state_digest);
-    if (!apply.learning && options_.checkpoint_every > 0 &&
-        apply.step % options_.checkpoint_every == 0)
-      write_checkpoint(node);
-    feed(node, [&](job::Actions& out) {
-      self.core->on_applied(now_, apply.step, self.state_digest, out);
-    });
-  });
-}
-
-void JobWorld::write_checkpoint(std::size_t node) {
-  Node& self = nodes_[node];
-  if (self.state_step == 0 || self.checkpoint.step >= self.state_step) return;
-  self.checkpoint = {self.state_step, self.state_digest,
-                     truth_of(options_.model).running[self.state_step]};
-  self.checkpoint_state = self.state;
-  self.core->set_checkpoint(self.checkpoint);
-}
-
 void JobWorld::commit(std::size_t node, const job::Committed& commit) {
   Node& one = nodes_[node];
   note(node, "commits " + std::to_string(commit.step));
   commit_times_.emplace(commit.step, now_);
-  checks_->on_committed(one.member, commit, one.core->status(now_).phase);
+  checks_->on_committed(one.member, commit, one.core->status(clock(node)).phase);
   moment(node, Moment::on_commit);
 }
 
-void JobWorld::read_state(std::size_t node, const job::ReadState& read) {
-  with_state(node, [this, node, read] {
-    feed(node, [&](job::Actions& out) {
-      Node& self = nodes_[node];
-      if (self.state_step != read.step) return;
-      self.core->on_state_read(now_, read.token, options_.model.bytes_of_state(self.state), out);
-    });
-  });
-}
-
-void JobWorld::install_state(std::size_t node, const job::InstallState& install) {
-  ++result_.learners;
-  with_state(node, [this, node, install] {
-    Node& self = nodes_[node];
-    const auto* values = reinterpret_cast<const float*>(install.state.view.data());
-    self.state.assign(values, values + options_.model.element_count);
-    self.state_step = install.step;
-    self.state_digest = block_digest_of(install.state.view);
-    checks_->on_install(self.member, install.step, self.state_digest);
-    checks_->on_installed(self.member);
-    feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, install.step, out); });
-  });
-}
-
-void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore) {
-  with_state(node, [this, node, restore] {
-    Node& self = nodes_[node];
-    if (restore.step != 0 && restore.step != self.checkpoint.step) {
-      checks_->breach("asked for a checkpoint that this node does not have");
-      return;
-    }
-    self.state = restore.step == 0 ? options_.model.initial_state() : self.checkpoint_state;
-    self.state_step = restore.step;
-    self.state_digest = block_digest_of(options_.model.bytes_of_state(self.state).view);
-    checks_->on_install(self.member, restore.step, self.state_digest);
-    checks_->on_installed(self.member);
-    feed(node, [&](job::Actions& out) { self.core->on_state_installed(now_, restore.step, out); });
-  });
+// What a person sees who looks at the job on this node.
+void JobWorld::look(std::size_t node) {
+  const job::JobStatus status = nodes_[node].core->status(clock(node));
+  checks_->on_report(nodes_[node].member, status);
+  result_.durable = std::max(result_.durable, status.durable.step);
 }
 
 void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed) {
@@ -427,14 +356,6 @@ void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed)
   for (const NodeId& voter : view.acceptors)
     if (view.is_witness(voter)) witnessed_.insert(view.order());
   checks_->on_view(nodes_[node].member, view, installed.role);
-}
-
-// Operations on the state happen one after another, in the order of their actions.
-void JobWorld::with_state(std::size_t node, std::function<void()> act) {
-  Node& one = nodes_[node];
-  one.state_free =
-      std::max(one.state_free, now_) + between(options_.apply_low, options_.apply_high);
-  on_node(node, one.state_free - now_, std::move(act));
 }
 
 void JobWorld::compute(std::size_t node, const job::Compute& wish) {

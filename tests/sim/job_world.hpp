@@ -79,6 +79,7 @@ struct WorldOptions {
   std::uint64_t last_node_rate = 0;
   // Bytes a second that leave each node, over all its links; 0: no limit.
   std::uint64_t uplink_rate = 0;
+  double clock_drift = 0.0;  // at most, of a node's clock against the others'
   double names_first = 0.0;  // of vote writes cut by a crash: see VoteDisk
   VoteDisk::Mutations disk_mutations;
   std::vector<PlannedFault> planned;
@@ -105,6 +106,8 @@ struct WorldResult {
   std::uint64_t generations = 0;
   std::uint64_t plans = 0;      // different slice plans that were followed
   std::uint64_t witnessed = 0;  // views with a witness
+  std::uint64_t copies = 0;     // checkpoints that witnesses hold
+  std::uint64_t durable = 0;    // newest step of a checkpoint that was called durable
   std::uint64_t verdicts = 0;   // of Swim, that somebody is dead
   // Of votes on disk: writes that a crash lost or cut short, files that were found torn.
   std::uint64_t lost_votes = 0, cut_votes = 0, torn_votes = 0;
@@ -139,6 +142,16 @@ class JobWorld {
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }
   Time now() const { return now_; }
+  // By the node's own clock, whose speed is a little off.
+  Time clock(std::size_t node) const {
+    const auto elapsed = static_cast<double>(now_.time_since_epoch().count());
+    return Time{} + Duration(static_cast<std::int64_t>(elapsed * nodes_[node].speed));
+  }
+  // What a detector would tell it.
+  void tell_peer(std::size_t node, std::size_t peer, job::PeerState state) {
+    feed(node,
+         [&](job::Actions& out) { nodes_[node].core->on_peer(clock(node), id(peer), state, out); });
+  }
   std::uint64_t highest_commit() const { return checks_->highest_commit(); }
   // When each step was first committed anywhere.
   const std::map<std::uint64_t, Time>& commit_times() const { return commit_times_; }
@@ -155,6 +168,7 @@ class JobWorld {
   };
   struct Node {
     view::Member member;
+    double speed = 1;  // of its clock
     std::optional<job::JobCore> core;
     std::optional<membership::Swim> swim;
     std::uint64_t life = 0;  // events of an earlier life are void
@@ -213,6 +227,9 @@ class JobWorld {
   void save_state(std::size_t node, const job::SaveState& save);
   void end_process(std::size_t node);
   void restore_state(std::size_t node, const job::RestoreState& restore);
+  void read_saved(std::size_t node, const job::ReadSaved& read);
+  void keep_copy(std::size_t node, const job::KeepCopy& copy);
+  void look(std::size_t node);
   void enter_view(std::size_t node, const job::ViewInstalled& installed);
   void send(std::size_t from, const job::Send& send);
   void deliver(std::size_t from, std::size_t to, job::JobMessage message);

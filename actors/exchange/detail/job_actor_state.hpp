@@ -1,8 +1,8 @@
 // What the files of the job actor share: its state, and the functions that they call of each other.
 // Included by job_actor.cpp (moves things between mailboxes, disk, link and core), job_status.cpp
 // (what people and the supervisor are told), job_orders.cpp (what people order), job_leaving.cpp
-// (how this node's part ends before the job) and job_result.cpp (what is left to do after it)
-// alone.
+// (how this node's part ends before the job), job_result.cpp (what is left to do after it) and
+// job_checkpoints.cpp (checkpoints, and copies of them on witnesses) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -77,6 +77,15 @@ void feed(Self* self, Event event) {
 // what was fed up to there.
 void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
                      const Digest& digest);
+
+// A checkpoint is on this node's disk, or could not be written.
+void on_checkpoint(Self* self, const CheckpointWritten& written);
+// A member's checkpoint for its witnesses, and a witness's copy of one.
+void read_saved(Self* self, const job::ReadSaved& order);
+void give_saved(Self* self, const CheckpointRead& read);
+void keep_copy(Self* self, const job::KeepCopy& order);
+// Ends this node's part once all that the job's end wants is done.
+void maybe_end(Self* self);
 
 // A line in the log and in the job's events.
 void note(Self* self, const std::string& text);

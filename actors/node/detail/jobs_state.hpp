@@ -60,6 +60,9 @@ void publish_all(Self* self);
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
 
+// Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
+Result<void> stand_by(Self* self, ByteView manifest);
+
 // Slow work on a thread of its own, so that no mailbox waits for disk or device.
 void on_own_thread(Self* self, std::function<void()> work);
 

@@ -3,7 +3,8 @@
 // members do for learners), job_learner.cpp (what a learner does), job_sync.cpp (state transfer in
 // both directions), job_orders.cpp (what people order), job_leave.cpp (leaving politely),
 // job_result.cpp (the end for who was away),
-// job_stalls.cpp (whom a step waits for) and job_witness.cpp (spare nodes that vote).
+// job_stalls.cpp (whom a step waits for), job_witness.cpp (spare nodes that vote), job_lease.cpp
+// (leases of members that are no quorum) and job_copies.cpp (their checkpoints on spare nodes).
 #pragma once
 
 #include <deque>
@@ -190,6 +191,28 @@ struct JobCore::State {
   bool wants_witnesses(Time now);
   void witness_tick(Time now, Actions& out);
 
+  // job_lease.cpp: leases where the members are no quorum
+  bool needs_lease() const { return view::needs_lease(agreement.view()); }
+  bool holds_lease(Time now) const;
+  bool may_report(Time now) const;
+  void lease_tick(Time now, Actions& out);
+  void on_lease_ask(Time now, const NodeId& from, const JobMessage& message, const LeaseAsk& ask,
+                    Actions& out);
+  void on_lease_grant(Time now, const NodeId& from, const LeaseGrant& grant, Actions& out);
+  Time lease_end(Time now) const;
+  void note_durable(Actions& out);
+  Duration lease_granted(Time now) const;  // what is left of it
+  void end_leases();
+
+  // job_copies.cpp: checkpoints of small jobs on their witnesses
+  void copies_tick(Time now, Actions& out);
+  void on_copy_offer(Time now, const LeaseAsk& ask, Actions& out);
+  bool on_copy(Time now, const NodeId& from, const JobBody& body, Actions& out);
+  bool give_copy(Time now, const NodeId& from, const JobBody& body, Actions& out);
+  void carry_out_copy(StateSource::Effects& effects, Actions& out);
+  void carry_out_copy(Time now, StateFetch::Effects& effects, Actions& out);
+  void end_copies(bool void_lineage);
+
   // job_sync.cpp: state transfer
   void start_fetch(Time now, Actions& out);
   void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
@@ -227,6 +250,7 @@ struct JobCore::State {
   bool pause_told = false;
   std::string end_told;  // why the view is to end, as last said
   bool finish_told = false;
+  bool through = false;  // with the result of others: it can compute nothing more
   bool result_wanted = false;       // the job is finished, and its result on the way here
   std::set<NodeId> result_sources;  // who have finished it as another generation
   Time result_progress{};
@@ -313,6 +337,24 @@ struct JobCore::State {
   std::uint32_t fetch_rollback_count = 0;
   std::optional<StateMeta> installing;  // handed to the driver, not yet confirmed
   std::optional<Checkpoint> restoring;  // asked of the driver, not yet confirmed
+
+  // Leases. As a member: who granted what was asked for when, and which checkpoint it has.
+  std::map<NodeId, LeaseGrant> grants;
+  Time lease_asked{};
+  Time lease_until{};
+  std::uint64_t reported = 0;  // see JobStatus
+  view::CheckpointName durable;
+  std::uint32_t holders = 0;
+  Time granted_until{};  // as an acceptor, by its own clock
+
+  // Copies of checkpoints. As a member: what is offered; as a witness: what is on its way.
+  StateSource copies;
+  Checkpoint offered;
+  std::optional<StateFetch> copy_fetch;
+  view::CheckpointName copy_name;
+  Time copy_progress{};
+  std::uint64_t copy_bytes = 0;
+  std::optional<Time> copy_written;  // when the driver was asked to write it
 };
 
 }  // namespace gpunode::job

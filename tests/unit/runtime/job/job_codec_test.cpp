@@ -69,6 +69,8 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, {}}}));
   all.push_back(framed(ResultRead{5, 6, 7}));
+  all.push_back(framed(LeaseAsk{Time(Duration(7)), {1, 40}, {8, 9}}));
+  all.push_back(framed(LeaseGrant{Time(Duration(7)), {1, 40}}));
   all.push_back(framed(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
   return all;
@@ -112,6 +114,13 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   EXPECT_TRUE(ask.ready);
   EXPECT_EQ(ask.step, 12u);
   EXPECT_EQ(ask.heard, std::vector<NodeId>{node(3)});
+  const auto lease = back(LeaseAsk{Time(Duration(7)), {1, 40}, {8, 9}});
+  EXPECT_EQ(lease.asked, Time(Duration(7)));
+  EXPECT_EQ(lease.checkpoint, (view::CheckpointName{1, 40}));
+  EXPECT_EQ(lease.digest, (Digest{8, 9}));
+  const auto grant = back(LeaseGrant{Time(Duration(7)), {1, 40}});
+  EXPECT_EQ(grant.asked, Time(Duration(7)));
+  EXPECT_EQ(grant.checkpoint, (view::CheckpointName{1, 40}));
   const auto result = back(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))});
   EXPECT_EQ(result.digest, (Digest{1, 1}));
   EXPECT_EQ(result.fed.sample_count, 4u);

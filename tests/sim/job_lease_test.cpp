@@ -1,0 +1,234 @@
+// Named situations of small jobs: one or two members, and spare nodes that vote, hold copies of the
+// checkpoints, and take the job up when the members are gone; never before their lease is over.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/job_scenario.hpp"
+
+namespace gpunode::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A world without accidents: `members` that compute, and spare nodes that could as well.
+WorldOptions small_job(std::uint32_t members, std::uint32_t spares, std::uint64_t steps) {
+  WorldOptions options = calm_world(members, steps);
+  options.node_count = members + spares;
+  options.checkpoint_every = 10;
+  options.clock_drift = 0.02;
+  options.fault_time = 30s;
+  return options;
+}
+
+job::JobStatus status(JobWorld& world, std::size_t node) {
+  return world.core(node).status(world.clock(node));
+}
+
+TEST(JobLease, a_lone_member_that_dies_is_replaced_by_a_spare_node_from_the_durable_checkpoint) {
+  WorldOptions options = small_job(1, 2, 300);
+  JobWorld world(options);
+  std::uint64_t durable = 0, after = 0;
+  world.at(6s, [&] {
+    EXPECT_EQ(world.core(0).view().acceptors.size(), 3u);
+    durable = status(world, 0).durable.step;
+    EXPECT_GE(status(world, 0).holders, 2u);
+    world.crash(0);
+  });
+  world.at(14s, [&] { after = world.core(1).committed() + world.core(2).committed(); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_GT(durable, 0u);
+  EXPECT_GT(after, durable + 10);
+  EXPECT_EQ(result.rollbacks, 1u);
+}
+
+TEST(JobLease, a_lone_member_that_dies_before_its_first_checkpoint_is_replaced_too) {
+  WorldOptions options = small_job(1, 2, 100);
+  options.checkpoint_every = 0;
+  JobWorld world(options);
+  std::uint64_t after = 0;
+  world.at(4s, [&] { world.crash(0); });
+  world.at(12s, [&] { after = world.core(1).committed() + world.core(2).committed(); });
+  expect_good(world.run());
+  EXPECT_GT(after, 10u);
+}
+
+TEST(JobLease, two_of_two_members_die_one_after_the_other_and_the_spare_nodes_go_on) {
+  for (const Duration between : {100ms, 5000ms}) {
+    WorldOptions options = small_job(2, 3, 300);
+    JobWorld world(options);
+    std::uint64_t before = 0, after = 0;
+    world.at(6s, [&] {
+      before = status(world, 0).durable.step;
+      world.crash(0);
+    });
+    world.at(6s + between, [&] { world.crash(1); });
+    world.at(20s, [&] {
+      for (std::size_t node : {2, 3, 4}) after = std::max(after, world.core(node).committed());
+    });
+    expect_good(world.run());
+    EXPECT_GT(before, 0u);
+    EXPECT_GT(after, before + 10);
+  }
+}
+
+// The lone member is cut off from everybody; returns its own and the others' newest step while so.
+std::pair<std::uint64_t, std::uint64_t> while_cut_off(const job::JobCore::Mutations& mutations,
+                                                      WorldResult& result) {
+  WorldOptions options = small_job(1, 2, 600);
+  options.mutations = mutations;
+  JobWorld world(options);
+  std::uint64_t own = 0, others = 0;
+  world.at(6s, [&] {
+    world.cut_link(0, 1);
+    world.cut_link(0, 2);
+  });
+  world.at(12s, [&] {
+    own = world.core(0).committed();
+    others = std::max(world.core(1).committed(), world.core(2).committed());
+  });
+  world.at(20s, [&] {
+    if (world.core(0).view().has_member({world.id(0), 1})) {
+      EXPECT_EQ(world.core(0).committed(), own);
+    }
+  });
+  world.at(25s, [&] {
+    world.set_cut(0, 1, false);
+    world.set_cut(1, 0, false);
+    world.set_cut(0, 2, false);
+    world.set_cut(2, 0, false);
+  });
+  result = world.run();
+  return {own, others};
+}
+
+TEST(JobLease, a_lone_member_that_is_cut_off_stops_before_the_others_go_on) {
+  WorldResult result;
+  const auto [own, others] = while_cut_off({}, result);
+  expect_good(result);
+  EXPECT_GT(own, 0u);
+  EXPECT_GT(others, 0u);
+}
+
+TEST(JobLease, a_member_that_outlives_its_lease_is_caught) {
+  job::JobCore::Mutations mutations;
+  mutations.outlives_lease = true;
+  WorldResult result;
+  while_cut_off(mutations, result);
+  ASSERT_FALSE(result.failures.empty());
+  EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
+}
+
+// Held for longer than its lease, it wakes up and must not take the others for asleep.
+TEST(JobLease, a_lone_member_that_is_held_longer_than_its_lease_yields_when_it_wakes) {
+  WorldOptions options = small_job(1, 2, 400);
+  JobWorld world(options);
+  std::uint64_t before = 0, after = 0;
+  world.at(6s, [&] {
+    before = world.core(0).committed();
+    world.pause(0, 8s);
+  });
+  world.at(13s, [&] { after = world.core(1).committed() + world.core(2).committed(); });
+  world.at(15s, [&] { EXPECT_FALSE(world.core(0).view().rank_of(world.id(0))); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_GT(after, 0u);
+  EXPECT_GT(before, 0u);
+  EXPECT_EQ(result.rollbacks, 1u);
+}
+
+// Both witnesses die and come back at once, hear nothing of the member and are told it is gone.
+WorldResult witnesses_restart(const job::JobCore::Mutations& mutations) {
+  WorldOptions options = small_job(1, 2, 400);
+  options.mutations = mutations;
+  JobWorld world(options);
+  world.at(6s, [&] {
+    world.cut_link(0, 1);
+    world.cut_link(0, 2);
+    for (std::size_t node : {1, 2}) world.crash(node);
+    for (std::size_t node : {1, 2}) world.restart(node);
+  });
+  world.at(6100ms, [&] {
+    for (std::size_t node : {1, 2}) world.tell_peer(node, 0, job::PeerState::refused);
+  });
+  return world.run();
+}
+
+TEST(JobLease, restarted_witnesses_wait_for_the_leases_that_they_may_have_granted) {
+  expect_good(witnesses_restart({}));
+  job::JobCore::Mutations mutations;
+  mutations.forgets_leases = true;
+  const WorldResult result = witnesses_restart(mutations);
+  ASSERT_FALSE(result.failures.empty());
+  EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
+}
+
+// The witnesses are told that the member is gone while it is merely cut off.
+WorldResult told_that_it_is_gone(const job::JobCore::Mutations& mutations) {
+  WorldOptions options = small_job(1, 2, 400);
+  options.mutations = mutations;
+  JobWorld world(options);
+  world.at(6s, [&] {
+    world.cut_link(0, 1);
+    world.cut_link(0, 2);
+    for (std::size_t node : {1, 2}) world.tell_peer(node, 0, job::PeerState::refused);
+  });
+  return world.run();
+}
+
+TEST(JobLease, a_rollback_waits_for_the_lease_and_one_that_does_not_is_caught) {
+  expect_good(told_that_it_is_gone({}));
+  job::JobCore::Mutations mutations;
+  mutations.ignores_leases = true;
+  const WorldResult result = told_that_it_is_gone(mutations);
+  ASSERT_FALSE(result.failures.empty());
+  EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
+}
+
+// Only one witness hears the member; the other takes it for gone, and asks for votes.
+WorldResult one_witness_hears_it(const job::JobCore::Mutations& mutations) {
+  WorldOptions options = small_job(1, 2, 400);
+  options.mutations = mutations;
+  JobWorld world(options);
+  world.at(6s, [&] {
+    world.cut_link(0, 2);
+    world.tell_peer(2, 0, job::PeerState::refused);
+  });
+  return world.run();
+}
+
+TEST(JobLease, who_has_promised_renews_no_lease_and_one_that_does_is_caught) {
+  const WorldResult good = one_witness_hears_it({});
+  expect_good(good);
+  EXPECT_EQ(good.rollbacks, 0u) << "the one that hears it asks it, too";
+  job::JobCore::Mutations mutations;
+  mutations.grants_after_promise = true;
+  const WorldResult result = one_witness_hears_it(mutations);
+  ASSERT_FALSE(result.failures.empty());
+  EXPECT_TRUE(result.failures.front().starts_with("5")) << result.failures.front();
+}
+
+TEST(JobLease, without_a_quorum_for_its_lease_a_lone_member_says_whom_it_waits_for) {
+  WorldOptions options = small_job(1, 2, 600);
+  JobWorld world(options);
+  world.at(6s, [&] {
+    for (std::size_t node : {1, 2}) world.crash(node);
+  });
+  world.at(14s, [&] {
+    const job::JobStatus told = status(world, 0);
+    EXPECT_EQ(told.phase, job::Phase::paused);
+    EXPECT_EQ(told.waiting_for.size(), 2u);
+    EXPECT_FALSE(told.reason.empty());
+  });
+  world.at(15s, [&] { world.restart(1); });
+  std::uint64_t reached = 0;
+  world.at(18s, [&] { reached = world.core(0).committed(); });
+  world.at(22s, [&] { EXPECT_GT(world.core(0).committed(), reached + 10); });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_EQ(result.rollbacks, 0u);
+}
+
+}  // namespace
+}  // namespace gpunode::sim
