@@ -13,8 +13,8 @@
 
 namespace gpunode::compute {
 
-// Null for exact mode. The functions may be called from one thread at a time; the backend outlives
-// them. Fails with invalid_argument (unknown mode).
+// Null for modes whose floats travel as they are. The functions may be called from one thread at a
+// time; the backend outlives them. Fails with invalid_argument (unknown mode).
 Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend& backend,
                                                                    const job::ExchangeSpec& spec);
 

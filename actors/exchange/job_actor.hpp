@@ -80,6 +80,7 @@ struct JobActorOptions {
   std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
   std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
   std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
+  std::uint64_t place = 0;  // of this node among the job's members, see collective::StepTimes
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace gpunode::exchange {
 namespace {
 
@@ -81,6 +83,21 @@ std::string remedy_of(job::Cause cause) {
   return {};
 }
 
+// The members of each place, once they have told where they are.
+json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
+  std::vector<std::pair<std::uint64_t, json>> groups;
+  for (const job::MemberTimes& one : times.members) {
+    const auto same = std::ranges::find_if(
+        groups, [&](const auto& group) { return one.place != 0 && group.first == one.place; });
+    json& names =
+        same == groups.end() ? groups.emplace_back(one.place, json::array()).second : same->second;
+    names.push_back(cluster.name_of(one.node));
+  }
+  json out = json::array();
+  for (auto& group : groups) out.push_back(std::move(group.second));
+  return out;
+}
+
 // Where the time of the last steps went, member by member.
 json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   json out = {{"steps", times.steps}, {"step_seconds", times.step}};
@@ -131,6 +148,8 @@ std::string report_json(const ReportInput& in) {
   out["exchange_mode"] = in.spec.exchange.mode;
   if (auto text = job::inexact_note(in.spec.exchange.mode); !text.empty())
     out["exchange_note"] = text;
+  if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->routing.plan)
+    out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
   out["state_digest"] = ledger.state_digest().text();
   out["fed"] = {{"hash_sum", ledger.running().hash_sum.text()},
                 {"samples", ledger.running().sample_count}};

@@ -4,6 +4,7 @@
 
 #include "actors/node/job_note_codec.hpp"
 #include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
 
 namespace gpunode::node {
 
@@ -63,6 +64,17 @@ std::optional<JobId> parse_job_id(const std::string& text) {
     id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
   }
   return id;
+}
+
+std::uint64_t place_of(const std::string& group_by, const std::vector<std::string>& labels,
+                       const std::string& machine) {
+  const auto place = [](const std::string& text) {
+    return text.empty() ? 0 : std::max<std::uint64_t>(digest_of(as_bytes(text)).low, 1);
+  };
+  if (group_by == "machine") return place(machine);
+  for (const std::string& label : labels)
+    if (label.starts_with(group_by + "=")) return place(label);
+  return 0;
 }
 
 bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own) {

@@ -16,6 +16,7 @@
 #include "actors/node/detail/jobs_state.hpp"
 #include "actors/node/job_line.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/probe/host_probe.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -118,6 +119,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
   if (!forms) return forms.error();
   options.forms = std::move(*forms);
+  options.place = place_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;

@@ -33,7 +33,7 @@ void ExactExchange::on_partial_range(Time now, TreeNode node, const SharedFloats
   State& state = *state_;
   const ChunkLayout& layout = state.options.layout;
   State::CoverNode* cover_node = state.find(node);
-  GPUNODE_CHECK(cover_node && cover_node->rank == state.options.rank, "not a node of the cover");
+  GPUNODE_CHECK(cover_node, "not a node of the cover");
   GPUNODE_CHECK(sum && sum->size() == layout.element_count, "partial sum of another length");
   GPUNODE_CHECK(first <= sum->size() && count <= sum->size() - first, "range outside the sum");
   if (!cover_node->own) {
@@ -128,8 +128,7 @@ std::vector<StepTimes> ExactExchange::times() const {
 
 std::vector<TreeNode> ExactExchange::own_cover() const {
   std::vector<TreeNode> nodes;
-  for (const State::CoverNode& cover_node : state_->cover)
-    if (cover_node.rank == state_->options.rank) nodes.push_back(cover_node.node);
+  for (const State::CoverNode& cover_node : state_->cover) nodes.push_back(cover_node.node);
   std::reverse(nodes.begin(), nodes.end());
   return nodes;
 }

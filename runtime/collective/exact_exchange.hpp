@@ -8,6 +8,8 @@
 // result to all. A member that has every result HOLDS the step and says DONE with the digest of the
 // whole result; the step is COMMITTED when every member said DONE with that digest.
 // Bytes a member sends: k(1-w) + w(N-1) gradients for k partials and a share w of the chunks.
+// With a route (sum_route.hpp) partials come to the owner by way of other members, each of which
+// adds up what may be added; it answers for what passed it, and results return the same way.
 //
 //   state      | partial        | result            | done              | tick
 //   gathering  | sum when full  | copy; maybe held  | remember          | NEED what is missing
@@ -30,6 +32,7 @@
 #include "runtime/collective/exchange_message.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
+#include "runtime/collective/sum_route.hpp"
 #include "runtime/collective/tree.hpp"
 #include "runtime/collective/wire_form.hpp"
 
@@ -56,6 +59,8 @@ class ExactExchange {
     SlicePlan plan;
     ChunkLayout layout;
     AddFn add;
+    std::uint64_t place = 0;                // of this member, as its DONE tells it
+    std::shared_ptr<const SumRoute> route;  // null: partials and results go directly; no forms else
     // How chunks travel; null: as they lie in memory. A lone member sends nothing and needs none.
     std::shared_ptr<const WireForms> forms;
     std::shared_ptr<ErrorFeedback>

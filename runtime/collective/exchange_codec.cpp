@@ -53,7 +53,7 @@ Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
   return {wire::Message::Done,
           wire::CreateDone(builder, &result, &fed, times.compute.compute_us, times.compute.data_us,
                            times.compute.slices, times.compute.lanes, times.gather_us,
-                           times.last_rank, times.last_us, &before)
+                           times.last_rank, times.last_us, &before, times.place)
               .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
@@ -107,6 +107,7 @@ Result<ExchangeMessage> read_done(const wire::Done& done) {
   if (const wire::Before* before = done.before())
     times.before = {before->confirm_us(), before->apply_us(), before->sent_kib(),
                     before->received_kib()};
+  times.place = done.place();
   return ExchangeMessage(Done{from_wire(*done.result()), from_wire(*done.fed()), times});
 }
 

@@ -25,9 +25,7 @@ void ExactExchange::State::begin_feedback() {
 }
 
 const ExactExchange::State::CoverNode* ExactExchange::State::first_own() const {
-  for (const CoverNode& cover_node : cover)
-    if (cover_node.rank == options.rank) return &cover_node;
-  return nullptr;
+  return cover.empty() ? nullptr : &cover.front();
 }
 
 std::size_t ExactExchange::State::partial_bytes(std::uint32_t chunk) const {
@@ -92,7 +90,7 @@ const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
 const float* ExactExchange::State::floats_of(const Slot& slot, std::size_t index,
                                              std::uint32_t chunk) {
   if (!slot.is_encoded()) return slot.values;
-  decoded.resize(cover.size());
+  decoded.resize(chunks[chunk].slots.size());
   decoded[index].resize(options.layout.size(chunk));
   options.forms->partial.decode(slot.encoded, decoded[index]);
   return decoded[index].data();

@@ -23,9 +23,10 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
   need.done = !peer.done;
   for (std::uint32_t chunk = 0; chunk < chunks.size() && lacks_bytes(peer); ++chunk) {
     const Chunk& state = chunks[chunk];
-    if (owner_of(chunk) == rank && !state.here) need.result_chunks.push_back(chunk);
+    const SumStation& station = station_of(chunk);
+    if (station.next == rank && !state.here) need.result_chunks.push_back(chunk);
     for (std::size_t index = 0; index < state.slots.size(); ++index) {
-      if (cover[index].rank != rank || state.slots[index].filled) continue;
+      if (station.inputs[index].rank != rank || state.slots[index].filled) continue;
       need.partial_chunks.push_back(chunk);
       break;
     }
@@ -38,17 +39,19 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& message,
                               std::vector<SendTo>& out) {
-  CoverNode* cover_node = find(message.node);
-  bool good = message.chunk < chunks.size() && owner_of(message.chunk) == options.rank &&
-              message.payload.size() == partial_bytes(message.chunk) && cover_node &&
-              cover_node->rank == from && (!cover_node->fed || *cover_node->fed == message.fed);
-  if (!good) {
+  if (message.chunk >= chunks.size() || message.payload.size() != partial_bytes(message.chunk)) {
     ++dropped;
     return;
   }
+  SumStation& station = station_of(message.chunk);
+  const auto found = station.input_of(from, message.node);
+  if (!found || (station.inputs[*found].fed && *station.inputs[*found].fed != message.fed)) {
+    ++dropped;
+    return;
+  }
+  const std::uint32_t index = *found;
   Chunk& chunk = chunks[message.chunk];
   if (chunk.slots.empty()) return;  // summed already: a duplicate
-  std::size_t index = static_cast<std::size_t>(cover_node - cover.data());
   const std::byte* bytes = message.payload.view.data();
   if (const Slot& known = chunk.slots[index]; known.filled) {
     const void* first = known.is_encoded() ? static_cast<const void*>(known.encoded.data())
@@ -71,14 +74,14 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
     slot.values = copy->data();
     slot.owner = std::move(copy);
   }
-  cover_node->fed = message.fed;
+  station.inputs[index].fed = message.fed;
   heard(now, from);
   fill(now, message.chunk, index, std::move(slot), out);
 }
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& message,
                               std::vector<SendTo>& out) {
-  if (message.chunk >= chunks.size() || owner_of(message.chunk) != from ||
+  if (message.chunk >= chunks.size() || station_of(message.chunk).next != from ||
       message.payload.size() != result_bytes(message.chunk)) {
     ++dropped;
     return;
@@ -107,6 +110,7 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& m
   }
   --peers[from].missing_results;
   heard(now, from);
+  send_result(message.chunk, out);
   hold_when_whole(now, out);
 }
 
@@ -121,26 +125,34 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const Done& message)
   compare_dones();
 }
 
-bool ExactExchange::State::in_order(const std::vector<std::uint32_t>& list,
-                                    std::uint16_t owner) const {
+bool ExactExchange::State::in_order(const std::vector<std::uint32_t>& list) const {
   for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i] >= chunks.size() || owner_of(list[i]) != owner || (i > 0 && list[i] <= list[i - 1]))
-      return false;
+    if (list[i] >= chunks.size() || (i > 0 && list[i] <= list[i - 1])) return false;
   return true;
 }
 
 void ExactExchange::State::on(std::uint16_t from, const Need& message, std::vector<SendTo>& out) {
-  if (!in_order(message.partial_chunks, from) || !in_order(message.result_chunks, options.rank)) {
+  const auto sums_go_there = [&](std::uint32_t chunk) { return station_of(chunk).next == from; };
+  const auto result_goes_there = [&](std::uint32_t chunk) {
+    return std::ranges::count(station_of(chunk).before, from) > 0;
+  };
+  if (!in_order(message.partial_chunks) || !in_order(message.result_chunks) ||
+      !std::ranges::all_of(message.partial_chunks, sums_go_there) ||
+      !std::ranges::all_of(message.result_chunks, result_goes_there)) {
     ++dropped;
     return;
   }
   // Who said DONE has every result, and whose result is here has every partial: an old question.
   for (std::uint32_t chunk : message.result_chunks)
     if (chunks[chunk].here && !peers[from].done) out.push_back({from, result_of(chunk)});
-  for (std::uint32_t chunk : message.partial_chunks)
+  for (std::uint32_t chunk : message.partial_chunks) {
+    if (chunks[chunk].here) continue;
     for (CoverNode& cover_node : cover)
-      if (is_final(cover_node, chunk) && !chunks[chunk].here)
+      if (station_of(chunk).passes() && is_final(cover_node, chunk))
         out.push_back({from, partial_of(cover_node, chunk)});
+    for (std::size_t output = 0; output < chunks[chunk].sums.size(); ++output)
+      if (chunks[chunk].sums[output].owner) out.push_back({from, sent_on(chunk, output)});
+  }
   if (const auto& own = peers[options.rank].done; message.done && own) out.push_back({from, *own});
 }
 

@@ -22,27 +22,25 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
   GPUNODE_CHECK(options.rank < options.member_count, "rank outside the view");
   GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
   GPUNODE_CHECK(options.add != nullptr, "no addition");
-  for (std::uint16_t rank = 0; rank < options.member_count; ++rank)
-    for (TreeNode node : options.tree.cover(options.plan.slices_of(rank)))
-      cover.push_back({node, rank, {}, {}});
+  times.place = options.place;
+  GPUNODE_CHECK(!options.forms || !options.route, "sums that travel in a form go by no route");
+  for (TreeNode node : options.tree.cover(options.plan.slices_of(options.rank)))
+    cover.push_back({node});
   std::sort(cover.begin(), cover.end(),
             [](const CoverNode& a, const CoverNode& b) { return a.node < b.node; });
-  std::vector<TreeNode> nodes;
-  for (const CoverNode& cover_node : cover) nodes.push_back(cover_node.node);
-  program = SumProgram::of(options.tree, options.tree.root(), nodes).value();
+  stations = SumStation::of(options.route.get(), options.tree, options.plan, options.member_count,
+                            options.rank);
 
   peers.resize(options.member_count, Peer{0, 0, {}, now, now, options.need_after});
   chunks.resize(options.layout.chunk_count());
   results_missing = options.layout.chunk_count();
   for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    std::uint16_t owner = owner_of(chunk);
-    if (owner != options.rank) {
-      ++peers[owner].missing_results;
-      continue;
-    }
-    chunks[chunk].slots.resize(cover.size());
-    chunks[chunk].missing = static_cast<std::uint32_t>(cover.size());
-    for (const CoverNode& cover_node : cover) ++peers[cover_node.rank].missing_partials;
+    const SumStation& station = station_of(chunk);
+    if (station.next != options.rank) ++peers[station.next].missing_results;
+    if (station.passes()) continue;
+    chunks[chunk].slots.resize(station.inputs.size());
+    chunks[chunk].missing = static_cast<std::uint32_t>(station.inputs.size());
+    for (const SumStation::Input& input : station.inputs) ++peers[input.rank].missing_partials;
   }
   if (options.member_count == 1) {  // the result will be the only partial
     options.forms.reset();
@@ -63,10 +61,14 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
 
 // Of a chunk of its own, one partial sum that is added in its place.
 std::optional<ChunkPlaces::Use> ExactExchange::State::place_use(std::uint32_t chunk) const {
-  if (owner_of(chunk) != options.rank) return ChunkPlaces::Use{owner_of(chunk), std::nullopt};
-  for (std::size_t index = 0; index < cover.size(); ++index)
-    if (cover[index].rank != options.rank && program.may_be_output(index))
-      return ChunkPlaces::Use{cover[index].rank, cover[index].node};
+  const SumStation& station = station_of(chunk);
+  if (station.next != options.rank) return ChunkPlaces::Use{station.next, std::nullopt};
+  const SumStation::Output& root = station.outputs.front();
+  for (std::size_t place = 0; place < root.inputs.size(); ++place) {
+    const SumStation::Input& input = station.inputs[root.inputs[place]];
+    if (input.rank != options.rank && root.program.may_be_output(place))
+      return ChunkPlaces::Use{input.rank, input.node};
+  }
   return std::nullopt;
 }
 
@@ -118,11 +120,15 @@ void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint6
                   "an element of a partial sum was told twice");
     if (is_final(cover_node, chunk)) ready.push_back(chunk);
   }
-  std::size_t index = static_cast<std::size_t>(&cover_node - cover.data());
   const SharedFloats& sum = cover_node.own;
-  for (std::uint32_t chunk : ready)
-    if (owner_of(chunk) == options.rank)
-      fill(now, chunk, index, {sum, sum->data() + layout.first(chunk), false}, out);
+  for (std::uint32_t chunk : ready) {
+    SumStation& station = station_of(chunk);
+    if (station.passes()) continue;
+    const std::uint32_t index = *station.input_of(options.rank, cover_node.node);
+    station.inputs[index].fed = cover_node.fed;
+    fill(now, chunk, index, {sum, sum->data() + layout.first(chunk), false}, out);
+  }
+  std::erase_if(ready, [this](std::uint32_t chunk) { return !station_of(chunk).passes(); });
   const auto distance = [this](std::uint32_t chunk) {
     return (owner_of(chunk) + options.member_count - options.rank) % options.member_count;
   };
@@ -132,33 +138,35 @@ void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint6
   std::ranges::stable_sort(
       ready, {}, [&](std::uint32_t chunk) { return std::pair(group(chunk), distance(chunk)); });
   for (std::uint32_t chunk : ready)
-    if (owner_of(chunk) != options.rank)
-      out.push_back({owner_of(chunk), partial_of(cover_node, chunk)});
+    out.push_back({station_of(chunk).next, partial_of(cover_node, chunk)});
 }
 
-// Puts a partial in its slot of an owned chunk; the last one sums the chunk and sends the result.
+// Puts a partial in its slot of a chunk; the last one sums an owned chunk and sends the result.
 void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot,
                                 std::vector<SendTo>& out) {
   Chunk& state = chunks[chunk];
   slot.filled = true;
   state.slots[index] = std::move(slot);
-  Peer& source = peers[cover[index].rank];
+  const SumStation& station = station_of(chunk);
+  Peer& source = peers[station.inputs[index].rank];
   if (--source.missing_partials == 0) source.partials_here = now;
-  if (--state.missing > 0) return;
+  --state.missing;
+  if (station.next != options.rank) return send_on(chunk, index, out);
+  if (state.missing > 0) return;
 
   Fed fed;
-  for (const CoverNode& cover_node : cover) fed += *cover_node.fed;
+  for (const SumStation::Input& input : station.inputs) fed += *input.fed;
   if (!adopt(fed)) return;
   if (buffer) {
     std::vector<const float*> inputs;
     for (const Slot& filled : state.slots)
       inputs.push_back(floats_of(filled, inputs.size(), chunk));
-    program.run(inputs, buffer->data() + options.layout.first(chunk), options.layout.size(chunk),
-                options.add, scratch);
+    station.outputs.front().program.run(inputs, buffer->data() + options.layout.first(chunk),
+                                        options.layout.size(chunk), options.add, scratch);
   }
   if (options.forms) encode_result(chunk);
   chunk_is_here(chunk, digest_of(place_of(chunk)));
-  send_to_others(result_of(chunk), out);
+  send_result(chunk, out);
   hold_when_whole(now, out);
 }
 
@@ -166,6 +174,7 @@ void ExactExchange::State::chunk_is_here(std::uint32_t chunk, const Digest& dige
   Chunk& state = chunks[chunk];
   state.here = true;
   state.slots = {};
+  state.sums = {};
   state.digest = digest;
   --results_missing;
 }
@@ -197,9 +206,11 @@ void ExactExchange::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
   compare_dones();
 }
 
-// How long the result took, and whose partial sums were waited for.
+// How long the result took, and whose partial sums were waited for; where sums come by way of
+// others nobody can tell.
 void ExactExchange::State::measure(Time now) {
   times.gather_us = microseconds(now - own_last);
+  if (options.route) return;
   bool owns_any = false;
   for (std::uint32_t chunk = 0; chunk < chunks.size() && !owns_any; ++chunk)
     owns_any = owner_of(chunk) == options.rank;

@@ -49,10 +49,10 @@ std::uint32_t most_nodes(const Tree& tree, const SlicePlan& plan, std::size_t me
 // One search for the best shares; see the header for the cost.
 class Search {
  public:
-  Search(const Tree& tree, const Paces& paces, const SlicePlan& present)
+  Search(const Tree& tree, const Paces& paces, const SlicePlan& present, bool one_sum)
       : tree_(tree), paces_(known(paces)), present_(shares_of(present, paces.members.size())) {
     for (std::uint32_t share = 0; share <= tree.slice_count(); ++share)
-      nodes_.push_back(tree.digit_count(share));
+      nodes_.push_back(one_sum ? 1 : tree.digit_count(share));
     bound_windows();
   }
 
@@ -258,7 +258,7 @@ Paces Paces::from_words(std::span<const std::uint64_t> words, std::uint16_t memb
 }
 
 Paces paces_after(const Paces& before, const Tree& tree, const SlicePlan& plan,
-                  std::span<const StepTimes> told) {
+                  std::span<const StepTimes> told, bool one_sum) {
   Paces after = before;
   std::uint64_t exposed = ~std::uint64_t{0};
   for (std::size_t rank = 0; rank < after.members.size() && rank < told.size(); ++rank) {
@@ -275,8 +275,8 @@ Paces paces_after(const Paces& before, const Tree& tree, const SlicePlan& plan,
   const std::uint64_t members = after.members.size();
   if (members < 2 || told.size() != members) return after;
   // Who was last to compute has waited for nobody: its time is the exchange's alone.
-  const std::uint64_t sample =
-      exposed * members / ((most_nodes(tree, plan, members) + 1) * (members - 1));
+  const std::uint64_t nodes = one_sum ? 1 : most_nodes(tree, plan, members);
+  const std::uint64_t sample = exposed * members / ((nodes + 1) * (members - 1));
   after.gradient_us = smoothed(after.gradient_us, after.gradient_samples, sample);
   after.gradient_samples = std::min<std::uint16_t>(after.gradient_samples + 1, kSlowest);
   return after;
@@ -288,14 +288,14 @@ SlicePlan paced_plan(const Tree& tree, const SlicePlan& present, const Paces& pa
   const std::uint32_t slices = tree.slice_count();
   if (members < 2) return present;
   if (slices < members) return balanced_plan(tree, members);
-  const Search search(tree, paces, present);
+  const Search search(tree, paces, present, change.one_sum);
   const bool in_need = change.from_anything || search.someone_idles();
   if (!in_need && slices > kManySlices && change.step % kSearchEvery != 0) return present;
   const std::vector<std::uint32_t> shares = shares_of(present, members);
   std::uint64_t limit = ~std::uint64_t{0} / 2;
   if (!in_need) {
-    const std::uint64_t cost =
-        search.compute_us(shares) + search.exchange_us(most_nodes(tree, present, members));
+    const std::uint32_t nodes = change.one_sum ? 1 : most_nodes(tree, present, members);
+    const std::uint64_t cost = search.compute_us(shares) + search.exchange_us(nodes);
     limit = cost - cost / kHysteresis;
     if (!search.can_beat(limit)) return present;
   }

@@ -40,13 +40,15 @@ struct Paces {
   bool operator==(const Paces&) const = default;
 };
 
-// The paces after a step that was computed under `plan`. `told`: by rank.
+// The paces after a step that was computed under `plan`. `told`: by rank. `one_sum`: a member sends
+// one partial sum, whatever its share is.
 Paces paces_after(const Paces& before, const Tree& tree, const SlicePlan& plan,
-                  std::span<const StepTimes> told);
+                  std::span<const StepTimes> told, bool one_sum = false);
 
 struct PlanChange {
   std::uint64_t step = 0;      // that the plan is for
   bool from_anything = false;  // the present plan was made in need: any better one is taken
+  bool one_sum = false;        // as of paces_after
 };
 
 // The plan after `present`, which fits the tree and the member count. Members without a pace are

@@ -9,6 +9,15 @@ namespace {
 
 constexpr ExchangeMode kModes[] = {
     {"exact", "float32; the result is the same bits whoever takes part", false},
+    {"ring",
+     "float32, one sum a member from neighbour to neighbour",
+     true,
+     {.route = collective::ring_route, .one_sum = true}},
+    {"hierarchical",
+     "float32, summed inside each place (exchange.group_by) and then between places; the same "
+     "bits as exact",
+     false,
+     {.route = collective::grouped_route, .plan = collective::plan_by_places}},
     {"bf16", "half the bytes: bfloat16", true},
     {"int8", "about a quarter of the bytes: int8 with a scale for every 256 values", true},
     {"topk", "the largest values alone, a share of exchange.density", true},
@@ -34,8 +43,8 @@ Result<ExchangeMode> exchange_mode(const std::string& name) {
   return Error{ErrorCode::invalid_argument,
                "exchange.mode '" + name + "' is none that this version has; " +
                    (near.empty() ? "" : "did you mean '" + near + "'? ") + "There are: " + list +
-                   ". 'exact' is right on any fast link; a slow one wants bf16, int8 or topk, a "
-                   "very slow one local"};
+                   ". 'exact' is right on any fast link, hierarchical where several nodes share a "
+                   "machine; a slow link wants bf16, int8 or topk, a very slow one local"};
 }
 
 std::string inexact_note(const std::string& mode) {

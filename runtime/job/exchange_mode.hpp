@@ -1,18 +1,21 @@
 // The ways in which the members of a job may sum their gradients: a job names one in its file.
-// Names and meanings only; the functions behind them are kernels' and are handed in by the actors.
+// Names, meanings and the ways of the sums; the functions that pack floats are kernels' and are
+// handed in by the actors.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "runtime/base/result.hpp"
+#include "runtime/collective/sum_route.hpp"
 
 namespace gpunode::job {
 
 struct ExchangeMode {
   const char* name;
-  const char* meaning;   // what travels, for people
-  bool inexact = false;  // the result depends on who takes part
+  const char* meaning;               // what travels, for people
+  bool inexact = false;              // the result depends on who takes part
+  collective::Routing routing = {};  // empty: partial sums go directly to the owners of chunks
 };
 
 std::span<const ExchangeMode> exchange_modes();

@@ -162,6 +162,8 @@ class JobCore {
     collective::AddFn add;
     std::shared_ptr<const collective::WireForms> forms;      // null: exact
     std::shared_ptr<StepPlaces> places;                      // told of each step; may be null
+    collective::Routing routing;                             // of the job's mode; no forms then
+    std::uint64_t place = 0;                                 // of this node, see StepTimes
     Digest fingerprint;                                      // compute fingerprint of this node
     Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused

@@ -119,6 +119,7 @@ const std::vector<Row>& rows() {
       number_row("checkpoint.keep", &JobSpec::checkpoint, &CheckpointSpec::keep),
       text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),
       text_row("exchange.mode", [](JobSpec& s) -> std::string& { return s.exchange.mode; }),
+      text_row("exchange.group_by", [](JobSpec& s) -> std::string& { return s.exchange.group_by; }),
       number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
       number_row("exchange.inner_steps", &JobSpec::exchange, &ExchangeSpec::inner_steps),
       text_row("exchange.form", [](JobSpec& s) -> std::string& { return s.exchange.form; }),
@@ -135,9 +136,13 @@ Error bad(std::string detail) {
 
 Result<void> validate_exchange(const ExchangeSpec& exchange) {
   if (auto mode = exchange_mode(exchange.mode); !mode) return mode.error();
-  if (auto form = exchange_mode(exchange.form); !form || exchange.form == "local")
+  if (auto form = exchange_mode(exchange.form);
+      !form || exchange.form == "local" || form->routing.route)
     return bad("exchange.form '" + exchange.form +
                "': in mode local changes travel as exact, bf16, int8 or topk");
+  if (exchange.group_by.empty() || exchange.group_by.find('=') != std::string::npos)
+    return bad("exchange.group_by '" + exchange.group_by +
+               "': wants \"machine\", or the key of a label that nodes carry, such as \"rack\"");
   if (!(exchange.density > 0 && exchange.density <= 1))
     return bad(
         "exchange.density must be above 0 and at most 1: the share of values that topk sends");

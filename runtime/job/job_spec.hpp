@@ -44,7 +44,9 @@ struct CheckpointSpec {
 
 struct ExchangeSpec {
   std::string mode = "exact";  // see exchange_mode.hpp
-  double density = 0.01;       // share of the values that mode topk sends; more: nearer to exact
+  // Of mode hierarchical: what is one place. "machine", or the key of a label whose value it is.
+  std::string group_by = "machine";
+  double density = 0.01;  // share of the values that mode topk sends; more: nearer to exact
   // Of mode local only. A step of the job is then a round, and train.warmup_steps counts inner
   // ones.
   std::uint32_t inner_steps = 50;  // that a member does alone; more: fewer bytes, coarser training

@@ -39,11 +39,13 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.plan = plan;
   chosen.layout = collective::ChunkLayout::of(options.element_count);
   chosen.add = options.add;
+  chosen.route = sum_route;
+  chosen.place = options.place;
   chosen.forms = options.forms;
   chosen.feedback = feedback;
   chosen.need_after = options.timings.need_after;
   if (chosen.member_count > 1) chosen.result_buffer = results->take();
-  plan_digest = chosen.plan.digest();
+  plan_digest = digest_of_plan();
   exchange.emplace(std::move(chosen), at);
   exchange_step = step;
   if (options.places) tell_places();
@@ -246,10 +248,28 @@ void JobCore::State::commit(Time at, const collective::ExactExchange& done,
 
 // From the plan of the step just committed and what all members told of it: alike everywhere.
 void JobCore::State::next_plan(const std::vector<collective::StepTimes>& told) {
-  paces = collective::paces_after(paces, options.tree, plan, told);
+  const collective::Routing& routing = options.routing;
+  paces = collective::paces_after(paces, options.tree, plan, told, routing.one_sum);
   const std::uint64_t step = committed + 1;
   const bool first_free = step == agreement.view().base_step + 2;
-  plan = collective::paced_plan(options.tree, plan, paces, {step, first_free});
+  plan = collective::paced_plan(options.tree, plan, paces, {step, first_free, routing.one_sum});
+  std::vector<std::uint64_t> found;
+  for (const collective::StepTimes& times : told) found.push_back(times.place);
+  follow_places(std::move(found));
+  if (routing.plan) plan = routing.plan(options.tree, plan, places);
+}
+
+// The way of the sums from the next step on. A view begins without knowing where its members are.
+void JobCore::State::follow_places(std::vector<std::uint64_t> found) {
+  if (!options.routing.route || found == places) return;
+  places = std::move(found);
+  sum_route = options.routing.route(places);
+}
+
+Digest JobCore::State::digest_of_plan() const {
+  if (!sum_route) return plan.digest();
+  const Digest both[] = {plan.digest(), sum_route->digest()};
+  return digest_of(std::as_bytes(std::span(both)));
 }
 
 void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& digest, Actions& out) {

@@ -33,6 +33,19 @@ Cause cause_of(const std::vector<MemberTimes>& members, std::size_t rank, double
   return starved >= excess / 2 ? Cause::data : Cause::compute;
 }
 
+// Whose result came soonest after its own last partial sum, and how much later the next one's.
+std::pair<std::size_t, double> least_waiting(const std::vector<collective::StepTimes>& times) {
+  std::size_t first = 0;
+  std::uint32_t least = 0xffffffff, next = 0xffffffff;
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    const std::uint32_t gather = times[rank].gather_us;
+    if (gather < least) first = rank;
+    next = std::min(next, std::max(least, gather));
+    least = std::min(least, gather);
+  }
+  return {first, seconds(next - least)};
+}
+
 }  // namespace
 
 std::string_view to_string(Cause cause) {
@@ -89,6 +102,7 @@ Explanation StepAccount::explain() const {
       one.apply += seconds(times.before.apply_us);
       one.sent_bytes += times.before.sent_kib * 1024.0;
       one.received_bytes += times.before.received_kib * 1024.0;
+      one.place = times.place;
       if (times.compute.slices > 0)
         one.slice += seconds(times.compute.compute_us) * times.compute.lanes / times.compute.slices;
       confirm[rank] = std::min(confirm[rank], times.before.confirm_us);
@@ -98,6 +112,10 @@ Explanation StepAccount::explain() const {
     }
     for (std::size_t rank = 0; rank < count && owners > 0; ++rank)
       lost[rank] += named[rank] / owners;
+    if (owners == 0 && count > 1) {
+      const auto [rank, later] = least_waiting(step.times);
+      lost[rank] += later;
+    }
   }
   const double steps = static_cast<double>(steps_.size());
   out.step /= steps;

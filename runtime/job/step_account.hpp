@@ -6,7 +6,8 @@
 //                     + confirm (its DONE to the last one's) + apply
 // The exchange alone is what the member waits that was last to compute; what the others wait beyond
 // that is waiting. Who is last is told by the owners of chunks: whose partial sums came last, and
-// how long after all others'.
+// how long after all others'. Where sums come by way of others nobody can tell that: it is then who
+// waited least, by as much as the next one waited longer.
 #pragma once
 
 #include <deque>
@@ -27,6 +28,7 @@ struct MemberTimes {
   double slice = 0;          // one slice on one lane
   double compute = 0, data = 0, wait = 0, exchange = 0, confirm = 0, apply = 0;
   double sent_bytes = 0, received_bytes = 0;
+  std::uint64_t place = 0;  // see collective::StepTimes
 };
 
 enum class Cause : std::uint8_t { compute, data, link };

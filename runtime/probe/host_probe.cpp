@@ -114,6 +114,11 @@ void ProcHostProbe::sample_disk(HostSample& sample) const {
   sample.disk_free_bytes = space.available;
 }
 
+std::string machine_text(const std::filesystem::path& proc) {
+  const std::vector<std::string> lines = lines_of(proc / "sys" / "kernel" / "random" / "boot_id");
+  return lines.empty() ? std::string() : lines.front();
+}
+
 void ProcHostProbe::sample_network(Time now, HostSample& sample) {
   std::optional<NetworkBytes> total;
   for (const std::string& line : lines_of(proc_ / "net" / "dev")) {

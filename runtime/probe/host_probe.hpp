@@ -25,6 +25,10 @@ struct HostSample {
   std::optional<std::string> cpu_model;
 };
 
+// Tells this machine, as long as it is up, from all others: alike for all its processes, in
+// containers too. Empty: unknown.
+std::string machine_text(const std::filesystem::path& proc = "/proc");
+
 class HostProbe {
  public:
   virtual ~HostProbe() = default;

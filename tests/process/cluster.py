@@ -142,10 +142,10 @@ class World:
             raise AssertionError(f"no token: {made}")
         return made.out.strip()
 
-    def join(self, name, through, **options):
+    def join(self, name, through, flags=(), **options):
         token = self.token(through)
         environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}
-        return self.start(name, "join", through.join_address, env=environment, **options)
+        return self.start(name, "join", through.join_address, *flags, env=environment, **options)
 
     def close(self):
         for process in self.processes:

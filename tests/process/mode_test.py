@@ -1,4 +1,4 @@
-"""Exchange modes that are not exact: members stay alike through a kill, and say what they are."""
+"""Exchange modes: members stay alike through a kill, and say what they are. By place: exact."""
 import os
 import signal
 
@@ -41,9 +41,57 @@ class Modes(cluster.ProcessTest):
             self.assert_says(str([event["text"] for event in report["events"]]), "not exact")
         return reports
 
-    def sees_all(self, node):
+    def sees_all(self, node, count=3):
         seen = node.ask("nodes", "--json").json["nodes"]
-        return len(seen) == 3 and all(one["health"] == "alive" for one in seen)
+        return len(seen) == count and all(one["health"] == "alive" for one in seen)
+
+    def state_of_one_alone(self, node, name="alone", **settings):
+        """The state that an undisturbed exact run on that node ends with."""
+        started = node.ask("train", self.job_file(name=name, **settings), "--json")
+        self.assertEqual(started.code, 0, str(started))
+        self.wait_for_phase(node, name)
+        return node.ask("job", "show", name, "--json").json["state_digest"]
+
+    def test_ring_through_a_kill(self):
+        self.run_through_a_kill("ring")
+
+    def test_sums_by_place_through_a_kill_are_exact(self):
+        """Two racks of two, one node of a rank in between killed: the bits of one node alone."""
+        slow = self.world.write("slow", "")
+        paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",
+                                         "GPUNODE_FAULT_PACE_WHILE": slow}}
+        a = self.world.start("a", "up", "--label", "rack=1", **paced)
+        b, c, d = (self.world.join(name, a, flags=("--label", "rack=" + rack), **paced)
+                   for name, rack in (("b", "2"), ("c", "1"), ("d", "2")))
+        nodes = (a, b, c, d)
+        cluster.wait_until(lambda: all(self.sees_all(node, 4) for node in nodes), "all are seen")
+        steps = 300
+        path = self.job_file(steps=steps, every=100, nodes=4, extra='\n[exchange]\n'
+                             'mode = "hierarchical"\ngroup_by = "rack"\n')
+        started = a.ask("train", path, "--json")
+        self.assertEqual(started.code, 0, str(started))
+
+        def groups(node):
+            shown = self.shown(node)
+            return sorted(sorted(group) for group in shown.get("exchange_groups", []))
+        cluster.wait_until(lambda: groups(a) == [["a", "c"], ["b", "d"]], "the racks are known")
+        b.signal(signal.SIGKILL)
+        b.wait()
+        os.remove(slow)
+        before = self.shown(a)["step"]
+        self.assertLess(before, steps, "the job was over before the kill")
+        for node in (a, c, d):
+            self.wait_for_phase(node, "small")
+        reports = [self.shown(node) for node in (a, c, d)]
+        for report in reports:
+            self.assertEqual(report["step"], steps)
+            self.assertEqual(sorted(report["members"]), ["a", "c", "d"])
+            self.assertEqual(report["exchange_mode"], "hierarchical")
+            self.assertNotIn("exchange_note", report)  # it is exact
+            self.assertTrue(report["proof"]["equal_to_fed"], report["proof"])
+        self.assertEqual(groups(a), [["a", "c"], ["d"]])
+        alone = self.state_of_one_alone(a, steps=steps, every=100)
+        self.assertEqual({report["state_digest"] for report in reports}, {alone})
 
     def test_int8_through_a_kill(self):
         self.run_through_a_kill("int8")
@@ -59,8 +107,9 @@ class Modes(cluster.ProcessTest):
 
     def test_a_mode_that_is_not_there_is_refused_by_name(self):
         a = self.world.start("a")
-        path = self.job_file(extra='\n[exchange]\nmode = "nccl"\n')
-        self.assert_fails(a.ask("train", path), 1, "nccl", "exact, bf16, int8, topk, local")
+        path = self.job_file(extra='\n[exchange]\nmode = "rings"\n')
+        self.assert_fails(a.ask("train", path), 1, "rings", "did you mean 'ring'?",
+                          "exact, ring, hierarchical, bf16, int8, topk, local")
         self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
 
 

@@ -243,13 +243,13 @@ WorldResult JobWorld::run() {
         anyone = true;
         const view::View& view = node.core->view();
         // Who was through alone has seen the view that it yields to, but takes no part in it.
-        if (options_.forms && !view.has_member(node.member)) continue;
+        if (options_.is_inexact() && !view.has_member(node.member)) continue;
         const Digest& expected =
             last.try_emplace({view.generation, view.lineage, view.rollback_count},
-                             options_.forms ? node.state_digest : truth.state.back())
+                             options_.is_inexact() ? node.state_digest : truth.state.back())
                 .first->second;
         if (node.state_digest != expected)
-          result_.failures.push_back(options_.forms
+          result_.failures.push_back(options_.is_inexact()
                                          ? "the final states of two nodes differ"
                                          : "the final state differs from that of one node alone");
       }

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/job/exchange_mode.hpp"
 #include "tests/sim/job_world.hpp"
 
 namespace gpunode::sim {
@@ -102,6 +103,10 @@ std::shared_ptr<const collective::WireForms> upper_halves() {
       collective::WireForms{"upper halves", form, form, true});
 }
 
+collective::Routing routing_of(const std::string& mode) {
+  return (*job::exchange_mode(mode)).routing;
+}
+
 TEST(JobSim, one_seed_told_step_by_step) {
   const char* text = std::getenv("GPUNODE_SIM_SEED");
   if (!text) GTEST_SKIP() << "set GPUNODE_SIM_SEED to see one seed";
@@ -115,6 +120,7 @@ TEST(JobSim, one_seed_told_step_by_step) {
     options.refused = 0.5;
   }
   if (std::getenv("GPUNODE_SIM_INEXACT")) options.forms = upper_halves();
+  if (const char* mode = std::getenv("GPUNODE_SIM_MODE")) options.routing = routing_of(mode);
   const WorldResult result = JobWorld(options).run();
   EXPECT_TRUE(result.failures.empty()) << told(seed, result);
 }
@@ -124,7 +130,26 @@ TEST(JobSim, members_of_an_inexact_mode_stay_alike_through_any_swarm_of_faults) 
   std::uint64_t crashes = 0, learners = 0;
   for (std::uint64_t seed = 1; seed <= seed_count(60); ++seed) {
     WorldOptions options = world_of(seed);
-    options.forms = upper_halves();
+    if (seed % 2 == 0)
+      options.routing = routing_of("ring");
+    else
+      options.forms = upper_halves();
+    const WorldResult result = JobWorld(options).run();
+    ASSERT_TRUE(result.failures.empty()) << told(seed, result);
+    ASSERT_TRUE(result.finished) << told(seed, result);
+    crashes += result.crashes;
+    learners += result.learners;
+  }
+  EXPECT_GT(crashes, 0u);
+  EXPECT_GT(learners, 0u);
+}
+
+// By way of other members, and with every rule: the bits are those of one node alone.
+TEST(JobSim, sums_inside_places_and_then_between_them_change_no_bit_in_any_swarm_of_faults) {
+  std::uint64_t crashes = 0, learners = 0;
+  for (std::uint64_t seed = 1; seed <= seed_count(60); ++seed) {
+    WorldOptions options = world_of(seed);
+    options.routing = routing_of("hierarchical");
     const WorldResult result = JobWorld(options).run();
     ASSERT_TRUE(result.failures.empty()) << told(seed, result);
     ASSERT_TRUE(result.finished) << told(seed, result);

@@ -39,7 +39,7 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   first.tie = candidates_.front();
   checks_.emplace(
       options_.model, first,
-      JobChecks::Rules{options_.min_nodes, options_.only_effects, options_.forms != nullptr});
+      JobChecks::Rules{options_.min_nodes, options_.only_effects, options_.is_inexact()});
   result_.planned = options_.planned;
 }
 
@@ -106,6 +106,8 @@ void JobWorld::start(std::size_t node) {
   chosen.element_count = options_.model.element_count;
   chosen.add = &JobModel::add;
   chosen.forms = options_.forms;
+  chosen.routing = options_.routing;
+  chosen.place = 1 + node % 2;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
   chosen.max_state_bytes = 1u << 23;

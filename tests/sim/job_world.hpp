@@ -48,6 +48,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   JobModel model;
   std::shared_ptr<const collective::WireForms> forms;  // null: exact
+  collective::Routing routing;                         // nodes are in two places, every other one
   std::uint32_t node_count = 4;
   std::uint32_t candidate_count = 3;
   std::uint32_t late_count = 0;  // the last nodes start when everything heals
@@ -89,6 +90,7 @@ struct WorldOptions {
   job::JobCore::Mutations mutations;
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;
+  bool is_inexact() const { return forms || routing.one_sum; }
 };
 
 struct WorldResult {

@@ -206,7 +206,7 @@ int all_reduce(int argc, char** argv) {
         "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
         "[--samples N]\n"
         "                                [--no-peer] [--no-sealed] [--bare] [--rate MBIT]\n"
-        "                                [--congestion NAME] [--mode bf16,int8,topk]\n"
+        "                                [--congestion NAME] [--mode ring,bf16,int8,topk]\n"
         "                                [--json FILE] [--require]\n");
     return 2;
   }

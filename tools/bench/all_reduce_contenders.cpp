@@ -76,6 +76,7 @@ ContenderSpec own_spec(const std::string& name, const std::string& mode,
 }  // namespace
 
 Family family_of_mode(const std::string& mode) {
+  if (mode == "ring") return Family::ring;
   if (mode == "bf16") return Family::bf16;
   if (mode == "int8") return Family::int8;
   return mode == "topk" ? Family::topk : Family::exact_plain;

@@ -16,7 +16,8 @@ enum class Family : std::uint8_t {
   exact_plain,
   exact_sealed,
   exact_bare,  // without actors
-  bf16,        // inexact modes over plain links
+  ring,        // inexact modes over plain links
+  bf16,
   int8,
   topk,
   crypto,      // sealing and opening alone

@@ -100,6 +100,8 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
     ratios.push_back(ratio_of("exact plain / the plan's bound on this link", plain->seconds,
                               std::vector(plain->seconds.size(), plan_seconds(cell)),
                               cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
+  if (const Series* ring = find(cell, Family::ring); plain && ring)
+    ratios.push_back(ratio_of("ring / exact plain", ring->seconds, plain->seconds, std::nullopt));
   if (plain && cell.bits_a_second > 0)
     for (const auto& [family, bar] : {std::pair(Family::bf16, std::optional(1 / 1.7)),
                                       std::pair(Family::int8, std::optional(1 / 3.0)),

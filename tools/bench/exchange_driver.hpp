@@ -21,7 +21,8 @@ struct DriverOptions {
   std::vector<NodeId> members;                             // by rank
   collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
-  std::shared_ptr<const collective::WireForms> forms;  // null: exact
+  std::string mode = "exact";                          // of the exchange, as a job names it
+  std::shared_ptr<const collective::WireForms> forms;  // of the mode
   transport::Link* link = nullptr;                     // open to all members; outlives the driver
 };
 

@@ -61,6 +61,7 @@ class ExchangeWork final : public RankWork {
     options_.rank = static_cast<std::uint16_t>(rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
     options_.add = compute::add_of(*backend_);
+    options_.mode = mode;
     job::ExchangeSpec spec;
     spec.mode = mode;
     auto forms = compute::wire_forms_of(*backend_, spec);
@@ -133,7 +134,7 @@ class ExchangeWork final : public RankWork {
       tree_sum(options_.tree, options_.tree.root(), begin, block);
       const std::span<const float> sum(sum_->data() + begin, block.size());
       const bool right =
-          options_.forms
+          options_.mode != "exact"
               ? std::ranges::equal(block, sum,
                                    [&](float a, float b) { return std::abs(a - b) <= tolerance; })
               : std::memcmp(block.data(), sum.data(), block.size_bytes()) == 0;

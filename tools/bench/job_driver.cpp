@@ -188,6 +188,7 @@ class JobDriver final : public ExchangeDriver {
     job.spawn_trainer = [trainer](caf::actor) { return trainer; };
     job.spawn_checkpoints = [this](caf::actor) { return system_.spawn(listen); };
     job.add = options_.add;
+    job.spec.exchange.mode = options_.mode;
     job.forms = options_.forms;
     job.cluster = &cluster_;
     job.clock = &clock_;

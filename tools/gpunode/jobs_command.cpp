@@ -43,6 +43,10 @@ Rows fields_of(const json& report) {
     if (it == report.end()) continue;
     rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});
   }
+  std::string groups;
+  for (const json& group : field<json>(report, "exchange_groups", json::array()))
+    groups += (groups.empty() ? "" : " | ") + names_of(group);
+  if (!groups.empty()) rows.push_back({"exchange_groups", groups});
   const std::string witnesses = names_of(field<json>(report, "witnesses", json::array()));
   if (!witnesses.empty()) rows.push_back({"witnesses", witnesses + " (vote, compute nothing)"});
   for (const json& one : field<json>(report, "refused", json::array()))

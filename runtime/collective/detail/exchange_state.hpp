@@ -1,27 +1,28 @@
-// The inside of ExactExchange, split over four sources: exact_exchange.cpp (the interface),
-// exchange_sums.cpp (slots, sums and the DONE that follows), exchange_forms.cpp (chunks that do not
-// travel as floats) and exchange_inputs.cpp (what peers say, and what is asked of them). Pure;
-// owned by its ExactExchange.
+// The inside of ExactExchange, split over five sources: exact_exchange.cpp (the interface),
+// exchange_sums.cpp (slots, sums and the DONE that follows), exchange_relay.cpp (sums and results
+// on their way through this member), exchange_forms.cpp (chunks that do not travel as floats) and
+// exchange_inputs.cpp (what peers say, and what is asked of them). Pure; owned by its
+// ExactExchange.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/sum_station.hpp"
 
 namespace gpunode::collective {
 
 struct ExactExchange::State {
-  // A node of some member's cover, and what is known of it here.
+  // A node of this member's cover.
   struct CoverNode {
     TreeNode node;
-    std::uint16_t rank = 0;
-    std::optional<Fed> fed;
-    SharedFloats own;                                // this member's partial sum; kept for NEEDs
+    std::optional<Fed> fed = {};
+    SharedFloats own = {};                           // its partial sum; kept for NEEDs
     std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
     std::vector<SharedBytes> encoded = {};           // of `own`, by chunk, once sent in a form
   };
-  // One partial of a chunk that this member owns; freed once the chunk is summed.
+  // One input of a chunk's station here; freed once all is made of it.
   struct Slot {
     std::shared_ptr<const void> owner;
     const float* values = nullptr;
@@ -30,9 +31,10 @@ struct ExactExchange::State {
     bool is_encoded() const { return encoded.data() != nullptr; }
   };
   struct Chunk {
-    std::vector<Slot> slots;  // by cover node; empty if another member owns the chunk
+    std::vector<Slot> slots;  // by input of the station; empty if partial sums pass it by
     std::uint32_t missing = 0;
-    bool here = false;  // the result is in its place
+    std::vector<SharedBytes> sums = {};  // by output of a station on the way; kept for NEEDs
+    bool here = false;                   // the result is in its place
     Digest digest;
     SharedBytes encoded;  // the result, if this member owns it and it travels in a form
   };
@@ -51,6 +53,8 @@ struct ExactExchange::State {
     return static_cast<std::uint16_t>((std::uint64_t{chunk} + options.owner_rotation) %
                                       options.member_count);
   }
+  SumStation& station_of(std::uint32_t chunk) { return stations[owner_of(chunk)]; }
+  const SumStation& station_of(std::uint32_t chunk) const { return stations[owner_of(chunk)]; }
   bool lacks_bytes(const Peer& peer) const {
     return peer.missing_partials > 0 || peer.missing_results > 0;
   }
@@ -68,6 +72,11 @@ struct ExactExchange::State {
   void add_final(Time now, CoverNode& cover_node, std::uint64_t first, std::uint64_t count,
                  std::vector<SendTo>& out);
   void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
+  // exchange_relay.cpp
+  void send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out);
+  SharedBytes sum_of(std::uint32_t chunk, const SumStation::Output& output);
+  PartialChunk sent_on(std::uint32_t chunk, std::size_t output) const;
+  void send_result(std::uint32_t chunk, std::vector<SendTo>& out) const;
   // exchange_forms.cpp
   bool feedback() const { return options.forms && options.forms->feedback; }
   void begin_feedback();
@@ -98,13 +107,13 @@ struct ExactExchange::State {
   void on(Time now, std::uint16_t from, const ResultChunk& message, std::vector<SendTo>& out);
   void on(Time now, std::uint16_t from, const Done& message);
   void on(std::uint16_t from, const Need& message, std::vector<SendTo>& out);
-  bool in_order(const std::vector<std::uint32_t>& chunks, std::uint16_t owner) const;
+  bool in_order(const std::vector<std::uint32_t>& chunks) const;
 
   Options options;
-  std::vector<CoverNode> cover;  // of all members, ordered by node; a partition of the root
-  SumProgram program;
+  std::vector<CoverNode> cover;      // this member's, ordered by node
+  std::vector<SumStation> stations;  // by owner: this member's part in the chunks of each
   std::vector<float> scratch, corrected, decoded_again;
-  std::vector<std::vector<float>> decoded;  // by cover node
+  std::vector<std::vector<float>> decoded;  // by slot
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial

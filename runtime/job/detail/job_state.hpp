@@ -86,6 +86,8 @@ struct JobCore::State {
   void commit(Time now, const collective::ExactExchange& done, std::vector<NodeId> computed_by,
               bool in_view, Actions& out);
   void next_plan(const std::vector<collective::StepTimes>& told);
+  void follow_places(std::vector<std::uint64_t> found);
+  Digest digest_of_plan() const;
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
   void finish_tick(Time now, Actions& out);
@@ -272,7 +274,7 @@ struct JobCore::State {
   std::uint64_t exchange_step = 0;
   std::uint64_t told_held = 0;  // step whose fault point was passed
   std::optional<collective::ExactExchange> previous_exchange;
-  Digest plan_digest, previous_plan_digest;
+  Digest plan_digest, previous_plan_digest;          // of slice plan and route
   std::map<collective::TreeNode, Partial> partials;  // of step partial_step
   std::uint64_t partial_step = 0;
   std::uint64_t order = 0;  // of the last Compute
@@ -280,6 +282,8 @@ struct JobCore::State {
   // Derived by every member alike from the view and the DONEs since.
   collective::SlicePlan plan;  // of step committed + 1
   collective::Paces paces;
+  std::vector<std::uint64_t> places;  // of the members, as they told; 0 until then
+  std::shared_ptr<const collective::SumRoute> sum_route;
   collective::AfterTimes after;                      // of step `committed`, as far as it is known
   std::uint64_t sent_bytes = 0, received_bytes = 0;  // of chunks, since that commit
   Time held_at{}, apply_asked{};

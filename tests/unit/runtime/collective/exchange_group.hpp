@@ -86,7 +86,8 @@ class Group {
   Group(Tree tree, SlicePlan plan, std::uint16_t members, ChunkLayout layout,
         std::vector<Values> slices, std::uint32_t rotation = 0,
         std::shared_ptr<const WireForms> forms = {},
-        std::vector<std::shared_ptr<ErrorFeedback>> feedback = {})
+        std::vector<std::shared_ptr<ErrorFeedback>> feedback = {},
+        std::shared_ptr<const SumRoute> route = {})
       : tree_(std::move(tree)), slices_(std::move(slices)) {
     feedback.resize(members);
     for (std::uint16_t rank = 0; rank < members; ++rank) {
@@ -98,6 +99,7 @@ class Group {
       options.plan = plan;
       options.layout = layout;
       options.forms = forms;
+      options.route = route;
       options.feedback = feedback[rank];
       options.add = [](float* out, std::span<const float* const> inputs, std::size_t count) {
         for (const float* input : inputs)

@@ -61,6 +61,14 @@ TEST(PacedPlan, sends_fewer_partial_sums_where_the_wire_is_the_limit) {
   EXPECT_THAT(wired, ElementsAre(4, 2, 2));
 }
 
+TEST(PacedPlan, does_not_count_partial_sums_where_a_member_sends_one_whatever_it_has) {
+  const Tree tree = Tree::of_slices(8);
+  const Paces paces = paces_of({1000, 1000, 1000}, 10000);
+  auto even = shares(paced_plan(tree, plan_of_shares(tree, {4, 2, 2}), paces, {1, true, true}), 3);
+  std::ranges::sort(even, std::greater<>());
+  EXPECT_THAT(even, ElementsAre(3, 3, 2));
+}
+
 TEST(PacedPlan, does_not_move_for_noise) {
   const Tree tree = Tree::of_slices(128);
   SlicePlan plan = balanced_plan(tree, 2);

@@ -1,5 +1,7 @@
 #include "runtime/job/job_spec.hpp"
 
+#include "runtime/job/exchange_mode.hpp"
+
 #include <gtest/gtest.h>
 
 namespace gpunode::job {
@@ -77,20 +79,27 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
 
 TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   JobSpec spec = sample_spec();
-  for (const char* mode : {"exact", "bf16", "int8", "topk", "local"}) {
+  for (const char* mode : {"exact", "ring", "hierarchical", "bf16", "int8", "topk", "local"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     EXPECT_TRUE(validate(spec)) << mode;
   }
-  for (const char* mode : {"ring", "nccl", "int4"}) {
+  for (const char* mode : {"rings", "nccl", "int4"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     auto valid = validate(spec);
     ASSERT_FALSE(valid) << mode;
     EXPECT_NE(valid.error().message().find(mode), std::string::npos);
-    EXPECT_NE(valid.error().message().find("exact, bf16, int8, topk, local"), std::string::npos);
+    EXPECT_NE(valid.error().message().find("exact, ring, hierarchical, bf16, int8, topk, local"),
+              std::string::npos);
   }
   ASSERT_TRUE(set(spec, "exchange.mode", "topk"));
   ASSERT_TRUE(set(spec, "exchange.density", "0"));
   EXPECT_FALSE(validate(spec));
+}
+
+TEST(JobSpec, ModesThatAreNotExactSaySoAndHierarchicalIsExact) {
+  EXPECT_NE(inexact_note("ring").find("not exact"), std::string::npos);
+  EXPECT_EQ(inexact_note("hierarchical"), "");
+  EXPECT_EQ(inexact_note("exact"), "");
 }
 
 TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
@@ -103,6 +112,9 @@ TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
   for (auto [key, value] :
        std::vector<std::pair<const char*, const char*>>{{"exchange.inner_steps", "0"},
                                                         {"exchange.form", "local"},
+                                                        {"exchange.form", "ring"},
+                                                        {"exchange.group_by", ""},
+                                                        {"exchange.group_by", "rack=1"},
                                                         {"exchange.outer_rate", "0"},
                                                         {"exchange.outer_momentum", "1"},
                                                         {"exchange.rounds_ahead", "2"}}) {

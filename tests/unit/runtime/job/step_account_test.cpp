@@ -69,6 +69,16 @@ TEST(StepAccount, names_who_computes_longest) {
   EXPECT_NEAR(out.slowest->lost, 0.020, 1e-9);
 }
 
+TEST(StepAccount, names_who_waited_least_where_sums_come_by_way_of_others) {
+  const auto none = collective::kNoRank;
+  const auto out = explained(50ms, {times_of(20000, 25000, none, 0), times_of(40000, 5000, none, 0),
+                                    times_of(22000, 23000, none, 0)});
+  ASSERT_TRUE(out.slowest);
+  EXPECT_EQ(out.slowest->node, node(2));
+  EXPECT_EQ(out.slowest->cause, Cause::compute);
+  EXPECT_NEAR(out.slowest->lost, 0.018, 1e-9);
+}
+
 TEST(StepAccount, names_a_slow_link_where_the_late_one_computed_as_long_as_all) {
   const auto out =
       explained(80ms, {times_of(20000, 50000, 2, 30000), times_of(21000, 50000, 2, 30000),

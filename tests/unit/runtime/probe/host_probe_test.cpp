@@ -49,6 +49,12 @@ TEST_F(HostProbeTest, MemoryIsBoundedByTheLimitOfTheProcess) {
             4000u * 1024);
 }
 
+TEST_F(HostProbeTest, AMachineIsKnownByItsBoot) {
+  EXPECT_EQ(machine_text(folder.path()), "");
+  write("sys/kernel/random/boot_id", "0a1b\n");
+  EXPECT_EQ(machine_text(folder.path()), "0a1b");
+}
+
 TEST_F(HostProbeTest, FiguresAreReadFromProc) {
   write_all(100, 100, 1000);
   ProcHostProbe probe(folder.path(), folder.path());

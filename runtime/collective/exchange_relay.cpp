@@ -1,0 +1,58 @@
+// Sums and results on their way through a member that is neither the first nor the last to have
+// them: of a chunk's inputs whole nodes of the tree, or one sum, are made as soon as they are here,
+// sent on towards the owner and kept for whoever asks again; a result goes back to those whose sums
+// came from here.
+#include "runtime/collective/detail/exchange_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpunode::collective {
+
+// Sends whatever the index-th input was the last one of.
+void ExactExchange::State::send_on(std::uint32_t chunk, std::size_t index,
+                                   std::vector<SendTo>& out) {
+  const SumStation& station = station_of(chunk);
+  Chunk& state = chunks[chunk];
+  state.sums.resize(station.outputs.size());
+  for (std::size_t place = 0; place < station.outputs.size(); ++place) {
+    const SumStation::Output& output = station.outputs[place];
+    const auto is_here = [&](std::uint32_t input) { return state.slots[input].filled; };
+    if (std::ranges::count(output.inputs, index) == 0 ||
+        !std::ranges::all_of(output.inputs, is_here))
+      continue;
+    state.sums[place] = sum_of(chunk, output);
+    out.push_back({station.next, sent_on(chunk, place)});
+  }
+  if (state.missing == 0) state.slots = {};
+}
+
+// One input goes on as it is, without a copy.
+SharedBytes ExactExchange::State::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
+  const auto count = static_cast<std::size_t>(options.layout.size(chunk));
+  const Chunk& state = chunks[chunk];
+  if (output.inputs.size() == 1) {
+    const Slot& only = state.slots[output.inputs.front()];
+    return {only.owner, std::as_bytes(std::span(only.values, count))};
+  }
+  std::vector<const float*> inputs;
+  for (const std::uint32_t input : output.inputs) inputs.push_back(state.slots[input].values);
+  auto sum = std::make_shared<std::vector<float>>(count);
+  output.program.run(inputs, sum->data(), count, options.add, scratch);
+  const ByteView bytes = std::as_bytes(std::span<const float>(*sum));
+  return {std::move(sum), bytes};
+}
+
+PartialChunk ExactExchange::State::sent_on(std::uint32_t chunk, std::size_t place) const {
+  const SumStation& station = station_of(chunk);
+  const SumStation::Output& output = station.outputs[place];
+  Fed fed;
+  for (const std::uint32_t input : output.inputs) fed += *station.inputs[input].fed;
+  return {chunk, output.node, fed, chunks[chunk].sums[place]};
+}
+
+void ExactExchange::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {
+  for (const std::uint16_t rank : station_of(chunk).before) out.push_back({rank, result_of(chunk)});
+}
+
+}  // namespace gpunode::collective
