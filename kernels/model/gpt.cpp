@@ -111,6 +111,7 @@ std::vector<ElementRange> Gpt::stages() const {
     end = first;
   };
   for (auto block = offsets_.blocks.rbegin(); block != offsets_.blocks.rend(); ++block) {
+    final_from(block->reduce_weight);
     final_from(block->norm2_weight);
     final_from(block->norm1_weight);
   }

@@ -48,8 +48,8 @@ class Gpt final : public Model {
   // Weights N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0, norm weights 1.
   void initialise(std::uint64_t seed, std::span<float> parameters) const override;
   std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const override;
-  // The head and the last block's network, its attention, the network and the attention of the
-  // block before it, ..., the embedding: the vector becomes final from its end to its beginning.
+  // The head and the second layer of the last block's network, its first layer, its attention, the
+  // same of the block before it, ..., the embedding: the vector becomes final from its end on.
   std::vector<ElementRange> stages() const override;
   std::uint64_t place_bytes(std::size_t samples_per_slice) const override;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const override;

@@ -50,7 +50,6 @@ GptScratch carve_scratch(Carver& carver, const GptConfig& config, std::int64_t s
   const std::int64_t R = samples * positions, C = config.channels;
   GptScratch scratch;
   scratch.dnorm = carver.take({R, C});
-  scratch.dexpanded = carver.take({R, config.expansion * C});
   scratch.dqkv = carver.take({samples, positions, 3 * C});
   return scratch;
 }

@@ -48,9 +48,8 @@ struct GptActivations {
 };
 
 struct GptScratch {
-  tensor::Tensor dnorm;      // (R, C)
-  tensor::Tensor dexpanded;  // (R, F)
-  tensor::Tensor dqkv;       // (B, T, 3*C)
+  tensor::Tensor dnorm;  // (R, C)
+  tensor::Tensor dqkv;   // (B, T, 3*C)
 };
 
 // For `samples` (B) of `positions` (T) each.

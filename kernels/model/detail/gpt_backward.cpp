@@ -7,22 +7,23 @@
 namespace gpunode::model {
 namespace {
 
-// Of y = x weight^T + bias: dx = dy weight, dweight = dy^T x, dbias = column sums of dy.
+// Of y = x weight^T + bias: dweight = dy^T x, dbias = column sums of dy, dx = dy weight, in this
+// order, so dx may take the place of x.
 struct LinearBackward {
   tensor::ConstTensor dy, x, weight;
-  tensor::Tensor dx, dweight, dbias;  // dbias absent if null
+  tensor::Tensor dx, dweight, dbias;
 };
 
 void linear_backward(OperationSequence& sequence, const LinearBackward& pass) {
   const std::int64_t columns = pass.weight.shape[0], inner = pass.weight.shape[1];
   const std::int64_t rows = pass.x.element_count() / inner;
   const tensor::ConstTensor dy{pass.dy.data, {rows, columns}};
-  sequence.run(sequence.ops.matmul,
-               {.a = dy, .b = pass.weight, .c = {pass.dx.data, {rows, inner}}});
   sequence.run(
       sequence.ops.matmul,
       {.a = dy, .b = {pass.x.data, {rows, inner}}, .c = pass.dweight, .transpose_a = true});
-  if (pass.dbias) sequence.run(sequence.ops.column_sum, {.x = dy, .out = pass.dbias});
+  sequence.run(sequence.ops.column_sum, {.x = dy, .out = pass.dbias});
+  sequence.run(sequence.ops.matmul,
+               {.a = dy, .b = pass.weight, .c = {pass.dx.data, {rows, inner}}});
 }
 
 // What entered block `layer`, or the last norm.
@@ -34,13 +35,9 @@ tensor::ConstTensor entered(const GptActivations& activations, std::size_t layer
 
 void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
                       const GptActivations& activations, GptScratch& scratch,
-                      const GptHeadGradients& gradients) {
-  linear_backward(sequence, {.dy = activations.logits,
-                             .x = activations.norm,
-                             .weight = weights.token_table,
-                             .dx = scratch.dnorm,
-                             .dweight = gradients.token_table,
-                             .dbias = {}});
+                      tensor::Tensor dnorm_weight, tensor::Tensor dnorm_bias) {
+  sequence.run(sequence.ops.matmul,
+               {.a = activations.logits, .b = weights.token_table, .c = scratch.dnorm});
   const tensor::Tensor& dstream = activations.dstream;
   std::fill_n(dstream.data, dstream.element_count(), 0.0f);
   sequence.run(sequence.ops.layernorm_backward,
@@ -50,25 +47,31 @@ void backward_of_head(OperationSequence& sequence, const GptViews<const float>& 
                 .mean = activations.mean,
                 .rstd = activations.rstd,
                 .dx = dstream,
-                .dweight = gradients.norm_weight,
-                .dbias = gradients.norm_bias});
+                .dweight = dnorm_weight,
+                .dbias = dnorm_bias});
 }
 
-void backward_of_network(OperationSequence& sequence, std::size_t layer,
-                         const GptBlockViews<const float>& weights,
-                         const GptActivations& activations, GptScratch& scratch,
-                         const GptBlockViews<float>& gradients) {
-  const ops::Operations& ops = sequence.ops;
+void backward_of_reduce(OperationSequence& sequence, std::size_t layer,
+                        const GptBlockViews<const float>& weights,
+                        const GptActivations& activations, const GptBlockViews<float>& gradients) {
   const GptBlockActivations& block = activations.blocks[layer];
   linear_backward(sequence, {.dy = activations.dstream,
                              .x = block.activated,
                              .weight = weights.reduce_weight,
-                             .dx = scratch.dexpanded,
+                             .dx = block.activated,
                              .dweight = gradients.reduce_weight,
                              .dbias = gradients.reduce_bias});
-  sequence.run(ops.gelu_backward,
-               {.dy = scratch.dexpanded, .x = block.expanded, .dx = scratch.dexpanded});
-  linear_backward(sequence, {.dy = scratch.dexpanded,
+}
+
+void backward_of_expand(OperationSequence& sequence, std::size_t layer,
+                        const GptBlockViews<const float>& weights,
+                        const GptActivations& activations, GptScratch& scratch,
+                        const GptBlockViews<float>& gradients) {
+  const ops::Operations& ops = sequence.ops;
+  const GptBlockActivations& block = activations.blocks[layer];
+  const tensor::Tensor& dexpanded = block.activated;
+  sequence.run(ops.gelu_backward, {.dy = dexpanded, .x = block.expanded, .dx = dexpanded});
+  linear_backward(sequence, {.dy = dexpanded,
                              .x = block.norm2,
                              .weight = weights.expand_weight,
                              .dx = scratch.dnorm,
@@ -120,6 +123,9 @@ void backward_of_attention(OperationSequence& sequence, const GptConfig& config,
 void backward_of_embedding(OperationSequence& sequence, const GptBatch& batch,
                            const GptActivations& activations, tensor::Tensor dtoken_table,
                            tensor::Tensor dposition_table) {
+  sequence.run(
+      sequence.ops.matmul,
+      {.a = activations.logits, .b = activations.norm, .c = dtoken_table, .transpose_a = true});
   sequence.run(sequence.ops.embedding_backward,
                {.tokens = batch.tokens,
                 .dx = {activations.dstream.data, activations.embedded.shape},

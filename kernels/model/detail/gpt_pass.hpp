@@ -18,21 +18,21 @@ void forward(OperationSequence& sequence, const GptConfig& config,
              GptActivations& activations, bool keep_gradient);
 
 // After forward with keep_gradient, in this order: the head, the blocks from the last to the first,
-// the embedding. Each overwrites the gradients it is given, but the embedding adds to the token
-// table's, whose first part is the head's. activations.dstream is the gradient of the stream at the
-// place that backward has come to.
-struct GptHeadGradients {
-  tensor::Tensor token_table;             // (V, C)
-  tensor::Tensor norm_weight, norm_bias;  // (C)
-};
+// the embedding. Each overwrites the gradients it is given. activations.dstream is the gradient of
+// the stream at the place that backward has come to. What the head adds to the token table's
+// gradient is the embedding's work, as nothing before it needs that.
 void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
                       const GptActivations& activations, GptScratch& scratch,
-                      const GptHeadGradients& gradients);
-// A block in two halves: its network (with norm2), then its attention (with norm1).
-void backward_of_network(OperationSequence& sequence, std::size_t layer,
-                         const GptBlockViews<const float>& weights,
-                         const GptActivations& activations, GptScratch& scratch,
-                         const GptBlockViews<float>& gradients);
+                      tensor::Tensor dnorm_weight, tensor::Tensor dnorm_bias);
+// A block in three parts: the network's second layer, its first (with norm2), attention (with
+// norm1). From the first part on `activated` holds its own gradient.
+void backward_of_reduce(OperationSequence& sequence, std::size_t layer,
+                        const GptBlockViews<const float>& weights,
+                        const GptActivations& activations, const GptBlockViews<float>& gradients);
+void backward_of_expand(OperationSequence& sequence, std::size_t layer,
+                        const GptBlockViews<const float>& weights,
+                        const GptActivations& activations, GptScratch& scratch,
+                        const GptBlockViews<float>& gradients);
 void backward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
                            const GptBlockViews<const float>& weights,
                            const GptActivations& activations, GptScratch& scratch,

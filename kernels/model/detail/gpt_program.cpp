@@ -1,8 +1,6 @@
 #include "kernels/model/detail/gpt_program.hpp"
 
 #include <algorithm>
-#include <tuple>
-#include <utility>
 
 namespace gpunode::model {
 namespace {
@@ -11,13 +9,9 @@ namespace {
 // not depend on how many a caller passes at once.
 constexpr std::size_t kEvaluationGroup = 4;
 
-// A slice under way: its activations, and the head's part of the token table's gradient.
-std::pair<GptActivations, tensor::Tensor> carve_place(Carver& carver, const Gpt& model,
-                                                      std::size_t samples) {
-  const GptConfig& config = model.shape();
-  auto activations =
-      carve_activations(carver, config, static_cast<std::int64_t>(samples), config.context);
-  return {std::move(activations), carver.take({config.vocabulary, config.channels})};
+GptActivations carve_place(Carver& carver, const Gpt& model, std::size_t samples) {
+  return carve_activations(carver, model.shape(), static_cast<std::int64_t>(samples),
+                           model.shape().context);
 }
 
 Result<void> grow(tensor::Buffer& buffer, std::size_t bytes, tensor::BufferPool& pool) {
@@ -143,7 +137,7 @@ Result<void> GptProgram::prepare(Place& place, std::span<const Sample> samples) 
   if (auto grown = grow(place.memory, count.used_bytes(), pool_); !grown)
     return grown.error().within("activations of " + model_.name());
   Carver carver(place.memory.as<float>());
-  std::tie(place.activations, place.dtoken_table) = carve_place(carver, model_, samples.size());
+  place.activations = carve_place(carver, model_, samples.size());
   place.samples = samples.size();
   return {};
 }
@@ -209,24 +203,23 @@ Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std
   const std::int64_t C = model_.shape().channels;
   if (stage == 0)
     backward_of_head(sequence, weights_, place.activations, lane.scratch,
-                     {.token_table = place.dtoken_table,
-                      .norm_weight = {element(at.norm_weight), {C}},
-                      .norm_bias = {element(at.norm_bias), {C}}});
-  if (stage < 2 * layers) {
-    const std::size_t layer = layers - 1 - stage / 2;
-    const auto& weights = weights_.blocks[layer];
-    const auto gradients = block_views_of(model_, layer, part.data(), range);
-    if (stage % 2 == 0)
-      backward_of_network(sequence, layer, weights, place.activations, lane.scratch, gradients);
-    else
-      backward_of_attention(sequence, model_.shape(), layer, weights, place.activations,
-                            lane.scratch, gradients);
-  } else {
-    const tensor::Tensor dtoken_table{element(at.token_table), place.dtoken_table.shape};
-    std::copy_n(place.dtoken_table.data, dtoken_table.element_count(), dtoken_table.data);
-    backward_of_embedding(sequence, place.batch(), place.activations, dtoken_table,
+                     {element(at.norm_weight), {C}}, {element(at.norm_bias), {C}});
+  if (stage == 3 * layers) {
+    backward_of_embedding(sequence, place.batch(), place.activations,
+                          {element(at.token_table), {model_.shape().vocabulary, C}},
                           {element(at.position_table), {model_.shape().context, C}});
+    return sequence.finish();
   }
+  const std::size_t layer = layers - 1 - stage / 3;
+  const auto& weights = weights_.blocks[layer];
+  const auto gradients = block_views_of(model_, layer, part.data(), range);
+  if (stage % 3 == 0)
+    backward_of_reduce(sequence, layer, weights, place.activations, gradients);
+  else if (stage % 3 == 1)
+    backward_of_expand(sequence, layer, weights, place.activations, lane.scratch, gradients);
+  else
+    backward_of_attention(sequence, model_.shape(), layer, weights, place.activations, lane.scratch,
+                          gradients);
   return sequence.finish();
 }
 

@@ -49,7 +49,6 @@ class GptProgram final : public Program {
     tensor::Buffer memory;
     std::size_t samples = 0;  // of the slice, and what the views below are for
     GptActivations activations;
-    tensor::Tensor dtoken_table;  // (V, C): the head's part, until the embedding adds its own
     std::vector<Token> tokens, targets;
     GptBatch batch() const;
   };
