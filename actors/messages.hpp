@@ -3,7 +3,7 @@
 //
 //   link thread --NetMessage, LinkChanged--> cluster, calls, jobs
 //   cluster     --PeerChanged-->             calls, jobs -> each job
-//   job         --ComputeStep, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
+//   job         --ComputeStep, TotalPart, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointWritten, CheckpointRead--> job
@@ -110,6 +110,7 @@ struct TrainerReady {
   std::string fingerprint_text;
   Digest initial_state;
   std::uint64_t tokens_per_sample = 0;
+  bool foresees = false;  // makes use of TotalPart
 };
 struct TrainerFailed {
   Error error;
@@ -119,6 +120,10 @@ struct ComputeStep {
 };
 struct PartialReady {
   job::PartialRange range;
+};
+// Elements of the total of a step that is not committed yet; see job::Foresee.
+struct TotalPart {
+  job::Foresee part;
 };
 struct ApplyTotal {
   std::uint64_t step = 0;
@@ -200,6 +205,7 @@ GPUNODE_MESSAGE(TrainerReady)
 GPUNODE_MESSAGE(TrainerFailed)
 GPUNODE_MESSAGE(ComputeStep)
 GPUNODE_MESSAGE(PartialReady)
+GPUNODE_MESSAGE(TotalPart)
 GPUNODE_MESSAGE(ApplyTotal)
 GPUNODE_MESSAGE(Applied)
 GPUNODE_MESSAGE(ReadState)

@@ -37,9 +37,9 @@ LayeredPass::LayeredPass(Options options) : options_(std::move(options)) {
 struct LayeredPass::Run {
   struct Slice {
     std::size_t node = 0, index = 0;  // of the node's slices
-    bool begun = false, busy = false, forwarded = false;
+    bool begun = false, busy = false;
     std::size_t stage = 0;  // the next one
-    float loss = 0;
+    Ahead forward = {};
   };
   struct Node {
     std::optional<collective::SumProgram> program;  // absent: the sum is its only slice's gradient
@@ -56,7 +56,8 @@ struct LayeredPass::Run {
     std::size_t piece = 0;
   };
 
-  Run(LayeredPass& owner, std::span<const PassNode> given, const OnFinal& told);
+  Run(LayeredPass& owner, std::span<const PassNode> given, const OnFinal& told,
+      std::span<const Ahead> ahead);
   void loop(int lane);
 
   std::optional<Work> take(std::unique_lock<std::mutex>& lock);
@@ -86,7 +87,7 @@ struct LayeredPass::Run {
 };
 
 LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
-                      const OnFinal& told)
+                      const OnFinal& told, std::span<const Ahead> ahead)
     : pass(owner),
       given(given_nodes),
       on_final(told),
@@ -102,7 +103,9 @@ LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
       GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
     }
     for (std::size_t index = 0; index < task.slices.size(); ++index)
-      slices.push_back({.node = node, .index = index});
+      slices.push_back({.node = node,
+                        .index = index,
+                        .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{}});
   }
 }
 
@@ -174,11 +177,11 @@ Result<void> LayeredPass::Run::carry_out(int lane, const Work& work, std::vector
   if (pass.staged_ && work.kind == Kind::backward)
     return pass.options_.program->backward(lane, work.place, work.stage,
                                            part_of(work.place, work.stage));
-  if (!pass.staged_ && work.kind == Kind::forward) return {};
-  auto loss = pass.staged_ ? pass.options_.program->forward(lane, work.place, samples)
-                           : pass.options_.program->gradient(lane, samples, part_of(work.place, 0));
+  if (work.kind == Kind::forward)
+    return pass.forward(lane, work.place, samples, pass.options_.forward_stages, slice.forward);
+  auto loss = pass.options_.program->gradient(lane, samples, part_of(work.place, 0));
   if (!loss) return loss.error();
-  slice.loss = *loss;
+  slice.forward.loss = *loss;
   return {};
 }
 
@@ -237,7 +240,7 @@ void LayeredPass::Run::sum_losses(std::size_t index, std::vector<float>& scratch
   for (const collective::SharedFloats& kept : target.task.kept_sums)
     inputs.push_back(&kept->back());
   for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
-    inputs.push_back(&slices[node.first_slice + slice].loss);
+    inputs.push_back(&slices[node.first_slice + slice].forward.loss);
   if (node.program)
     node.program->run(inputs, &target.sum->back(), 1, pass.options_.add, scratch);
   else
@@ -252,14 +255,49 @@ void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
   on_final(node, range.first, range.count + (last ? 1 : 0));
 }
 
-Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on_final) {
-  Run run(*this, nodes, on_final);
+Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on_final,
+                              std::size_t ahead) {
+  GPUNODE_CHECK(ahead <= ahead_.size(), "more was to be ahead than is");
+  Run run(*this, nodes, on_final, std::span<const Ahead>(ahead_).first(ahead));
+  drop_ahead();
   parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
   options_.program->make_places(run.slices.size());
   options_.lanes->run(static_cast<std::size_t>(options_.lanes->lanes()),
                       [&](int lane, std::size_t) { run.loop(lane); });
   if (run.failure) return *run.failure;
   return {};
+}
+
+// Stages up to `stages` of one slice; nothing where the model has no stages.
+Result<void> LayeredPass::forward(int lane, std::size_t place,
+                                  const std::vector<model::Sample>& samples, std::size_t stages,
+                                  Ahead& done) {
+  if (!staged_) return {};
+  for (; done.stages < stages; ++done.stages) {
+    auto loss = options_.program->forward(lane, place, done.stages, samples);
+    if (!loss) return loss.error();
+    done.loss = *loss;
+  }
+  return {};
+}
+
+Result<void> LayeredPass::forward_ahead(std::span<const std::vector<model::Sample>> slices,
+                                        std::size_t stages) {
+  if (ahead_.empty()) {
+    ahead_.resize(slices.size());
+    options_.program->make_places(slices.size());
+  }
+  GPUNODE_CHECK(ahead_.size() == slices.size(), "other slices than before");
+  std::mutex mutex;
+  std::optional<Error> failure;
+  options_.lanes->run(slices.size(), [&](int lane, std::size_t slice) {
+    auto done = forward(lane, slice, slices[slice], stages, ahead_[slice]);
+    std::lock_guard lock(mutex);
+    if (!done && !failure) failure = done.error();
+  });
+  if (!failure) return {};
+  drop_ahead();
+  return *failure;
 }
 
 }  // namespace gpunode::compute

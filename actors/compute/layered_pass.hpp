@@ -29,6 +29,7 @@ class LayeredPass {
     model::Program* program = nullptr;  // outlives the pass, as do the lanes
     LanePool* lanes = nullptr;
     std::vector<model::ElementRange> stages;  // the model's
+    std::size_t forward_stages = 0;           // how many of those it has
     std::size_t parameter_count = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
     collective::AddFn add;  // called by several threads at a time
@@ -38,8 +39,17 @@ class LayeredPass {
   // Elements [first, first + count) of nodes[node].sum are final. Thread: any lane's; several may
   // call at the same time.
   using OnFinal = std::function<void(std::size_t node, std::size_t first, std::size_t count)>;
-  // Fills all sums. Fails with: what the program fails with; the sums are then unspecified.
-  Result<void> run(std::span<const PassNode> nodes, const OnFinal& on_final);
+  // Fills all sums. The first `ahead` slices of the nodes, in order, are those of forward_ahead():
+  // what it did is not done again. Fails with: what the program fails with; the sums are then
+  // unspecified.
+  Result<void> run(std::span<const PassNode> nodes, const OnFinal& on_final, std::size_t ahead = 0);
+
+  // Takes forward of slices of the next run on up to its first `stages` stages, whose weights the
+  // program has by now. Each call with the same slices, until a run or drop_ahead(). Fails with:
+  // what the program fails with; nothing is ahead then.
+  Result<void> forward_ahead(std::span<const std::vector<model::Sample>> slices,
+                             std::size_t stages);
+  void drop_ahead() { ahead_.clear(); }
 
   // Bytes of slice gradients that a slice under way needs with these stages.
   static std::uint64_t slice_gradient_bytes(std::span<const model::ElementRange> stages);
@@ -47,8 +57,16 @@ class LayeredPass {
  private:
   struct Run;
 
+  struct Ahead {
+    std::size_t stages = 0;  // done
+    float loss = 0;
+  };
+  Result<void> forward(int lane, std::size_t place, const std::vector<model::Sample>& samples,
+                       std::size_t stages, Ahead& done);
+
   Options options_;
   bool staged_ = false;       // else all is one stage, gradient()'s
+  std::vector<Ahead> ahead_;  // by place
   std::vector<float> parts_;  // of slices under way; kept from step to step
 };
 

@@ -1,7 +1,6 @@
 #include "actors/compute/trainer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -11,7 +10,6 @@
 
 #include "actors/compute/host_place.hpp"
 #include "kernels/model/outer_step.hpp"
-#include "runtime/base/block_digest.hpp"
 #include "runtime/base/fault_point.hpp"
 
 namespace gpunode::compute {
@@ -53,6 +51,16 @@ collective::AddFn add_of(ops::Backend& backend) {
   };
 }
 
+std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
+  std::vector<model::Sample> samples;
+  for (std::size_t row = 0; row < slice.samples.size(); ++row) {
+    const ByteView window = slice.window(row);
+    samples.push_back({slice.samples[row].sample,
+                       {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+  }
+  return samples;
+}
+
 SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int lanes,
                          std::uint64_t budget_bytes) {
   const std::vector<model::ElementRange> stages = model.stages();
@@ -80,7 +88,8 @@ Trainer::Trainer(Options options)
       store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       inner_store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       slice_budget_bytes_(options.slice_budget_bytes),
-      pool_(collective::FloatPool::create(element_count())) {}
+      pool_(collective::FloatPool::create(element_count())),
+      stage_budget_bytes_(options.stage_budget_bytes) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
@@ -96,6 +105,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
       LayeredPass::Options{.program = trainer->program_.get(),
                            .lanes = &trainer->lanes_,
                            .stages = trainer->model_->stages(),
+                           .forward_stages = trainer->model_->forward_stages().size(),
                            .parameter_count = trainer->model_->parameter_count(),
                            .tree = trainer->tree_,
                            .add = add_of(*trainer->backend_)});
@@ -103,6 +113,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   trainer->model_->initialise(trainer->spec_.train.seed, trainer->parameters_);
   trainer->optimizer_ = std::make_unique<model::Adamw>(
       trainer->model_->parameters(), adamw_options(trainer->spec_.train), *trainer->backend_);
+  trainer->staged_ = std::make_unique<StagedState>(*trainer->optimizer_, trainer->parallel());
   std::size_t capacity = trainer->spec_.train.slices * 2;
   trainer->prefetcher_ =
       std::make_unique<ingest::Prefetcher>(*trainer->reader_, *trainer->clock_, capacity);
@@ -141,6 +152,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
 
 void Trainer::discard_kept() {
   store_.discard();
+  staged_->drop();
   if (local_) local_->discard();
   times_ = ahead_times_ = {};
 }
@@ -148,7 +160,10 @@ void Trainer::discard_kept() {
 // Prepares what is missing now, then the same slices of the next step: most often right.
 void Trainer::plan_ahead() {
   std::vector<ingest::SliceKey> keys;
-  for (std::uint32_t slice : store_.missing()) keys.push_back({step_, slice});
+  const bool ahead = ahead_ && ahead_->data_step == step_;
+  for (std::uint32_t slice : store_.missing())
+    if (!ahead || std::ranges::find(ahead_->slices, slice) == ahead_->slices.end())
+      keys.push_back({step_, slice});
   if (step_ + 1 < spec_.train.steps)
     for (std::uint32_t slice : own_slices_) keys.push_back({step_ + 1, slice});
   prefetcher_->plan(keys);
@@ -180,33 +195,35 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const Time begin = clock_->now();
   const Duration waiting = prefetcher_->starvation().waiting;
   fault_point("slice", step_ + 1);
+  if (&store == &store_) note_first_block(tasks);
+  auto taken = take_ahead(data_step, tasks);
+  if (!taken) return taken.error();
+  std::vector<ingest::Slice>& data = *taken;  // what the samples refer to
+  const std::size_t ahead = data.size();
+  std::size_t place = 0;
   std::vector<PassNode> nodes;
   std::vector<Fed> feds;
-  std::vector<ingest::Slice> data;  // what the samples refer to
   for (const SumTask& task : tasks) {
     PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
     Fed& fed = feds.emplace_back(task.kept_fed);
     for (std::uint32_t slice : task.slices) {
-      data.push_back(prefetcher_->take({data_step, slice}));
-      const Fed slice_fed{data.back().fed, data.back().samples.size()};
+      if (place == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
+      const ingest::Slice& read = data[place++];
+      const Fed slice_fed{read.fed, read.samples.size()};
       on_slice(slice, slice_fed);
       fed += slice_fed;
-      std::vector<model::Sample>& samples = node.samples.emplace_back();
-      for (std::size_t row = 0; row < data.back().samples.size(); ++row) {
-        ByteView window = data.back().window(row);
-        samples.push_back({data.back().samples[row].sample,
-                           {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
-      }
+      node.samples.push_back(samples_of(read));
     }
   }
   const Duration starved = prefetcher_->starvation().waiting - waiting;
   std::atomic<std::size_t> untold = tasks.size() * element_count();
-  auto done = pass_->run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
+  const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
       tell({tasks[node].node, nodes[node].sum, feds[node], first, count,
             spent(begin, starved, data.size()), last});
-  });
+  };
+  auto done = pass_->run(nodes, on_final, ahead);
   if (!done) return done;
   for (std::size_t node = 0; node < tasks.size(); ++node)
     store.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
@@ -317,27 +334,36 @@ model::StepOutcome Trainer::update(std::uint64_t step, std::span<const float> su
   const bool applied =
       model::apply_outer_step(outer_step(), sum, parameters_, optimizer_->first_moment());
   local_->on_applied(parameters_);
-  return {.skipped = !applied, .gradient_norm = 0, .learning_rate = spec_.exchange.outer_rate};
+  return {.skipped = !applied,
+          .gradient_norm = 0,
+          .learning_rate = spec_.exchange.outer_rate,
+          .scale = 1};
 }
 
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
   GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and the loss");
-  std::uint64_t tokens = std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
-  std::span<const float> gradient(total);
+  const std::uint64_t tokens = tokens_of_step();
   const Time begin = clock_->now();
-  const auto outcome = update(step, gradient.first(gradient.size() - 1), tokens);
+  std::optional<model::StepOutcome> staged;
+  if (staged_->is_of(step, total)) staged = staged_->take(parameters_);
+  if (!staged)
+    if (auto dropped = drop_ahead(); !dropped) return dropped.error();
+  const auto outcome =
+      staged ? *staged : update(step, std::span(total).first(total.size() - 1), tokens);
+  staged_->drop();
+  clipped_ = outcome.scale < 1.0 / static_cast<double>(tokens);
   step_ = step;
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
   const Time optimized = clock_->now();
-  if (auto loaded = load(); !loaded) return loaded.error();
+  if (auto loaded = staged ? load_rest() : load(); !loaded) return loaded.error();
   const Time loaded = clock_->now();
   StepReport report{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
                     .gradient_norm = outcome.gradient_norm,
                     .learning_rate = outcome.learning_rate,
                     .skipped = outcome.skipped,
-                    .state = state_digest()};
+                    .state = staged ? staged_->digest() : state_digest()};
   report.optimizing = optimized - begin;
   report.loading = loaded - optimized;
   report.digesting = clock_->now() - loaded;
@@ -358,6 +384,10 @@ SharedBytes Trainer::state_bytes() const {
 
 Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   if (local_) local_->forget();
+  staged_->drop();
+  pass_->drop_ahead();
+  ahead_.reset();
+  ahead_times_ = {};
   if (step == 0 && state.empty()) {
     model_->initialise(spec_.train.seed, parameters_);
     std::ranges::fill(optimizer_->first_moment(), 0.0f);
@@ -380,29 +410,8 @@ Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   return load();
 }
 
-// Equal to block_digest_of(state_bytes()): a block may span two parts of the state.
 Digest Trainer::state_digest() {
-  const std::array<ByteView, 3> parts = {bytes_of(std::span<const float>(parameters_)),
-                                         bytes_of(std::as_const(*optimizer_).first_moment()),
-                                         bytes_of(std::as_const(*optimizer_).second_moment())};
-  const std::size_t part_bytes = parts[0].size();
-  std::vector<Digest> blocks(digest_block_count(3 * part_bytes));
-  lanes_.run(blocks.size(), [&](int, std::size_t block) {
-    const std::size_t begin = block * kDigestBlockBytes;
-    const std::size_t end = std::min(begin + kDigestBlockBytes, 3 * part_bytes);
-    if (begin / part_bytes == (end - 1) / part_bytes) {
-      blocks[block] = digest_of(parts[begin / part_bytes].subspan(begin % part_bytes, end - begin));
-      return;
-    }
-    DigestStream stream;
-    for (std::size_t at = begin; at < end;) {
-      const std::size_t offset = at % part_bytes, count = std::min(part_bytes - offset, end - at);
-      stream.add(parts[at / part_bytes].subspan(offset, count));
-      at += count;
-    }
-    blocks[block] = stream.value();
-  });
-  return join_block_digests(blocks);
+  return digest_of_state(parameters_, *optimizer_, parallel());
 }
 
 Result<double> Trainer::evaluate() {
@@ -418,6 +427,7 @@ Result<double> Trainer::evaluate() {
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
     if (auto loaded = load(); !loaded) return loaded.error();
+  if (auto dropped = drop_ahead(); !dropped) return dropped.error();
   constexpr std::size_t kGroup = 16;
   std::size_t groups = (windows.size() + kGroup - 1) / kGroup;
   std::vector<double> sums(groups);

@@ -18,6 +18,7 @@
 #include "actors/compute/layered_pass.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
+#include "actors/compute/staged_state.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
 #include "kernels/model/model.hpp"
@@ -76,10 +77,16 @@ class Trainer {
     int lanes = 1;
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
+    // For the next state, made while the sum comes in; a larger one waits for the whole sum.
+    std::uint64_t stage_budget_bytes = kStageBudgetBytes;
     std::shared_ptr<telemetry::SpanRing> spans =
         {};  // what was done when, for `job trace`; may be null
   };
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kStageBudgetBytes = std::uint64_t{1} << 30;
+  // What foresee() takes of memory; 0: the next state is not made beside the one that stands.
+  static std::uint64_t staged_bytes(const job::JobSpec& spec, const model::Model& model,
+                                    std::uint64_t budget_bytes);
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
   static Result<std::unique_ptr<Trainer>> create(Options options);
 
@@ -99,6 +106,17 @@ class Trainer {
   const SliceMemory& slice_memory() const { return slice_memory_; }
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }
+
+  // Elements [first, first + count) of the total of step() + 1 are here; others may still be
+  // written to, and whether the step will be committed is open. Makes ready beside the state what
+  // follows from them, and takes forward of the next step as far as its weights are made. Needs not
+  // be told, shows nowhere but in the time that the next steps take, and is thrown away if the step
+  // turns out otherwise. Fails with: internal, out_of_memory.
+  Result<void> foresee(std::uint64_t step, const collective::SharedFloats& total,
+                       std::uint64_t first, std::uint64_t count);
+
+  // Whether foresee() ever does anything.
+  bool foresees() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
 
   // Applies the total of step() + 1.
   Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
@@ -134,6 +152,18 @@ class Trainer {
   Result<SliceSums> sum_slices(std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
                                std::span<const float> weights);
   model::StepOutcome update(std::uint64_t step, std::span<const float> sum, std::uint64_t tokens);
+  std::uint64_t tokens_of_step() const {
+    return std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
+  }
+  // trainer_ahead.cpp
+  bool may_stage() const;
+  Result<void> forward_ahead();
+  void note_first_block(std::span<const SumTask> tasks);
+  void begin_ahead();
+  Result<void> load_rest();
+  Result<void> drop_ahead();
+  Result<std::vector<ingest::Slice>> take_ahead(std::uint64_t data_step,
+                                                std::span<const SumTask> tasks);
 
   std::shared_ptr<const model::Model> model_;
   ops::Backend* backend_;
@@ -157,7 +187,25 @@ class Trainer {
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
   std::shared_ptr<collective::FloatPool> pool_;
+
+  // The next step, before the one in work is committed. The program has the weights that stand up
+  // to where `stages_loaded_` says that it has the staged ones.
+  struct Ahead {
+    std::uint64_t data_step = 0;
+    std::vector<std::uint32_t> slices;
+    std::vector<ingest::Slice> data;  // what the samples refer to
+    std::vector<std::vector<model::Sample>> samples;
+  };
+  std::unique_ptr<StagedState> staged_;
+  bool clipped_ = false;                    // the last step
+  std::vector<std::uint32_t> first_block_;  // slices that the step in work began with
+  std::optional<Ahead> ahead_;
+  std::size_t stages_loaded_ = 0;
+  std::uint64_t stage_budget_bytes_;
 };
+
+// What the model reads of a slice, which must stay where it is meanwhile.
+std::vector<model::Sample> samples_of(const ingest::Slice& slice);
 
 // fp32 sums through the backend's own kernel, for the exchange and the partial store.
 collective::AddFn add_of(ops::Backend& backend);

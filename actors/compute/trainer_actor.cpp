@@ -62,9 +62,10 @@ void prepare(Self* self, Trainer::Options options) {
   auto trainer = Trainer::create(std::move(options));
   if (!trainer) return fail(self, trainer.error());
   self->state.trainer = std::move(*trainer);
-  self->send(self->state.job,
-             TrainerReady{self->state.trainer->element_count(), fingerprint->digest,
-                          fingerprint->text, self->state.trainer->state_digest(), tokens});
+  self->send(
+      self->state.job,
+      TrainerReady{self->state.trainer->element_count(), fingerprint->digest, fingerprint->text,
+                   self->state.trainer->state_digest(), tokens, self->state.trainer->foresees()});
 }
 
 void keep_going(Self* self) {
@@ -112,6 +113,13 @@ void begin_step(Self* self, const job::Compute& order) {
   keep_going(self);
 }
 
+void foresee(Self* self, const job::Foresee& part) {
+  const Time begin = self->state.clock->now();
+  auto done = self->state.trainer->foresee(part.step, part.result, part.first, part.count);
+  if (!done) return fail(self, done.error());
+  record(self, telemetry::SpanKind::ahead, 0, begin);
+}
+
 void apply_total(Self* self, const ApplyTotal& order) {
   const Time begin = self->state.clock->now();
   auto report = self->state.trainer->apply(order.step, *order.total);
@@ -154,6 +162,9 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
       },
       [self](const Continue&) {
         if (self->state.trainer) compute_wave(self);
+      },
+      [self](const TotalPart& message) {
+        if (self->state.trainer) foresee(self, message.part);
       },
       [self](const ApplyTotal& order) {
         if (self->state.trainer) apply_total(self, order);

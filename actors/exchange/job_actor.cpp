@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -28,8 +29,22 @@ transport::Urgency urgency_of(const job::JobBody& body) {
   if (std::holds_alternative<job::StatePart>(body) || std::holds_alternative<job::ResultPart>(body))
     return transport::Urgency::low;
   const auto* step = std::get_if<job::StepMessage>(&body);
-  bool partial = step && std::holds_alternative<collective::PartialChunk>(step->message);
-  return partial ? transport::Urgency::normal : transport::Urgency::high;
+  const bool asks = step && std::holds_alternative<collective::Need>(step->message);
+  return step && !asks ? transport::Urgency::normal : transport::Urgency::high;
+}
+
+// Of what waits for a peer the first chunks go first: backward makes them last, and the next
+// forward needs them first. A result goes before partial sums; DONE follows what it is about.
+std::uint64_t order_of(const job::JobBody& body) {
+  const auto* step = std::get_if<job::StepMessage>(&body);
+  if (!step) return 0;
+  if (const auto* partial = std::get_if<collective::PartialChunk>(&step->message))
+    return 2 * std::uint64_t{partial->chunk} + 2;
+  if (const auto* result = std::get_if<collective::ResultChunk>(&step->message))
+    return 2 * std::uint64_t{result->chunk} + 1;
+  return std::holds_alternative<collective::Done>(step->message)
+             ? std::numeric_limits<std::uint64_t>::max()
+             : 0;
 }
 
 // Notes for `job trace` what took from `begin` until now.
@@ -44,8 +59,9 @@ void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin
 
 void send_out(Self* self, const job::Send& send) {
   auto encoded = job::encode_message(send.message);
-  transport::Message message{transport::Topic::job, send.message.job.low, std::move(encoded.body),
-                             std::move(encoded.payload), urgency_of(send.message.body)};
+  transport::Message message{transport::Topic::job,         send.message.job.low,
+                             std::move(encoded.body),       std::move(encoded.payload),
+                             urgency_of(send.message.body), order_of(send.message.body)};
   auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
   const auto* step = std::get_if<job::StepMessage>(&send.message.body);
   const std::size_t bytes = message.payload.size();
@@ -123,6 +139,9 @@ struct CarryOut {
   void operator()(const job::Persist& order) { persist(self, order); }
   void operator()(const job::Compute& order) {
     self->send(self->state.trainer, ComputeStep{order});
+  }
+  void operator()(const job::Foresee& part) {
+    if (self->state.foresees) self->send(self->state.trainer, TotalPart{part});
   }
   void operator()(const job::Apply& order) {
     if (order.learning) self->state.followed_to = order.step;
@@ -212,6 +231,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.total_steps = options.spec.train.steps;
   core.tree = job::tree_of(options.spec.train);
   core.element_count = state.element_count = ready.element_count;
+  state.foresees = ready.foresees;
   core.add = options.add;
   core.forms = options.forms;
   core.places = options.places;

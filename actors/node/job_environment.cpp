@@ -29,8 +29,9 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
   return std::shared_ptr<const model::Model>(std::move(*model));
 }
 
-// Weights and moments, a snapshot of them for a checkpoint, two results, this member's partial sums
-// at the worst (one a level of the tree), the slices under way, and what the program works with.
+// Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,
+// this member's partial sums at the worst (one a level of the tree), the slices under way, and what
+// the program works with.
 Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
                                           const model::Model& model) const {
   std::uint64_t levels = 1;
@@ -42,6 +43,8 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
   double needed =
+      static_cast<double>(
+          compute::Trainer::staged_bytes(spec, model, compute::Trainer::kStageBudgetBytes)) +
       vectors * 4.0 * static_cast<double>(model.parameter_count()) +
       static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
       static_cast<double>(model.working_bytes(options_.threads, samples_per_slice(spec)));

@@ -119,6 +119,22 @@ std::vector<ElementRange> Gpt::stages() const {
   return stages;
 }
 
+std::vector<ElementRange> Gpt::forward_stages() const {
+  std::vector<ElementRange> stages;
+  std::size_t begin = 0;
+  const auto reads_to = [&](std::size_t end) {
+    stages.push_back({begin, end - begin});
+    begin = end;
+  };
+  for (const GptBlockOffsets& block : offsets_.blocks) {
+    reads_to(block.norm1_weight);
+    reads_to(block.norm2_weight);
+  }
+  reads_to(offsets_.norm_weight);
+  reads_to(parameter_count_);
+  return stages;
+}
+
 std::uint64_t Gpt::place_bytes(std::size_t samples_per_slice) const {
   return GptProgram::place_bytes(*this, samples_per_slice);
 }

@@ -51,6 +51,8 @@ class Gpt final : public Model {
   // The head and the second layer of the last block's network, its first layer, its attention, the
   // same of the block before it, ..., the embedding: the vector becomes final from its end on.
   std::vector<ElementRange> stages() const override;
+  // The embedding, each block's attention and its network, the head.
+  std::vector<ElementRange> forward_stages() const override;
   std::uint64_t place_bytes(std::size_t samples_per_slice) const override;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const override;
 

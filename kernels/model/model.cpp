@@ -3,7 +3,11 @@
 namespace gpunode::model {
 
 // Not called where stages() gives none; a model that names stages has its own.
-Result<float> Program::forward(int, std::size_t, std::span<const Sample>) {
+Result<float> Program::forward(int, std::size_t, std::size_t, std::span<const Sample>) {
+  return {ErrorCode::unsupported, "the model has no stages"};
+}
+
+Result<void> Program::load_part(std::span<const float>, ElementRange) {
   return {ErrorCode::unsupported, "the model has no stages"};
 }
 

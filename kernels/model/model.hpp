@@ -76,6 +76,10 @@ class Program {
   // Takes over these weights (and packs them); called once a step, while no lane computes.
   // Fails with: out_of_memory, internal.
   virtual Result<void> load(std::span<const float> parameters) = 0;
+  // The same for these elements of `parameters` only; the others stay as they are. Called between
+  // stages of forward() too. Fails with: invalid_argument, internal; unsupported where the model
+  // has no stages.
+  virtual Result<void> load_part(std::span<const float> parameters, ElementRange part);
 
   // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the
   // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
@@ -87,12 +91,15 @@ class Program {
                                  std::span<float> gradient_sum) = 0;
 
   // What gradient() does, in the model's stages, for whoever sends one part of the gradient while
-  // the next is computed. A slice under way has a place, which keeps its activations from forward()
-  // to its last stage; the same bits come out. Not called where the model has no stages. Makes
-  // places 0 .. count-1; called while no lane computes.
+  // the next is computed, or has the weights of one part before those of the next. A slice under
+  // way has a place, which keeps its activations from forward()'s first stage to backward()'s last;
+  // the same bits come out. Not called where the model has no stages. Makes places 0 .. count-1;
+  // called while no lane computes.
   virtual void make_places(std::size_t count) { static_cast<void>(count); }
-  // Returns the loss sum. Thread and failures: as gradient(); a place is one thread's at a time.
-  virtual Result<float> forward(int lane, std::size_t place, std::span<const Sample> samples);
+  // The model's forward_stages()[stage], every one once, in order, with the same samples. The last
+  // returns the loss sum. Thread and failures: as gradient(); a place is one thread's at a time.
+  virtual Result<float> forward(int lane, std::size_t place, std::size_t stage,
+                                std::span<const Sample> samples);
   // Writes the elements of the model's stages()[stage] into `part`, which is overwritten. After
   // forward(), every stage once, in order. Fails with: invalid_argument, internal.
   virtual Result<void> backward(int lane, std::size_t place, std::size_t stage,
@@ -129,6 +136,9 @@ class Model {
   // The stages of backward, first one first: which elements are final after each. Together all of
   // them, each once. None (as here): its programs know gradient() alone.
   virtual std::vector<ElementRange> stages() const { return {}; }
+  // The stages of forward, first one first: the elements that none before it reads. Together all of
+  // them, each once, in ascending order. None just where stages() gives none.
+  virtual std::vector<ElementRange> forward_stages() const { return {}; }
   // Bytes of a place of Program::forward; 0 for models without stages.
   virtual std::uint64_t place_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;

@@ -12,6 +12,17 @@ namespace {
 // Elements of a block: enough to outweigh handing it to a thread, few enough to balance threads.
 constexpr std::size_t kBlockElements = 32768;
 
+// One operation on the CPU, without a workspace.
+template <class Operation>
+void run_on_cpu(ops::Backend& backend, const Operation& operation) {
+  auto stream = backend.open_stream();
+  GPUNODE_CHECK(stream.has_value(), "the CPU always has a stream");
+  tensor::BufferPool none(backend.memory(), 0);
+  tensor::Workspace workspace(none);
+  const Result<void> done = operation(**stream, workspace);
+  GPUNODE_CHECK(done.has_value(), "the optimizer's operations cannot fail on the CPU");
+}
+
 }  // namespace
 
 double learning_rate(const AdamwOptions& options, std::uint64_t step) {
@@ -48,66 +59,67 @@ Adamw::Adamw(const std::vector<ParameterSpec>& parameters, AdamwOptions options,
   second_.resize(count);
 }
 
+double Adamw::square_sum(std::size_t block, std::span<const float> gradient_sum) const {
+  const ElementRange range = this->block(block);
+  double square = 0;
+  run_on_cpu(backend_, [&](tensor::Stream& stream, tensor::Workspace& workspace) {
+    return backend_.operations().square_sum(
+        stream, workspace,
+        {.x = {gradient_sum.data() + range.first, {static_cast<std::int64_t>(range.count)}},
+         .sum = &square});
+  });
+  return square;
+}
+
+StepOutcome Adamw::outcome_of(std::uint64_t step, std::uint64_t token_count,
+                              std::span<const double> squares) const {
+  double total = 0;
+  for (double square : squares) total += square;
+  StepOutcome outcome;
+  outcome.scale = 1.0 / static_cast<double>(token_count);
+  outcome.gradient_norm = std::sqrt(total) * outcome.scale;
+  outcome.learning_rate = learning_rate(options_, step);
+  outcome.skipped = !std::isfinite(total);
+  if (options_.clip > 0 && outcome.gradient_norm > options_.clip)
+    outcome.scale *= options_.clip / outcome.gradient_norm;
+  return outcome;
+}
+
+void Adamw::update(std::size_t block, std::uint64_t step, double scale,
+                   std::span<const float> gradient_sum, const Values& values) const {
+  const ElementRange range = this->block(block);
+  const tensor::Shape extent{static_cast<std::int64_t>(range.count)};
+  ops::AdamwArgs args;
+  args.scale = static_cast<float>(scale);
+  args.rate = static_cast<float>(learning_rate(options_, step));
+  args.beta1 = static_cast<float>(options_.beta1);
+  args.beta2 = static_cast<float>(options_.beta2);
+  args.epsilon = static_cast<float>(options_.epsilon);
+  args.upscale1 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta1, step)));
+  args.upscale2 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta2, step)));
+  args.decay = blocks_[block].decay ? static_cast<float>(options_.weight_decay) : 0.0f;
+  args.gradient = {gradient_sum.data() + range.first, extent};
+  args.weights = {values.weights.data() + range.first, extent};
+  args.first = {values.first.data() + range.first, extent};
+  args.second = {values.second.data() + range.first, extent};
+  run_on_cpu(backend_, [&](tensor::Stream& stream, tensor::Workspace& workspace) {
+    return backend_.operations().adamw(stream, workspace, args);
+  });
+}
+
 StepOutcome Adamw::apply(std::uint64_t step, std::span<const float> gradient_sum,
                          std::uint64_t token_count, std::span<float> parameters,
                          const Parallel& parallel) {
   GPUNODE_CHECK(gradient_sum.size() == first_.size() && parameters.size() == first_.size(),
                 "adamw: wrong number of parameters");
   GPUNODE_CHECK(step > 0 && token_count > 0, "adamw: steps and tokens count from 1");
-  const ops::Operations& ops = backend_.operations();
-  auto stream = backend_.open_stream();
-  GPUNODE_CHECK(stream.has_value(), "the CPU always has a stream");
-
   std::vector<double> squares(blocks_.size());
-  const auto each_block = [&](const std::function<void(std::size_t, tensor::Workspace&)>& task) {
-    parallel(blocks_.size(), [&](std::size_t index) {
-      tensor::BufferPool none(backend_.memory(), 0);
-      tensor::Workspace workspace(none);
-      task(index, workspace);
-    });
-  };
-  const auto extent = [&](std::size_t index) {
-    return tensor::Shape{static_cast<std::int64_t>(blocks_[index].end - blocks_[index].begin)};
-  };
-  each_block([&](std::size_t index, tensor::Workspace& workspace) {
-    const auto done = ops.square_sum(
-        **stream, workspace,
-        {.x = {gradient_sum.data() + blocks_[index].begin, extent(index)}, .sum = &squares[index]});
-    GPUNODE_CHECK(done.has_value(), "square_sum cannot fail on the CPU");
-  });
-  double total = 0;
-  for (double square : squares) total += square;
-
-  StepOutcome outcome;
-  const double inverse = 1.0 / static_cast<double>(token_count);
-  outcome.gradient_norm = std::sqrt(total) * inverse;
-  outcome.learning_rate = learning_rate(options_, step);
-  if (!std::isfinite(total)) {
-    outcome.skipped = true;
-    return outcome;
-  }
-  double scale = inverse;
-  if (options_.clip > 0 && outcome.gradient_norm > options_.clip)
-    scale *= options_.clip / outcome.gradient_norm;
-
-  ops::AdamwArgs common;
-  common.scale = static_cast<float>(scale);
-  common.rate = static_cast<float>(outcome.learning_rate);
-  common.beta1 = static_cast<float>(options_.beta1);
-  common.beta2 = static_cast<float>(options_.beta2);
-  common.epsilon = static_cast<float>(options_.epsilon);
-  common.upscale1 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta1, step)));
-  common.upscale2 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta2, step)));
-  each_block([&](std::size_t index, tensor::Workspace& workspace) {
-    const Block& block = blocks_[index];
-    ops::AdamwArgs args = common;
-    args.decay = block.decay ? static_cast<float>(options_.weight_decay) : 0.0f;
-    args.gradient = {gradient_sum.data() + block.begin, extent(index)};
-    args.weights = {parameters.data() + block.begin, extent(index)};
-    args.first = {first_.data() + block.begin, extent(index)};
-    args.second = {second_.data() + block.begin, extent(index)};
-    const auto done = ops.adamw(**stream, workspace, args);
-    GPUNODE_CHECK(done.has_value(), "adamw cannot fail on the CPU");
+  parallel(blocks_.size(),
+           [&](std::size_t index) { squares[index] = square_sum(index, gradient_sum); });
+  const StepOutcome outcome = outcome_of(step, token_count, squares);
+  if (outcome.skipped) return outcome;
+  parallel(blocks_.size(), [&](std::size_t index) {
+    update(index, step, outcome.scale, gradient_sum, {parameters, first_, second_});
   });
   return outcome;
 }

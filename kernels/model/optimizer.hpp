@@ -38,6 +38,7 @@ struct StepOutcome {
   bool skipped = false;      // the sum held an infinity or NaN: weights and state are unchanged
   double gradient_norm = 0;  // of the mean gradient, before clipping
   double learning_rate = 0;
+  double scale = 0;  // of the sum: 1 / tokens, times what clipping leaves
 };
 
 class Adamw {
@@ -49,6 +50,29 @@ class Adamw {
   StepOutcome apply(std::uint64_t step, std::span<const float> gradient_sum,
                     std::uint64_t token_count, std::span<float> parameters,
                     const Parallel& parallel = serial());
+
+  // The pieces of apply(), for whoever makes an update part by part, or beside the state: the norm
+  // of a step from the squares of all blocks, and one block's update with the scale that follows.
+  // Thread: any, different blocks at the same time.
+  struct Values {  // whole vectors, of which a block is updated
+    std::span<float> weights, first, second;
+  };
+  std::size_t block_count() const { return blocks_.size(); }
+  ElementRange block(std::size_t index) const {
+    return {blocks_[index].begin, blocks_[index].end - blocks_[index].begin};
+  }
+  double square_sum(std::size_t block, std::span<const float> gradient_sum) const;
+  StepOutcome outcome_of(std::uint64_t step, std::uint64_t token_count,
+                         std::span<const double> squares) const;
+  void update(std::size_t block, std::uint64_t step, double scale,
+              std::span<const float> gradient_sum, const Values& values) const;
+  // Takes over moments that were made elsewhere, and gives its own for them.
+  void swap_moments(std::vector<float>& first, std::vector<float>& second) {
+    GPUNODE_CHECK(first.size() == first_.size() && second.size() == second_.size(),
+                  "adamw: wrong number of moments");
+    first_.swap(first);
+    second_.swap(second);
+  }
 
   const AdamwOptions& options() const { return options_; }
   // The state, in parameter order; mutable so that a checkpoint or a snapshot can be restored.

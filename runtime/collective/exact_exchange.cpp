@@ -92,6 +92,11 @@ std::shared_ptr<ChunkPlaces> ExactExchange::places() const {
   return state_->places;
 }
 
+ExactExchange::Arrived ExactExchange::take_arrived() {
+  if (!state_->buffer) return {};
+  return {state_->result, std::exchange(state_->arrived, {})};
+}
+
 bool ExactExchange::held() const {
   return state_->peers[state_->options.rank].done.has_value();
 }

@@ -46,6 +46,11 @@ struct SendTo {
   ExchangeMessage message;
 };
 
+// Consecutive elements of the vector.
+struct Elements {
+  std::uint64_t first = 0, count = 0;
+};
+
 // What a member waits for of another.
 enum class Lack : std::uint8_t { nothing, partial_sums, results, confirmation };
 
@@ -98,6 +103,15 @@ class ExactExchange {
 
   // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form.
   std::shared_ptr<ChunkPlaces> places() const;
+
+  // Elements of the result that came to be here since the last call, in `sum`, others of which are
+  // still written to. Nothing has been compared with other members yet. Not for a lone member.
+  struct Arrived {
+    SharedFloats sum;
+    std::vector<Elements> parts;
+  };
+  Arrived take_arrived();
+
   bool held() const;       // the whole result is here
   bool committed() const;  // and every member holds the same
   // Two members hold different results, or owners saw different samples: the view must freeze.

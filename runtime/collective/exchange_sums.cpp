@@ -177,6 +177,7 @@ void ExactExchange::State::chunk_is_here(std::uint32_t chunk, const Digest& dige
   state.sums = {};
   state.digest = digest;
   --results_missing;
+  arrived.push_back({options.layout.first(chunk), options.layout.size(chunk)});
 }
 
 // All owners must have summed the same samples.

@@ -40,6 +40,16 @@ struct Compute {
   std::vector<collective::TreeNode> nodes;  // may be empty
   bool discard_kept = false;
 };
+// Elements [first, first + count) of the result of a step, told at most once, are what they will be
+// if the step is committed with `result`; others may still be written to. It may yet end otherwise,
+// with another result or none: what is made of them must not show before the Apply that has the
+// same vector. May be ignored.
+struct Foresee {
+  std::uint64_t step = 0;
+  collective::SharedFloats result;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
 // The step is committed: update the state with this sum, then call on_applied.
 struct Apply {
   std::uint64_t step = 0;
@@ -135,9 +145,9 @@ struct Report {
   std::string text;
   Duration lasted{};  // of a stall that is over, else zero
 };
-using Action = std::variant<Send, Persist, Compute, Apply, Committed, ReadState, InstallState,
-                            RestoreState, ViewInstalled, Paused, LostQuorum, Stopped, Recruit,
-                            SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
+using Action = std::variant<Send, Persist, Compute, Foresee, Apply, Committed, ReadState,
+                            InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,
+                            Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.

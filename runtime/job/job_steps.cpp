@@ -174,9 +174,16 @@ void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out
   advance(at, out);
 }
 
+void JobCore::State::foresee(Actions& out) {
+  const auto arrived = exchange->take_arrived();
+  for (const collective::Elements& part : arrived.parts)
+    out.push_back(Foresee{exchange_step, arrived.sum, part.first, part.count});
+}
+
 // Commits the step under way if every member holds it.
 void JobCore::State::advance(Time at, Actions& out) {
   if (!exchange || !can_exchange()) return;
+  foresee(out);
   if (exchange->disagreed()) {
     change_view(at, "results of step " + std::to_string(exchange_step) + " differ", out);
     return;

@@ -4,7 +4,7 @@
 // Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
 // control). Inside a lane the messages of one urgency to one peer arrive in the order of sending or
 // not at all: a break loses what was in flight, and is reported through on_state before anything
-// newer arrives. On bulk the more urgent overtake the others.
+// newer arrives. On bulk the more urgent overtake the others, and messages may have an order.
 // A bulk session is opened by the first message to be sent; control must be up, later ones wait.
 // A peer is who its key says: `from` is proven by the link, never read from a message.
 #pragma once
@@ -34,7 +34,8 @@ enum class Topic : std::uint16_t {
   admission = 6,   // admit records; join frames relayed to the issuer of a token
 };
 
-// Results are waited for by all, partial sums by one, a learner's state by nobody else.
+// Votes and questions are waited for by all, what a step exchanges by its members, a learner's
+// state by nobody else.
 enum class Urgency : std::uint8_t { high, normal, low };
 
 struct Message {
@@ -43,6 +44,9 @@ struct Message {
   Bytes body;                // small header, aligned for FlatBuffers; at most 256 KiB
   SharedBytes payload;       // bulk part, sent without a copy; at most 16 MiB; may be empty
   Urgency urgency = Urgency::normal;
+  // Of those of one urgency, peer and stream that wait to be sent on bulk, the lower goes first;
+  // one of order 0 is not overtaken.
+  std::uint64_t order = 0;
 };
 
 // What is known of a message whose payload is still to be read.

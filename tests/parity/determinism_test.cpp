@@ -84,17 +84,27 @@ TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
   auto backend = cpu::open_backend();
   auto program = (*model)->program(*backend, 2);
   std::vector<float> weights((*model)->parameter_count());
+  ASSERT_TRUE((*program)->load(weights));  // zeros: each stage's come before it is run
   (*model)->initialise(1, weights);
-  ASSERT_TRUE((*program)->load(weights));
   (*program)->make_places(kSlices + 1);
   const Slices slices(**model);
   std::vector<std::vector<float>> staged(kSlices);
   for (std::size_t slice = 0; slice < kSlices; ++slice) {
     staged[slice].assign(weights.size() + 1, -1.0f);
-    auto loss = (*program)->forward(slice % 2, slice + 1, slices.samples[slice]);
-    ASSERT_TRUE(loss);
-    staged[slice].back() = *loss;
   }
+  const auto forward_stages = (*model)->forward_stages();
+  std::size_t begin = 0;
+  for (std::size_t stage = 0; stage < forward_stages.size(); ++stage) {
+    EXPECT_EQ(forward_stages[stage].first, begin) << "forward reads from the beginning on";
+    begin += forward_stages[stage].count;
+    ASSERT_TRUE((*program)->load_part(weights, forward_stages[stage]));
+    for (std::size_t slice = 0; slice < kSlices; ++slice) {
+      auto loss = (*program)->forward((slice + stage) % 2, slice + 1, stage, slices.samples[slice]);
+      ASSERT_TRUE(loss);
+      staged[slice].back() = *loss;
+    }
+  }
+  EXPECT_EQ(begin, weights.size());
   const auto stages = (*model)->stages();
   std::size_t end = weights.size();
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -116,8 +126,11 @@ TEST(Determinism, StagesOfASliceWithoutSamplesAreZeros) {
   std::vector<float> weights((*model)->parameter_count());
   ASSERT_TRUE((*program)->load(weights));
   const Slices slices(**model);
-  ASSERT_TRUE((*program)->forward(0, 0, slices.samples[0]));
-  EXPECT_EQ(*(*program)->forward(0, 0, {}), 0.0f);
+  const std::size_t last = (*model)->forward_stages().size() - 1;
+  for (std::size_t stage = 0; stage <= last; ++stage)
+    ASSERT_TRUE((*program)->forward(0, 0, stage, slices.samples[0]));
+  for (std::size_t stage = 0; stage <= last; ++stage)
+    EXPECT_EQ(*(*program)->forward(0, 0, stage, {}), 0.0f);
   for (std::size_t stage = 0; stage < (*model)->stages().size(); ++stage) {
     std::vector<float> part((*model)->stages()[stage].count, 1.0f);
     ASSERT_TRUE((*program)->backward(0, 0, stage, part));

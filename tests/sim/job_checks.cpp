@@ -180,7 +180,31 @@ void JobChecks::on_state(const view::Member& node, std::uint64_t step, const Dig
   states_.insert({step, digest});
 }
 
+void JobChecks::on_foresee(const view::Member& node, const job::Foresee& part) {
+  Foreseen& foreseen = foresees_[node];
+  if (foreseen.result != part.result || foreseen.step != part.step)
+    foreseen = {part.step, part.result, std::vector<std::optional<float>>(part.result->size())};
+  for (std::uint64_t place = part.first; place < part.first + part.count; ++place) {
+    if (foreseen.values.at(place)) fail("an element of a result was foreseen twice");
+    foreseen.values[place] = (*part.result)[place];
+  }
+}
+
+void JobChecks::check_foreseen(const view::Member& node, const job::Apply& apply) {
+  const Foreseen foreseen = std::exchange(foresees_[node], {});
+  if (!foreseen.result || foreseen.result != apply.result) return;
+  if (foreseen.step != apply.step) fail("a result was foreseen for another step");
+  bool whole = true;
+  for (std::size_t place = 0; place < foreseen.values.size(); ++place) {
+    whole = whole && foreseen.values[place];
+    if (foreseen.values[place] && *foreseen.values[place] != (*apply.result)[place])
+      fail("an element of a result was not what had been foreseen");
+  }
+  foreseen_ += whole;
+}
+
 void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
+  check_foreseen(node, apply);
   state_at_[node] = apply.step;
   if (apply.step >= truth_.result.size()) {
     fail("a step beyond the last");

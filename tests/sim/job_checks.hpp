@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class JobChecks {
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
   void on_view(const view::Member& node, const view::View& view, job::Role role);
+  void on_foresee(const view::Member& node, const job::Foresee& part);
   void on_apply(const view::Member& node, const job::Apply& apply);
   void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
   // What a person is told who looks at the job on this node now.
@@ -55,6 +57,7 @@ class JobChecks {
   std::uint64_t rollbacks() const { return rollbacks_; }
   std::uint64_t generations() const { return generations_; }
   std::uint64_t stops() const { return stops_; }
+  std::uint64_t foreseen() const { return foreseen_; }  // steps applied that were foreseen whole
 
  private:
   struct Place {
@@ -64,6 +67,7 @@ class JobChecks {
     std::uint64_t committed = 0;
   };
   void fail(std::string text);
+  void check_foreseen(const view::Member& node, const job::Apply& apply);
   void record(const view::View& view);
   void check_newcomers(const view::View& before, const view::View& view);
   const view::View* undone_by(const view::ViewOrder& order) const;
@@ -87,6 +91,12 @@ class JobChecks {
   std::map<view::Member, Place> places_;
   std::map<view::Member, Lineage> applying_;        // in which the step under Apply was committed
   std::map<view::Member, std::uint64_t> state_at_;  // step of the newest state of each life
+  struct Foreseen {
+    std::uint64_t step = 0;
+    collective::SharedFloats result;
+    std::vector<std::optional<float>> values;
+  };
+  std::map<view::Member, Foreseen> foresees_;
   std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
   // view, step -> node -> digest of its DONE
   std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
@@ -103,6 +113,7 @@ class JobChecks {
   std::uint64_t rollbacks_ = 0;
   std::uint64_t generations_ = 0;
   std::uint64_t stops_ = 0;
+  std::uint64_t foreseen_ = 0;
 };
 
 }  // namespace gpunode::sim

@@ -280,6 +280,8 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     moment(node, Moment::before_durable);
   } else if (auto* wish = std::get_if<job::Compute>(&action)) {
     compute(node, *wish);
+  } else if (auto* part = std::get_if<job::Foresee>(&action)) {
+    checks_->on_foresee(one.member, *part);
   } else if (auto* applied = std::get_if<job::Apply>(&action)) {
     apply(node, *applied);
   } else if (auto* committed = std::get_if<job::Committed>(&action)) {

@@ -103,6 +103,7 @@ struct WorldResult {
   std::uint64_t leaves = 0;  // politely
   std::uint64_t learners = 0;
   std::uint64_t followed = 0;  // steps that learners applied
+  std::uint64_t foreseen = 0;  // steps that were foreseen whole before they were applied
   std::uint64_t disagreements = 0;
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;

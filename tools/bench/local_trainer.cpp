@@ -36,6 +36,7 @@ Result<std::unique_ptr<LocalTrainer>> LocalTrainer::open(const model::Model& mod
       .program = trainer->program_.get(),
       .lanes = &trainer->pool_,
       .stages = model.stages(),
+      .forward_stages = model.forward_stages().size(),
       .parameter_count = model.parameter_count(),
       .tree = collective::Tree::of_slices(static_cast<std::uint32_t>(options.slices)),
       .add = compute::add_of(backend)});

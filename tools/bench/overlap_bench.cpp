@@ -1,7 +1,7 @@
 // How well the exchange hides behind the computation: members in one process, whose link is so slow
 // that an exchange takes as long as forward, backward and update. Rounds of computing alone, of
-// exchanging alone, of one after the other and of both at once take turns; medians are compared
-// with each other and with what the plan predicts.
+// exchanging alone, of one after the other, of both at once and of steps that overlap with the next
+// ones take turns; medians are compared with each other and with what the plan predicts.
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
@@ -21,7 +21,7 @@ namespace {
 struct Options {
   std::uint16_t members = 2;
   std::uint32_t slices_each = 4;
-  int rounds = 15;
+  int rounds = 7;
   bool device = true;  // the stand-in; else the GPT on this machine's cores, one lane a member
   std::string layers = "8", channels = "128", context = "64";
   std::uint32_t samples = 1;  // a slice
@@ -91,16 +91,14 @@ class Bench {
     StepTimes slowest;
     for (const auto& result : results) {
       if (!*result) return result->error();
-      slowest.first_range = std::max(slowest.first_range, (*result)->first_range);
-      slowest.gradient = std::max(slowest.gradient, (*result)->gradient);
-      slowest.commit = std::max(slowest.commit, (*result)->commit);
-      slowest.step = std::max(slowest.step, (*result)->step);
-      slowest.optimizing = std::max(slowest.optimizing, (*result)->optimizing);
-      slowest.loading = std::max(slowest.loading, (*result)->loading);
-      slowest.digesting = std::max(slowest.digesting, (*result)->digesting);
+      for (double StepTimes::*part :
+           {&StepTimes::first_range, &StepTimes::gradient, &StepTimes::step, &StepTimes::optimizing,
+            &StepTimes::loading, &StepTimes::digesting})
+        slowest.*part = std::max(slowest.*part, (**result).*part);
     }
     return slowest;
   }
+  double gradient_norm() const { return members_.front()->gradient_norm(); }
 
   PacedWire& wire() { return *wire_; }
   std::uint64_t most_sent() const {
@@ -189,60 +187,85 @@ class Bench {
 };
 
 struct Samples {
-  std::vector<double> compute, first_range, gradient, exchange, apart, overlapped;
+  std::vector<double> compute, first_range, gradient, exchange, apart, overlapped, ahead, gap;
   std::vector<double> optimizing, loading, digesting;  // parts of the update
+  double wire = 0;                                     // what the bytes need
+  double gradient_norm = 0;                            // of the last step
 };
 
-Result<double> rounds(Bench& bench, const Options& options, Samples& samples) {
-  const auto alone = [](OverlapMember& member) { return member.compute_step(); };
-  const auto apart = [](OverlapMember& member) { return member.exchange_step(false); };
-  const auto overlapped = [](OverlapMember& member) { return member.exchange_step(true); };
-  const auto again = [](OverlapMember& member) -> Result<StepTimes> {
-    return StepTimes{.step = member.exchange_again()};
+constexpr int kStepsInARow = 5;
+
+// What an act tells as one number, as a step's time.
+template <class Told>
+Bench::Act timed(Told told) {
+  return [told](OverlapMember& member) -> Result<StepTimes> {
+    Result<double> time = told(member);
+    if (!time) return time.error();
+    return StepTimes{.step = *time};
   };
+}
+
+// One round; the wire has its rate.
+Result<void> measure(Bench& bench, Samples& samples) {
+  const auto steps = [](bool ahead) {
+    return timed([ahead](OverlapMember& one) { return one.exchange_steps(kStepsInARow, ahead); });
+  };
+  const std::pair<Bench::Act, std::vector<double>*> acts[] = {
+      {steps(true), &samples.ahead},
+      {steps(false), &samples.overlapped},
+      {[](OverlapMember& one) { return one.exchange_apart(); }, &samples.apart},
+      {timed([](OverlapMember& one) { return Result<double>(one.exchange_again()); }),
+       &samples.exchange}};
+  for (const auto& [act, times] : acts) {
+    auto taken = bench.together(act);
+    if (!taken) return taken.error();
+    times->push_back(taken->step);
+  }
+  if (!bench.equal()) return Error{ErrorCode::corrupted, "the members' states differ"};
+  samples.gradient_norm = bench.gradient_norm();
+  auto compute = bench.together([](OverlapMember& one) { return one.compute_step(); });
+  if (!compute) return compute.error();
+  auto gap = bench.together(timed([](OverlapMember& one) { return one.gap_step(); }));
+  if (!gap) return gap.error();
+  if (auto done = bench.align(); !done) return done.error();
+  samples.gap.push_back(gap->step);
+  samples.compute.push_back(compute->step);
+  samples.first_range.push_back(compute->first_range);
+  samples.gradient.push_back(compute->gradient);
+  samples.optimizing.push_back(compute->optimizing);
+  samples.loading.push_back(compute->loading);
+  samples.digesting.push_back(compute->digesting);
+  return {};
+}
+
+Result<Samples> rounds(Bench& bench, const Options& options) {
   std::vector<double> first;
   for (int round = 0; round < 5; ++round) {
-    auto times = bench.together(alone);
+    auto times = bench.together([](OverlapMember& one) { return one.compute_step(); });
     if (!times) return times.error();
     if (round > 0) first.push_back(times->step);
   }
   if (auto done = bench.align(); !done) return done.error();
   const std::uint64_t sent = bench.most_sent();
-  if (auto times = bench.together(overlapped); !times) return times.error();
-  const auto bytes = static_cast<double>(bench.most_sent() - sent);
-  const double rate = bytes / median(first);
-  bench.wire().set_rate(rate);
-  for (int round = 0; round < options.rounds; ++round) {
-    auto both = bench.together(overlapped);
-    if (!both) return both.error();
-    auto one_by_one = bench.together(apart);
-    if (!one_by_one) return one_by_one.error();
-    if (!bench.equal()) return Error{ErrorCode::corrupted, "the members' states differ"};
-    auto wire = bench.together(again);
-    if (!wire) return wire.error();
-    auto compute = bench.together(alone);
-    if (!compute) return compute.error();
-    if (auto done = bench.align(); !done) return done.error();
-    samples.overlapped.push_back(both->step);
-    samples.apart.push_back(one_by_one->step);
-    samples.exchange.push_back(wire->step);
-    samples.compute.push_back(compute->step);
-    samples.first_range.push_back(compute->first_range);
-    samples.gradient.push_back(compute->gradient);
-    samples.optimizing.push_back(compute->optimizing);
-    samples.loading.push_back(compute->loading);
-    samples.digesting.push_back(compute->digesting);
-  }
-  return bytes / rate;
+  auto exchanged = bench.together([](OverlapMember& one) { return one.exchange_apart(); });
+  if (!exchanged) return exchanged.error();
+  Samples samples;
+  samples.wire = median(first);
+  bench.wire().set_rate(static_cast<double>(bench.most_sent() - sent) / samples.wire);
+  for (int round = 0; round < options.rounds; ++round)
+    if (auto done = measure(bench, samples); !done) return done.error();
+  return samples;
 }
 
-int report(const Bench& bench, const Options& options, const Samples& samples, double wire) {
+int report(const Bench& bench, const Options& options, const Samples& samples) {
   const double compute = median(samples.compute), first = median(samples.first_range);
   const double update = compute - median(samples.gradient);
-  const double overlapped = median(samples.overlapped);
-  // Nothing can leave before the first part is final, and nothing be applied before the last part
-  // is back.
-  const double bound = std::max(first + wire, median(samples.gradient)) + update;
+  const double ahead = median(samples.ahead), gap = median(samples.gap);
+  // Where the whole sum is waited for, nothing can leave before the first part is final, and
+  // nothing be applied before the last part is back. Else the wire has nothing to carry only from
+  // the last part's arrival to the next step's first part.
+  const double whole_bound = std::max(first + samples.wire, median(samples.gradient)) + update;
+  const double bound = std::max(samples.wire + gap, compute);
   const auto line = [&](const char* what, double value) {
     std::printf("%-34s %8.2f ms  %5.2f x compute\n", what, 1e3 * value, value / compute);
   };
@@ -255,11 +278,18 @@ int report(const Bench& bench, const Options& options, const Samples& samples, d
   line("    optimizer", median(samples.optimizing));
   line("    weights taken over", median(samples.loading));
   line("    digest of the state", median(samples.digesting));
-  line("exchange alone: the wire's bytes", wire);
+  line("exchange alone: the wire's bytes", samples.wire);
   line("exchange alone, measured", median(samples.exchange));
   line("step, one after the other", median(samples.apart));
-  line("step, overlapped", overlapped);
+  line("step, the sum awaited whole", median(samples.overlapped));
+  line("  the plan's bound", whole_bound);
+  line("step, overlapped with the next", ahead);
   line("  the plan's bound", bound);
+  line("    the wire idle", gap);
+  std::printf("norm of the mean gradient %.3g, clip %g%s\n", samples.gradient_norm, options.clip,
+              options.clip > 0 && samples.gradient_norm > options.clip
+                  ? ": clipped, so every sum is awaited whole"
+                  : "");
   const double gradient = static_cast<double>(bench.gradient_bytes());
   const compute::SliceMemory memory = bench.memory();
   const double share =
@@ -270,7 +300,7 @@ int report(const Bench& bench, const Options& options, const Samples& samples, d
       gradient / 1e6, share * static_cast<double>(memory.gradient_bytes) / 1e6,
       share * static_cast<double>(memory.activation_bytes) / 1e6,
       gradient * options.slices_each / 1e6);
-  if (options.require > 0 && overlapped > options.require * compute) {
+  if (options.require > 0 && ahead > options.require * compute) {
     std::printf("FAILED: the step is above %.2f x compute\n", options.require);
     return 1;
   }
@@ -289,13 +319,12 @@ int overlap(int argc, char** argv) {
     return 2;
   }
   auto bench = Bench::open(options);
-  Samples samples;
-  auto wire = bench ? rounds(**bench, options, samples) : Result<double>(bench.error());
-  if (!wire) {
-    std::fprintf(stderr, "%s\n", wire.error().message().c_str());
+  auto samples = bench ? rounds(**bench, options) : Result<Samples>(bench.error());
+  if (!samples) {
+    std::fprintf(stderr, "%s\n", samples.error().message().c_str());
     return 1;
   }
-  return report(**bench, options, samples, *wire);
+  return report(**bench, options, *samples);
 }
 
 }  // namespace gpunode::bench

@@ -1,6 +1,7 @@
 #include "tools/bench/overlap_member.hpp"
 
 #include <map>
+#include <utility>
 
 namespace gpunode::bench {
 
@@ -45,7 +46,14 @@ void OverlapMember::work() {
     job();
     job = nullptr;
     lock.lock();
-    if (current_ && current_->committed() && committed_number_ != number_) {
+    if (!current_) continue;
+    auto arrived = current_->take_arrived();
+    if (!arrived.parts.empty()) {
+      arrived_.sum = std::move(arrived.sum);
+      arrived_.parts.insert(arrived_.parts.end(), arrived.parts.begin(), arrived.parts.end());
+      committed_changed_.notify_all();
+    }
+    if (current_->committed() && committed_number_ != number_) {
       committed_ = current_->result();
       committed_number_ = number_;
       committed_changed_.notify_all();
@@ -100,10 +108,25 @@ void OverlapMember::add_range(const compute::SumRange& range) {
   });
 }
 
-SharedFloats OverlapMember::await_commit() {
+// Foresees meanwhile what is here, if wished.
+Result<SharedFloats> OverlapMember::await_commit(bool ahead) {
   std::unique_lock lock(mutex_);
-  committed_changed_.wait(lock, [this] { return committed_number_ == begun_; });
-  return committed_;
+  for (;;) {
+    committed_changed_.wait(
+        lock, [&] { return committed_number_ == begun_ || (ahead && !arrived_.parts.empty()); });
+    const auto arrived = std::exchange(arrived_, {});
+    const bool committed = committed_number_ == begun_;
+    if (ahead) {
+      lock.unlock();
+      for (const collective::Elements& part : arrived.parts) {
+        auto done = options_.trainer->foresee(options_.trainer->step() + 1, arrived.sum, part.first,
+                                              part.count);
+        if (!done) return done.error();
+      }
+      lock.lock();
+    }
+    if (committed) return committed_;
+  }
 }
 
 Result<StepTimes> OverlapMember::compute(const std::function<void(compute::SumRange)>& tell,
@@ -137,6 +160,7 @@ Result<StepTimes> OverlapMember::compute(const std::function<void(compute::SumRa
 Result<void> OverlapMember::update(const std::vector<float>& total, StepTimes& times) {
   auto applied = options_.trainer->apply(options_.trainer->step() + 1, total);
   if (!applied) return applied.error();
+  gradient_norm_ = applied->gradient_norm;
   times.optimizing = seconds(applied->optimizing);
   times.loading = seconds(applied->loading);
   times.digesting = seconds(applied->digesting);
@@ -152,26 +176,56 @@ Result<StepTimes> OverlapMember::compute_step() {
   return times;
 }
 
-Result<StepTimes> OverlapMember::exchange_step(bool ranges) {
+Result<double> OverlapMember::gap_step() {
+  if (auto times = compute({}, clock_.now()); !times) return times.error();
+  const SharedFloats total = sums_.front().sum;
+  const std::uint64_t step = options_.trainer->step() + 1;
+  const std::uint64_t before = layout_.first(layout_.chunk_count() - 1);
+  if (auto done = options_.trainer->foresee(step, total, 0, before); !done) return done.error();
+  const Time begin = clock_.now();
+  auto done = options_.trainer->foresee(step, total, before, layout_.element_count - before);
+  if (!done) return done.error();
+  StepTimes unused;
+  if (auto updated = update(*total, unused); !updated) return updated.error();
+  auto times = compute({}, begin);
+  if (!times) return times.error();
+  if (auto updated = update(*sums_.front().sum, unused); !updated) return updated.error();
+  return times->first_range;
+}
+
+Result<StepTimes> OverlapMember::exchange_apart() {
   const Time begin = clock_.now();
   begin_exchange();
-  auto times = ranges ? compute([this](const compute::SumRange& range) { add_range(range); }, begin)
-                      : compute({}, begin);
+  auto times = compute({}, begin);
   if (!times) return times;
-  if (!ranges)
-    for (const compute::SumRange& sum : sums_) add_range(sum);
-  const SharedFloats total = await_commit();
-  times->commit = seconds(clock_.now() - begin);
-  if (auto done = update(*total, *times); !done) return done.error();
+  for (const compute::SumRange& sum : sums_) add_range(sum);
+  auto total = await_commit(false);
+  if (!total) return total.error();
+  if (auto done = update(**total, *times); !done) return done.error();
   times->step = seconds(clock_.now() - begin);
   return times;
+}
+
+Result<double> OverlapMember::exchange_steps(int count, bool ahead) {
+  Time begin{};
+  StepTimes times;
+  for (int step = 0; step < count; ++step) {
+    begin_exchange();
+    auto done = compute([this](const compute::SumRange& range) { add_range(range); }, begin);
+    if (!done) return done.error();
+    auto total = await_commit(ahead);
+    if (!total) return total.error();
+    if (auto updated = update(**total, times); !updated) return updated.error();
+    if (step == 0) begin = clock_.now();
+  }
+  return seconds(clock_.now() - begin) / (count - 1);
 }
 
 double OverlapMember::exchange_again() {
   const Time begin = clock_.now();
   begin_exchange();
   for (const compute::SumRange& sum : sums_) add_range(sum);
-  await_commit();
+  (void)await_commit(false);
   return seconds(clock_.now() - begin);
 }
 

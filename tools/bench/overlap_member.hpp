@@ -27,10 +27,9 @@ struct MemberOptions {
 
 // What a step took, in seconds from its beginning.
 struct StepTimes {
-  double first_range = 0;  // the first part of the gradient was final
-  double gradient = 0;     // the last part
-  double commit = 0;       // every member held the same result; 0 without exchange
-  double step = 0;         // the update was applied
+  double first_range = 0;                             // the first part of the gradient was final
+  double gradient = 0;                                // the last part
+  double step = 0;                                    // the update was applied
   double optimizing = 0, loading = 0, digesting = 0;  // parts of the update
 };
 
@@ -41,8 +40,16 @@ class OverlapMember {
 
   // Alone: computes its sums and applies them as if they were the total. For the compute time.
   Result<StepTimes> compute_step();
-  // With the others; `ranges`: parts leave as soon as they are final, else all at the end.
-  Result<StepTimes> exchange_step(bool ranges);
+  // The same, where all but the last chunk of the total is foreseen, and the step after it, up to
+  // its first range: seconds from the last chunk on, in which the wire has nothing to carry.
+  Result<double> gap_step();
+  // With the others, sums at the end.
+  Result<StepTimes> exchange_apart();
+  // With the others, parts leave as soon as they are final; `ahead`: what comes back is foreseen.
+  // Seconds a step, from the end of the first one to the end of the last.
+  Result<double> exchange_steps(int count, bool ahead);
+  // Of the last step, before clipping.
+  double gradient_norm() const { return gradient_norm_; }
   // The exchange of the last step's sums once more, without computing; seconds.
   double exchange_again();
 
@@ -56,7 +63,7 @@ class OverlapMember {
   void begin_exchange();
   void send(std::uint64_t exchange, std::vector<collective::SendTo>& sends);
   void add_range(const compute::SumRange& range);
-  collective::SharedFloats await_commit();
+  Result<collective::SharedFloats> await_commit(bool ahead);
   Result<void> update(const std::vector<float>& total, StepTimes& times);
   Result<StepTimes> compute(const std::function<void(compute::SumRange)>& tell, Time begin);
 
@@ -64,6 +71,7 @@ class OverlapMember {
   SystemClock clock_;
   collective::ChunkLayout layout_;
   std::vector<compute::SumRange> sums_;  // of the last step, whole
+  double gradient_norm_ = 0;
   // On the exchange thread.
   std::uint64_t number_ = 0;  // of the exchange under way
   std::optional<collective::ExactExchange> current_;
@@ -78,6 +86,7 @@ class OverlapMember {
   std::deque<Job> jobs_;
   std::uint64_t begun_ = 0, committed_number_ = 0;  // exchanges
   collective::SharedFloats committed_;
+  collective::ExactExchange::Arrived arrived_;  // and not foreseen yet
   bool stop_ = false;
   std::thread thread_;
 };

@@ -8,10 +8,10 @@ namespace {
 
 class PacedProgram final : public model::Program {
  public:
-  PacedProgram(PacedModelOptions options, std::size_t stages)
-      : options_(options), stages_(stages) {}
+  explicit PacedProgram(PacedModelOptions options) : options_(options) {}
 
   Result<void> load(std::span<const float>) override { return {}; }
+  Result<void> load_part(std::span<const float>, model::ElementRange) override { return {}; }
   Result<float> gradient(int, std::span<const model::Sample>, std::span<float>) override {
     return {ErrorCode::unsupported, "by stages only"};
   }
@@ -20,9 +20,11 @@ class PacedProgram final : public model::Program {
     return {ErrorCode::unsupported, "it generates nothing"};
   }
   void make_places(std::size_t count) override { values_.resize(std::max(values_.size(), count)); }
-  Result<float> forward(int, std::size_t place, std::span<const model::Sample> samples) override {
-    values_[place] = samples.empty() ? 0.0f : 1e-3f * static_cast<float>(samples[0].index % 1000);
-    take(options_.layer * static_cast<int>(stages_));
+  // Small enough that the norm of the mean gradient stays below 1.
+  Result<float> forward(int, std::size_t place, std::size_t,
+                        std::span<const model::Sample> samples) override {
+    values_[place] = samples.empty() ? 0.0f : 1e-6f * static_cast<float>(samples[0].index % 1000);
+    take(options_.layer);
     return values_[place];
   }
   Result<void> backward(int, std::size_t place, std::size_t, std::span<float> part) override {
@@ -43,7 +45,6 @@ class PacedProgram final : public model::Program {
 
   SystemClock clock_;
   PacedModelOptions options_;
-  std::size_t stages_;
   std::vector<float> values_;  // of the slice in each place
 };
 
@@ -75,9 +76,13 @@ class PacedModel final : public model::Model {
       stages.push_back({layer * options_.parameters_a_layer, options_.parameters_a_layer});
     return stages;
   }
+  std::vector<model::ElementRange> forward_stages() const override {
+    std::vector<model::ElementRange> ascending = stages();
+    std::ranges::reverse(ascending);
+    return ascending;
+  }
   Result<std::unique_ptr<model::Program>> program(ops::Backend&, int) const override {
-    return std::unique_ptr<model::Program>(
-        std::make_unique<PacedProgram>(options_, options_.layers));
+    return std::unique_ptr<model::Program>(std::make_unique<PacedProgram>(options_));
   }
 
  private:

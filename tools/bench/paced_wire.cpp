@@ -1,6 +1,7 @@
 #include "tools/bench/paced_wire.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace gpunode::bench {
 
@@ -15,6 +16,16 @@ std::size_t payload_bytes(const collective::ExchangeMessage& message) {
 }
 
 }  // namespace
+
+// By chunk, a result before partial sums; DONE follows what it is about.
+std::uint64_t PacedWire::order_of(const Waiting& waiting) {
+  const collective::ExchangeMessage& message = waiting.send.message;
+  if (const auto* partial = std::get_if<collective::PartialChunk>(&message))
+    return 2 * std::uint64_t{partial->chunk} + 1;
+  if (const auto* result = std::get_if<collective::ResultChunk>(&message))
+    return 2 * std::uint64_t{result->chunk};
+  return std::numeric_limits<std::uint64_t>::max();
+}
 
 PacedWire::PacedWire(std::uint16_t members, Deliver deliver) : deliver_(std::move(deliver)) {
   for (std::uint16_t member = 0; member < members; ++member) {
@@ -44,10 +55,11 @@ void PacedWire::set_rate(double bytes_a_second) {
 }
 
 void PacedWire::send(std::uint16_t from, std::uint64_t step, collective::SendTo message) {
-  const bool urgent = !std::holds_alternative<collective::PartialChunk>(message.message);
   std::lock_guard lock(mutex_);
   Exit& exit = *exits_[from];
-  (urgent ? exit.urgent : exit.others).push_back({from, step, std::move(message), {}});
+  Waiting waiting{from, step, std::move(message), {}};
+  const auto place = std::ranges::upper_bound(exit.waiting, order_of(waiting), {}, order_of);
+  exit.waiting.insert(place, std::move(waiting));
   exit.changed.notify_one();
 }
 
@@ -67,11 +79,10 @@ void PacedWire::send_out(std::uint16_t member) {
   Exit& exit = *exits_[member];
   std::unique_lock lock(mutex_);
   for (;;) {
-    exit.changed.wait(lock, [&] { return stop_ || !exit.urgent.empty() || !exit.others.empty(); });
+    exit.changed.wait(lock, [&] { return stop_ || !exit.waiting.empty(); });
     if (stop_) return;
-    auto& queue = exit.urgent.empty() ? exit.others : exit.urgent;
-    Waiting waiting = std::move(queue.front());
-    queue.pop_front();
+    Waiting waiting = std::move(exit.waiting.front());
+    exit.waiting.pop_front();
     exit.sent += payload_bytes(waiting.send.message);
     const Duration needed = takes(waiting);
     const Time now = clock_.now();

@@ -38,9 +38,10 @@ class PacedWire {
     collective::SendTo send;
     Time left{};  // its last byte
   };
-  struct Exit {  // of one member
-    std::deque<Waiting> urgent, others;
-    Time free_at{};  // when its last byte has left
+  static std::uint64_t order_of(const Waiting& waiting);
+  struct Exit {                   // of one member
+    std::deque<Waiting> waiting;  // by order
+    Time free_at{};               // when its last byte has left
     std::uint64_t sent = 0;
     std::condition_variable changed;
     std::thread thread;

@@ -37,6 +37,7 @@ struct State {
   std::optional<job::JobCore> core;
   std::optional<JobLedger> ledger;
   std::uint64_t element_count = 0;  // of a gradient, the loss included
+  bool foresees = false;            // the trainer makes use of parts of a total
   std::string phase = "preparing", reason;
   bool finished = false;  // every member has committed the last step
   bool evaluating = false;

@@ -26,11 +26,6 @@ void linear_backward(OperationSequence& sequence, const LinearBackward& pass) {
                {.a = dy, .b = pass.weight, .c = {pass.dx.data, {rows, inner}}});
 }
 
-// What entered block `layer`, or the last norm.
-tensor::ConstTensor entered(const GptActivations& activations, std::size_t layer) {
-  return layer == 0 ? activations.embedded : activations.blocks[layer - 1].residual2;
-}
-
 }  // namespace
 
 void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,

@@ -30,6 +30,11 @@ void forward_from_attention(OperationSequence& sequence, const GptBlockViews<con
   linear(sequence, block.attended, weights.projection_weight, weights.projection_bias,
          block.residual1);
   sequence.run(ops.add, {.a = stream, .b = block.residual1, .out = block.residual1});
+}
+
+void forward_through_network(OperationSequence& sequence, const GptBlockViews<const float>& weights,
+                             GptBlockActivations& block) {
+  const ops::Operations& ops = sequence.ops;
   sequence.run(ops.layernorm, {.x = block.residual1,
                                .weight = weights.norm2_weight,
                                .bias = weights.norm2_bias,
@@ -42,27 +47,31 @@ void forward_from_attention(OperationSequence& sequence, const GptBlockViews<con
   sequence.run(ops.add, {.a = block.residual1, .b = block.residual2, .out = block.residual2});
 }
 
-void forward(OperationSequence& sequence, const GptConfig& config,
-             const GptViews<const float>& weights, const GptBatch& batch,
-             GptActivations& activations, bool keep_gradient) {
+void forward_of_embedding(OperationSequence& sequence, const GptViews<const float>& weights,
+                          const GptBatch& batch, GptActivations& activations) {
+  sequence.run(sequence.ops.embedding, {.tokens = batch.tokens,
+                                        .token_table = weights.token_table,
+                                        .position_table = weights.position_table,
+                                        .first = 0,
+                                        .x = activations.embedded});
+}
+
+void forward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
+                          const GptBlockViews<const float>& weights, GptActivations& activations) {
+  const tensor::ConstTensor stream = entered(activations, layer);
+  GptBlockActivations& block = activations.blocks[layer];
+  forward_to_attention(sequence, weights, stream, block);
+  sequence.run(sequence.ops.attention, {.qkv = block.qkv,
+                                        .heads = config.heads,
+                                        .probabilities = block.probabilities,
+                                        .out = block.attended});
+  forward_from_attention(sequence, weights, stream, block);
+}
+
+void forward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
+                     const GptBatch& batch, GptActivations& activations, bool keep_gradient) {
   const ops::Operations& ops = sequence.ops;
-  sequence.run(ops.embedding, {.tokens = batch.tokens,
-                               .token_table = weights.token_table,
-                               .position_table = weights.position_table,
-                               .first = 0,
-                               .x = activations.embedded});
-  tensor::ConstTensor stream = activations.embedded;
-  for (std::size_t layer = 0; layer < weights.blocks.size(); ++layer) {
-    GptBlockActivations& block = activations.blocks[layer];
-    forward_to_attention(sequence, weights.blocks[layer], stream, block);
-    sequence.run(ops.attention, {.qkv = block.qkv,
-                                 .heads = config.heads,
-                                 .probabilities = block.probabilities,
-                                 .out = block.attended});
-    forward_from_attention(sequence, weights.blocks[layer], stream, block);
-    stream = block.residual2;
-  }
-  sequence.run(ops.layernorm, {.x = stream,
+  sequence.run(ops.layernorm, {.x = entered(activations, activations.blocks.size()),
                                .weight = weights.norm_weight,
                                .bias = weights.norm_bias,
                                .y = activations.norm,

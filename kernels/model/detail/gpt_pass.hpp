@@ -12,10 +12,22 @@ struct GptBatch {
   tensor::TokenTensor tokens, targets;  // (B, T) each
 };
 
-// Fills the activations up to the losses. With `keep_gradient` the logits become their gradient.
-void forward(OperationSequence& sequence, const GptConfig& config,
-             const GptViews<const float>& weights, const GptBatch& batch,
-             GptActivations& activations, bool keep_gradient);
+// What enters block `layer`, or the last norm.
+inline tensor::ConstTensor entered(const GptActivations& activations, std::size_t layer) {
+  return layer == 0 ? activations.embedded : activations.blocks[layer - 1].residual2;
+}
+
+// Forward in parts, in this order: the embedding, of each block its attention (with norm1), then
+// its network (with norm2), the head up to the losses. With `keep_gradient` the logits become their
+// gradient.
+void forward_of_embedding(OperationSequence& sequence, const GptViews<const float>& weights,
+                          const GptBatch& batch, GptActivations& activations);
+void forward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
+                          const GptBlockViews<const float>& weights, GptActivations& activations);
+void forward_through_network(OperationSequence& sequence, const GptBlockViews<const float>& weights,
+                             GptBlockActivations& block);
+void forward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
+                     const GptBatch& batch, GptActivations& activations, bool keep_gradient);
 
 // After forward with keep_gradient, in this order: the head, the blocks from the last to the first,
 // the embedding. Each overwrites the gradients it is given. activations.dstream is the gradient of
@@ -41,7 +53,7 @@ void backward_of_embedding(OperationSequence& sequence, const GptBatch& batch,
                            const GptActivations& activations, tensor::Tensor dtoken_table,
                            tensor::Tensor dposition_table);
 
-// One block without its attention step: what comes before it, and what comes after.
+// A block's attention without the attention step: what comes before it, and what comes after.
 void forward_to_attention(OperationSequence& sequence, const GptBlockViews<const float>& weights,
                           tensor::ConstTensor stream, GptBlockActivations& block);
 void forward_from_attention(OperationSequence& sequence, const GptBlockViews<const float>& weights,

@@ -86,6 +86,18 @@ Result<void> GptProgram::load(std::span<const float> parameters) {
   return stream_->synchronise();
 }
 
+Result<void> GptProgram::load_part(std::span<const float> parameters, ElementRange part) {
+  if (auto ready = require_loaded(*this); !ready) return ready;
+  if (parameters.size() != model_.parameter_count() || part.first > parameters.size() ||
+      part.count > parameters.size() - part.first)
+    return {ErrorCode::invalid_argument, "the part lies outside the parameters"};
+  if (auto done = backend_.upload(*stream_, parameters.subspan(part.first, part.count),
+                                  weight_memory_.as<float>() + part.first);
+      !done)
+    return done;
+  return stream_->synchronise();
+}
+
 Result<void> require_loaded(const GptProgram& program) {
   if (program.loaded()) return {};
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
@@ -158,30 +170,44 @@ Result<void> GptProgram::prepare(Lane& lane, std::size_t samples) {
   return {};
 }
 
-Result<double> GptProgram::forward_loss(Lane& lane, Place& place, std::span<const Sample> samples,
-                                        bool keep_gradient) {
-  if (auto ready = require_loaded(*this); !ready) return ready.error();
-  if (auto done = prepare(place, samples); !done) return done.error();
-  if (auto done = prepare(lane, samples.size()); !done) return done.error();
+Result<void> GptProgram::forward_stage(Lane& lane, Place& place, std::size_t stage,
+                                       bool keep_gradient, double& loss) {
+  const std::size_t layers = weights_.blocks.size();
   OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
-  model::forward(sequence, model_.shape(), weights_, place.batch(), place.activations,
-                 keep_gradient);
-  if (auto done = sequence.finish(); !done) return done.error();
-  double sum = 0;
+  if (stage == 0) {
+    forward_of_embedding(sequence, weights_, place.batch(), place.activations);
+  } else if (stage > 2 * layers) {
+    forward_of_head(sequence, weights_, place.batch(), place.activations, keep_gradient);
+  } else {
+    const std::size_t layer = (stage - 1) / 2;
+    if (stage % 2 == 1)
+      forward_of_attention(sequence, model_.shape(), layer, weights_.blocks[layer],
+                           place.activations);
+    else
+      forward_through_network(sequence, weights_.blocks[layer], place.activations.blocks[layer]);
+  }
+  if (auto done = sequence.finish(); !done || stage <= 2 * layers) return done;
   const tensor::Tensor& losses = place.activations.losses;
-  for (std::int64_t token = 0; token < losses.element_count(); ++token) sum += losses.data[token];
-  return sum;
+  loss = 0;
+  for (std::int64_t token = 0; token < losses.element_count(); ++token) loss += losses.data[token];
+  return {};
 }
 
-Result<float> GptProgram::forward(int lane, std::size_t place, std::span<const Sample> samples) {
-  Place& slice = place_at(place);
+Result<float> GptProgram::forward(int lane_number, std::size_t place_number, std::size_t stage,
+                                  std::span<const Sample> samples) {
+  Place& place = place_at(place_number);
   if (samples.empty()) {
-    slice.samples = 0;
+    place.samples = 0;
     return 0.0f;
   }
-  auto loss = forward_loss(lane_at(lane), slice, samples, true);
-  if (!loss) return loss.error();
-  return static_cast<float>(*loss);
+  Lane& lane = lane_at(lane_number);
+  if (auto ready = require_loaded(*this); !ready) return ready.error();
+  if (stage == 0)
+    if (auto done = prepare(place, samples); !done) return done.error();
+  if (auto done = prepare(lane, samples.size()); !done) return done.error();
+  double loss = 0;
+  if (auto done = forward_stage(lane, place, stage, true, loss); !done) return done.error();
+  return static_cast<float>(loss);
 }
 
 Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std::size_t stage,
@@ -229,8 +255,11 @@ Result<float> GptProgram::gradient(int lane, std::span<const Sample> samples,
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
   const auto place = static_cast<std::size_t>(lane);
-  auto loss = forward(lane, place, samples);
-  if (!loss) return loss;
+  Result<float> loss = 0.0f;
+  for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
+    loss = forward(lane, place, stage, samples);
+    if (!loss) return loss;
+  }
   const auto ranges = model_.stages();
   for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
     const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
@@ -244,10 +273,14 @@ Result<double> GptProgram::evaluate(int lane, std::span<const Sample> samples) {
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);
-    auto loss = forward_loss(lane_at(lane), place_at(static_cast<std::size_t>(lane)),
-                             samples.subspan(first, count), false);
-    if (!loss) return loss.error();
-    sum += *loss;
+    Place& place = place_at(static_cast<std::size_t>(lane));
+    if (auto done = prepare(place, samples.subspan(first, count)); !done) return done.error();
+    if (auto done = prepare(lane_at(lane), count); !done) return done.error();
+    double loss = 0;
+    for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage)
+      if (auto done = forward_stage(lane_at(lane), place, stage, false, loss); !done)
+        return done.error();
+    sum += loss;
   }
   return sum;
 }

@@ -23,7 +23,9 @@ class GptProgram final : public Program {
   Result<float> gradient(int lane, std::span<const Sample> samples,
                          std::span<float> gradient_sum) override;
   void make_places(std::size_t count) override;
-  Result<float> forward(int lane, std::size_t place, std::span<const Sample> samples) override;
+  Result<void> load_part(std::span<const float> parameters, ElementRange part) override;
+  Result<float> forward(int lane, std::size_t place, std::size_t stage,
+                        std::span<const Sample> samples) override;
   Result<void> backward(int lane, std::size_t place, std::size_t stage,
                         std::span<float> part) override;
   Result<double> evaluate(int lane, std::span<const Sample> samples) override;
@@ -57,8 +59,9 @@ class GptProgram final : public Program {
   // Makes lane and place ready for these samples. Fails with: invalid_argument, out_of_memory.
   Result<void> prepare(Place& place, std::span<const Sample> samples);
   Result<void> prepare(Lane& lane, std::size_t samples);
-  Result<double> forward_loss(Lane& lane, Place& place, std::span<const Sample> samples,
-                              bool keep_gradient);
+  // Sets `loss` in the last stage.
+  Result<void> forward_stage(Lane& lane, Place& place, std::size_t stage, bool keep_gradient,
+                             double& loss);
 
   const Gpt& model_;
   ops::Backend& backend_;

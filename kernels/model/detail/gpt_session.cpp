@@ -102,6 +102,7 @@ class GptSession final : public Session {
                                           .values = values_[layer],
                                           .out = block.attended});
       forward_from_attention(sequence, weights.blocks[layer], embedded, block);
+      forward_through_network(sequence, weights.blocks[layer], block);
     }
     sequence.run(ops.layernorm, {.x = {embedded.data + (rows - 1) * C, {1, C}},
                                  .weight = weights.norm_weight,

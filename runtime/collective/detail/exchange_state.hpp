@@ -116,6 +116,7 @@ struct ExactExchange::State {
   std::vector<std::vector<float>> decoded;  // by slot
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
+  std::vector<Elements> arrived;               // and not told yet
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial
   std::shared_ptr<ChunkPlaces> places;         // of the buffer; null: nothing is read there
   SharedFloats result;                         // the buffer, or that partial

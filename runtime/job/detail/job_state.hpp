@@ -81,6 +81,7 @@ struct JobCore::State {
     return partial.final_elements == options.element_count;
   }
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
+  void foresee(Actions& out);
   void advance(Time now, Actions& out);
   std::vector<NodeId> computing(const view::View& view) const;  // by slice of the step under way
   void commit(Time now, const collective::ExactExchange& done, std::vector<NodeId> computed_by,

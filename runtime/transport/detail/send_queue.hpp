@@ -1,8 +1,10 @@
-// What waits for one peer on one lane, the urgent first. Not locked: its owner is.
+// What waits for one peer on one lane, the urgent first, and of a stream by its order. Not locked:
+// its owner is.
 #pragma once
 
 #include <array>
 #include <deque>
+#include <utility>
 
 #include "runtime/transport/link.hpp"
 
@@ -14,7 +16,9 @@ class SendQueue {
   std::size_t size() const { return size_; }
   void push(Message message) {
     ++size_;
-    of(message).push_back(std::move(message));
+    std::deque<Message>& queue = of(message);
+    queue.push_back(std::move(message));
+    settle(queue);
   }
   // Back to where it was taken from.
   void put_back(Message message) {
@@ -32,6 +36,17 @@ class SendQueue {
   }
 
  private:
+  // The last one takes its place among those of its stream; the places of other streams stay.
+  static void settle(std::deque<Message>& queue) {
+    std::size_t place = queue.size() - 1;
+    if (queue[place].order == 0) return;
+    for (std::size_t before = place; before-- > 0;) {
+      if (queue[before].stream != queue[place].stream) continue;
+      if (queue[before].order <= queue[place].order) return;
+      std::swap(queue[before], queue[place]);
+      place = before;
+    }
+  }
   std::deque<Message>& of(const Message& message) {
     return queues_[static_cast<std::size_t>(message.urgency)];
   }

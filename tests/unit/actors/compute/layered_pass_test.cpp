@@ -14,6 +14,7 @@ using collective::Tree;
 using collective::TreeNode;
 
 constexpr std::size_t kCount = 50000;  // parameters
+constexpr std::size_t kForwardStages = 2;
 
 void add(float* out, std::span<const float* const> inputs, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -48,11 +49,15 @@ class FakeProgram : public model::Program {
   void make_places(std::size_t count) override {
     if (places_.size() < count) places_.resize(count);
   }
-  Result<float> forward(int, std::size_t place, std::span<const model::Sample> samples) override {
-    places_[place] = {samples[0].index, 0};
-    return value(samples[0].index, kCount);
+  Result<float> forward(int, std::size_t place, std::size_t stage,
+                        std::span<const model::Sample> samples) override {
+    if (stage == 0) places_[place] = {samples[0].index, 0, 0};
+    EXPECT_EQ(places_[place].slice, samples[0].index);
+    EXPECT_EQ(places_[place].forwarded++, stage) << "stages come in order, one at a time";
+    return stage + 1 == kForwardStages ? value(samples[0].index, kCount) : 0.0f;
   }
   Result<void> backward(int, std::size_t place, std::size_t stage, std::span<float> part) override {
+    EXPECT_EQ(places_[place].forwarded, kForwardStages);
     EXPECT_EQ(places_[place].next++, stage) << "stages come in order, one at a time";
     if (stage == fails_at) return {ErrorCode::out_of_memory, "as planned"};
     EXPECT_EQ(part.size(), stages_[stage].count);
@@ -67,7 +72,7 @@ class FakeProgram : public model::Program {
   }
   struct Place {
     std::uint64_t slice = 0;
-    std::size_t next = 0;
+    std::size_t next = 0, forwarded = 0;
   };
   std::vector<model::ElementRange> stages_;
   std::vector<Place> places_;
@@ -111,7 +116,7 @@ const std::vector<model::ElementRange> kStages = {{40000, 10000}, {5, 39995}, {0
 
 LayeredPass::Options options_of(FakeProgram& program, LanePool& lanes,
                                 const std::vector<model::ElementRange>& stages, const Tree& tree) {
-  return {&program, &lanes, stages, kCount, tree, add};
+  return {&program, &lanes, stages, kForwardStages, kCount, tree, add};
 }
 
 // Runs the pass; every element is told once, and is right when it is told.

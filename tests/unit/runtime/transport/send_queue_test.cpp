@@ -26,5 +26,28 @@ TEST(SendQueue, GivesTheUrgentFirstAndEachKindInOrder) {
   EXPECT_TRUE(queue.empty());
 }
 
+TEST(SendQueue, GivesMessagesOfAStreamByTheirOrderAndLeavesOtherStreamsTheirPlaces) {
+  SendQueue queue;
+  const auto push = [&queue](std::uint64_t stream, std::uint64_t order) {
+    Message message = message_of(Urgency::normal, stream);
+    message.order = order;
+    queue.push(std::move(message));
+  };
+  push(1, 9);
+  push(2, 7);
+  push(1, 0);  // not overtaken
+  push(1, 5);
+  push(2, 6);
+  push(1, 4);
+  push(1, 5);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
+  while (!queue.empty()) {
+    const Message message = queue.take();
+    taken.emplace_back(message.stream, message.order);
+  }
+  EXPECT_EQ(taken, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+                       {1, 9}, {2, 6}, {1, 0}, {1, 4}, {2, 7}, {1, 5}, {1, 5}}));
+}
+
 }  // namespace
 }  // namespace gpunode::transport::detail

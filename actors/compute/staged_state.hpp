@@ -1,0 +1,66 @@
+// The state as it will be after the step under way, made beside the state that stands, part by part
+// as the step's sum comes in. Nothing of it shows until take(): only a committed step becomes the
+// state, and what is not committed is thrown away. The update is the one that AdamW makes of the
+// whole sum as long as that is not clipped, which only the whole sum tells; then take() refuses.
+// Owner: the trainer. Memory, from the first part on: the state once more (three values a
+// parameter). A part's digest is taken while it is in the cache.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/model/optimizer.hpp"
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+
+namespace gpunode::compute {
+
+// Digest of the state's bytes: weights, first and second moments, one after the other; equal to
+// block_digest_of() all of them.
+Digest digest_of_state(std::span<const float> weights, const model::Adamw& optimizer,
+                       const model::Parallel& parallel);
+
+class StagedState {
+ public:
+  // `optimizer` has the moments that stand, and outlives this.
+  StagedState(model::Adamw& optimizer, model::Parallel parallel);
+
+  // Whether parts of this step's sum, in this vector, were added.
+  bool is_of(std::uint64_t step, const std::vector<float>& total) const {
+    return total_ && step_ == step && total_.get() == &total;
+  }
+  // Throws away what was there and begins anew.
+  void begin(std::uint64_t step, std::uint64_t token_count, collective::SharedFloats total);
+  // Elements [first, first + count) of the sum are here; each is told once. `weights` are those
+  // that stand.
+  void add(std::uint64_t first, std::uint64_t count, std::span<const float> weights);
+  // So many of the first weights are made.
+  std::size_t ready() const { return ready_; }
+  std::span<const float> weights() const { return weights_; }
+  // What was made becomes the state; nothing where parts are missing, or where the sum must be
+  // clipped or skipped: then all stays as it was.
+  std::optional<model::StepOutcome> take(std::vector<float>& weights);
+  // After take(): digest_of_state() of it.
+  Digest digest() const;
+  void drop() { total_.reset(); }
+
+ private:
+  void hash_whole_blocks(std::span<const std::size_t> made);
+
+  model::Adamw& optimizer_;
+  model::Parallel parallel_;
+  std::uint64_t step_ = 0, token_count_ = 1;
+  collective::SharedFloats total_;  // null: nothing was begun
+  std::vector<float> weights_, first_, second_;
+  std::vector<double> squares_;       // by block of the optimizer
+  std::vector<std::size_t> missing_;  // elements, by block of the optimizer
+  std::size_t blocks_left_ = 0;
+  std::size_t first_missing_ = 0;  // block of the optimizer
+  std::size_t ready_ = 0;
+  std::vector<std::size_t> unhashed_;  // bytes, by block of the digest
+  std::vector<Digest> digests_;
+};
+
+}  // namespace gpunode::compute

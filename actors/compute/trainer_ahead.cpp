@@ -1,0 +1,106 @@
+// What a trainer does before a step is committed: the state after it, beside the one that stands,
+// and forward of the next step as far as the weights for it are made.
+#include <algorithm>
+
+#include "actors/compute/trainer.hpp"
+
+namespace gpunode::compute {
+
+std::uint64_t Trainer::staged_bytes(const job::JobSpec& spec, const model::Model& model,
+                                    std::uint64_t budget_bytes) {
+  const std::uint64_t bytes = std::uint64_t{model.parameter_count()} * 3 * sizeof(float);
+  return spec.exchange.mode == "local" || bytes > budget_bytes ? 0 : bytes;
+}
+
+// A sum that is clipped cannot be applied before all of it is here; most often the next one is too.
+bool Trainer::may_stage() const {
+  return !clipped_ && foresees();
+}
+
+Result<void> Trainer::foresee(std::uint64_t step, const collective::SharedFloats& total,
+                              std::uint64_t first, std::uint64_t count) {
+  if (step != step_ + 1 || !may_stage()) return {};
+  GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and the loss");
+  GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
+  if (!staged_->is_of(step, *total)) {
+    if (auto dropped = drop_ahead(); !dropped) return dropped;
+    staged_->begin(step, tokens_of_step(), total);
+  }
+  staged_->add(first, count, parameters_);
+  return idle() ? forward_ahead() : Result<void>();
+}
+
+void Trainer::note_first_block(std::span<const SumTask> tasks) {
+  if (times_.slices > 0) return;
+  first_block_.clear();
+  for (const SumTask& task : tasks)
+    first_block_.insert(first_block_.end(), task.slices.begin(), task.slices.end());
+}
+
+// The slices that this step began with: most often right.
+void Trainer::begin_ahead() {
+  Ahead& ahead = ahead_.emplace(Ahead{step_ + 1, first_block_, {}, {}});
+  for (const std::uint32_t slice : ahead.slices) {
+    ahead.data.push_back(prefetcher_->take({ahead.data_step, slice}));
+    ahead.samples.push_back(samples_of(ahead.data.back()));
+  }
+  stages_loaded_ = 0;
+}
+
+Result<void> Trainer::forward_ahead() {
+  const std::vector<model::ElementRange> stages = model_->forward_stages();
+  std::size_t ready = 0;
+  while (ready < stages.size() && stages[ready].first + stages[ready].count <= staged_->ready())
+    ++ready;
+  if (step_ + 1 >= spec_.train.steps || first_block_.empty() || ready == 0) return {};
+  const Time begin = clock_->now();
+  if (!ahead_) begin_ahead();
+  if (ready <= stages_loaded_) return {};
+  for (; stages_loaded_ < ready; ++stages_loaded_)
+    if (auto done = program_->load_part(staged_->weights(), stages[stages_loaded_]); !done)
+      return done;
+  auto done = pass_->forward_ahead(ahead_->samples, ready);
+  ahead_times_.compute_us += collective::microseconds(clock_->now() - begin);
+  return done;
+}
+
+// The staged state became the one that stands: the program lacks what it did not need so far.
+Result<void> Trainer::load_rest() {
+  if (!ahead_) return load();
+  const std::vector<model::ElementRange> stages = model_->forward_stages();
+  for (; stages_loaded_ < stages.size(); ++stages_loaded_)
+    if (auto done = program_->load_part(parameters_, stages[stages_loaded_]); !done) return done;
+  return {};
+}
+
+// Gives up what was done for the next step; the program has the weights that stand again.
+Result<void> Trainer::drop_ahead() {
+  if (!ahead_) return {};
+  const bool loaded = ahead_->data_step != step_ && stages_loaded_ > 0;
+  ahead_.reset();
+  pass_->drop_ahead();
+  ahead_times_ = {};
+  return loaded ? load() : Result<void>();
+}
+
+// The data of the tasks' first slices, if forward of just these was done ahead of this step.
+Result<std::vector<ingest::Slice>> Trainer::take_ahead(std::uint64_t data_step,
+                                                       std::span<const SumTask> tasks) {
+  if (!ahead_) return std::vector<ingest::Slice>();
+  std::vector<std::uint32_t> slices;
+  for (const SumTask& task : tasks)
+    slices.insert(slices.end(), task.slices.begin(), task.slices.end());
+  const bool same =
+      data_step == ahead_->data_step && data_step == step_ &&
+      slices.size() >= ahead_->slices.size() &&
+      std::ranges::equal(ahead_->slices, std::span(slices).first(ahead_->slices.size()));
+  if (!same) {
+    if (auto dropped = drop_ahead(); !dropped) return dropped.error();
+    return std::vector<ingest::Slice>();
+  }
+  std::vector<ingest::Slice> data = std::move(ahead_->data);
+  ahead_.reset();
+  return data;
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,199 @@
+// A trainer that foresees a step's sum part by part, and does forward of the next step on it, ends
+// in the very state of one that waits for the whole sum; and what does not come true leaves
+// nothing.
+#include "actors/compute/trainer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/base/block_digest.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::compute {
+namespace {
+
+using collective::SharedFloats;
+using collective::TreeNode;
+
+constexpr std::uint32_t kSlices = 8;
+constexpr std::uint64_t kSteps = 4;
+constexpr std::uint64_t kMuch = std::uint64_t{1} << 30;
+
+class TrainerAheadTest : public ::testing::Test {
+ protected:
+  TrainerAheadTest() {
+    spec_.train.batch = 20;  // some slices have three samples, some two
+    spec_.train.slices = kSlices;
+    spec_.train.steps = kSteps;
+    spec_.train.clip = 100;
+    spec_.train.warmup_steps = 1;
+    Bytes bytes(3000);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(97 + mix(5, i) % 26);
+    source_ = std::make_shared<dataset::TextSource>(
+        dataset::TextSource::from_memory({{"a", std::move(bytes)}}));
+    model_ = std::move(*model::make_model(
+        "gpt", {{"layers", "3"}, {"channels", "64"}, {"heads", "2"}, {"context", "16"}}));
+  }
+
+  std::unique_ptr<Trainer> trainer(int lanes = 1, std::uint64_t budget = kMuch) {
+    auto data = dataset::TextDataset::create(source_, {.context = 16});
+    return std::move(*Trainer::create(
+        {.model = model_,
+         .backend = backend_.get(),
+         .spec = spec_,
+         .reader = ingest::SliceReader(*data, {spec_.train.seed, spec_.train.batch, kSlices}),
+         .clock = &clock_,
+         .lanes = lanes,
+         .slice_budget_bytes = budget}));
+  }
+
+  // The sums of these nodes for the next step, added up: any vector will do for a total.
+  SharedFloats total_of(Trainer& trainer, const std::vector<TreeNode>& nodes) {
+    trainer.want(trainer.step() + 1, nodes);
+    std::map<TreeNode, SharedFloats> sums;
+    std::mutex mutex;
+    do {
+      EXPECT_TRUE(trainer.compute_some([&](const SumRange& range) {
+        std::lock_guard lock(mutex);
+        sums[range.node] = range.sum;
+      }));
+    } while (!trainer.idle());
+    auto total = std::make_shared<std::vector<float>>(trainer.element_count());
+    for (const auto& [node, sum] : sums)
+      for (std::size_t i = 0; i < total->size(); ++i) (*total)[i] += (*sum)[i];
+    return total;
+  }
+
+  // In pieces of odd sizes, the last ones first or the first ones first.
+  static void foresee(Trainer& trainer, const SharedFloats& total, bool backwards,
+                      std::size_t leave_out = 0) {
+    std::vector<collective::Elements> pieces;
+    for (std::uint64_t first = 0; first < total->size();) {
+      const std::uint64_t count =
+          std::min<std::uint64_t>(9000 + first % 777, total->size() - first);
+      pieces.push_back({first, count});
+      first += count;
+    }
+    pieces.resize(pieces.size() - leave_out);
+    if (backwards) std::ranges::reverse(pieces);
+    for (const auto& piece : pieces)
+      ASSERT_TRUE(trainer.foresee(trainer.step() + 1, total, piece.first, piece.count));
+  }
+
+  void expect_same_steps(Trainer& waits, Trainer& foresees, const std::vector<TreeNode>& nodes,
+                         bool backwards) {
+    while (waits.step() < kSteps) {
+      const SharedFloats total = total_of(waits, nodes), again = total_of(foresees, nodes);
+      ASSERT_EQ(*total, *again) << "of step " << waits.step() + 1;
+      foresee(foresees, again, backwards);
+      expect_same_apply(waits, *total, foresees, *again);
+    }
+  }
+
+  static void expect_same_apply(Trainer& waits, const std::vector<float>& total, Trainer& foresees,
+                                const std::vector<float>& again) {
+    const auto wanted = waits.apply(waits.step() + 1, total);
+    const auto report = foresees.apply(foresees.step() + 1, again);
+    ASSERT_TRUE(wanted && report);
+    EXPECT_EQ(report->state, wanted->state);
+    EXPECT_EQ(report->gradient_norm, wanted->gradient_norm);
+    EXPECT_EQ(report->learning_rate, wanted->learning_rate);
+    EXPECT_EQ(report->loss, wanted->loss);
+    EXPECT_EQ(report->skipped, wanted->skipped);
+    EXPECT_EQ(report->state, block_digest_of(foresees.state_bytes().view));
+  }
+
+  job::JobSpec spec_;
+  SystemClock clock_;
+  std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  std::shared_ptr<const model::Model> model_;
+  std::shared_ptr<dataset::TextSource> source_;
+};
+
+TEST_F(TrainerAheadTest, ForeseenStepsEndInTheSameState) {
+  for (int lanes : {1, 3})
+    for (std::uint64_t budget : {kMuch, std::uint64_t{0}})
+      for (bool backwards : {false, true})
+        expect_same_steps(*trainer(), *trainer(lanes, budget), {{2, 1}, {1, 0}}, backwards);
+}
+
+TEST_F(TrainerAheadTest, AClippedStepIsAppliedAsAWholeOne) {
+  spec_.train.clip = 1e-3;
+  expect_same_steps(*trainer(), *trainer(), {{3, 0}}, false);
+}
+
+TEST_F(TrainerAheadTest, ASumThatIsNotFiniteIsSkipped) {
+  auto waits = trainer(), foresees = trainer();
+  const SharedFloats total = total_of(*waits, {{3, 0}});
+  auto broken = std::make_shared<std::vector<float>>(*total_of(*foresees, {{3, 0}}));
+  (*broken)[5] = std::numeric_limits<float>::infinity();
+  foresee(*foresees, broken, false);
+  expect_same_apply(*waits, *broken, *foresees, *broken);
+  expect_same_steps(*waits, *foresees, {{3, 0}}, false);
+}
+
+TEST_F(TrainerAheadTest, AStepThatEndsWithAnotherSumLeavesNothing) {
+  for (std::size_t left_out : {0, 2}) {
+    auto waits = trainer(2), foresees = trainer(2);
+    const SharedFloats total = total_of(*waits, {{2, 0}});
+    total_of(*foresees, {{2, 0}});
+    auto other = std::make_shared<std::vector<float>>(total->size(), 1e-3f);
+    const Digest before = foresees->state_digest();
+    foresee(*foresees, other, false, left_out);
+    EXPECT_EQ(foresees->state_digest(), before);
+    EXPECT_EQ(block_digest_of(foresees->state_bytes().view), before);
+    expect_same_apply(*waits, *total, *foresees, *total);
+    expect_same_steps(*waits, *foresees, {{3, 0}}, true);
+  }
+}
+
+TEST_F(TrainerAheadTest, SlicesOfTheSameStepAreComputedWithTheWeightsThatStand) {
+  auto waits = trainer(), foresees = trainer();
+  total_of(*waits, {{2, 0}});
+  foresee(*foresees, total_of(*foresees, {{2, 0}}), false);
+  const SharedFloats total = total_of(*waits, {{2, 0}, {2, 1}});
+  const SharedFloats again = total_of(*foresees, {{2, 0}, {2, 1}});
+  EXPECT_EQ(*total, *again);
+  foresee(*foresees, again, false);
+  expect_same_apply(*waits, *total, *foresees, *again);
+  expect_same_steps(*waits, *foresees, {{2, 1}}, false);
+}
+
+TEST_F(TrainerAheadTest, OtherSlicesThanThoseOfTheLastStepAreComputedAnew) {
+  auto waits = trainer(), foresees = trainer();
+  for (const std::vector<TreeNode>& nodes :
+       {std::vector<TreeNode>{{1, 0}}, {{2, 0}}, {{0, 7}, {1, 0}}, {{1, 2}}}) {
+    const SharedFloats total = total_of(*waits, nodes), again = total_of(*foresees, nodes);
+    ASSERT_EQ(*total, *again);
+    foresee(*foresees, again, false);
+    expect_same_apply(*waits, *total, *foresees, *again);
+  }
+}
+
+TEST_F(TrainerAheadTest, AnInstalledStateReplacesWhatWasForeseen) {
+  auto waits = trainer(), foresees = trainer();
+  const SharedBytes initial = waits->state_bytes();
+  const SharedFloats total = total_of(*waits, {{3, 0}});
+  foresee(*foresees, total_of(*foresees, {{3, 0}}), false);
+  ASSERT_TRUE(foresees->install(0, initial.view));
+  EXPECT_EQ(*total_of(*foresees, {{3, 0}}), *total);
+  expect_same_apply(*waits, *total, *foresees, *total);
+}
+
+TEST_F(TrainerAheadTest, EvaluationSeesTheStateThatStands) {
+  auto waits = trainer(), foresees = trainer();
+  const SharedFloats total = total_of(*waits, {{3, 0}}), again = total_of(*foresees, {{3, 0}});
+  foresee(*foresees, again, false);
+  EXPECT_EQ(*foresees->evaluate(), *waits->evaluate());
+  expect_same_apply(*waits, *total, *foresees, *again);
+  expect_same_steps(*waits, *foresees, {{3, 0}}, false);
+}
+
+}  // namespace
+}  // namespace gpunode::compute
