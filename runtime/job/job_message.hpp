@@ -106,8 +106,8 @@ struct LeaseAsk {
   view::CheckpointName checkpoint;
   Digest digest;  // of the state in it
 };
-// For Timings::lease_term, counted by the granter from now. Only an acceptor that has promised nothing
-// in this view grants, and notes with it which checkpoint lies on its disk.
+// For Timings::lease_term, counted by the granter from now. Only an acceptor that has promised
+// nothing in this view grants, and notes with it which checkpoint lies on its disk.
 struct LeaseGrant {
   Time asked{};
   view::CheckpointName checkpoint;

@@ -69,9 +69,9 @@ void ViewAgreement::force(Time now, Effects& out) {
 std::vector<NodeId> ViewAgreement::missing() const {
   std::vector<NodeId> nodes;
   for (const NodeId& acceptor : votes_.view.acceptors) {
-    const bool heard = acceptor == options_.self ||
-                       (proposal_ ? proposal_->promises.contains(acceptor)
-                                  : hearing_.echoed.contains(acceptor));
+    const bool heard =
+        acceptor == options_.self ||
+        (proposal_ ? proposal_->promises.contains(acceptor) : hearing_.echoed.contains(acceptor));
     if (!heard) nodes.push_back(acceptor);
   }
   return nodes;
