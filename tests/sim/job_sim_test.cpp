@@ -282,7 +282,6 @@ std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool 
 TEST(JobSimMutations, each_broken_rule_of_leases_is_caught) {
   const std::pair<const char*, std::function<void(job::JobCore::Mutations&)>> cases[] = {
       {"commits although its lease is over", [](auto& m) { m.outlives_lease = true; }},
-      {"rolls back without waiting for leases", [](auto& m) { m.ignores_leases = true; }},
       {"grants after it has promised", [](auto& m) { m.grants_after_promise = true; }},
   };
   for (const auto& [name, breaks] : cases) {
