@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kMaxJoiners = 4096;
 constexpr Duration kHearsFor = std::chrono::milliseconds(1500);  // after its last JOIN
 constexpr Duration kReadyFor = std::chrono::milliseconds(500);   // after it last said so
+constexpr std::uint64_t kStepsInHand = 3;  // that a ready learner may be behind
 constexpr int kPartsEachWait = 4;  // 1 MiB each give_way: 10 MiB a second, however busy the links
 constexpr std::size_t kMaxQueued = 4096;  // parts; beyond it they are lost
 }  // namespace
@@ -36,7 +37,12 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   joiner.fingerprint = ask.fingerprint;
   joiner.received_bytes = ask.received_bytes;
   const bool same_view = message.order() == view.order();
-  if (ask.ready && same_view) joiner.ready_at = at;
+  // A step that it applies when the votes are counted takes nothing of its word back; falling
+  // behind does.
+  if (ask.ready && same_view)
+    joiner.ready_at = at;
+  else if (ask.step + kStepsInHand < committed)
+    joiner.ready_at = Time{};
   joiner.step = ask.step;
   joiner.hears_us =
       std::find(ask.heard.begin(), ask.heard.end(), options.self.node) != ask.heard.end();
@@ -70,7 +76,6 @@ std::vector<Learner> JobCore::State::learners() const {
     const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
     if (!is_fresh(joiner) || !fits || gone(node) || joiner.barred_until > now) continue;
     const bool kept = joiner.step + 1 >= log.first_step(committed) && joiner.step <= committed + 1;
-    // A step that it applies when the votes are counted takes nothing of its word back.
     const bool said = joiner.ready_at != Time{} && now < joiner.ready_at + kReadyFor;
     const bool ready = said && kept;
     result.push_back({{node, joiner.boot}, ready && committed < options.total_steps});

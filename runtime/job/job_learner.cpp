@@ -51,7 +51,8 @@ bool JobCore::State::learns() const {
 bool JobCore::State::is_ready(Time at) const {
   if (!learns() || fetch || !following || !is_of_lineage()) return false;
   if (!following->has_sources() || at > told_at + kHeardLately) return false;
-  const std::uint64_t behind = std::max(following->told(), committed) - applied;
+  // A step that it applies just now takes no longer than it takes the members.
+  const std::uint64_t behind = std::max(following->told(), committed) - committed;
   const bool paced = learned_results >= kPaceResults && behind <= kFewResults;
   const bool near = paced && behind * learn_pace <= options.timings.ready_within;
   return behind <= 1 || near;
