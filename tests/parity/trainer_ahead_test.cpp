@@ -12,7 +12,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/block_digest.hpp"
-#include "runtime/base/rng.hpp"
+#include "tests/parity/letters_source.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -32,11 +32,7 @@ class TrainerAheadTest : public ::testing::Test {
     spec_.train.steps = kSteps;
     spec_.train.clip = 100;
     spec_.train.warmup_steps = 1;
-    Bytes bytes(3000);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<std::byte>(97 + mix(5, i) % 26);
-    source_ = std::make_shared<dataset::TextSource>(
-        dataset::TextSource::from_memory({{"a", std::move(bytes)}}));
+    source_ = letters_source();
     model_ = std::move(*model::make_model(
         "gpt", {{"layers", "3"}, {"channels", "64"}, {"heads", "2"}, {"context", "16"}}));
   }

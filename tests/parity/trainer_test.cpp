@@ -10,7 +10,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/block_digest.hpp"
-#include "runtime/base/rng.hpp"
+#include "tests/parity/letters_source.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -26,11 +26,7 @@ class TrainerTest : public ::testing::Test {
     spec_.train.batch = 20;  // some slices have three samples, some two
     spec_.train.slices = kSlices;
     spec_.train.steps = 3;
-    Bytes bytes(3000);
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<std::byte>(97 + mix(5, i) % 26);
-    source_ = std::make_shared<dataset::TextSource>(
-        dataset::TextSource::from_memory({{"a", std::move(bytes)}}));
+    source_ = letters_source();
     model_ = std::move(*model::make_model(
         "gpt", {{"layers", "2"}, {"channels", "32"}, {"heads", "2"}, {"context", "16"}}));
   }

@@ -109,10 +109,7 @@ class Chaos(training.TrainingTest):
                           if one.id > view and not set(without) & set(one.members)), None)
             commit = first and log.commit_after(at, first.id - 1)
             return (log, commit) if commit else None
-        try:
-            log, commit = cluster.wait_until(found, "the job goes on", every=0.2)
-        except AssertionError as error:
-            self.fail(f"{error}\n{self.told()}")
+        log, commit = self.wait_until(found, "the job goes on", every=0.2)
         self.pace(SLOW)  # the rest takes seconds, and the job is to last
         seconds = commit["at"] - at
         steps = [b["at"] - a["at"] for a, b in zip(log.commits, log.commits[1:])
@@ -163,11 +160,8 @@ class Chaos(training.TrainingTest):
         if os.path.exists(hits):
             os.remove(hits)
         self.order(name, verb, point)
-        try:
-            cluster.wait_until(lambda: os.path.exists(hits) and os.path.getsize(hits) > 0,
-                               f"{name} comes to {point}", every=0.01)
-        except AssertionError as error:
-            self.fail(f"{error}\n{self.told()}")
+        self.wait_until(lambda: os.path.exists(hits) and os.path.getsize(hits) > 0,
+                        f"{name} comes to {point}", every=0.01)
         with open(hits, encoding="utf-8") as stream:
             self.assertEqual(stream.read().split()[:3],
                              [str(self.nodes[name].process.pid), verb, point])

@@ -36,10 +36,7 @@ class TheLast(training.TrainingTest):
                 if told.get("durable", {}).get("nodes", 0) > len(told["members"]):
                     return told
             return None
-        try:
-            told = cluster.wait_until(so_far, "a checkpoint outlives the members")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
+        told = self.wait_until(so_far, "a checkpoint outlives the members")
         self.assertGreater(told["durable"]["step"], 0)
         return [self.nodes[name] for name in told["members"]], told["durable"]["step"]
 
@@ -54,10 +51,7 @@ class TheLast(training.TrainingTest):
                 if line and line["phase"] == "running" and not gone & set(line["members"]):
                     return node
             return None
-        try:
-            node = cluster.wait_until(goes_on, "others go on")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
+        node = self.wait_until(goes_on, "others go on")
         base = self.log(node).views[-1].base
         self.assertGreaterEqual(base, durable)
         reached = self.line(node)["step"]

@@ -171,8 +171,12 @@ class TrainingTest(cluster.ProcessTest):
         def is_so():
             line = self.line(node)
             return line if line and wanted(line) else None
+        return self.wait_until(is_so, f"{node.name}: {what}", patience)
+
+    def wait_until(self, found, what, *options, **named):
+        """cluster.wait_until that tells what all nodes saw if it waits in vain."""
         try:
-            return cluster.wait_until(is_so, f"{node.name}: {what}", patience)
+            return cluster.wait_until(found, what, *options, **named)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told()}") from None
 

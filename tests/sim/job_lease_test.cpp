@@ -1,6 +1,7 @@
 // Named situations of small jobs: one or two members, and spare nodes that vote, hold copies of the
 // checkpoints, and take the job up when the members are gone; never before their lease is over.
 #include <cstdlib>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -138,75 +139,69 @@ TEST(JobLease, a_lone_member_that_is_held_longer_than_its_lease_yields_when_it_w
   EXPECT_EQ(result.rollbacks, 1u);
 }
 
-// Both witnesses die and come back at once, hear nothing of the member and are told it is gone.
-WorldResult witnesses_restart(const job::JobCore::Mutations& mutations) {
+// A lone member with two witnesses, and what happens to them.
+WorldResult lone_member(const job::JobCore::Mutations& mutations,
+                        const std::function<void(JobWorld&)>& happens) {
   WorldOptions options = small_job(1, 2, 400);
   options.mutations = mutations;
   JobWorld world(options);
-  world.at(6s, [&] {
-    world.cut_link(0, 1);
-    world.cut_link(0, 2);
-    for (std::size_t node : {1, 2}) world.crash(node);
-    for (std::size_t node : {1, 2}) world.restart(node);
-  });
-  world.at(6100ms, [&] {
-    for (std::size_t node : {1, 2}) world.tell_peer(node, 0, job::PeerState::refused);
-  });
+  happens(world);
   return world.run();
 }
 
-TEST(JobLease, restarted_witnesses_wait_for_the_leases_that_they_may_have_granted) {
-  expect_good(witnesses_restart({}));
+// It ends well with every rule, and not without the one: `rule` is the number of what then breaks.
+void expect_needed(bool job::JobCore::Mutations::*broken, const char* rule,
+                   const std::function<void(JobWorld&)>& happens) {
+  expect_good(lone_member({}, happens));
   job::JobCore::Mutations mutations;
-  mutations.forgets_leases = true;
-  const WorldResult result = witnesses_restart(mutations);
+  mutations.*broken = true;
+  const WorldResult result = lone_member(mutations, happens);
   ASSERT_FALSE(result.failures.empty());
-  EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
+  EXPECT_TRUE(result.failures.front().starts_with(rule)) << result.failures.front();
+}
+
+void cut_off_member(JobWorld& world) {
+  for (const std::size_t witness : {1, 2}) world.cut_link(0, witness);
+}
+
+void tell_that_member_is_gone(JobWorld& world) {
+  for (const std::size_t witness : {1, 2}) world.tell_peer(witness, 0, job::PeerState::refused);
+}
+
+// Both witnesses die and come back at once, hear nothing of the member and are told it is gone.
+TEST(JobLease, restarted_witnesses_wait_for_the_leases_that_they_may_have_granted) {
+  expect_needed(&job::JobCore::Mutations::forgets_leases, "18", [](JobWorld& world) {
+    world.at(6s, [&] {
+      cut_off_member(world);
+      for (std::size_t node : {1, 2}) world.crash(node);
+      for (std::size_t node : {1, 2}) world.restart(node);
+    });
+    world.at(6100ms, [&] { tell_that_member_is_gone(world); });
+  });
 }
 
 // The witnesses are told that the member is gone while it is merely cut off.
-WorldResult told_that_it_is_gone(const job::JobCore::Mutations& mutations) {
-  WorldOptions options = small_job(1, 2, 400);
-  options.mutations = mutations;
-  JobWorld world(options);
-  world.at(6s, [&] {
-    world.cut_link(0, 1);
-    world.cut_link(0, 2);
-    for (std::size_t node : {1, 2}) world.tell_peer(node, 0, job::PeerState::refused);
-  });
-  return world.run();
-}
-
 TEST(JobLease, a_rollback_waits_for_the_lease_and_one_that_does_not_is_caught) {
-  expect_good(told_that_it_is_gone({}));
-  job::JobCore::Mutations mutations;
-  mutations.ignores_leases = true;
-  const WorldResult result = told_that_it_is_gone(mutations);
-  ASSERT_FALSE(result.failures.empty());
-  EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
+  expect_needed(&job::JobCore::Mutations::ignores_leases, "18", [](JobWorld& world) {
+    world.at(6s, [&] {
+      cut_off_member(world);
+      tell_that_member_is_gone(world);
+    });
+  });
 }
 
 // Only one witness hears the member; the other takes it for gone, and asks for votes.
-WorldResult one_witness_hears_it(const job::JobCore::Mutations& mutations) {
-  WorldOptions options = small_job(1, 2, 400);
-  options.mutations = mutations;
-  JobWorld world(options);
+void cut_off_from_one_witness(JobWorld& world) {
   world.at(6s, [&] {
     world.cut_link(0, 2);
     world.tell_peer(2, 0, job::PeerState::refused);
   });
-  return world.run();
 }
 
 TEST(JobLease, who_has_promised_renews_no_lease_and_one_that_does_is_caught) {
-  const WorldResult good = one_witness_hears_it({});
-  expect_good(good);
-  EXPECT_EQ(good.rollbacks, 0u) << "the one that hears it asks it, too";
-  job::JobCore::Mutations mutations;
-  mutations.grants_after_promise = true;
-  const WorldResult result = one_witness_hears_it(mutations);
-  ASSERT_FALSE(result.failures.empty());
-  EXPECT_TRUE(result.failures.front().starts_with("5")) << result.failures.front();
+  EXPECT_EQ(lone_member({}, cut_off_from_one_witness).rollbacks, 0u)
+      << "the one that hears it asks it, too";
+  expect_needed(&job::JobCore::Mutations::grants_after_promise, "5", cut_off_from_one_witness);
 }
 
 TEST(JobLease, without_a_quorum_for_its_lease_a_lone_member_says_whom_it_waits_for) {

@@ -15,12 +15,7 @@ class MpiWork final : public RankWork {
   MpiWork(std::uint32_t rank, std::uint32_t ranks) : rank_(rank), ranks_(ranks) {}
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
-    vector_.resize(element_count);
-    vector_.fill(static_cast<float>(rank_ + 1));
-    if (auto done = run(setting); !done) return done;
-    if (auto right = vector_.check_sum(ranks_); !right) return right;
-    vector_.fill(0);
-    return {};
+    return vector_.prepare(element_count, rank_, ranks_, [&] { return run(setting); });
   }
 
   Result<void> run(std::uint32_t) override {

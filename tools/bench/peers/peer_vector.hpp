@@ -19,6 +19,18 @@ class PeerVector {
   float* data() { return values_.data(); }
   std::size_t size() const { return values_.size(); }
 
+  // So many elements, whose sum over all ranks by `reduce` is right; then zeros.
+  template <class Reduce>
+  Result<void> prepare(std::uint64_t element_count, std::uint32_t rank, std::uint32_t ranks,
+                       const Reduce& reduce) {
+    resize(element_count);
+    fill(static_cast<float>(rank + 1));
+    if (Result<void> done = reduce(); !done) return done;
+    if (Result<void> right = check_sum(ranks); !right) return right;
+    fill(0);
+    return {};
+  }
+
   Result<void> check_sum(std::uint32_t ranks) const {
     const auto wanted = static_cast<float>(ranks * (ranks + 1) / 2);
     for (std::size_t place = 0; place < values_.size(); ++place)
