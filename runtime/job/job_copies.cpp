@@ -11,7 +11,6 @@ namespace gpunode::job {
 namespace {
 constexpr Duration kNoProgress = std::chrono::seconds(5);
 constexpr Duration kWriteTakes = std::chrono::seconds(30);  // then another one is tried
-constexpr std::size_t kMaxQueued = 4096;                    // parts; beyond it they are lost
 }  // namespace
 
 void JobCore::on_saved_read(Time now, std::uint64_t token, SharedBytes bytes, Actions& out) {
@@ -120,12 +119,7 @@ bool JobCore::State::give_copy(Time at, const NodeId& from, const JobBody& body,
 }
 
 void JobCore::State::carry_out_copy(StateSource::Effects& effects, Actions& out) {
-  for (StateSource::Reply& one : effects.replies) {
-    if (std::holds_alternative<StateMeta>(one.body))
-      send(one.to, std::move(one.body), out);
-    else if (queued.size() < kMaxQueued)
-      queued.push_back(std::move(one));
-  }
+  reply(effects.replies, out);
   if (effects.read_token) out.push_back(ReadSaved{*effects.read_token, offered.step});
 }
 

@@ -55,13 +55,18 @@ void JobCore::State::carry_out(Time, StateFetch::Effects& effects, Actions& out)
   out.push_back(InstallState{installing->step, std::move(*effects.complete)});
 }
 
-void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) {
-  for (StateSource::Reply& one : effects.replies) {
+// Offers at once; parts wait for their turn, see serve_learners.
+void JobCore::State::reply(std::vector<StateSource::Reply>& replies, Actions& out) {
+  for (StateSource::Reply& one : replies) {
     if (std::holds_alternative<StateMeta>(one.body))
       send(one.to, std::move(one.body), out);
     else
       queued.push_back(std::move(one));
   }
+}
+
+void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) {
+  reply(effects.replies, out);
   if (effects.read_token) out.push_back(ReadState{*effects.read_token, committed});
 }
 

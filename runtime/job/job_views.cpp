@@ -89,6 +89,7 @@ Result<view::View> JobCore::State::compose(
   rules.ignores_leases = options.mutations.ignores_leases;
   Result<view::View> next = propose_view(rules, agreement.view(), heard, learners());
   const bool undoes = next && !forced && next->rollback_count > agreement.view().rollback_count;
+  if (!undoes) return next;
   for (const view::Member& one : agreement.view().members) {
     // It may answer yet, and then nothing need be undone.
     const auto peer = peers.find(one.node);
@@ -96,7 +97,7 @@ Result<view::View> JobCore::State::compose(
                        now < peer->second.heard + options.timings.lease_term;
     const bool told = std::any_of(heard.begin(), heard.end(),
                                   [&](const auto& other) { return other.node == one.node; });
-    if (undoes && lives && !told)
+    if (lives && !told)
       return Error{ErrorCode::unavailable,
                    "waiting for node " + one.node.short_text() + ", which was heard a moment ago"};
   }

@@ -221,6 +221,7 @@ struct JobCore::State {
   void carry_out(Time now, StateFetch::Effects& effects, Actions& out);
   void tick_fetch(Time now, Actions& out);
   void carry_out(StateSource::Effects& effects, Actions& out);
+  void reply(std::vector<StateSource::Reply>& replies, Actions& out);
   void offer_state(Time now, Actions& out);
   void on_installed(Time now, std::uint64_t step, Actions& out);
 
