@@ -118,6 +118,7 @@ void end(Self* self) {
   note(self, "finished");
   set_phase(self, "finished");
   self->state.left.reset();
+  self->state.island.reset();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
@@ -133,8 +134,9 @@ void on_finished(Self* self) {
   self->send(state.trainer, Evaluate{});
 }
 
-struct CarryOut {
-  Self* self;
+struct CarryOut : IslandOrders {
+  explicit CarryOut(Self* own) : IslandOrders{own} {}
+  using IslandOrders::operator();
   void operator()(const job::Send& send) { send_out(self, send); }
   void operator()(const job::Persist& order) { persist(self, order); }
   void operator()(const job::Compute& order) {
@@ -238,6 +240,7 @@ void begin(Self* self, const TrainerReady& ready) {
   if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode)
     core.routing = mode->routing;
   core.place = options.place;
+  set_up_island(self, core);
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.
@@ -429,6 +432,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
           core.on_partial(t, part.range, out);
         });
       },
+      [self](const IslandTold& told) { on_island_told(self, told); },
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) { on_installed(self, installed); },

@@ -15,6 +15,7 @@ void fail(Self* self, const Error& error) {
   self->state.left.reset();
   self->send(self->state.trainer, Shutdown{});
   self->state.core.reset();
+  self->state.island.reset();
 }
 
 void on_leave(Self* self, const Leave& leave) {

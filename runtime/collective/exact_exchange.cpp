@@ -64,7 +64,9 @@ void ExactExchange::on_message(Time now, std::uint16_t from, const ExchangeMessa
   std::visit(Overloaded{[&](const PartialChunk& partial) { state.on(now, from, partial, out); },
                         [&](const ResultChunk& result) { state.on(now, from, result, out); },
                         [&](const Done& done) { state.on(now, from, done); },
-                        [&](const Need& need) { state.on(from, need, out); }},
+                        [&](const Need& need) { state.on(from, need, out); },
+                        [&](const IslandOffer& offer) { state.on(now, from, offer, out); },
+                        [&](const IslandReady& ready) { state.on(now, from, ready); }},
              message);
 }
 
@@ -73,7 +75,7 @@ void ExactExchange::on_tick(Time now, std::vector<SendTo>& out) {
   const auto& own = state.peers[state.options.rank].done;
   for (std::uint16_t rank = 0; rank < state.options.member_count; ++rank) {
     State::Peer& peer = state.peers[rank];
-    bool lacking = own ? !peer.done : state.lacks_bytes(peer);
+    bool lacking = own ? !peer.done : state.lacks_bytes(rank);
     if (rank == state.options.rank || !lacking || now - peer.quiet_since < peer.patience) continue;
     if (own) out.push_back({rank, *own});
     state.ask(now, rank, out);
@@ -83,6 +85,7 @@ void ExactExchange::on_tick(Time now, std::vector<SendTo>& out) {
 void ExactExchange::on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out) {
   State& state = *state_;
   if (peer >= state.options.member_count || peer == state.options.rank) return;
+  state.tell_island(peer, out);
   if (const auto& own = state.peers[state.options.rank].done) out.push_back({peer, *own});
   state.heard(now, peer);
   state.ask(now, peer, out);
@@ -142,7 +145,7 @@ std::vector<std::uint16_t> ExactExchange::waiting_for() const {
   std::vector<std::uint16_t> ranks;
   for (std::uint16_t rank = 0; rank < state_->options.member_count; ++rank) {
     const State::Peer& peer = state_->peers[rank];
-    bool lacking = held() ? !peer.done : state_->lacks_bytes(peer);
+    bool lacking = held() ? !peer.done : state_->lacks_bytes(rank);
     if (rank != state_->options.rank && lacking) ranks.push_back(rank);
   }
   return ranks;
@@ -152,6 +155,8 @@ Lack ExactExchange::lack_of(std::uint16_t rank) const {
   if (rank >= state_->peers.size() || rank == state_->options.rank) return Lack::nothing;
   const State::Peer& peer = state_->peers[rank];
   if (held()) return peer.done ? Lack::nothing : Lack::confirmation;
+  if (state_->way != Way::links)
+    return state_->lacks_bytes(rank) ? Lack::partial_sums : Lack::nothing;
   if (peer.missing_partials > 0) return Lack::partial_sums;
   return peer.missing_results > 0 ? Lack::results : Lack::nothing;
 }

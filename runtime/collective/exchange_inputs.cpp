@@ -21,7 +21,10 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
   Peer& peer = peers[rank];
   Need need;
   need.done = !peer.done;
-  for (std::uint32_t chunk = 0; chunk < chunks.size() && lacks_bytes(peer); ++chunk) {
+  need.offer = way == Way::undecided && !offers[rank];
+  need.ready = way == Way::island && !peer.ready;
+  const bool lacks_chunks = way == Way::links && lacks_bytes(rank);
+  for (std::uint32_t chunk = 0; chunk < chunks.size() && lacks_chunks; ++chunk) {
     const Chunk& state = chunks[chunk];
     const SumStation& station = station_of(chunk);
     if (station.next == rank && !state.here) need.result_chunks.push_back(chunk);
@@ -31,7 +34,8 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
       break;
     }
   }
-  if (need.done || !need.result_chunks.empty() || !need.partial_chunks.empty())
+  if (need.done || need.offer || need.ready || !need.result_chunks.empty() ||
+      !need.partial_chunks.empty())
     out.push_back({rank, std::move(need)});
   peer.quiet_since = now;
   peer.patience = std::min(peer.patience * 2, options.need_after * kMostPatience);
@@ -39,7 +43,9 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& message,
                               std::vector<SendTo>& out) {
-  if (message.chunk >= chunks.size() || message.payload.size() != partial_bytes(message.chunk)) {
+  take_links(now, out);
+  if (way != Way::links || message.chunk >= chunks.size() ||
+      message.payload.size() != partial_bytes(message.chunk)) {
     ++dropped;
     return;
   }
@@ -81,7 +87,9 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& message,
                               std::vector<SendTo>& out) {
-  if (message.chunk >= chunks.size() || station_of(message.chunk).next != from ||
+  take_links(now, out);
+  if (way != Way::links || message.chunk >= chunks.size() ||
+      station_of(message.chunk).next != from ||
       message.payload.size() != result_bytes(message.chunk)) {
     ++dropped;
     return;
@@ -142,11 +150,13 @@ void ExactExchange::State::on(std::uint16_t from, const Need& message, std::vect
     ++dropped;
     return;
   }
+  if (message.offer || message.ready) tell_island(from, out);
   // Who said DONE has every result, and whose result is here has every partial: an old question.
   for (std::uint32_t chunk : message.result_chunks)
-    if (chunks[chunk].here && !peers[from].done) out.push_back({from, result_of(chunk)});
+    if (way == Way::links && chunks[chunk].here && !peers[from].done)
+      out.push_back({from, result_of(chunk)});
   for (std::uint32_t chunk : message.partial_chunks) {
-    if (chunks[chunk].here) continue;
+    if (way != Way::links || chunks[chunk].here) continue;
     for (CoverNode& cover_node : cover)
       if (station_of(chunk).passes() && is_final(cover_node, chunk))
         out.push_back({from, partial_of(cover_node, chunk)});

@@ -79,17 +79,19 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
 
 TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   JobSpec spec = sample_spec();
-  for (const char* mode : {"exact", "ring", "hierarchical", "bf16", "int8", "topk", "local"}) {
+  for (const char* mode :
+       {"exact", "ring", "hierarchical", "bf16", "int8", "topk", "local", "nccl"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     EXPECT_TRUE(validate(spec)) << mode;
   }
-  for (const char* mode : {"rings", "nccl", "int4"}) {
+  for (const char* mode : {"rings", "gossip", "int4"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     auto valid = validate(spec);
     ASSERT_FALSE(valid) << mode;
     EXPECT_NE(valid.error().message().find(mode), std::string::npos);
-    EXPECT_NE(valid.error().message().find("exact, ring, hierarchical, bf16, int8, topk, local"),
-              std::string::npos);
+    EXPECT_NE(
+        valid.error().message().find("exact, ring, hierarchical, bf16, int8, topk, local, nccl"),
+        std::string::npos);
   }
   ASSERT_TRUE(set(spec, "exchange.mode", "topk"));
   ASSERT_TRUE(set(spec, "exchange.density", "0"));
@@ -115,6 +117,7 @@ TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
                                                         {"exchange.form", "ring"},
                                                         {"exchange.group_by", ""},
                                                         {"exchange.group_by", "rack=1"},
+                                                        {"exchange.form", "nccl"},
                                                         {"exchange.outer_rate", "0"},
                                                         {"exchange.outer_momentum", "1"},
                                                         {"exchange.rounds_ahead", "2"}}) {

@@ -1,0 +1,266 @@
+#include "runtime/island/island.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/check.hpp"
+#include "runtime/island/detail/rank_process.hpp"
+
+namespace gpunode::island {
+namespace {
+
+struct Order {
+  enum class Kind : std::uint8_t { start, name, join, sum, end, quit };
+  Kind kind = Kind::quit;
+  std::uint64_t formation = 0;
+  std::uint64_t order = 0;
+  bool one_host = false;
+  Bytes name = {};
+  Place place = {};
+  collective::IslandSum sum = {};
+};
+
+// Makes what is under way void.
+bool interrupts(const Order& order) {
+  return order.kind == Order::Kind::start || order.kind == Order::Kind::end ||
+         order.kind == Order::Kind::quit;
+}
+
+std::string seconds_text(Duration time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+}  // namespace
+
+struct Island::State {
+  explicit State(Options chosen) : options(std::move(chosen)), wake(eventfd(0, EFD_CLOEXEC)) {
+    GPUNODE_CHECK(wake >= 0, "no descriptor for an event");
+  }
+  ~State() { close(wake); }
+
+  enum class Wait : std::uint8_t { answered, failed, interrupted };
+
+  void push(Order order) {
+    {
+      std::lock_guard lock(mutex);
+      orders.push_back(std::move(order));
+    }
+    const std::uint64_t one = 1;
+    (void)!write(wake, &one, sizeof one);
+  }
+  void run();
+  void carry_out(Order& order);
+  void open();
+  void make_sum(Order& order);
+  std::optional<Order> next();
+  bool is_interrupted();
+  Wait ask(const RankOrder& order, Duration patience, const char* what, RankAnswer& answer);
+  Wait await(Duration patience, const char* what, RankAnswer& answer);
+  void lose(std::string reason);
+  void tell(News news) {
+    news.formation = formation;
+    options.tell(std::move(news));
+  }
+
+  Options options;
+  const int wake;
+  std::mutex mutex;
+  std::deque<Order> orders;
+  // Of the thread alone:
+  std::uint64_t formation = 0;
+  std::unique_ptr<RankProcess> process;
+  std::thread thread;
+};
+
+Island::Island(Options options) : state_(std::make_unique<State>(std::move(options))) {
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Island::~Island() {
+  state_->push({.kind = Order::Kind::quit});
+  state_->thread.join();
+}
+
+void Island::start(std::uint64_t formation) {
+  state_->push({.kind = Order::Kind::start, .formation = formation});
+}
+void Island::make_name(bool one_host) {
+  state_->push({.kind = Order::Kind::name, .one_host = one_host});
+}
+void Island::join(Bytes name, const Place& place) {
+  state_->push({.kind = Order::Kind::join, .name = std::move(name), .place = place});
+}
+void Island::sum(std::uint64_t order, collective::IslandSum sum) {
+  state_->push({.kind = Order::Kind::sum, .order = order, .sum = std::move(sum)});
+}
+void Island::end() {
+  state_->push({.kind = Order::Kind::end});
+}
+
+std::optional<Order> Island::State::next() {
+  std::lock_guard lock(mutex);
+  if (orders.empty()) return {};
+  Order order = std::move(orders.front());
+  orders.pop_front();
+  return order;
+}
+
+bool Island::State::is_interrupted() {
+  std::lock_guard lock(mutex);
+  return std::any_of(orders.begin(), orders.end(), interrupts);
+}
+
+void Island::State::run() {
+  for (;;) {
+    if (auto order = next()) {
+      if (order->kind == Order::Kind::quit) return process.reset();
+      carry_out(*order);
+      continue;
+    }
+    pollfd events[2] = {{wake, POLLIN, 0}, {process ? process->control() : -1, POLLIN, 0}};
+    if (poll(events, 2, -1) < 0) continue;
+    std::uint64_t count = 0;
+    if (events[0].revents) (void)!read(wake, &count, sizeof count);
+    // It was asked for nothing: it has ended.
+    if (events[1].revents) {
+      const std::string how = process->how_it_ended();
+      lose("its GPU process died" + (how.empty() ? "" : " (" + how + ")"));
+    }
+  }
+}
+
+void Island::State::carry_out(Order& order) {
+  RankAnswer answer;
+  switch (order.kind) {
+    case Order::Kind::start:
+      formation = order.formation;
+      return open();
+    case Order::Kind::end:
+      return process.reset();
+    case Order::Kind::name: {
+      RankOrder ask_name{.kind = RankOrder::Kind::name, .one_host = order.one_host};
+      if (ask(ask_name, options.patience.name, "naming the meeting", answer) != Wait::answered)
+        return;
+      const auto* bytes = reinterpret_cast<const std::byte*>(answer.name);
+      return tell({.kind = News::Kind::named, .name = Bytes(bytes, bytes + kNameBytes)});
+    }
+    case Order::Kind::join: {
+      RankOrder ask_join{.kind = RankOrder::Kind::join,
+                         .rank = order.place.rank,
+                         .member_count = order.place.member_count,
+                         .place_on_host = order.place.place_on_host,
+                         .one_host = order.place.one_host};
+      if (order.name.size() != kNameBytes) return lose("the meeting has no good name");
+      std::memcpy(ask_join.name, order.name.data(), kNameBytes);
+      if (ask(ask_join, options.patience.join, "the GPUs' meeting", answer) == Wait::answered)
+        tell({.kind = News::Kind::joined});
+      return;
+    }
+    case Order::Kind::sum:
+      return make_sum(order);
+    case Order::Kind::quit:
+      return;
+  }
+}
+
+void Island::State::open() {
+  process.reset();
+  if (options.program.command.empty())
+    return lose("this program cannot start the process that NCCL runs in");
+  auto started = RankProcess::start(options.program.command, options.element_count);
+  if (!started) return lose(started.error().detail);
+  process = std::move(*started);
+  RankOrder order{.kind = RankOrder::Kind::open, .element_count = options.element_count};
+  put_text(order.nccl, options.program.nccl);
+  put_text(order.driver, options.program.driver);
+  RankAnswer answer;
+  if (ask(order, options.patience.open, "opening the GPU", answer) == Wait::answered)
+    tell({.kind = News::Kind::able});
+}
+
+void Island::State::make_sum(Order& order) {
+  if (!process) return;
+  const std::span<float> vector = process->vector();
+  std::vector<const float*> parts;
+  for (const collective::SharedFloats& part : order.sum.parts) parts.push_back(part->data());
+  if (parts.empty())
+    std::ranges::fill(vector, 0.0f);
+  else
+    options.add(vector.data(), parts, vector.size());
+  const Duration patience =
+      options.patience.sum +
+      std::chrono::nanoseconds(vector.size_bytes() * (1'000'000'000 / kSumBytesPerSecond));
+  RankAnswer answer;
+  if (ask({.kind = RankOrder::Kind::sum}, patience, "the sum", answer) != Wait::answered) return;
+  std::ranges::copy(vector, order.sum.result->begin());
+  tell({.kind = News::Kind::summed, .order = order.order});
+}
+
+Island::State::Wait Island::State::ask(const RankOrder& order, Duration patience, const char* what,
+                                       RankAnswer& answer) {
+  if (!process) return Wait::failed;  // that was told
+  (void)process->send(order);         // if it has ended, there will be no answer
+  const Wait result = await(patience, what, answer);
+  if (result != Wait::answered) return result;
+  if (!answer.failed) return result;
+  lose(text_at(answer.reason));
+  return Wait::failed;
+}
+
+Island::State::Wait Island::State::await(Duration patience, const char* what, RankAnswer& answer) {
+  using Steady = std::chrono::steady_clock;
+  const auto deadline = Steady::now() + patience;
+  for (;;) {
+    if (is_interrupted()) return Wait::interrupted;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now()).count();
+    if (left <= 0) {
+      lose(std::string(what) + " hung: no answer of the GPU process in " + seconds_text(patience) +
+           ", so it was killed");
+      return Wait::failed;
+    }
+    pollfd events[2] = {{wake, POLLIN, 0}, {process->control(), POLLIN, 0}};
+    if (poll(events, 2, static_cast<int>(std::min<std::int64_t>(left, 60'000))) < 0) continue;
+    std::uint64_t count = 0;
+    if (events[0].revents) (void)!read(wake, &count, sizeof count);
+    if (!events[1].revents) continue;
+    if (process->receive(answer)) return Wait::answered;
+    const std::string how = process->how_it_ended();
+    lose(std::string(what) + " failed: the GPU process died" +
+         (how.empty() ? "" : " (" + how + ")"));
+    return Wait::failed;
+  }
+}
+
+void Island::State::lose(std::string reason) {
+  process.reset();
+  tell({.kind = News::Kind::lost, .reason = std::move(reason)});
+}
+
+Digest host_digest() {
+  std::string text;
+  if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
+    char line[64] = {};
+    if (std::fgets(line, sizeof line, file)) text = line;
+    std::fclose(file);
+  }
+  struct stat network = {};
+  if (stat("/proc/self/ns/net", &network) == 0) text += std::to_string(network.st_ino);
+  return digest_of(as_bytes(text));
+}
+
+}  // namespace gpunode::island

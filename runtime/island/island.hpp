@@ -1,0 +1,88 @@
+// This machine's part in sums by the GPUs of all members of a view (mode nccl). NCCL and the driver
+// below it can hang in ways that no call of theirs ends, so they live in a child process, the rank
+// process: this program again, as `gpunode nccl-rank`. Everything asked of it has a deadline, after
+// which it is killed and the loss told. It dies with its node, however that ends.
+//
+// A thread of this object's own starts, asks and kills; the vectors go through one anonymous memory
+// file that both processes map, orders and answers through a socket pair
+// (detail/rank_protocol.hpp). Cost: that thread, a process with a CUDA context, a vector in shared
+// memory and one on the GPU; a copy each way a sum. Owner: the job actor, from its own thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/sum_program.hpp"
+
+namespace gpunode::island {
+
+// How a rank process is started, and what it opens.
+struct RankProgram {
+  std::vector<std::string> command;  // file and arguments; empty: this program has none
+  std::string nccl = "libnccl.so.2";
+  std::string driver = "libcuda.so.1";
+};
+
+// How long each thing may take.
+struct Patience {
+  Duration open = std::chrono::seconds(30);
+  Duration name = std::chrono::seconds(10);
+  Duration join = std::chrono::seconds(60);
+  Duration sum = std::chrono::seconds(5);  // and kSumSpeed for the bytes
+};
+inline constexpr std::uint64_t kSumBytesPerSecond = 100'000'000;
+
+struct News {
+  enum class Kind : std::uint8_t { able, named, joined, summed, lost };
+  Kind kind = Kind::lost;
+  std::uint64_t formation = 0;
+  std::uint64_t order = 0;  // summed
+  Bytes name = {};          // named
+  std::string reason = {};  // lost
+};
+
+struct Place {
+  std::uint16_t rank = 0;
+  std::uint16_t member_count = 1;
+  std::uint16_t place_on_host = 0;  // which of the machine's GPUs, counted around
+  bool one_host = false;
+};
+
+class Island {
+ public:
+  struct Options {
+    RankProgram program;
+    Patience patience = {};
+    std::uint64_t element_count = 0;
+    collective::AddFn add;           // called on this object's thread
+    std::function<void(News)> tell;  // on this object's thread
+  };
+  explicit Island(Options options);
+  // Kills the process; does not wait for one that the system cannot end.
+  ~Island();
+  Island(const Island&) = delete;
+  Island& operator=(const Island&) = delete;
+
+  // All return at once; `tell` answers. start: makes all earlier void, also what is under way.
+  void start(std::uint64_t formation);
+  void make_name(bool one_host);
+  void join(Bytes name, const Place& place);
+  void sum(std::uint64_t order, collective::IslandSum sum);
+  void end();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What tells this machine from others, for members that meet: its boot and its network.
+Digest host_digest();
+
+}  // namespace gpunode::island

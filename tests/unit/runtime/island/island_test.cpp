@@ -1,0 +1,100 @@
+// The boundary around a process that may hang: programs that are no rank process stand in its
+// place.
+#include "runtime/island/island.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+namespace gpunode::island {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Teller {
+ public:
+  Island make(std::vector<std::string> command, Patience patience = {}) {
+    return Island({.program = {.command = std::move(command)},
+                   .patience = patience,
+                   .element_count = 16,
+                   .add = [](float* out, std::span<const float* const> inputs,
+                             std::size_t count) { std::memcpy(out, inputs[0], count * 4); },
+                   .tell =
+                       [this](News news) {
+                         std::lock_guard lock(mutex_);
+                         told_.push_back(std::move(news));
+                         came_.notify_one();
+                       }});
+  }
+  News next() {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, 30s, [this] { return !told_.empty(); })) return {};
+    News news = std::move(told_.front());
+    told_.pop_front();
+    return news;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<News> told_;
+};
+
+void expect_lost(const News& news, std::uint64_t formation, const std::string& words) {
+  EXPECT_EQ(news.kind, News::Kind::lost);
+  EXPECT_EQ(news.formation, formation);
+  EXPECT_NE(news.reason.find(words), std::string::npos) << news.reason;
+}
+
+TEST(Island, a_process_that_never_answers_is_killed_after_its_time) {
+  Teller teller;
+  Island island = teller.make({"/bin/sleep", "1000"}, {.open = 50ms});
+  island.start(7);
+  expect_lost(teller.next(), 7, "hung");
+}
+
+TEST(Island, a_process_that_ends_is_told_with_how_it_ended) {
+  Teller teller;
+  Island island = teller.make({"/bin/false"});
+  island.start(1);
+  expect_lost(teller.next(), 1, "exit code 1");
+  island.start(2);
+  expect_lost(teller.next(), 2, "exit code 1");
+}
+
+TEST(Island, a_program_that_is_not_there_is_named) {
+  Teller teller;
+  Island island = teller.make({"/no/such/program"});
+  island.start(1);
+  expect_lost(teller.next(), 1, "/no/such/program");
+}
+
+TEST(Island, a_program_without_a_rank_process_says_so) {
+  Teller teller;
+  Island island = teller.make({});
+  island.start(1);
+  expect_lost(teller.next(), 1, "cannot start");
+}
+
+TEST(Island, a_new_view_or_the_end_does_not_wait_for_one_that_hangs) {
+  Teller teller;
+  {
+    Island island = teller.make({"/bin/sleep", "1000"}, {.open = 1h});
+    island.start(1);
+    island.end();
+    island.start(2);
+    island.sum(1, {{}, std::make_shared<std::vector<float>>(16)});
+  }
+  SUCCEED() << "the destructor came back";
+}
+
+TEST(Island, this_machine_has_one_name) {
+  EXPECT_EQ(host_digest(), host_digest());
+  EXPECT_NE(host_digest(), Digest{});
+}
+
+}  // namespace
+}  // namespace gpunode::island
