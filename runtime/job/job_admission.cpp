@@ -103,7 +103,7 @@ void JobCore::State::on_learner(Time at, const NodeId& from, const JobBody& body
     // After the end nobody is helped by an older state that others still read.
     const bool result = holds_result() && ask->step == options.total_steps;
     const bool urgent = result || agreement.view().rank_of(from);
-    if (result && through) offer_state(at, out);
+    if (result) offer_state(at, out);
     if (!urgent) source.forget_before(log.first_step(committed) - 1);
     const std::uint64_t step = agreement.frozen() ? committed : ask->step;
     source.on_ask(at, from, {step}, urgent, effects);

@@ -165,13 +165,19 @@ void JobCore::State::fetch_some_state(Time at, Actions& out) {
   tick_fetch(at, out);
 }
 
+std::vector<NodeId> JobCore::State::state_sources() const {
+  std::vector<NodeId> sources;
+  for (const view::Member& one : agreement.view().members)
+    if (one.node != options.self.node && !result_sources.contains(one.node))
+      sources.push_back(one.node);
+  sources.insert(sources.end(), result_sources.begin(), result_sources.end());
+  return sources;
+}
+
 void JobCore::State::begin_fetch(std::uint64_t step) {
   StateFetch::Options chosen;
   chosen.step = step;
-  for (const view::Member& one : agreement.view().members)
-    if (one.node != options.self.node && !result_sources.contains(one.node))
-      chosen.sources.push_back(one.node);
-  chosen.sources.insert(chosen.sources.end(), result_sources.begin(), result_sources.end());
+  chosen.sources = state_sources();
   chosen.max_bytes = options.max_state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   fetch.emplace(std::move(chosen));
@@ -250,7 +256,7 @@ void JobCore::State::follow_view(const view::View& before) {
     following->set_sources(sources);
     following->limit_to(member ? view.base_step : options.total_steps);
   }
-  if (fetch && !member) fetch->set_sources(std::move(sources));
+  if (fetch && !member) fetch->set_sources(state_sources());
 }
 
 // Results of committed steps, and states after them, stay what they are, and a slow link is full of

@@ -1,7 +1,10 @@
 // The end of the job for whoever was no member at it, but wanted to be: it had crashed, was cut
 // off, or still on its way in. It gets the state after the last step as every learner gets a state,
 // from the members, who keep it. Only then it is through, with the result, as if it had been there.
-// So does who hears that another generation has finished the job.
+// So does who hears that another generation has finished the job, or that it was finished before
+// its voters took it back: nobody may be left who can compute it again.
+#include <algorithm>
+
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -41,25 +44,59 @@ void JobCore::State::end_outside(Time at, Actions& out) {
 void JobCore::State::on_foreign_status(Time at, const NodeId& from, const StepStatus& status,
                                        Actions& out) {
   if (!status.finished || status.committed < options.total_steps || finish_told) return;
+  end_with_result_of(at, from, "another generation has finished the job", out);
+}
+
+// The job was finished before this view began, and `from` has its result. A member that lacks the
+// view's state takes that instead; one that holds the state goes on, it needs nobody for that. So
+// does who is outside, as the view's own members may have died since.
+bool JobCore::State::ended_before(const NodeId& from, const StepStatus& status) const {
+  if (!status.finished || !status.state_ready || finish_told) return false;
+  if (committed >= options.total_steps && is_of_lineage()) return false;
+  const view::View& view = agreement.view();
+  if (!member) {
+    const bool nobody_left =
+        std::all_of(view.members.begin(), view.members.end(),
+                    [this](const view::Member& one) { return gone(one.node); });
+    return !view.rank_of(from) && ((wants_in && !leaving) || nobody_left);
+  }
+  if (state_ready) return false;
+  const auto& sources = view.sync_sources;  // which give the very state that the view begins with
+  return view.base_step < options.total_steps ||
+         std::find(sources.begin(), sources.end(), from) == sources.end();
+}
+
+void JobCore::State::end_with_result_of(Time at, const NodeId& from, const std::string& why,
+                                        Actions& out) {
   if (wants_in && !leaving && !options.mutations.ends_without_result) {
     if (!result_sources.insert(from).second) return;
-    if (!result_wanted)
-      report("another generation has finished the job; this node fetches the result", out);
+    if (!result_wanted) report(why + "; this node fetches the result", out);
     result_wanted = true;
     result_progress = told_at = at;
     told_committed = options.total_steps;
     drop_fetch();
     drop_results();
-    if (member) change_view(at, "another generation has finished the job", out);
+    if (member) change_view(at, why, out);
     learn_tick(at, out);
     return result_tick(at, out);
   }
-  finish_elsewhere("another generation has finished the job", out);
+  finish_elsewhere(why, out);
   leaving = true;
-  if (member) change_view(at, "another generation has finished the job", out);
+  if (member) change_view(at, why, out);
+}
+
+// Whoever was to give the result is gone: the job goes on here as if it had never told.
+void JobCore::State::watch_result_sources(Time at, Actions& out) {
+  if (result_sources.empty() || finish_told || installing) return;
+  std::erase_if(result_sources, [this](const NodeId& node) { return gone(node); });
+  if (!result_sources.empty()) return;
+  result_wanted = false;
+  drop_fetch();
+  settle(at, out);
 }
 
 void JobCore::State::result_tick(Time at, Actions& out) {
+  watch_result_sources(at, out);
   if (!result_wanted || finish_told || (member && result_sources.empty())) return;
   if (committed >= options.total_steps && applied == committed && is_of_lineage()) {
     drop_fetch();

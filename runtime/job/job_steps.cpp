@@ -305,7 +305,11 @@ void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& diges
 
 void JobCore::State::on_status(Time at, const NodeId& from, const StepStatus& status,
                                Actions& out) {
-  if (!agreement.view().rank_of(from) || status.committed < options.total_steps) return;
+  if (status.committed < options.total_steps) return;
+  if (ended_before(from, status))
+    return end_with_result_of(
+        at, from, "node " + from.short_text() + " has the result of the finished job", out);
+  if (!agreement.view().rank_of(from)) return;
   Peer& peer = peers[from];
   const bool news = !peer.finished;
   peer.finished = true;

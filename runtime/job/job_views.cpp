@@ -426,6 +426,7 @@ void JobCore::State::settle(Time at, Actions& out) {
     maybe_begin(at, out);
     return;
   }
+  if (!result_sources.empty()) return;  // which have more than the view begins with
   source.clear();
   const auto& sources = view.sync_sources;
   const bool is_source =

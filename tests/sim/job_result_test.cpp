@@ -71,6 +71,59 @@ TEST(JobResult, who_is_still_on_its_way_at_the_end_goes_on_to_the_result) {
   EXPECT_EQ(world.core(3).committed(), 60u);
 }
 
+// A lone member, and two spare nodes that vote, hold its checkpoints and fetch the result. When it
+// is gone, nobody can compute: who is through has no trainer, and a fourth node no checkpoint.
+TEST(JobResult, who_comes_when_the_last_member_is_gone_gets_the_result_of_those_who_have_it) {
+  WorldOptions options = calm_world(1, 60);
+  options.node_count = 4;
+  options.late_count = 1;
+  options.checkpoint_every = 10;
+  options.fault_time = 20s;
+  JobWorld world(options);
+  world.at(6s, [&] {
+    for (const std::size_t node : {1, 2}) EXPECT_EQ(world.core(node).committed(), 60u);
+    world.crash(0);
+  });
+  world.at(7s, [&] { world.restart(3); });
+  world.at(12s, [&] { EXPECT_EQ(world.core(3).committed(), 60u); });
+  expect_good(world.run());
+}
+
+// The lone member forgets, promises to take the job back, and has the result again before it is
+// decided: so it is named to compute, with a node that lacks everything.
+TEST(JobResult, who_is_named_with_a_member_that_is_through_gets_its_result) {
+  std::uint64_t rollbacks = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    WorldOptions options = calm_world(1, 60);
+    options.seed = seed;
+    options.node_count = 3;
+    options.wanted_nodes = 2;
+    options.late_count = 2;
+    options.checkpoint_every = 7;
+    options.model.element_count = 1000;
+    options.last_node_rate = 10'000;  // the result takes half a second
+    options.fault_time = 20s;
+    JobWorld world(options);
+    world.at(4s, [&] { world.restart(1); });
+    world.at(6s, [&] {
+      EXPECT_EQ(world.core(1).committed(), 60u);
+      world.crash(0);
+    });
+    world.at(7s, [&] {
+      world.restart(0);
+      world.restart(2);
+    });
+    world.at(19s, [&] {
+      EXPECT_EQ(world.core(0).committed(), 60u) << "seed " << seed;
+      EXPECT_EQ(world.core(2).committed(), 60u) << "seed " << seed;
+    });
+    const WorldResult result = world.run();
+    expect_good(result);
+    rollbacks += result.rollbacks;
+  }
+  EXPECT_GT(rollbacks, 0u);
+}
+
 TEST(JobResult, whom_nobody_gives_the_result_ends_without_it_after_a_minute) {
   JobWorld world(with_a_slow_learner());
   world.at(6s, [&] {

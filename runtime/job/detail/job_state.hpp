@@ -161,6 +161,7 @@ struct JobCore::State {
   void follow_results();
   void learn_tick(Time now, Actions& out);
   void fetch_some_state(Time now, Actions& out);
+  std::vector<NodeId> state_sources() const;
   void begin_fetch(std::uint64_t step);
   void on_offer(Time now, const NodeId& from, const StateMeta& meta, Actions& out);
   void on_result(Time now, const NodeId& from, const ResultPart& part, Actions& out);
@@ -178,6 +179,9 @@ struct JobCore::State {
   bool is_about_result(const NodeId& from, const JobBody& body) const;
   void end_outside(Time now, Actions& out);
   void on_foreign_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
+  bool ended_before(const NodeId& from, const StepStatus& status) const;
+  void end_with_result_of(Time now, const NodeId& from, const std::string& why, Actions& out);
+  void watch_result_sources(Time now, Actions& out);
   void result_tick(Time now, Actions& out);
   void finish_elsewhere(std::string how, Actions& out);
 
@@ -263,7 +267,7 @@ struct JobCore::State {
   bool finish_told = false;
   bool through = false;             // with the result of others: it can compute nothing more
   bool result_wanted = false;       // the job is finished, and its result on the way here
-  std::set<NodeId> result_sources;  // who have finished it as another generation
+  std::set<NodeId> result_sources;  // who have finished it, but not as members of this view
   Time result_progress{};
   std::uint64_t result_bytes = 0;
 
