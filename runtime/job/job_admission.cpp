@@ -44,6 +44,8 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   else if (ask.step + kStepsInHand < committed)
     joiner.ready_at = Time{};
   joiner.step = ask.step;
+  joiner.checkpoint = ask.checkpoint;
+  joiner.checkpoint_digest = ask.checkpoint_digest;
   joiner.hears_us =
       std::find(ask.heard.begin(), ask.heard.end(), options.self.node) != ask.heard.end();
   if (holds_result()) return answer_need(from, out);
@@ -78,7 +80,10 @@ std::vector<Learner> JobCore::State::learners() const {
     const bool kept = joiner.step + 1 >= log.first_step(committed) && joiner.step <= committed + 1;
     const bool said = joiner.ready_at != Time{} && now < joiner.ready_at + kReadyFor;
     const bool ready = said && kept;
-    result.push_back({{node, joiner.boot}, ready && committed < options.total_steps});
+    result.push_back({{node, joiner.boot},
+                      ready && committed < options.total_steps,
+                      joiner.checkpoint,
+                      joiner.checkpoint_digest});
   }
   return result;
 }

@@ -104,9 +104,11 @@ Written write(FlatBufferBuilder& out, const ViewAsk&) {
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
   const auto heard = out.CreateVectorOfStructs(to_wire(body.heard));
-  return written(wire::Body::JoinAsk,
-                 wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes,
-                                     body.ready, body.step, heard));
+  const auto digest = to_wire(body.checkpoint_digest);
+  return written(
+      wire::Body::JoinAsk,
+      wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes, body.ready,
+                          body.step, heard, body.checkpoint.epoch, body.checkpoint.step, &digest));
 }
 Written write(FlatBufferBuilder& out, const WitnessOffer& message) {
   return written(wire::Body::WitnessOffer, wire::CreateWitnessOffer(out, message.leaves));
@@ -247,8 +249,14 @@ Result<JobBody> read(const wire::JoinRefused& from) {
 Result<JobBody> read(const wire::JoinAsk& from) {
   auto heard = from_wire(from.heard());
   if (!heard) return heard.error();
-  return JobBody{JoinAsk{from_wire(from.fingerprint()), from.outside(), from.received_bytes(),
-                         from.ready(), from.step(), std::move(*heard)}};
+  return JobBody{JoinAsk{from_wire(from.fingerprint()),
+                         from.outside(),
+                         from.received_bytes(),
+                         from.ready(),
+                         from.step(),
+                         std::move(*heard),
+                         {from.checkpoint_epoch(), from.checkpoint_step()},
+                         from_wire(from.checkpoint_digest())}};
 }
 
 Result<JobBody> read(const wire::ResultPart& from, SharedBytes payload) {

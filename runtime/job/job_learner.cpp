@@ -80,6 +80,8 @@ void JobCore::State::join_tick(Time at, Actions& out) {
   if (all) join_asked = at;
   learn_asked = at;
   JoinAsk ask{options.fingerprint, !member, learned_bytes(), is_ready(at), committed, {}};
+  ask.checkpoint = options.checkpoint.name();
+  ask.checkpoint_digest = options.checkpoint.state_digest;
   for (const view::Member& one : view.members)
     if (const auto found = peers.find(one.node);
         found != peers.end() && at < found->second.heard + kHeardLately && !gone(one.node))

@@ -48,6 +48,9 @@ struct JoinAsk {
   bool ready = false;                // up to date but for what the view change itself brings
   std::uint64_t step = 0;            // its state is the one after this step
   std::vector<NodeId> heard;         // members that it hears
+  // The newest one on its disk, which may be the last that there is of the job.
+  view::CheckpointName checkpoint{};
+  Digest checkpoint_digest{};
 };
 // A spare node would vote in this job without computing; repeated until a view names it.
 struct WitnessOffer {

@@ -156,16 +156,10 @@ view::CheckpointName perhaps_durable(const View& current, const Promisers& promi
   return newest;
 }
 
-// Nobody who answers has memory, and nobody else can commit any more: back to the newest
-// checkpoint, or to the state before step 1, which the manifest alone gives. Whoever holds it and
-// can compute goes on, a spare node too.
-Result<Base> roll_back(const ProposalRules& rules, const View& current,
-                       const Promisers& promisers) {
-  const bool free = rules.forced_lineage != 0 || holds_stopped_state(current, promisers);
-  if (!free)
-    if (Result<void> ended = members_have_ended(rules, current, promisers); !ended)
-      return ended.error();
-
+// The newest checkpoint of the promisers, or the state before step 1, which the manifest alone
+// gives; and who holds it and can compute, a spare node too.
+Result<Base> newest_checkpoint(const View& current, const Promisers& promisers, bool free,
+                               const std::string& waiting) {
   view::CheckpointName newest;
   Digest digest;
   for (const auto& one : promisers)
@@ -175,8 +169,6 @@ Result<Base> roll_back(const ProposalRules& rules, const View& current,
     }
   Base base;
   base.step = newest.step;
-  const std::string missing = silent_acceptors(current, promisers);
-  const std::string waiting = missing.empty() ? "" : "; waiting for " + missing;
   if (!free && newest < current.durable)
     return not_yet("nobody that answers has the checkpoint of step " +
                    std::to_string(current.durable.step) + ", the newest durable one" + waiting);
@@ -191,6 +183,35 @@ Result<Base> roll_back(const ProposalRules& rules, const View& current,
     return not_yet("nobody that answers can compute the job from step " +
                    std::to_string(base.step) + waiting);
   return base;
+}
+
+// Nobody who answers has memory, and nobody else can commit any more: back to a checkpoint. Who had
+// left with the last copy of it has no vote, but is back and asks to come in.
+Result<Base> roll_back(const ProposalRules& rules, const View& current, const Promisers& promisers,
+                       const std::vector<Learner>& learners) {
+  const bool free = rules.forced_lineage != 0 || holds_stopped_state(current, promisers);
+  if (!free)
+    if (Result<void> ended = members_have_ended(rules, current, promisers); !ended)
+      return ended.error();
+  const std::string missing = silent_acceptors(current, promisers);
+  const std::string waiting = missing.empty() ? "" : "; waiting for " + missing;
+  Result<Base> base = newest_checkpoint(current, promisers, free, waiting);
+  if (base || free) return base;
+  Promisers all = promisers;
+  const std::uint64_t epoch = view::checkpoint_epoch(current.generation, current.rollback_count);
+  for (const Learner& one : learners) {
+    const bool fits = one.checkpoint.step > 0 && one.checkpoint.epoch <= epoch;
+    if (!fits || told(promisers, one.member.node)) continue;
+    Standing standing;
+    standing.boot = one.member.boot;
+    standing.fingerprint = current.fingerprint;  // no learner has another
+    standing.checkpoint_epoch = one.checkpoint.epoch;
+    standing.checkpoint_step = one.checkpoint.step;
+    standing.checkpoint_digest = one.checkpoint_digest;
+    all.push_back({one.member.node, std::move(standing)});
+  }
+  Result<Base> with_learners = newest_checkpoint(current, all, free, waiting);
+  return with_learners ? std::move(with_learners) : std::move(base);
 }
 
 bool contains(const std::vector<view::Member>& members, const NodeId& node) {
@@ -360,8 +381,8 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   if (!keep_who_reach_each_other(rules, staying))
     return not_yet("most members cannot reach each other");
   const bool lost = staying.empty();
-  Result<Base> base =
-      lost ? roll_back(rules, current, promisers) : resume_from(rules, current, std::move(staying));
+  Result<Base> base = lost ? roll_back(rules, current, promisers, learners)
+                           : resume_from(rules, current, std::move(staying));
   if (!base) return base.error();
   if (lost) ++next.rollback_count;
   next.durable =

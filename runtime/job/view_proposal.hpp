@@ -34,7 +34,9 @@ struct ProposalRules {
 // A node that asks to come in.
 struct Learner {
   view::Member member;
-  bool ready = false;  // holds the state but for results that the members still keep
+  bool ready = false;                 // holds the state but for results that the members still keep
+  view::CheckpointName checkpoint{};  // on its disk
+  Digest checkpoint_digest{};
 };
 
 // The plan of a view's first step.

@@ -154,6 +154,9 @@ void JobChecks::check_newcomers(const view::View& before, const view::View& view
   if (!must) return;
   for (const view::Member& one : view.members) {
     if (before.has_member(one)) continue;
+    // It may have gone over to another generation before a slow proposer had its votes together.
+    const auto place = places_.find(one);
+    if (place != places_.end() && !place->second.order.same_lineage(view.order())) continue;
     const auto found = state_at_.find(one);
     const std::uint64_t step = found == state_at_.end() ? 0 : found->second;
     const bool far = step + kFewSteps < view.base_step || (step == 0 && view.base_step > 8);

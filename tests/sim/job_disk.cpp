@@ -91,6 +91,7 @@ void JobWorld::persist(std::size_t node, const job::Persist& write) {
       self.unsynced.pop_front();
     }
     feed(node, [&](job::Actions& out) { self.core->on_persisted(clock(node), token, out); });
+    if (self.core) look(node);  // it may tell of more than at the last tick
   });
 }
 

@@ -50,6 +50,8 @@ struct JobCore::State {
     Time ready_at{};  // its last word that it is ready, if any
     bool hears_us = false;
     std::uint64_t step = 0;  // of its state
+    view::CheckpointName checkpoint;
+    Digest checkpoint_digest;
   };
   // A partial sum of the step under way, or what is final of it so far.
   struct Partial {

@@ -109,11 +109,13 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   const auto status = back(StepStatus{5, true, true, 3});
   EXPECT_TRUE(status.finished);
   EXPECT_EQ(status.results_from, 3u);
-  const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}});
+  const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}, {2, 40}, {8, 9}});
   EXPECT_EQ(ask.received_bytes, 77u);
   EXPECT_TRUE(ask.ready);
   EXPECT_EQ(ask.step, 12u);
   EXPECT_EQ(ask.heard, std::vector<NodeId>{node(3)});
+  EXPECT_EQ(ask.checkpoint, (view::CheckpointName{2, 40}));
+  EXPECT_EQ(ask.checkpoint_digest, (Digest{8, 9}));
   const auto lease = back(LeaseAsk{Time(Duration(7)), {1, 40}, {8, 9}});
   EXPECT_EQ(lease.asked, Time(Duration(7)));
   EXPECT_EQ(lease.checkpoint, (view::CheckpointName{1, 40}));

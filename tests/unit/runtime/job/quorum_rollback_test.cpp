@@ -106,6 +106,21 @@ TEST(QuorumRollback, a_checkpoint_that_a_silent_witness_may_have_made_durable_is
   EXPECT_NE(later.error().detail.find(node(2).short_text()), std::string::npos);
 }
 
+TEST(QuorumRollback, who_left_with_the_durable_checkpoint_goes_on_from_it_when_it_is_back) {
+  view::View view = lone_member();
+  view.acceptors = {node(1)};
+  view.durable = {0, 40};
+  const Learner newcomer{{node(5), 1}, false, {0, 30}, {30, 30}};
+  const Learner back{{node(6), 2}, false, {0, 40}, {40, 40}};
+  const Learner stranger{{node(7), 1}, false, {1, 50}, {50, 50}};  // of a rollback not heard of
+  EXPECT_FALSE(propose_view(rules_of_one(), view, {witness(1, 0)}, {newcomer, stranger}));
+  const auto next = propose_view(rules_of_one(), view, {witness(1, 0)}, {newcomer, back});
+  ASSERT_TRUE(next) << next.error().detail;
+  EXPECT_EQ(next->base_step, 40u);
+  EXPECT_EQ(next->members, (std::vector<view::Member>{{node(6), 2}}));
+  EXPECT_EQ(next->sync_sources, std::vector<NodeId>{node(6)});
+}
+
 TEST(QuorumRollback, a_member_that_tells_what_it_has_called_durable_is_believed) {
   Promiser member = witness(1, 50);
   member.standing.has_memory = true;
