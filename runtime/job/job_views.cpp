@@ -299,6 +299,7 @@ void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& 
 
 void JobCore::State::install(Time at, const view::DecidedView& next, Actions& out) {
   const view::View before = agreement.view();
+  const bool had_result = holds_result();
   decided = next;
   const view::View& view = decided.view;
   view::ViewAgreement::Effects effects;
@@ -339,6 +340,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     discard_kept = true;
   }
   if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
+    through = through || had_result;  // it has told the end, and gives its result to who lacks it
     source.clear();
     end_copies(true);
     log.clear();

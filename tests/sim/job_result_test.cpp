@@ -124,6 +124,43 @@ TEST(JobResult, who_is_named_with_a_member_that_is_through_gets_its_result) {
   EXPECT_GT(rollbacks, 0u);
 }
 
+// The lone member has finished and is cut off; the others forget, take the job back, and end.
+TEST(JobResult, who_has_finished_gives_the_result_though_others_took_the_job_back) {
+  WorldOptions options = calm_world(1, 60);
+  options.node_count = 4;
+  options.late_count = 1;
+  options.checkpoint_every = 10;
+  options.model.element_count = 1000;
+  options.last_node_rate = 10'000;  // the result takes half a second
+  options.fault_time = 40s;
+  JobWorld world(options);
+  const auto cut = [&](bool cut) {
+    for (const std::size_t other : {1, 2}) {
+      world.set_cut(0, other, cut);
+      world.set_cut(other, 0, cut);
+    }
+  };
+  world.at(3s, [&] {
+    EXPECT_EQ(world.core(0).committed(), 60u);
+    cut(true);
+    for (const std::size_t node : {1, 2}) world.crash(node);
+  });
+  world.at(3100ms, [&] {
+    for (const std::size_t node : {1, 2}) world.restart(node);
+  });
+  world.at(10s, [&] {
+    cut(false);
+    world.restart(3);
+  });
+  world.at(10200ms, [&] {
+    EXPECT_EQ(world.core(0).view().rollback_count, 1u);
+    EXPECT_EQ(world.core(3).committed(), 0u);
+    for (const std::size_t node : {1, 2}) world.crash(node);
+  });
+  world.at(25s, [&] { EXPECT_EQ(world.core(3).committed(), 60u); });
+  expect_good(world.run());
+}
+
 TEST(JobResult, whom_nobody_gives_the_result_ends_without_it_after_a_minute) {
   JobWorld world(with_a_slow_learner());
   world.at(6s, [&] {

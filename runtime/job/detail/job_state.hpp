@@ -267,7 +267,7 @@ struct JobCore::State {
   bool pause_told = false;
   std::string end_told;  // why the view is to end, as last said
   bool finish_told = false;
-  bool through = false;             // with the result of others: it can compute nothing more
+  bool through = false;             // with a result of before this view: computes nothing more
   bool result_wanted = false;       // the job is finished, and its result on the way here
   std::set<NodeId> result_sources;  // who have finished it, but not as members of this view
   Time result_progress{};
