@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
 namespace gpunode::bench {
 
@@ -60,6 +62,20 @@ double processor_seconds() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// All threads of this process and what they start: else Linux (since 6.12 also with epoll) wakes
+// who waits for bytes on the core of who sends them, and with few cores leaves it there.
+void bind_to_core(std::uint32_t rank) {
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::uint32_t left = rank % static_cast<std::uint32_t>(CPU_COUNT(&allowed));
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &allowed) && left-- == 0) CPU_SET(core, &one);
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored))
+    sched_setaffinity(std::atoi(task.path().filename().c_str()), sizeof one, &one);
 }
 
 Error system_error(const std::string& what) {
@@ -167,6 +183,7 @@ Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& w
 
 int RankBoard::serve(std::uint32_t rank, RankWork& work) {
   const pid_t parent = getppid();
+  if (page_->ranks <= std::thread::hardware_concurrency()) bind_to_core(rank);
   for (;;) {
     while (!wait_for(page_->ordered[rank], std::chrono::seconds(2)))
       if (getppid() != parent) return 1;

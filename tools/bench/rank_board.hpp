@@ -54,7 +54,8 @@ struct BoardPage;
 
 class RankBoard {
  public:
-  // The measuring program's end; the folder goes with the object. Fails with io_error.
+  // The measuring program's end; the folder goes with the object. Where there is a core for each
+  // rank, each keeps to its own, as mpirun has it too. Fails with io_error.
   static Result<std::unique_ptr<RankBoard>> create(std::uint32_t ranks);
   // A rank's end. Fails with io_error.
   static Result<std::unique_ptr<RankBoard>> open(const std::string& folder);
