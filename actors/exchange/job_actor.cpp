@@ -4,12 +4,12 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "actors/exchange/detail/job_actor_state.hpp"
+#include "actors/exchange/send_order.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
@@ -25,28 +25,6 @@ constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kSparesEvery = std::chrono::milliseconds(500);
 constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
 
-transport::Urgency urgency_of(const job::JobBody& body) {
-  if (std::holds_alternative<job::StatePart>(body) || std::holds_alternative<job::ResultPart>(body))
-    return transport::Urgency::low;
-  const auto* step = std::get_if<job::StepMessage>(&body);
-  const bool asks = step && std::holds_alternative<collective::Need>(step->message);
-  return step && !asks ? transport::Urgency::normal : transport::Urgency::high;
-}
-
-// Of what waits for a peer the first chunks go first: backward makes them last, and the next
-// forward needs them first. A result goes before partial sums; DONE follows what it is about.
-std::uint64_t order_of(const job::JobBody& body) {
-  const auto* step = std::get_if<job::StepMessage>(&body);
-  if (!step) return 0;
-  if (const auto* partial = std::get_if<collective::PartialChunk>(&step->message))
-    return 2 * std::uint64_t{partial->chunk} + 2;
-  if (const auto* result = std::get_if<collective::ResultChunk>(&step->message))
-    return 2 * std::uint64_t{result->chunk} + 1;
-  return std::holds_alternative<collective::Done>(step->message)
-             ? std::numeric_limits<std::uint64_t>::max()
-             : 0;
-}
-
 // Notes for `job trace` what took from `begin` until now.
 void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin,
             std::uint64_t amount = 0, const NodeId* peer = nullptr) {
@@ -59,9 +37,10 @@ void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin
 
 void send_out(Self* self, const job::Send& send) {
   auto encoded = job::encode_message(send.message);
-  transport::Message message{transport::Topic::job,         send.message.job.low,
-                             std::move(encoded.body),       std::move(encoded.payload),
-                             urgency_of(send.message.body), order_of(send.message.body)};
+  transport::Message message{
+      transport::Topic::job,         send.message.job.low,
+      std::move(encoded.body),       std::move(encoded.payload),
+      urgency_of(send.message.body), order_of(send.message.body, self->state.foresees)};
   auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
   const auto* step = std::get_if<job::StepMessage>(&send.message.body);
   const std::size_t bytes = message.payload.size();
