@@ -121,45 +121,45 @@ void say(const Error& error) {
   std::fprintf(stderr, "left out: %s\n", error.message().c_str());
 }
 
-// Makes the entries ready and drops those that fail.
-void prepare(std::vector<Entry>& entries, std::uint64_t bytes) {
-  std::erase_if(entries, [&](const Entry& entry) {
-    auto done = entry.contender->prepare(bytes / sizeof(float), entry.setting);
-    if (!done) say(done.error());
-    return !done;
-  });
+// Says why not, if it fails.
+bool prepare(const Entry& entry, std::uint64_t bytes) {
+  auto done = entry.contender->prepare(bytes / sizeof(float), entry.setting);
+  if (!done) say(done.error());
+  return done.has_value();
 }
 
-// Keeps the best ways of each rival library: the better of two short samples decides.
-void qualify(std::vector<Entry>& entries, std::uint64_t bytes) {
+// The best ways of each rival library: the better of two short samples decides. One way after the
+// other, as all of them together may not fit into the memory.
+std::vector<Entry> best_ways(const std::vector<Entry>& rivals, std::uint64_t bytes) {
   std::map<Family, std::vector<std::pair<double, Entry>>> libraries;
-  for (const Entry& entry : entries) {
-    if (!is_peer(entry.family)) continue;
+  for (const Entry& entry : rivals) {
+    if (!prepare(entry, bytes)) continue;
     double best = 1e300;
     for (int turn = 0; turn < 2; ++turn) {
       auto spent = entry.contender->sample(entry.setting, 1, (batch_of(bytes) + 9) / 10);
       if (spent) best = std::min(best, spent->seconds);
     }
-    libraries[entry.family].emplace_back(best, entry);
+    entry.contender->release(entry.setting);
+    if (!entry.contender->broken()) libraries[entry.family].emplace_back(best, entry);
   }
-  std::erase_if(entries, [](const Entry& entry) { return is_peer(entry.family); });
+  std::vector<Entry> chosen;
   for (auto& [family, ways] : libraries) {
     std::sort(ways.begin(), ways.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t place = 0; place < ways.size(); ++place) {
-      Entry& entry = ways[place].second;
-      if (place < kWaysOfALibrary && !entry.contender->broken())
-        entries.push_back(entry);
-      else
-        entry.contender->release(entry.setting);
-    }
+    ways.resize(std::min(ways.size(), kWaysOfALibrary));
+    for (const auto& [best, entry] : ways) chosen.push_back(entry);
   }
+  return chosen;
 }
 
 Cell measure(const Field& field, const Options& options, std::uint32_t ranks, std::uint64_t bytes) {
   std::vector<Entry> entries = field.entries(bytes);
-  prepare(entries, bytes);
-  qualify(entries, bytes);
+  const auto rivals = std::stable_partition(
+      entries.begin(), entries.end(), [](const Entry& entry) { return !is_peer(entry.family); });
+  const std::vector<Entry> best = best_ways({rivals, entries.end()}, bytes);
+  entries.erase(rivals, entries.end());
+  entries.insert(entries.end(), best.begin(), best.end());
+  std::erase_if(entries, [&](const Entry& entry) { return !prepare(entry, bytes); });
   Cell cell{ranks, bytes, options.bits_a_second, {}};
   for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}, {}});
   for (std::size_t round = 0; round < options.samples; ++round) {
