@@ -14,8 +14,8 @@ namespace gpunode::bench {
 
 namespace {
 
-constexpr std::uint64_t kLeastBurst = 64 << 10;
-constexpr double kBurstSeconds = 1e-3;  // what the bucket holds: more than a timer's turn
+constexpr std::uint64_t kLeastBurst = 128 << 10;  // two of the largest packets
+constexpr double kBurstSeconds = 1e-3;            // what the bucket holds: more than a timer's turn
 
 std::vector<std::string> enter_process(pid_t process) {
   return {"nsenter", "-t", std::to_string(process), "-n", "--"};
