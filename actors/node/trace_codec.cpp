@@ -1,6 +1,7 @@
 #include "actors/node/trace_codec.hpp"
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/trace_generated.h"
 
 namespace gpunode::node {
@@ -35,7 +36,7 @@ Result<std::vector<telemetry::Span>> decode_spans(ByteView bytes) {
   const wire::Spans* list = wire::GetSpans(copy.data());
   std::vector<telemetry::Span> spans;
   if (!list->spans()) return spans;
-  if (list->spans()->size() > kMaxTracedSpans) return corrupted;
+  if (list->spans()->size() > kMaxTracedSpans || !lies_aligned(list->spans())) return corrupted;
   for (const wire::Span* one : *list->spans()) {
     const bool known = one->kind() < static_cast<std::uint8_t>(telemetry::SpanKind::kCount);
     if (!known || one->end_ns() < one->begin_ns()) continue;

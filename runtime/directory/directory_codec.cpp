@@ -1,6 +1,7 @@
 #include "runtime/directory/directory_codec.hpp"
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/directory_generated.h"
 
 namespace gpunode::directory {
@@ -113,9 +114,7 @@ Result<Message> decode(ByteView bytes) {
   if (in.positions()) {
     if (in.positions()->size() > kMaxPositions)
       return {ErrorCode::resource_exhausted, "directory message with too many positions"};
-    // The verifier of FlatBuffers 2.0.8 does not look at the alignment of a vector's structs.
-    if (in.positions()->size() > 0 &&
-        reinterpret_cast<std::uintptr_t>(in.positions()->Data()) % alignof(wire::Position) != 0)
+    if (!lies_aligned(in.positions()))
       return {ErrorCode::corrupted, "directory message with misplaced positions"};
     for (const wire::Position* each : *in.positions())
       message.positions.push_back(

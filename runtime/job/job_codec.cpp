@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/collective/exchange_codec.hpp"
 #include "runtime/view/view_fields_codec.hpp"
 #include "schemas/job_generated.h"
@@ -192,6 +193,7 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   }
   if (from->paces()) {
     if (from->paces()->size() > view::kMaxMembers + 1) return corrupted("too many paces");
+    if (!lies_aligned(from->paces())) return corrupted("misplaced paces");
     where.paces.assign(from->paces()->begin(), from->paces()->end());
   }
   auto learners = from_wire(from->learners());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/view/view_fields_codec.hpp"
 
 namespace gpunode::view {
@@ -127,6 +128,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   view.previous = from_wire(wire->previous());
   if (wire->members()) {
     if (wire->members()->size() > kMaxMembers) return corrupted("too many members");
+    if (!lies_aligned(wire->members())) return corrupted("misplaced members");
     for (const wire::view::Member* member : *wire->members())
       view.members.push_back({from_wire(&member->node()), member->boot()});
   }
@@ -146,6 +148,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   }
   if (wire->paces()) {
     if (wire->paces()->size() > kMaxMembers + 1) return corrupted("too many paces");
+    if (!lies_aligned(wire->paces())) return corrupted("misplaced paces");
     view.paces.assign(wire->paces()->begin(), wire->paces()->end());
   }
   view.owner_rotation = wire->owner_rotation();
