@@ -15,6 +15,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/base/descriptor.hpp"
+
 namespace gpunode::island {
 namespace {
 
@@ -25,24 +27,14 @@ Error failure(const char* what) {
   return {ErrorCode::resource_exhausted, std::string(what) + ": " + std::strerror(errno)};
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-  int release() {
-    const int value = value_;
-    value_ = -1;
-    return value;
-  }
-
- private:
-  int value_;
-};
+// A moment; false where the system cannot tell.
+bool await_end(pid_t pid) {
+  const Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (handle.get() < 0) return false;
+  pollfd end{handle.get(), POLLIN, 0};
+  while (poll(&end, 1, kEndPatienceMs) < 0 && errno == EINTR) continue;
+  return true;
+}
 
 // The node's environment but for its join token, which no other process needs.
 std::vector<char*> environment() {
@@ -118,13 +110,7 @@ RankProcess::~RankProcess() {
     munmap(vector_.data(), std::max<std::size_t>(vector_.size(), 1) * sizeof(float));
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
-  const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  if (handle >= 0) {
-    pollfd end{handle, POLLIN, 0};
-    while (poll(&end, 1, kEndPatienceMs) < 0 && errno == EINTR) continue;
-    close(handle);
-  }
-  waitpid(pid_, nullptr, handle >= 0 ? WNOHANG : 0);
+  waitpid(pid_, nullptr, await_end(pid_) ? WNOHANG : 0);
 }
 
 bool RankProcess::send(const RankOrder& order) const {
@@ -141,12 +127,7 @@ bool RankProcess::receive(RankAnswer& answer) const {
 
 std::string RankProcess::how_it_ended() {
   int status = 0;
-  const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  if (handle >= 0) {  // its socket closes a little earlier
-    pollfd end{handle, POLLIN, 0};
-    (void)poll(&end, 1, kEndPatienceMs);
-    close(handle);
-  }
+  await_end(pid_);  // its socket closes a little earlier
   if (waitpid(pid_, &status, WNOHANG) != pid_) return {};
   pid_ = -1;
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));

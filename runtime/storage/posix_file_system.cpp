@@ -12,26 +12,13 @@
 #include <charconv>
 #include <utility>
 
+#include "runtime/base/descriptor.hpp"
+
 namespace gpunode::storage {
 namespace {
 
 // Linux moves at most 2 GiB a call; smaller calls also let a slow disk be interrupted.
 constexpr std::size_t kCallBytes = 64u << 20;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 int open_retrying(const Path& path, int flags, mode_t mode = 0) {
   int number;
