@@ -63,8 +63,8 @@ void persist(Self* self, const job::Persist& order) {
 
 void on_committed(Self* self, const job::Committed& committed) {
   State& state = self->state;
-  const Time at = now(self);
-  state.ledger->on_committed(at, committed);
+  const Time at = committed.at;  // now is later, by what this node did with the commit
+  state.ledger->on_committed(now(self), committed);
   const auto rank = state.core->view().rank_of(state.options.self.node);
   if (!state.options.spans || !rank || *rank >= committed.times.size()) return;
   const Time held = at - std::chrono::microseconds(committed.confirm_us);

@@ -68,7 +68,8 @@ struct Committed {
   // entering the view.
   collective::SlicePlan plan;
   std::vector<collective::StepTimes> times;  // by rank
-  std::uint32_t confirm_us = 0;              // from held to now, on this member
+  std::uint32_t confirm_us = 0;              // from held to `at`, on this member
+  Time at{};
 };
 // A learner needs this state: give an immutable copy of the state after `step` to on_state_read.
 // Asked for only between on_applied(step) and Apply of step + 1.

@@ -240,6 +240,7 @@ void JobCore::State::commit(Time at, const collective::ExactExchange& done,
   partials.clear();
   partial_step = 0;
   compute_times = {};
+  told.at = at;
   told.confirm_us = collective::microseconds(at - held_at);
   after = {told.confirm_us, 0, static_cast<std::uint32_t>(sent_bytes / 1024),
            static_cast<std::uint32_t>(received_bytes / 1024)};
