@@ -91,7 +91,7 @@ struct JobActorOptions {
 
 // From the job's island to its job.
 struct IslandTold {
-  job::IslandNews news;
+  collective::IslandNews news;
 };
 
 // Whether a command changes the job, and is no mere question: stop, resume, recover.

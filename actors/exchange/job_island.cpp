@@ -9,32 +9,6 @@
 #include "runtime/island/island.hpp"
 
 namespace gpunode::exchange::actor {
-namespace {
-
-job::IslandNews news_of(island::News&& told) {
-  using From = island::News::Kind;
-  using To = job::IslandNews::Kind;
-  To kind = To::lost;
-  switch (told.kind) {
-    case From::able:
-      kind = To::able;
-      break;
-    case From::named:
-      kind = To::named;
-      break;
-    case From::joined:
-      kind = To::joined;
-      break;
-    case From::summed:
-      kind = To::summed;
-      break;
-    case From::lost:
-      break;
-  }
-  return {kind, told.formation, told.order, std::move(told.name), std::move(told.reason)};
-}
-
-}  // namespace
 
 void set_up_island(Self* self, job::JobCore::Options& core) {
   State& state = self->state;
@@ -47,8 +21,8 @@ void set_up_island(Self* self, job::JobCore::Options& core) {
       island::Island::Options{.program = options.rank_program,
                               .element_count = core.element_count,
                               .add = options.island_add,
-                              .tell = [job = caf::actor(self)](island::News news) {
-                                caf::anon_send(job, IslandTold{news_of(std::move(news))});
+                              .tell = [job = caf::actor(self)](collective::IslandNews news) {
+                                caf::anon_send(job, IslandTold{std::move(news)});
                               }});
 }
 

@@ -37,6 +37,23 @@ struct IslandOffer {
   static constexpr std::size_t kMostReason = 300, kMostName = 128;
 };
 
+// What a member's device comes to. Each order to it bears the number of the formation in which the
+// members meet; what it tells of another is void.
+struct IslandNews {
+  enum class Kind : std::uint8_t {
+    able,    // there is a device
+    named,   // `name` is made
+    joined,  // all have met
+    summed,  // the sum of this order is in its place
+    lost     // it is over, or never was: `reason`
+  };
+  Kind kind = Kind::lost;
+  std::uint64_t formation = 0;
+  std::uint64_t order = 0;
+  Bytes name = {};
+  std::string reason = {};
+};
+
 struct IslandVerdict {
   enum class Kind : std::uint8_t {
     unknown,  // offers are missing

@@ -21,6 +21,8 @@
 namespace gpunode::island {
 namespace {
 
+using collective::IslandNews;
+
 struct Order {
   enum class Kind : std::uint8_t { start, name, join, sum, end, quit };
   Kind kind = Kind::quit;
@@ -71,7 +73,7 @@ struct Island::State {
   Wait ask(const RankOrder& order, Duration patience, const char* what, RankAnswer& answer);
   Wait await(Duration patience, const char* what, RankAnswer& answer);
   void lose(std::string reason);
-  void tell(News news) {
+  void tell(IslandNews news) {
     news.formation = formation;
     options.tell(std::move(news));
   }
@@ -156,7 +158,7 @@ void Island::State::carry_out(Order& order) {
       if (ask(ask_name, options.patience.name, "naming the meeting", answer) != Wait::answered)
         return;
       const auto* bytes = reinterpret_cast<const std::byte*>(answer.name);
-      return tell({.kind = News::Kind::named, .name = Bytes(bytes, bytes + kNameBytes)});
+      return tell({.kind = IslandNews::Kind::named, .name = Bytes(bytes, bytes + kNameBytes)});
     }
     case Order::Kind::join: {
       RankOrder ask_join{.kind = RankOrder::Kind::join,
@@ -167,7 +169,7 @@ void Island::State::carry_out(Order& order) {
       if (order.name.size() != kNameBytes) return lose("the meeting has no good name");
       std::memcpy(ask_join.name, order.name.data(), kNameBytes);
       if (ask(ask_join, options.patience.join, "the GPUs' meeting", answer) == Wait::answered)
-        tell({.kind = News::Kind::joined});
+        tell({.kind = IslandNews::Kind::joined});
       return;
     }
     case Order::Kind::sum:
@@ -189,7 +191,7 @@ void Island::State::open() {
   put_text(order.driver, options.program.driver);
   RankAnswer answer;
   if (ask(order, options.patience.open, "opening the GPU", answer) == Wait::answered)
-    tell({.kind = News::Kind::able});
+    tell({.kind = IslandNews::Kind::able});
 }
 
 void Island::State::make_sum(Order& order) {
@@ -207,7 +209,7 @@ void Island::State::make_sum(Order& order) {
   RankAnswer answer;
   if (ask({.kind = RankOrder::Kind::sum}, patience, "the sum", answer) != Wait::answered) return;
   std::ranges::copy(vector, order.sum.result->begin());
-  tell({.kind = News::Kind::summed, .order = order.order});
+  tell({.kind = IslandNews::Kind::summed, .order = order.order});
 }
 
 Island::State::Wait Island::State::ask(const RankOrder& order, Duration patience, const char* what,
@@ -248,7 +250,7 @@ Island::State::Wait Island::State::await(Duration patience, const char* what, Ra
 
 void Island::State::lose(std::string reason) {
   process.reset();
-  tell({.kind = News::Kind::lost, .reason = std::move(reason)});
+  tell({.kind = IslandNews::Kind::lost, .reason = std::move(reason)});
 }
 
 Digest host_digest() {

@@ -19,6 +19,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/island_offer.hpp"
 #include "runtime/collective/sum_program.hpp"
 
 namespace gpunode::island {
@@ -39,15 +40,6 @@ struct Patience {
 };
 inline constexpr std::uint64_t kSumBytesPerSecond = 100'000'000;
 
-struct News {
-  enum class Kind : std::uint8_t { able, named, joined, summed, lost };
-  Kind kind = Kind::lost;
-  std::uint64_t formation = 0;
-  std::uint64_t order = 0;  // summed
-  Bytes name = {};          // named
-  std::string reason = {};  // lost
-};
-
 struct Place {
   std::uint16_t rank = 0;
   std::uint16_t member_count = 1;
@@ -61,8 +53,8 @@ class Island {
     RankProgram program;
     Patience patience = {};
     std::uint64_t element_count = 0;
-    collective::AddFn add;           // called on this object's thread
-    std::function<void(News)> tell;  // on this object's thread
+    collective::AddFn add;                             // called on this object's thread
+    std::function<void(collective::IslandNews)> tell;  // on this object's thread
   };
   explicit Island(Options options);
   // Kills the process; does not wait for one that the system cannot end.

@@ -186,22 +186,6 @@ using Action = std::variant<Send, Persist, Compute, Foresee, Apply, Committed, R
                             StartIsland, NameIsland, JoinIsland, SumOnIsland, EndIsland, WayTaken>;
 using Actions = std::vector<Action>;
 
-// What the driver's island tells.
-struct IslandNews {
-  enum class Kind : std::uint8_t {
-    able,    // there is a device
-    named,   // `name` is made
-    joined,  // all have met
-    summed,  // the sum of this order is in its place
-    lost     // it is over, or never was: `reason`
-  };
-  Kind kind = Kind::lost;
-  std::uint64_t formation = 0;
-  std::uint64_t order = 0;
-  Bytes name = {};
-  std::string reason = {};
-};
-
 // The driver's answer to Compute, whole or range by range.
 // Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
 // written to.

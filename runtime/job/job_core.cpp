@@ -161,7 +161,7 @@ void JobCore::on_state_installed(Time now, std::uint64_t step, Actions& out) {
   state_->set_phase(now);
 }
 
-void JobCore::on_island(Time now, const IslandNews& news, Actions& out) {
+void JobCore::on_island(Time now, const collective::IslandNews& news, Actions& out) {
   state_->now = now;
   state_->on_island(now, news, out);
   state_->serve_learners(now, out);
@@ -240,6 +240,7 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
   peer.state_at = back ? Time{} : at;
   if (back) peer.doubted_until = Time{};
   if (state == PeerState::up) lose_learned(node);
+  if (gone(node)) drop_source(node);
   const auto rank = agreement.view().rank_of(node);
   if (state == PeerState::up && rank && can_exchange()) {
     std::vector<collective::SendTo> sends;

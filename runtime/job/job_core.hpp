@@ -206,7 +206,7 @@ class JobCore {
   // The answer to ReadSaved.
   void on_saved_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   // Mode nccl: the driver's answer to StartIsland and what follows it; `lost` also by itself.
-  void on_island(Time now, const IslandNews& news, Actions& out);
+  void on_island(Time now, const collective::IslandNews& news, Actions& out);
   // A newer checkpoint is durable on this node.
   void set_checkpoint(const Checkpoint& checkpoint);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.

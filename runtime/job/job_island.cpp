@@ -5,6 +5,7 @@
 
 namespace gpunode::job {
 
+using collective::IslandNews;
 using collective::IslandStage;
 using collective::IslandVerdict;
 

@@ -251,11 +251,8 @@ void JobCore::State::follow_view(const view::View& before) {
     told_at = Time{};
     return;
   }
-  std::vector<NodeId> sources;
-  for (const view::Member& one : view.members)
-    if (one.node != options.self.node) sources.push_back(one.node);
   if (following) {
-    following->set_sources(sources);
+    following->set_sources(state_sources());
     following->limit_to(member ? view.base_step : options.total_steps);
   }
   if (fetch && !member) fetch->set_sources(state_sources());
@@ -275,6 +272,12 @@ bool JobCore::State::outlives_views(const JobMessage& message) const {
 void JobCore::State::lose_learned(const NodeId& node) {
   if (following) following->lose(node);
   if (fetch) fetch->lose(node);
+}
+
+// Who is dead answers nobody: what it owes is asked of others at once.
+void JobCore::State::drop_source(const NodeId& node) {
+  if (following) following->drop(node);
+  if (fetch) fetch->drop(node);
 }
 
 void JobCore::State::tell_learned(Time at, Actions& out) {

@@ -39,10 +39,13 @@ void ResultFetch::on_source(Time now, const NodeId& node, std::uint64_t committe
 void ResultFetch::set_sources(const std::vector<NodeId>& nodes) {
   for (auto it = sources_.begin(); it != sources_.end();) {
     const NodeId node = (it++)->first;
-    if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) continue;
-    lose(node);
-    sources_.erase(node);
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) drop(node);
   }
+}
+
+void ResultFetch::drop(const NodeId& node) {
+  lose(node);
+  sources_.erase(node);
 }
 
 void ResultFetch::limit_to(std::uint64_t last_step) {

@@ -48,8 +48,10 @@ class ResultFetch {
   void set_sources(const std::vector<NodeId>& nodes);
   // Later results are not wanted any more, or again.
   void limit_to(std::uint64_t last_step);
-  // The connection was made anew, or the node fell silent: what was asked of it is lost.
+  // The connection was made anew: what was asked of it is lost.
   void lose(const NodeId& node);
+  // The node is gone: it is asked no more until it says where it is.
+  void drop(const NodeId& node);
   void on_part(Time now, const NodeId& from, const ResultPart& part, Effects& out);
   void on_tick(Time now, Effects& out);
   // The next result in order, verified; once each.

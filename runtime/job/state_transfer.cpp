@@ -125,6 +125,11 @@ void StateFetch::lose(const NodeId& source) {
   std::erase_if(under_way_, [&](const auto& one) { return one.second.source == source; });
 }
 
+void StateFetch::drop(const NodeId& source) {
+  lose(source);
+  holders_.erase(source);
+}
+
 void StateFetch::on_tick(Time now, Effects& out) {
   if (!asked_at_ || now >= *asked_at_ + options_.ask_every) {
     asked_at_ = now;

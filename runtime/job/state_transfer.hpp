@@ -94,6 +94,8 @@ class StateFetch {
   void set_sources(std::vector<NodeId> sources);
   // The connection was made anew: what was asked of it is lost.
   void lose(const NodeId& source);
+  // It is gone: no part is asked of it until it offers the state again.
+  void drop(const NodeId& source);
   void on_tick(Time now, Effects& out);
   void on_meta(Time now, const NodeId& from, const StateMeta& meta, Effects& out);
   void on_part(Time now, const NodeId& from, const StatePart& part, Effects& out);

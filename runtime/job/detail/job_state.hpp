@@ -99,7 +99,7 @@ struct JobCore::State {
   // job_island.cpp: sums by the members' devices
   void begin_island(Time now, Actions& out);
   void watch_island(Time now, Actions& out);
-  void on_island(Time now, const IslandNews& news, Actions& out);
+  void on_island(Time now, const collective::IslandNews& news, Actions& out);
   void lose_island(Time now, const std::string& reason, Actions& out);
 
   // job_stalls.cpp: whom a step waits for, told to people
@@ -173,6 +173,7 @@ struct JobCore::State {
   void drop_results();
   void follow_view(const view::View& before);
   void lose_learned(const NodeId& node);
+  void drop_source(const NodeId& node);
   bool outlives_views(const JobMessage& message) const;
   void tell_learned(Time now, Actions& out);
 

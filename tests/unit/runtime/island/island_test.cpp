@@ -13,6 +13,7 @@ namespace gpunode::island {
 namespace {
 
 using namespace std::chrono_literals;
+using collective::IslandNews;
 
 class Teller {
  public:
@@ -23,16 +24,16 @@ class Teller {
                    .add = [](float* out, std::span<const float* const> inputs,
                              std::size_t count) { std::memcpy(out, inputs[0], count * 4); },
                    .tell =
-                       [this](News news) {
+                       [this](IslandNews news) {
                          std::lock_guard lock(mutex_);
                          told_.push_back(std::move(news));
                          came_.notify_one();
                        }});
   }
-  News next() {
+  IslandNews next() {
     std::unique_lock lock(mutex_);
     if (!came_.wait_for(lock, 30s, [this] { return !told_.empty(); })) return {};
-    News news = std::move(told_.front());
+    IslandNews news = std::move(told_.front());
     told_.pop_front();
     return news;
   }
@@ -40,11 +41,11 @@ class Teller {
  private:
   std::mutex mutex_;
   std::condition_variable came_;
-  std::deque<News> told_;
+  std::deque<IslandNews> told_;
 };
 
-void expect_lost(const News& news, std::uint64_t formation, const std::string& words) {
-  EXPECT_EQ(news.kind, News::Kind::lost);
+void expect_lost(const IslandNews& news, std::uint64_t formation, const std::string& words) {
+  EXPECT_EQ(news.kind, IslandNews::Kind::lost);
   EXPECT_EQ(news.formation, formation);
   EXPECT_NE(news.reason.find(words), std::string::npos) << news.reason;
 }

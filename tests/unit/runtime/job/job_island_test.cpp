@@ -12,6 +12,7 @@ namespace gpunode::job {
 namespace {
 
 using namespace std::chrono_literals;
+using collective::IslandNews;
 using collective::SharedFloats;
 using Kind = IslandNews::Kind;
 

@@ -144,6 +144,19 @@ TEST(ResultTransfer, what_a_silent_member_owes_is_asked_of_another) {
   EXPECT_EQ(one.take_all(), (std::vector<std::uint64_t>{1}));
 }
 
+TEST(ResultTransfer, what_a_dead_member_owes_is_asked_of_another_at_once) {
+  Following one(1);
+  one.commit(1);
+  one.tell();
+  one.silent = 1;
+  one.tick();
+  EXPECT_TRUE(one.take_all().empty());
+  one.fetch.drop(node(1));
+  one.tick();
+  EXPECT_EQ(one.take_all(), (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(one.received[1], 0);
+}
+
 TEST(ResultTransfer, who_needs_results_that_are_gone_is_told_so) {
   Following one(2);
   for (std::uint64_t step = 1; step <= 6; ++step) one.commit(step);

@@ -116,6 +116,24 @@ TEST(StateTransfer, a_silent_source_is_replaced) {
   ASSERT_TRUE(transfer.complete);
 }
 
+TEST(StateTransfer, a_dead_source_is_replaced_at_once_and_may_come_back) {
+  const SharedBytes state = state_of(333);
+  Transfer transfer(state, fetch_options(state));
+  StateFetch::Effects effects;
+  transfer.fetch.on_meta(Time{} + 1s, node(2), meta_of(state), effects);
+  EXPECT_FALSE(effects.sends.empty());
+  transfer.fetch.drop(node(2));
+  transfer.silent = 2;
+  transfer.run(Time{} + 1s);
+  ASSERT_TRUE(transfer.complete);
+
+  Transfer alone(state, fetch_options(state));
+  alone.silent = 1;
+  alone.fetch.drop(node(2));
+  alone.run(Time{} + 1s);
+  ASSERT_TRUE(alone.complete) << "it offered the state again";
+}
+
 TEST(StateTransfer, a_spoiled_state_is_not_installed) {
   const SharedBytes state = state_of(333);
   Transfer transfer(state, fetch_options(state));
