@@ -26,8 +26,9 @@ struct Options {
   bool peers = true;
   bool sealed = true;
   bool bare = false;
-  std::vector<std::string> modes;   // inexact ones
+  std::vector<std::string> modes;   // besides exact
   std::uint64_t bits_a_second = 0;  // 0: loopback
+  std::uint32_t machines = 0;       // on limited links; 0: each rank has its own
   bool require = false;
   std::string congestion;  // of TCP on limited links; empty: the machine\'s own
   std::string json;        // file; "-": standard output
@@ -90,6 +91,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.samples = static_cast<std::size_t>(std::max(0, std::atoi(argv[++index])));
     else if (flag == "--rate")
       options.bits_a_second = static_cast<std::uint64_t>(1e6 * std::atof(argv[++index]));
+    else if (flag == "--machines")
+      options.machines = static_cast<std::uint32_t>(std::max(0, std::atoi(argv[++index])));
     else if (flag == "--mode") {
       options.modes = split(argv[++index]);
       for (const std::string& mode : options.modes)
@@ -103,7 +106,10 @@ bool parse(int argc, char** argv, Options& options) {
     } else
       return false;
   }
-  return options.samples > 0;
+  const bool grouped = options.machines > 0;
+  const bool enough = std::ranges::all_of(
+      options.ranks, [&](std::uint32_t ranks) { return ranks >= options.machines; });
+  return options.samples > 0 && (!grouped || (options.bits_a_second > 0 && enough));
 }
 
 // Operations that are timed together.
@@ -160,7 +166,8 @@ Cell measure(const Field& field, const Options& options, std::uint32_t ranks, st
   entries.erase(rivals, entries.end());
   entries.insert(entries.end(), best.begin(), best.end());
   std::erase_if(entries, [&](const Entry& entry) { return !prepare(entry, bytes); });
-  Cell cell{ranks, bytes, options.bits_a_second, {}};
+  const std::uint32_t machines = options.machines > 0 ? options.machines : ranks;
+  Cell cell{ranks, bytes, options.bits_a_second, machines, {}};
   for (const Entry& entry : entries) cell.series.push_back({entry.family, entry.label, {}, {}});
   for (std::size_t round = 0; round < options.samples; ++round) {
     for (std::size_t turn = 0; turn < entries.size(); ++turn) {
@@ -206,7 +213,8 @@ int all_reduce(int argc, char** argv) {
         "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
         "[--samples N]\n"
         "                                [--no-peer] [--no-sealed] [--bare] [--rate MBIT]\n"
-        "                                [--congestion NAME] [--mode ring,bf16,int8,topk]\n"
+        "                                [--machines N] [--congestion NAME]\n"
+        "                                [--mode hierarchical,ring,bf16,int8,topk]\n"
         "                                [--json FILE] [--require]\n");
     return 2;
   }
@@ -217,7 +225,11 @@ int all_reduce(int argc, char** argv) {
   for (const std::uint32_t ranks : options.ranks) {
     std::unique_ptr<RankNetwork> network;
     if (options.bits_a_second > 0) {
-      auto created = RankNetwork::create({ranks, options.bits_a_second, options.congestion});
+      auto created =
+          RankNetwork::create({.ranks = ranks,
+                               .machines = options.machines > 0 ? options.machines : ranks,
+                               .bits_a_second = options.bits_a_second,
+                               .congestion = options.congestion});
       if (!created) {
         std::printf("skipped: %s\n", created.error().message().c_str());
         return options.require ? 1 : 0;

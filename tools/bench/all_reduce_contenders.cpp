@@ -67,7 +67,8 @@ ContenderSpec own_spec(const std::string& name, const std::string& mode,
   ContenderSpec spec;
   spec.name = name;
   spec.settings = {""};
-  spec.command = {own_program(), "rank", mode, options.network ? "network" : "loopback"};
+  spec.command = {own_program(), "rank", mode,
+                  std::to_string(options.network ? options.network->machines() : 0)};
   for (std::uint32_t rank = 0; options.network && rank < options.ranks; ++rank)
     spec.prefix.push_back(options.network->enter(rank));
   return spec;
@@ -77,6 +78,7 @@ ContenderSpec own_spec(const std::string& name, const std::string& mode,
 
 Family family_of_mode(const std::string& mode) {
   if (mode == "ring") return Family::ring;
+  if (mode == "hierarchical") return Family::hierarchical;
   if (mode == "bf16") return Family::bf16;
   if (mode == "int8") return Family::int8;
   return mode == "topk" ? Family::topk : Family::exact_plain;

@@ -16,7 +16,8 @@ enum class Family : std::uint8_t {
   exact_plain,
   exact_sealed,
   exact_bare,  // without actors
-  ring,        // inexact modes over plain links
+  hierarchical,
+  ring,  // inexact modes over plain links
   bf16,
   int8,
   topk,
@@ -28,7 +29,7 @@ enum class Family : std::uint8_t {
   gloo_spinning,  // of contenders; their entries are Gloo's
   openmpi
 };
-// Of an inexact mode, by its name; exact_plain for a name that is none.
+// Of another mode than exact, by its name; exact_plain for a name that is none.
 Family family_of_mode(const std::string& mode);
 inline bool is_peer(Family family) {
   return family == Family::gloo || family == Family::openmpi;
@@ -49,7 +50,7 @@ class Field {
     bool peers = true;
     bool sealed = true;
     bool bare = false;               // also the exchange without actors
-    std::vector<std::string> modes;  // inexact ones
+    std::vector<std::string> modes;  // besides exact
     // Each rank's own network instead of loopback; gpunode alone takes part. Outlives the field.
     const RankNetwork* network = nullptr;
   };

@@ -67,14 +67,24 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string((bytes + 500'000) / 1'000'000) + " MB";
 }
 
-double plan_seconds(const Cell& cell) {
+double plan_seconds(const Cell& cell, bool grouped) {
   const auto layout = collective::ChunkLayout::of(cell.bytes / sizeof(float));
+  std::vector<std::uint64_t> ranks_of(cell.machines), sent(cell.machines);
+  const auto machine_of = [&](std::uint32_t rank) {
+    return RankNetwork::machine_of(rank, cell.ranks, cell.machines);
+  };
+  for (std::uint32_t rank = 0; rank < cell.ranks; ++rank) ++ranks_of[machine_of(rank)];
   // A balanced plan: one partial sum a member, chunk c is owned by member c mod N.
-  std::vector<std::uint64_t> owned(cell.ranks), sent(cell.ranks);
-  for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk)
-    owned[chunk % cell.ranks] += layout.size(chunk) * sizeof(float);
-  for (std::uint32_t rank = 0; rank < cell.ranks; ++rank)
-    sent[rank] = cell.bytes - owned[rank] + owned[rank] * (cell.ranks - 1);
+  for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    const std::uint32_t home = machine_of(chunk % cell.ranks);
+    for (std::uint32_t machine = 0; machine < cell.machines; ++machine) {
+      if (machine == home) continue;
+      const std::uint64_t bytes =
+          layout.size(chunk) * sizeof(float) * (grouped ? 1 : ranks_of[machine]);
+      sent[machine] += bytes;
+      sent[home] += bytes;
+    }
+  }
   return 8.0 * static_cast<double>(*std::max_element(sent.begin(), sent.end())) /
          static_cast<double>(cell.bits_a_second);
 }
@@ -100,6 +110,14 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
     ratios.push_back(ratio_of("exact plain / the plan's bound on this link", plain->seconds,
                               std::vector(plain->seconds.size(), plan_seconds(cell)),
                               cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
+  if (const Series* grouped = find(cell, Family::hierarchical); plain && grouped) {
+    ratios.push_back(
+        ratio_of("hierarchical / exact plain", grouped->seconds, plain->seconds, std::nullopt));
+    if (cell.bits_a_second > 0)
+      ratios.push_back(ratio_of("hierarchical / its plan's bound on this link", grouped->seconds,
+                                std::vector(grouped->seconds.size(), plan_seconds(cell, true)),
+                                cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
+  }
   if (const Series* ring = find(cell, Family::ring); plain && ring)
     ratios.push_back(ratio_of("ring / exact plain", ring->seconds, plain->seconds, std::nullopt));
   if (plain && cell.bits_a_second > 0)
@@ -125,7 +143,7 @@ std::vector<Ratio> ratios_of(const Cell& cell) {
 void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
   std::printf("\n%u ranks, %s", cell.ranks, size_text(cell.bytes).c_str());
   if (cell.bits_a_second > 0)
-    std::printf(", %.0f Mbit/s a rank; the plan needs %.3f ms",
+    std::printf(", %u machines of %.0f Mbit/s; the plan needs %.3f ms", cell.machines,
                 1e-6 * static_cast<double>(cell.bits_a_second), 1e3 * plan_seconds(cell));
   std::printf("\n");
   for (const Series& series : cell.series) {
@@ -146,8 +164,10 @@ void print_cell(const Cell& cell, const std::vector<Ratio>& ratios) {
 std::string json_of(const std::vector<Cell>& cells) {
   nlohmann::json all = nlohmann::json::array();
   for (const Cell& cell : cells) {
-    nlohmann::json one{
-        {"ranks", cell.ranks}, {"bytes", cell.bytes}, {"bits_a_second", cell.bits_a_second}};
+    nlohmann::json one{{"ranks", cell.ranks},
+                       {"bytes", cell.bytes},
+                       {"bits_a_second", cell.bits_a_second},
+                       {"machines", cell.machines}};
     for (const Series& series : cell.series)
       one["series"].push_back({{"label", series.label},
                                {"median_s", median(series.seconds)},

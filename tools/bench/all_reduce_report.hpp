@@ -22,7 +22,8 @@ struct Series {
 struct Cell {
   std::uint32_t ranks = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t bits_a_second = 0;  // of each rank's interface; 0: loopback
+  std::uint64_t bits_a_second = 0;  // of each machine's interface; 0: loopback
+  std::uint32_t machines = 0;       // with limited interfaces: over which the ranks are spread
   std::vector<Series> series;
 };
 
@@ -36,9 +37,10 @@ struct Ratio {
 double median(std::vector<double> values);
 std::string size_text(std::uint64_t bytes);  // "4 KiB"
 
-// The least time that the plan allows on links of that speed: what the member that sends most
-// sends, partial sums and results, without any header.
-double plan_seconds(const Cell& cell);
+// The least time that the plan allows on links of that speed: what the machine that sends most
+// sends to others, partial sums and results, without any header. grouped: each machine sends one
+// sum of all its ranks, and has one copy of each result.
+double plan_seconds(const Cell& cell, bool grouped = false);
 
 // The ratios of a cell that there are series for, with their bars.
 std::vector<Ratio> ratios_of(const Cell& cell);

@@ -22,6 +22,7 @@ struct DriverOptions {
   collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
   std::string mode = "exact";                          // of the exchange, as a job names it
+  std::uint64_t place = 0;                             // of the rank, see collective::StepTimes
   std::shared_ptr<const collective::WireForms> forms;  // of the mode
   transport::Link* link = nullptr;                     // open to all members; outlives the driver
 };

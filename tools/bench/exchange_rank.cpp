@@ -14,6 +14,7 @@
 #include "actors/compute/wire_forms.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/job/exchange_mode.hpp"
 #include "runtime/security/session_keys.hpp"
 #include "tools/bench/exchange_driver.hpp"
 #include "tools/bench/rank_link.hpp"
@@ -54,16 +55,20 @@ void tree_sum(const collective::Tree& tree, collective::TreeNode node, std::uint
 
 class ExchangeWork final : public RankWork {
  public:
-  // mode: of the exchange, as a job names it.
+  // mode: of the exchange, as a job names it; place: see collective::StepTimes.
   ExchangeWork(RankBoard& board, std::uint32_t rank, std::unique_ptr<ExchangeDriver> driver,
-               const std::string& mode)
+               const std::string& mode, std::uint64_t place)
       : backend_(cpu::open_backend()), driver_(std::move(driver)) {
     options_.rank = static_cast<std::uint16_t>(rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
     options_.add = compute::add_of(*backend_);
     options_.mode = mode;
+    options_.place = place;
     job::ExchangeSpec spec;
     spec.mode = mode;
+    auto known = job::exchange_mode(mode);
+    GPUNODE_CHECK(known, known.error().message());
+    inexact_ = known->inexact;
     auto forms = compute::wire_forms_of(*backend_, spec);
     GPUNODE_CHECK(forms, forms.error().message());
     options_.forms = std::move(*forms);
@@ -134,10 +139,9 @@ class ExchangeWork final : public RankWork {
       tree_sum(options_.tree, options_.tree.root(), begin, block);
       const std::span<const float> sum(sum_->data() + begin, block.size());
       const bool right =
-          options_.mode != "exact"
-              ? std::ranges::equal(block, sum,
-                                   [&](float a, float b) { return std::abs(a - b) <= tolerance; })
-              : std::memcmp(block.data(), sum.data(), block.size_bytes()) == 0;
+          inexact_ ? std::ranges::equal(
+                         block, sum, [&](float a, float b) { return std::abs(a - b) <= tolerance; })
+                   : std::memcmp(block.data(), sum.data(), block.size_bytes()) == 0;
       if (!right)
         return Error{ErrorCode::corrupted,
                      "the sum differs from the tree's after place " + std::to_string(begin)};
@@ -147,6 +151,7 @@ class ExchangeWork final : public RankWork {
 
   std::unique_ptr<ops::Backend> backend_;
   DriverOptions options_;
+  bool inexact_ = false;
   std::unique_ptr<ExchangeDriver> driver_;
   std::unique_ptr<transport::ZmqLink> link_;
   SharedFloats partial_, sum_;
@@ -196,8 +201,9 @@ class CryptoWork final : public RankWork {
 };
 
 int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options,
-                   std::unique_ptr<ExchangeDriver> driver, const std::string& mode) {
-  ExchangeWork work(board, rank, std::move(driver), mode);
+                   std::unique_ptr<ExchangeDriver> driver, const std::string& mode,
+                   std::uint64_t place) {
+  ExchangeWork work(board, rank, std::move(driver), mode, place);
   if (auto connected = work.connect(board, options); !connected) {
     board.fail(rank, connected.error().message());
     return 1;
@@ -219,17 +225,19 @@ int play_rank(int argc, char** argv) {
     return 1;
   }
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[4]));
-  const std::string address =
-      std::strcmp(argv[2], "network") == 0 ? RankNetwork::address(rank) : "127.0.0.1";
+  // 0: all on loopback.
+  const auto machines = static_cast<std::uint32_t>(std::atoi(argv[2]));
+  const std::uint32_t machine = RankNetwork::machine_of(rank, (*board)->ranks(), machines);
+  const std::string address = machines > 0 ? RankNetwork::address(machine) : "127.0.0.1";
   if (mode == "crypto") {
     CryptoWork work((*board)->ranks());
     return (*board)->serve(rank, work);
   }
   const bool bare = mode == "bare-plain";
-  return serve_exchange(**board, rank,
-                        {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = address},
-                        bare ? make_bare_driver() : make_job_driver(),
-                        bare ? "exact" : mode.substr(0, mode.find('-')));
+  return serve_exchange(
+      **board, rank, {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = address},
+      bare ? make_bare_driver() : make_job_driver(),
+      bare ? "exact" : mode.substr(0, mode.find('-')), machines > 0 ? machine + 1 : 0);
 }
 
 }  // namespace gpunode::bench

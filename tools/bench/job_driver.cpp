@@ -190,6 +190,7 @@ class JobDriver final : public ExchangeDriver {
     job.add = options_.add;
     job.spec.exchange.mode = options_.mode;
     job.forms = options_.forms;
+    job.place = options_.place;
     job.cluster = &cluster_;
     job.clock = &clock_;
     job.supervisor = system_.spawn(listen);

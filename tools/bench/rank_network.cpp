@@ -92,7 +92,7 @@ Result<pid_t> RankNetwork::hold_namespace(const std::string& congestion) {
 }
 
 Result<std::unique_ptr<RankNetwork>> RankNetwork::create(const Options& options) {
-  std::unique_ptr<RankNetwork> network(new RankNetwork);
+  std::unique_ptr<RankNetwork> network(new RankNetwork(options.ranks));
   auto bridge = network->hold_namespace(options.congestion);
   if (!bridge) return bridge.error();
   network->bridge_ = *bridge;
@@ -101,17 +101,17 @@ Result<std::unique_ptr<RankNetwork>> RankNetwork::create(const Options& options)
   const auto burst = std::max(
       kLeastBurst,
       static_cast<std::uint64_t>(kBurstSeconds / 8 * static_cast<double>(options.bits_a_second)));
-  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+  for (std::uint32_t machine = 0; machine < options.machines; ++machine) {
     auto held = network->hold_namespace(options.congestion);
     if (!held) return held.error();
-    network->ranks_.push_back(*held);
-    const std::string port = "port" + std::to_string(rank);
+    network->machines_.push_back(*held);
+    const std::string port = "port" + std::to_string(machine);
     commands.insert(
         commands.end(),
         {{*bridge,
           "ip link add " + port + " type veth peer name eth0 netns " + std::to_string(*held)},
          {*bridge, "ip link set " + port + " master bridge0 up"},
-         {*held, "ip addr add " + address(rank) + "/24 dev eth0"},
+         {*held, "ip addr add " + address(machine) + "/24 dev eth0"},
          {*held, "ip link set lo up"},
          {*held, "ip link set eth0 up"},
          {*held, "tc qdisc add dev eth0 root tbf rate " + std::to_string(options.bits_a_second) +
@@ -123,11 +123,11 @@ Result<std::unique_ptr<RankNetwork>> RankNetwork::create(const Options& options)
 }
 
 std::vector<std::string> RankNetwork::enter(std::uint32_t rank) const {
-  return enter_process(ranks_[rank]);
+  return enter_process(machines_[machine_of(rank, ranks_, machines())]);
 }
 
-std::string RankNetwork::address(std::uint32_t rank) {
-  return "10.231.7." + std::to_string(rank + 1);
+std::string RankNetwork::address(std::uint32_t machine) {
+  return "10.231.7." + std::to_string(machine + 1);
 }
 
 }  // namespace gpunode::bench

@@ -1,7 +1,8 @@
-// RankNetwork: a network of its own for the ranks of a benchmark, in which each has one interface
-// of limited speed: a network namespace a rank, joined by a bridge, what each sends limited by tc's
-// token bucket (tbf). Needs root. The namespaces belong to sleeping child processes and go with
-// them, so nothing is left behind however the benchmark ends.
+// RankNetwork: a network of its own for the ranks of a benchmark, on machines with one interface of
+// limited speed each: a network namespace a machine, joined by a bridge, what each sends limited by
+// tc's token bucket (tbf); ranks of one machine reach each other without it. Needs root. The
+// namespaces belong to sleeping child processes and go with them, so nothing is left behind however
+// the benchmark ends.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,8 @@ class RankNetwork {
  public:
   struct Options {
     std::uint32_t ranks = 2;
-    std::uint64_t bits_a_second = 1'000'000'000;  // that each rank can send
+    std::uint32_t machines = 2;                   // which the ranks are spread over, evenly
+    std::uint64_t bits_a_second = 1'000'000'000;  // that each machine can send
     // TCP's, "reno"; empty: the machine's own. BBR may take short bursts for the link's speed.
     std::string congestion;
   };
@@ -32,14 +34,20 @@ class RankNetwork {
 
   // Put in front of a command, it runs on that rank's machine.
   std::vector<std::string> enter(std::uint32_t rank) const;
-  static std::string address(std::uint32_t rank);
+  std::uint32_t machines() const { return static_cast<std::uint32_t>(machines_.size()); }
+  // Neighbouring ranks share a machine.
+  static std::uint32_t machine_of(std::uint32_t rank, std::uint32_t ranks, std::uint32_t machines) {
+    return rank * machines / ranks;
+  }
+  static std::string address(std::uint32_t machine);
 
  private:
-  RankNetwork() = default;
+  explicit RankNetwork(std::uint32_t ranks) : ranks_(ranks) {}
   Result<pid_t> hold_namespace(const std::string& congestion);
 
+  std::uint32_t ranks_;
   pid_t bridge_ = 0;
-  std::vector<pid_t> ranks_;
+  std::vector<pid_t> machines_;
   std::vector<pid_t> held_;
 };
 
