@@ -1,8 +1,9 @@
 #include "runtime/job/job_spec.hpp"
 
+#include <cctype>
 #include <charconv>
-#include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "runtime/base/nearest.hpp"
@@ -134,6 +135,45 @@ Error bad(std::string detail) {
   return {ErrorCode::invalid_argument, std::move(detail)};
 }
 
+// No place in the order of the data, and no count of samples below it, leaves 64 bits.
+constexpr std::uint32_t kMaxBatch = 1u << 24;
+constexpr std::uint64_t kMaxSteps = 1'000'000'000'000;  // inner ones included
+static_assert(kMaxSteps + 2 <= std::numeric_limits<std::uint64_t>::max() / kMaxBatch);
+
+// The optimizer works in 32 bits: what is too large for them, or vanishes in them, is no setting.
+constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr double kSmallest = std::numeric_limits<float>::min();
+
+Result<void> validate_train(const TrainSpec& train) {
+  if (train.steps < 1 || train.steps > kMaxSteps)
+    return bad("train.steps must be 1 to " + std::to_string(kMaxSteps));
+  if (train.slices < 1 || train.slices > 4096) return bad("train.slices must be 1 to 4096");
+  if (train.batch < train.slices)
+    return bad("train.batch (" + std::to_string(train.batch) + ") must be at least train.slices (" +
+               std::to_string(train.slices) + "): a slice needs a sample");
+  if (train.batch > kMaxBatch)
+    return bad("train.batch (" + std::to_string(train.batch) + ") must be at most " +
+               std::to_string(kMaxBatch) + " samples a step");
+  if (!train.tree.empty()) {
+    auto tree = collective::Tree::of_radices(train.tree);
+    if (!tree) return tree.error().within("train.tree");
+    if (tree->slice_count() != train.slices)
+      return bad("train.tree has " + std::to_string(tree->slice_count()) +
+                 " slices, train.slices says " + std::to_string(train.slices));
+  }
+  for (const auto& [key, value] : {std::pair{"learning_rate", train.learning_rate},
+                                   {"min_learning_rate", train.min_learning_rate},
+                                   {"weight_decay", train.weight_decay},
+                                   {"clip", train.clip}})
+    if (!(value >= 0 && value <= kLargest))
+      return bad(std::string("train.") + key + " must be 0 or more, and fit a 32-bit number");
+  if (!(train.epsilon >= kSmallest && train.epsilon <= kLargest))
+    return bad("train.epsilon must be above 0, and fit a 32-bit number; 1e-8 is usual");
+  if (!(train.beta1 >= 0 && train.beta1 < 1 && train.beta2 >= 0 && train.beta2 < 1))
+    return bad("train.beta1 and train.beta2 must be at least 0 and below 1");
+  return {};
+}
+
 Result<void> validate_exchange(const ExchangeSpec& exchange) {
   if (auto mode = exchange_mode(exchange.mode); !mode) return mode.error();
   if (auto form = exchange_mode(exchange.form);
@@ -190,7 +230,6 @@ std::vector<std::pair<std::string, std::string>> settings_of(const JobSpec& spec
 }
 
 Result<void> validate(const JobSpec& spec) {
-  const TrainSpec& train = spec.train;
   if (spec.name.empty() || spec.name.size() > 64)
     return bad("a job needs a name of 1 to 64 characters");
   for (char c : spec.name)
@@ -205,30 +244,15 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder of text");
   if (!(spec.data.validation_fraction >= 0 && spec.data.validation_fraction < 1))
     return bad("data.validation_fraction must be at least 0 and below 1");
-  if (train.steps < 1) return bad("train.steps must be at least 1");
-  if (train.slices < 1 || train.slices > 4096) return bad("train.slices must be 1 to 4096");
-  if (train.batch < train.slices)
-    return bad("train.batch (" + std::to_string(train.batch) + ") must be at least train.slices (" +
-               std::to_string(train.slices) + "): a slice needs a sample");
-  if (!train.tree.empty()) {
-    auto tree = collective::Tree::of_radices(train.tree);
-    if (!tree) return tree.error().within("train.tree");
-    if (tree->slice_count() != train.slices)
-      return bad("train.tree has " + std::to_string(tree->slice_count()) +
-                 " slices, train.slices says " + std::to_string(train.slices));
-  }
-  for (const auto& [key, value] : {std::pair{"learning_rate", train.learning_rate},
-                                   {"min_learning_rate", train.min_learning_rate},
-                                   {"weight_decay", train.weight_decay},
-                                   {"clip", train.clip}})
-    if (!(std::isfinite(value) && value >= 0))
-      return bad(std::string("train.") + key + " must be 0 or more");
-  if (!(train.beta1 >= 0 && train.beta1 < 1 && train.beta2 >= 0 && train.beta2 < 1))
-    return bad("train.beta1 and train.beta2 must be at least 0 and below 1");
+  if (auto valid = validate_train(spec.train); !valid) return valid;
   if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");
   if (spec.bulk != "sealed" && spec.bulk != "plain")
     return bad("exchange.bulk must be \"sealed\" or \"plain\", not '" + spec.bulk + "'");
-  return validate_exchange(spec.exchange);
+  if (auto valid = validate_exchange(spec.exchange); !valid) return valid;
+  if (spec.inner_steps() > kMaxSteps / spec.train.steps)
+    return bad("train.steps times exchange.inner_steps must be at most " +
+               std::to_string(kMaxSteps));
+  return {};
 }
 
 collective::Tree tree_of(const TrainSpec& train) {

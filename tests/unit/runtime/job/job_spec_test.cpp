@@ -77,6 +77,39 @@ TEST(JobSpec, a_tree_that_does_not_fit_the_slices_is_refused) {
   EXPECT_FALSE(validate(spec)) << "12 slices of 4 samples";
 }
 
+TEST(JobSpec, numbers_that_would_leave_the_arithmetic_of_a_job_are_refused_by_their_key) {
+  const std::vector<std::pair<std::string, std::string>> far = {
+      {"train.batch", "4294967295"},
+      {"train.batch", "16777217"},
+      {"train.steps", "0"},
+      {"train.steps", "1000000000001"},
+      {"train.steps", "18446744073709551615"},
+      {"train.learning_rate", "1e39"},
+      {"train.weight_decay", "1e39"},
+      {"train.clip", "inf"},
+      {"train.epsilon", "0"},
+      {"train.epsilon", "-1e-8"},
+      {"train.epsilon", "1e-60"},
+      {"train.epsilon", "nan"}};
+  for (const auto& [key, value] : far) {
+    JobSpec spec = sample_spec();
+    ASSERT_TRUE(set(spec, key, value));
+    auto valid = validate(spec);
+    ASSERT_FALSE(valid) << key << " = " << value;
+    EXPECT_NE(valid.error().detail.find(key), std::string::npos) << valid.error().detail;
+  }
+  JobSpec spec = sample_spec();
+  ASSERT_TRUE(set(spec, "train.batch", "16777216"));
+  ASSERT_TRUE(set(spec, "train.steps", "1000000000000"));
+  EXPECT_TRUE(validate(spec));
+  ASSERT_TRUE(set(spec, "exchange.inner_steps", "100000"));
+  EXPECT_TRUE(validate(spec)) << "only mode local has inner steps";
+  ASSERT_TRUE(set(spec, "exchange.mode", "local"));
+  EXPECT_FALSE(validate(spec));
+  ASSERT_TRUE(set(spec, "train.steps", "10000000"));
+  EXPECT_TRUE(validate(spec));
+}
+
 TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   JobSpec spec = sample_spec();
   for (const char* mode :
