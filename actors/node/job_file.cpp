@@ -80,7 +80,11 @@ Result<void> read_setting(const std::string& section, const std::string& key,
   }
   std::vector<std::string> known = job::known_keys(section);
   if (std::find(known.begin(), known.end(), key) == known.end()) {
-    if (section.empty()) known.insert(known.end(), kSections.begin(), kSections.end());
+    if (section.empty()) {
+      if (std::find(kSections.begin(), kSections.end(), key) != kSections.end())
+        return bad("'" + key + "' is a section, not a key: write [" + key + "]" + place(node));
+      known.insert(known.end(), kSections.begin(), kSections.end());
+    }
     std::string what = section.empty() ? "key" : "key in [" + section + "]";
     return bad(unknown_word(what, key, known) + place(node));
   }

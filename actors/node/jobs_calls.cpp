@@ -156,6 +156,7 @@ void recruit(Self* self, const exchange::RecruitWitness& wanted) {
                    for (const auto& [who, why] : wanted.refused)
                      refusals.refused.push_back({who, why});
                    if (done) return send_refusals(calls, wanted.node, refusals);
+                   if (done.error().code == ErrorCode::already_exists) return;  // it has the result
                    log::info("jobs",
                              name + ": node " + node + " is no witness: " + done.error().message());
                  }});

@@ -235,6 +235,9 @@ Result<void> validate(const JobSpec& spec) {
   for (char c : spec.name)
     if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'))
       return bad("job name '" + spec.name + "': use letters, digits, '-', '_' and '.'");
+  if (spec.name[0] == '-' || spec.name[0] == '.')
+    return bad("job name '" + spec.name +
+               "' would be taken for a flag or a path: begin with a letter, a digit or '_'");
   if (spec.nodes < 1 || spec.nodes > 1024) return bad("nodes must be 1 to 1024");
   if (spec.min_nodes < 1 || spec.min_nodes > spec.nodes)
     return bad("min_nodes must be 1 to nodes (" + std::to_string(spec.nodes) + ")");

@@ -138,6 +138,7 @@ void JobCore::State::witness_tick(Time at, Actions& out) {
     Time& asked = recruited[node];
     ++present;
     if (asked != Time{} && at < asked + kRecruitEvery) continue;  // it may be on its way
+    if (finish_told && asked >= done_at) continue;  // it has been told where the result is
     asked = at;
     out.push_back(Recruit{node});
   }

@@ -46,6 +46,7 @@ TEST(JobFile, mistakes_are_named_with_their_line_and_the_nearest_known_word) {
            Case{"[train]\nsteps = \"many\"", "whole number"},
            Case{"name = \"x\"\n\n[train]\nsteps = -4", "(line 4)"},
            Case{"labels = 3", "list of texts"},
+           Case{"checkpoint = 7", "write [checkpoint]"},
            Case{"name = \"x\"", "data.path is missing"},
        }) {
     auto spec = parse_job_file(c.text, "/");

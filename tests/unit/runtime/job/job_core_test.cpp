@@ -108,6 +108,31 @@ TEST(JobCore, a_job_on_one_node_forms_computes_and_finishes) {
   EXPECT_EQ(core->committed(), 3u);
 }
 
+TEST(JobCore, a_spare_node_is_told_once_of_a_job_that_has_ended) {
+  auto options = options_of(1, 1);
+  options.total_steps = 1;
+  auto core = JobCore::create(options);
+  ASSERT_TRUE(core);
+  Time now{};
+  Actions out;
+  core->on_start(now, out);
+  now += 100ms;
+  core->on_tick(now, out);
+  const std::vector<Compute> wishes = of<Compute>(settle(*core, now, out));
+  ASSERT_EQ(wishes.size(), 1u);
+  Actions last;
+  const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
+  core->on_partial(now, {wishes[0].order, 1, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, 8, {}}, last);
+  core->on_applied(now, 1, {1, 1}, last);
+  core->on_tick(now += 50ms, last);
+  ASSERT_EQ(of<Finished>(last).size(), 1u);
+
+  core->set_spares({node(2), node(3)});
+  Actions after;
+  for (int tick = 0; tick < 100; ++tick) core->on_tick(now += 1s, after);
+  EXPECT_EQ(of<Recruit>(after).size(), 2u);
+}
+
 TEST(JobCore, nothing_is_promised_before_the_disk_answers) {
   auto core = JobCore::create(options_of(2, 3));
   ASSERT_TRUE(core);

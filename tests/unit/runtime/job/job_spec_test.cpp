@@ -110,6 +110,17 @@ TEST(JobSpec, numbers_that_would_leave_the_arithmetic_of_a_job_are_refused_by_th
   EXPECT_TRUE(validate(spec));
 }
 
+TEST(JobSpec, a_name_that_a_command_would_take_for_a_flag_or_a_path_is_refused) {
+  for (const char* name : {".", "..", "-h", ".hidden", ""}) {
+    JobSpec spec = sample_spec();
+    spec.name = name;
+    EXPECT_FALSE(validate(spec)) << name;
+  }
+  JobSpec spec = sample_spec();
+  spec.name = "run-2.b_3";
+  EXPECT_TRUE(validate(spec));
+}
+
 TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   JobSpec spec = sample_spec();
   for (const char* mode :
