@@ -1,14 +1,23 @@
 #include "actors/compute/lane_pool.hpp"
 
-#include <cstdint>
+#include <utility>
 
 namespace gpunode::compute {
 
 LanePool::LanePool(int lanes) {
-  for (int lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
+  try {
+    for (int lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
+  } catch (...) {  // the system has no more threads: those that run must end
+    stop();
+    throw;
+  }
 }
 
 LanePool::~LanePool() {
+  stop();
+}
+
+void LanePool::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -31,6 +40,7 @@ void LanePool::run(std::size_t count, const std::function<void(int, std::size_t)
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return running_ == 0; });
   task_ = nullptr;
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void LanePool::drain(int lane) {
@@ -38,10 +48,16 @@ void LanePool::drain(int lane) {
     std::size_t i;
     {
       std::lock_guard lock(mutex_);
-      if (next_ >= count_) return;
+      if (next_ >= count_ || thrown_) return;
       i = next_++;
     }
-    (*task_)(lane, i);
+    try {
+      (*task_)(lane, i);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!thrown_) thrown_ = std::current_exception();
+      return;
+    }
   }
 }
 

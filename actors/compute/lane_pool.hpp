@@ -5,6 +5,8 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -21,11 +23,14 @@ class LanePool {
 
   int lanes() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs task(lane, i) for i in [0, count), each once, and returns when all are done. One caller.
+  // The first exception of a task, on whichever lane, is thrown on here, after no task runs any
+  // more; those that had not begun never do. So a task must not wait for one that may have thrown.
   void run(std::size_t count, const std::function<void(int lane, std::size_t i)>& task);
 
  private:
   void work(int lane);
   void drain(int lane);
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable wake_, done_;
@@ -33,6 +38,7 @@ class LanePool {
   std::size_t next_ = 0, count_ = 0;
   std::size_t running_ = 0;  // threads still in this round
   std::uint64_t round_ = 0;
+  std::exception_ptr thrown_;  // by a task of this round, the first
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

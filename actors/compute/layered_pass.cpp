@@ -60,10 +60,11 @@ struct LayeredPass::Run {
       std::span<const Ahead> ahead);
   void loop(int lane);
 
+  void work_on(int lane);
   std::optional<Work> take(std::unique_lock<std::mutex>& lock);
   Work next();
   bool over() const {
-    return failure || std::ranges::all_of(nodes, [this](const Node& node) {
+    return failure || thrown || std::ranges::all_of(nodes, [this](const Node& node) {
              return node.summing == pass.options_.stages.size();
            });
   }
@@ -84,6 +85,7 @@ struct LayeredPass::Run {
   std::vector<Slice> slices;
   std::vector<Node> nodes;
   std::optional<Error> failure;
+  bool thrown = false;  // by a lane
 };
 
 LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
@@ -109,7 +111,19 @@ LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
   }
 }
 
+// A lane that throws, as where memory runs out, ends the others too: they may wait for its work.
 void LayeredPass::Run::loop(int lane) {
+  try {
+    work_on(lane);
+  } catch (...) {
+    std::lock_guard lock(mutex);
+    thrown = true;
+    changed.notify_all();
+    throw;
+  }
+}
+
+void LayeredPass::Run::work_on(int lane) {
   std::vector<float> scratch;
   std::unique_lock lock(mutex);
   while (auto work = take(lock)) {

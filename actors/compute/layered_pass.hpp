@@ -39,9 +39,9 @@ class LayeredPass {
   // Elements [first, first + count) of nodes[node].sum are final. Thread: any lane's; several may
   // call at the same time.
   using OnFinal = std::function<void(std::size_t node, std::size_t first, std::size_t count)>;
-  // Fills all sums. The first `ahead` slices of the nodes, in order, are those of forward_ahead():
-  // what it did is not done again. Fails with: what the program fails with; the sums are then
-  // unspecified.
+  // Fills all sums; throws on what a lane threw. The first `ahead` slices of the nodes, in order,
+  // are those of forward_ahead(): what it did is not done again. Fails with: what the program fails
+  // with; the sums are then unspecified.
   Result<void> run(std::span<const PassNode> nodes, const OnFinal& on_final, std::size_t ahead = 0);
 
   // Takes forward of slices of the next run on up to its first `stages` stages, whose weights the

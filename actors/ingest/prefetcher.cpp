@@ -1,6 +1,7 @@
 #include "actors/ingest/prefetcher.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "runtime/base/check.hpp"
 
@@ -46,10 +47,8 @@ Slice Prefetcher::take(SliceKey key) {
   if (!ready_.contains(key)) {
     ++starvation_.waited;
     Time begin = clock_.now();
-    if (reading_ == key && !drop_reading_) {
-      changed_.wait(lock, [&] { return ready_.contains(key); });
-      starvation_.waiting += clock_.now() - begin;
-    } else {
+    if (!drop_reading_) changed_.wait(lock, [&] { return reading_ != key; });
+    if (!ready_.contains(key)) {
       std::erase(wanted_, key);
       lock.unlock();
       Slice slice = reader_.read(key);
@@ -57,6 +56,7 @@ Slice Prefetcher::take(SliceKey key) {
       starvation_.waiting += clock_.now() - begin;
       return slice;
     }
+    starvation_.waiting += clock_.now() - begin;
   }
   Slice slice = std::move(ready_.extract(key).mapped());
   lock.unlock();
@@ -74,6 +74,17 @@ std::size_t Prefetcher::ready() const {
   return ready_.size();
 }
 
+// Nothing where memory is short: whoever takes the slice reads it and meets the cause.
+std::map<SliceKey, Slice> Prefetcher::try_read(SliceKey key) const {
+  std::map<SliceKey, Slice> read;
+  try {
+    read.emplace(key, reader_.read(key));
+  } catch (const std::exception&) {
+    read.clear();
+  }
+  return read;
+}
+
 void Prefetcher::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -83,10 +94,11 @@ void Prefetcher::run() {
     reading_ = wanted_.front();
     drop_reading_ = false;
     wanted_.pop_front();
+    const SliceKey key = *reading_;
     lock.unlock();
-    Slice slice = reader_.read(*reading_);
+    std::map<SliceKey, Slice> read = try_read(key);
     lock.lock();
-    if (!drop_reading_) ready_.insert_or_assign(slice.key, std::move(slice));
+    if (!drop_reading_) ready_.merge(read);
     reading_.reset();
     changed_.notify_all();
   }

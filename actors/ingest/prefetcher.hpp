@@ -37,8 +37,9 @@ class Prefetcher {
   // Replaces what is to be prepared, in this order; slices prepared but no longer in the list are
   // dropped. Never waits.
   void plan(const std::vector<SliceKey>& wanted);
-  // The slice, and forgets it. Waits if it is being read; reads it here if nobody has begun, so any
-  // order of asking is right and none can block for good.
+  // The slice, and forgets it. Waits if it is being read; reads it here if nobody has begun or
+  // memory did not suffice, so any order of asking is right and none can block for good. Throws
+  // what reading it here throws.
   Slice take(SliceKey key);
   Starvation starvation() const;
   // Slices prepared and not taken yet.
@@ -46,6 +47,7 @@ class Prefetcher {
 
  private:
   void run();
+  std::map<SliceKey, Slice> try_read(SliceKey key) const;
 
   const SliceReader reader_;
   const Clock& clock_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <new>
 
 #include "runtime/base/rng.hpp"
 
@@ -60,11 +61,13 @@ class FakeProgram : public model::Program {
     EXPECT_EQ(places_[place].forwarded, kForwardStages);
     EXPECT_EQ(places_[place].next++, stage) << "stages come in order, one at a time";
     if (stage == fails_at) return {ErrorCode::out_of_memory, "as planned"};
+    if (places_[place].slice == throws_at_slice && stage == 1) throw std::bad_alloc();
     EXPECT_EQ(part.size(), stages_[stage].count);
     fill(places_[place].slice, stages_[stage].first, part);
     return {};
   }
   std::size_t fails_at = 99;
+  std::uint64_t throws_at_slice = 99;
 
  private:
   static void fill(std::uint64_t slice, std::size_t first, std::span<float> part) {
@@ -176,6 +179,22 @@ TEST(LayeredPass, tells_a_stage_before_the_next_ones_are_computed) {
   EXPECT_EQ(told, (std::vector<std::size_t>{40000, 5}));
   program.fails_at = 99;
   EXPECT_TRUE(pass.run(nodes, [](std::size_t, std::size_t, std::size_t) {})) << "usable again";
+}
+
+TEST(LayeredPass, a_lane_that_throws_ends_the_others_that_wait_for_its_part_and_is_heard_of) {
+  const Tree tree = Tree::of_slices(4);
+  FakeProgram program(kStages);
+  LanePool pool(3);
+  LayeredPass pass(options_of(program, pool, kStages, tree));
+  const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
+  const auto nothing = [](std::size_t, std::size_t, std::size_t) {};
+  for (std::uint64_t slice = 0; slice < 4; ++slice) {
+    program.throws_at_slice = slice;
+    EXPECT_THROW((void)pass.run(nodes, nothing), std::bad_alloc);
+  }
+  program.throws_at_slice = 99;
+  EXPECT_TRUE(pass.run(nodes, nothing)) << "usable again";
+  EXPECT_EQ(*nodes[0].sum, *whole(tree, tree.root()));
 }
 
 }  // namespace

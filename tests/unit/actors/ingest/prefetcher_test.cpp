@@ -4,7 +4,30 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <new>
 #include <thread>
+
+namespace {
+std::atomic<bool> only_tester_has_memory{false};
+std::atomic<int> refused{0};
+thread_local bool is_tester = false;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (only_tester_has_memory && !is_tester) {
+    ++refused;
+    throw std::bad_alloc();
+  }
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace gpunode::ingest {
 namespace {
@@ -113,6 +136,19 @@ TEST_F(PrefetcherTest, plans_that_change_while_it_reads_never_give_a_wrong_slice
     SliceKey key{round + round % 3, static_cast<std::uint32_t>(round % 4)};
     expect_right(prefetcher.take(key), key);
   }
+}
+
+TEST_F(PrefetcherTest, a_slice_that_found_no_memory_ahead_is_read_by_who_takes_it) {
+  is_tester = true;
+  Prefetcher prefetcher(reader_, clock_, 4);
+  only_tester_has_memory = true;
+  prefetcher.plan({{0, 0}, {0, 1}});
+  while (refused < 2) std::this_thread::yield();
+  expect_right(prefetcher.take({0, 0}), {0, 0});
+  only_tester_has_memory = false;
+  prefetcher.plan({{0, 2}, {0, 3}});
+  wait_ready(prefetcher, 2);
+  expect_right(prefetcher.take({0, 2}), {0, 2});
 }
 
 TEST_F(PrefetcherTest, can_be_destroyed_at_any_moment) {
