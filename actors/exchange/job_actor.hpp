@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "actors/cluster_state.hpp"
@@ -33,7 +34,7 @@ struct JobProgress {
   std::string reason;
   std::uint64_t step = 0, total_steps = 0, view_id = 0;
   std::vector<NodeId> members;
-  double loss = 0;
+  std::optional<double> loss;  // none: this node has not made a step of the job itself
   double tokens_per_second = 0;
   bool ended = false;
 };

@@ -55,7 +55,7 @@ class JobLedger {
   std::uint64_t witnessed_from() const { return first_step_; }
   std::uint64_t committed() const { return committed_; }
   const collective::Fed& running() const { return running_; }
-  double loss() const { return loss_; }
+  std::optional<double> loss() const { return loss_; }
   std::optional<double> validation_loss() const { return validation_loss_; }
   Digest state_digest() const { return state_digest_; }
   std::uint64_t checkpoint_step() const { return checkpoint_step_; }
@@ -75,7 +75,7 @@ class JobLedger {
   std::map<NodeId, std::uint64_t> slices_;
   std::uint64_t first_step_ = 0, committed_ = 0;
   collective::Fed running_;
-  double loss_ = 0;
+  std::optional<double> loss_;
   std::optional<double> validation_loss_;
   Digest state_digest_;
   std::uint64_t checkpoint_step_ = 0;

@@ -55,7 +55,7 @@ json progress(const ReportInput& in) {
                     {"waiting_for", job::to_string(in.status.stall->lack)},
                     {"step", in.status.committed + 1},
                     {"seconds", seconds(in.status.stall->lasts)}};
-  out["loss"] = in.ledger.loss();
+  if (auto loss = in.ledger.loss()) out["loss"] = *loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
   // How this node came to the state of the others, or is on its way there.

@@ -67,7 +67,7 @@ void tell_supervisor(Self* self) {
   self->send(state.options.supervisor,
              JobProgress{state.options.id, state.phase, state.reason, status.reported,
                          state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->loss() : 0.0,
+                         state.ledger ? state.ledger->loss() : std::nullopt,
                          state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
 }
 

@@ -12,9 +12,12 @@ nlohmann::json job_line(const JobId& id, const std::string& name,
                         const exchange::JobProgress& progress, const ClusterSnapshot& cluster) {
   auto members = nlohmann::json::array();
   for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
-  return {{"job", id.text()},          {"name", name},          {"phase", progress.phase},
-          {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
-          {"view", progress.view_id},  {"members", members},    {"loss", progress.loss}};
+  nlohmann::json line = {{"job", id.text()},         {"name", name},
+                         {"phase", progress.phase},  {"reason", progress.reason},
+                         {"step", progress.step},    {"steps", progress.total_steps},
+                         {"view", progress.view_id}, {"members", members}};
+  if (progress.loss) line["loss"] = *progress.loss;
+  return line;
 }
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
@@ -35,8 +38,8 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
                     {"steps", hint.steps},
                     {"view", hint.view_id},
                     {"member_count", hint.members},
-                    {"loss", hint.loss},
                     {"known_from", cluster.name_of(entry.owner)}});
+    if (hint.loss != 0) list.back()["loss"] = hint.loss;
   }
 }
 
@@ -49,8 +52,9 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
       .set(static_cast<double>(progress.members.size()));
   metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
       .set(static_cast<double>(progress.view_id));
-  metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
-      .set(progress.loss);
+  if (progress.loss)
+    metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
+        .set(*progress.loss);
   metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
       .set(progress.tokens_per_second);
 }

@@ -29,7 +29,7 @@ struct JobHint {
   std::uint32_t members = 0, wanted = 0;
   bool ended = false;
   std::vector<std::string> labels;
-  double loss = 0;
+  double loss = 0;  // 0, which is not written: unknown
 };
 // Nodes that take no part in a job, and why.
 struct Refusal {

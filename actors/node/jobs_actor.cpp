@@ -235,7 +235,7 @@ void load_jobs(Self* self) {
       // Shown, not remembered: the next start of the node tries again.
       Job& job = self->state.jobs[id];
       job.progress = {id, "failed", started.error().message(), 0, spec->train.steps, 0, {},
-                      0,  true};
+                      {}, true};
       job.spec = std::move(*spec);
     }
   }
@@ -258,7 +258,7 @@ void on_progress(Self* self, const exchange::JobProgress& progress) {
                spec.nodes,
                progress.ended,
                spec.labels,
-               progress.loss};
+               progress.loss.value_or(0)};
   self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
   record_metrics(*self->state.options.metrics, spec.name, progress);
   if (!ended_now || !it->second.actor) return;

@@ -35,6 +35,7 @@ std::string sync_text(const json& progress) {
 }  // namespace
 
 std::string loss_text(const json& line, const char* key) {
+  if (!line.contains(key)) return "-";
   return decimal(field<double>(line, key, std::numeric_limits<double>::quiet_NaN()), 4);
 }
 
@@ -45,7 +46,7 @@ std::string progress_text(const json& progress) {
   if (phase != "running") text += phase + "  ";
   text += "step " + std::to_string(step) + "/" +
           std::to_string(field<std::uint64_t>(progress, "steps", 0));
-  if (step > 0) text += "  loss " + loss_text(progress, "loss");
+  if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
   if (progress.contains("validation_loss"))
     text += "  validation " + loss_text(progress, "validation_loss");
   double speed = field<double>(progress, "tokens_per_second", 0);

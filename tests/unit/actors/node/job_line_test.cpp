@@ -5,6 +5,19 @@
 namespace gpunode::node {
 namespace {
 
+TEST(JobLine, tells_a_loss_only_where_the_node_knows_one) {
+  exchange::JobProgress progress;
+  progress.step = 5;
+  telemetry::Registry metrics;
+  record_metrics(metrics, "tiny", progress);
+  EXPECT_FALSE(job_line({}, "tiny", progress, {}).contains("loss"));
+  EXPECT_EQ(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
+  progress.loss = 2.5;
+  record_metrics(metrics, "tiny", progress);
+  EXPECT_EQ(job_line({}, "tiny", progress, {})["loss"], 2.5);
+  EXPECT_NE(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
+}
+
 TEST(JobPlace, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(place_of("machine", {}, "one"), place_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(place_of("machine", {}, "one"), place_of("machine", {}, "another"));
