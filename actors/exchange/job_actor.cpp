@@ -422,6 +422,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
           on_peer(self, link.peer, job::PeerState::up);
         else if (link.state == transport::LinkState::refused)
           on_peer(self, link.peer, job::PeerState::refused);
+        else if (link.state == transport::LinkState::reset && link.lane == transport::Lane::bulk)
+          feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+            core.on_bulk_reset(t, link.peer, out);
+          });
       },
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },

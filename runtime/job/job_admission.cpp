@@ -13,7 +13,8 @@ constexpr Duration kHearsFor = std::chrono::milliseconds(1500);  // after its la
 constexpr Duration kReadyFor = std::chrono::milliseconds(500);   // after it last said so
 constexpr std::uint64_t kStepsInHand = 3;  // that a ready learner may be behind
 constexpr int kPartsEachWait = 4;  // 1 MiB each give_way: 10 MiB a second, however busy the links
-constexpr std::size_t kMaxQueued = 4096;  // parts; beyond it they are lost
+constexpr std::uint64_t kResultsInHand = 16;  // kept results of which a learner has time to come in
+constexpr std::size_t kMaxQueued = 4096;      // parts; beyond it they are lost
 }  // namespace
 
 void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& message,
@@ -66,7 +67,7 @@ bool JobCore::State::is_fresh(const Joiner& joiner) const {
 }
 
 bool JobCore::State::reaches(const NodeId& node, const Joiner& joiner) const {
-  return joiner.hears_us && now < joiner.asked + kHearsFor && !gone(node);
+  return joiner.hears_us && now < joiner.asked + kHearsFor && reached(node);
 }
 
 // Ready stands for: what it lacks is kept here, so the view waits for that alone. After the last
@@ -137,6 +138,19 @@ void JobCore::State::keep_result(std::uint64_t step, const collective::SharedFlo
   log.trim(needed ? options.results_kept_bytes : 0);
 }
 
+// Between two parts that a learner gets in the midst of a step. Of a large model few results are
+// kept, so a learner would never come in unless, with each step, it gets that step's result and its
+// share of the state: three gradients a step, from all members together.
+Duration JobCore::State::pause_of_learners() const {
+  const Duration usual = options.timings.give_way / kPartsEachWait;
+  const std::uint64_t gradient = options.element_count * sizeof(float);
+  if (usual_step == Duration{} || gradient * kResultsInHand <= options.results_kept_bytes)
+    return usual;
+  const std::uint64_t parts =
+      1 + 3 * gradient / (agreement.view().members.size() * options.state_part_bytes);
+  return std::min(usual, usual_step / static_cast<std::int64_t>(parts));
+}
+
 // What learners are owed, after everything that members are owed.
 void JobCore::State::serve_learners(Time at, Actions& out) {
   const bool wanted = std::any_of(joiners.begin(), joiners.end(),
@@ -146,7 +160,7 @@ void JobCore::State::serve_learners(Time at, Actions& out) {
   const bool busy = can_exchange() && exchange && !partials.empty() &&
                     agreement.view().members.size() > 1 && !options.mutations.learners_go_first;
   while (!queued.empty()) {
-    if (busy && at < served + options.timings.give_way / kPartsEachWait) return;
+    if (busy && at < served + pause_of_learners()) return;
     StateSource::Reply one = std::move(queued.front());
     queued.pop_front();
     send(one.to, std::move(one.body), out, true);

@@ -11,6 +11,8 @@ namespace {
 // A message that was under way when its sender died must not bring it back to life.
 constexpr Duration kVerdictHolds = std::chrono::milliseconds(200);
 constexpr Duration kRefusalHolds = std::chrono::milliseconds(2000);
+constexpr std::uint32_t kVainResets = 2;
+constexpr Duration kCutHolds = std::chrono::seconds(60);  // then the link is tried again
 
 view::Votes first_votes(const JobCore::Options& options) {
   view::Votes votes;
@@ -123,6 +125,13 @@ void JobCore::on_peer(Time now, const NodeId& peer, PeerState state, Actions& ou
   if (peer == state_->options.self.node) return;
   state_->now = now;
   state_->peer_changed(now, peer, state, out);
+}
+
+void JobCore::on_bulk_reset(Time now, const NodeId& peer, Actions& out) {
+  if (peer == state_->options.self.node) return;
+  state_->now = now;
+  state_->bulk_reset(now, peer, out);
+  state_->set_phase(now);
 }
 
 void JobCore::on_persisted(Time now, std::uint64_t token, Actions& out) {
@@ -251,6 +260,20 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
     send_step(exchange_step, sends, out);
   }
   watch_members(at, out);
+}
+
+void JobCore::State::bulk_reset(Time at, const NodeId& node, Actions& out) {
+  Peer& peer = peers[node];
+  if (++peer.bulk_resets < kVainResets || !exchange || !can_exchange()) return;
+  const auto rank = agreement.view().rank_of(node);
+  const std::vector<std::uint16_t> awaited = exchange->waiting_for();
+  if (!rank || std::find(awaited.begin(), awaited.end(), *rank) == awaited.end()) return;
+  peer.bulk_resets = 0;
+  peer.cut_until = at + kCutHolds;
+  change_view(at,
+              "the data connection to node " + node.short_text() +
+                  " breaks again and again, and no bytes of the step come through",
+              out);
 }
 
 void JobCore::State::route(Time at, const NodeId& from, const JobMessage& message, Actions& out) {

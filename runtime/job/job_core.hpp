@@ -196,6 +196,9 @@ class JobCore {
   void on_message(Time now, const NodeId& from, const JobMessage& message, Actions& out);
   void on_peer(Time now, const NodeId& peer, PeerState state, Actions& out);
   void on_persisted(Time now, std::uint64_t token, Actions& out);
+  // The data connection to a peer broke. One that does so again and again while nothing comes of it
+  // carries no step, however well the peer is heard otherwise.
+  void on_bulk_reset(Time now, const NodeId& peer, Actions& out);
   // A partial sum asked for by Compute, or a range of it. A whole one that an older order asked for
   // is kept, in case a plan wants it; a mere range of an older order is void.
   void on_partial(Time now, const PartialRange& range, Actions& out);

@@ -183,7 +183,7 @@ void JobCore::State::begin_fetch(std::uint64_t step) {
   chosen.max_bytes = options.max_state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   fetch.emplace(std::move(chosen));
-  fetch_rollback_count = agreement.view().rollback_count;
+  fetch_origin = origin_of_now();
 }
 
 // Members may offer another step than the one asked for: one that they have copied already.

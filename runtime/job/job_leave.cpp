@@ -12,6 +12,7 @@ namespace {
 constexpr Duration kReplaced = std::chrono::seconds(5);  // a witness waits for a view without it
 constexpr Duration kRetry = std::chrono::milliseconds(1000);
 constexpr Duration kAskEvery = std::chrono::milliseconds(50);
+constexpr Duration kNoCopy = std::chrono::seconds(5);  // no witness fetches the checkpoint
 constexpr Duration kSaveTerm =
     std::chrono::seconds(10);  // of the time to leave; at most half of it
 }  // namespace
@@ -27,6 +28,7 @@ void JobCore::State::begin_leave(Time at, Duration patience, Actions& out) {
   leave_tried.reset();
   leave_told = left_told = holding = false;
   saving.reset();
+  saved_at.reset();
   left[options.self.node] = at;
   if (!member) tell_that_it_leaves(out);
   leave_tick(at, out);
@@ -67,9 +69,12 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
   }
   if (saving) {
     if (*saving != committed) return save_state(out);  // a view has brought one step more
-    if (options.checkpoint.step == *saving)
-      tell_left("the checkpoint of step " + std::to_string(*saving) + " is durable here", out);
-    return;
+    if (options.checkpoint.step != *saving || awaits_copies(at)) return;
+    return tell_left("the checkpoint of step " + std::to_string(*saving) + " is durable here" +
+                         (needs_lease() && durable >= options.checkpoint.name()
+                              ? " and on " + std::to_string(holders - 1) + " other nodes"
+                              : ""),
+                     out);
   }
   const bool stuck = pause_told;
   const bool last = agreement.view().members.size() == 1 || (leave_tried && at >= save_from);
@@ -108,6 +113,14 @@ void JobCore::State::save_state(Actions& out) {
   saving = committed;
   if (committed > 0 && options.checkpoint.step != committed) out.push_back(SaveState{committed});
   if (committed == 0) options.checkpoint.step = 0;
+}
+
+// Witnesses go on from what they have: the newest checkpoint is worth the time that is left, as
+// long as they get on with fetching it.
+bool JobCore::State::awaits_copies(Time at) {
+  if (!saved_at) saved_at = at;
+  if (!needs_lease() || durable >= options.checkpoint.name()) return false;
+  return at < *saved_at + kNoCopy || copies.is_busy(at);
 }
 
 // The members of the view without this node have installed it: no vote of this node is missed.

@@ -1,5 +1,6 @@
 // The steps: one exact exchange at a time, committed when every member holds the same result.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/fault_point.hpp"
 #include "runtime/job/detail/job_state.hpp"
@@ -7,7 +8,9 @@
 namespace gpunode::job {
 
 namespace {
-constexpr std::size_t kMaxEarlyMessages = 65536;  // beyond it NEED fetches them again
+// Of messages that come before their time; beyond it NEED fetches them again.
+constexpr std::size_t kMaxEarlyMessages = 65536;
+constexpr std::uint64_t kEarlyGradients = 4;  // and a MiB
 constexpr Duration kFinishPatience = std::chrono::seconds(10);
 
 // Bytes of gradient in a message.
@@ -67,9 +70,8 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   send_step(step, sends, out);
   ask_compute(out);
 
-  std::vector<std::pair<NodeId, StepMessage>> waiting;
-  waiting.swap(early);
-  for (const auto& [from, message] : waiting) on_step(at, from, message, out);
+  const EarlyMessages waiting = std::exchange(early, {});
+  for (const auto& [from, message] : waiting.list) on_step(at, from, message, out);
   advance(at, out);
 }
 
@@ -111,6 +113,10 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
   const auto rank = agreement.view().rank_of(from);
   if (!rank || !member || agreement.frozen()) return;
   const bool is_need = std::holds_alternative<collective::Need>(message.message);
+  if (chunk_bytes(message.message) > 0) {
+    peers[from].bulk_resets = 0;
+    peers[from].cut_until = Time{};
+  }
   std::vector<collective::SendTo> sends;
   if (exchange && message.step == exchange_step) {
     if (message.plan != plan_digest) {
@@ -128,8 +134,8 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
   if (message.step == committed && previous_exchange) {
     previous_exchange->on_message(at, *rank, message.message, sends);
     send_step(committed, sends, out);
-  } else if (message.step > done && early.size() < kMaxEarlyMessages) {
-    early.emplace_back(from, message);
+  } else if (message.step > done && message.step <= done + 2) {  // nobody is further ahead
+    early.keep(from, message, most_early_bytes());
   }
   if (is_need) answer_need(from, out);
 }
@@ -138,9 +144,21 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
 void JobCore::State::keep_ahead(const NodeId& from, const JobMessage& message) {
   const auto* step = std::get_if<StepMessage>(&message.body);
   if (!step || message.order() < ahead_order) return;
-  if (ahead_order < message.order()) ahead.clear();
+  if (ahead_order < message.order()) ahead = {};
   ahead_order = message.order();
-  if (ahead.size() < kMaxEarlyMessages) ahead.emplace_back(from, *step);
+  ahead.keep(from, *step, most_early_bytes());
+}
+
+std::uint64_t JobCore::State::most_early_bytes() const {
+  return kEarlyGradients * options.element_count * sizeof(float) + (1 << 20);
+}
+
+void JobCore::State::EarlyMessages::keep(const NodeId& from, const StepMessage& message,
+                                         std::uint64_t most_bytes) {
+  const std::uint64_t size = chunk_bytes(message.message);
+  if (list.size() >= kMaxEarlyMessages || bytes + size > most_bytes) return;
+  bytes += size;
+  list.emplace_back(from, message);
 }
 
 // Whoever asks learns at least that this node lives, and where it is.
@@ -294,10 +312,14 @@ void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& diges
   after.apply_us = collective::microseconds(at - apply_asked);
   state_digest = digest;
   const view::View& view = agreement.view();
-  if (step == view.base_step && view.state_digest != Digest{} && digest != view.state_digest)
+  if (step == view.base_step && view.state_digest != Digest{} && digest != view.state_digest) {
     report("the state after step " + std::to_string(step) +
-               " differs from the other members': this machine computes differently",
+               " differs from the other members': this machine computes differently; theirs is "
+               "fetched",
            out);
+    state_ready = false;
+    settle(at, out);
+  }
   offer_state(at, out);
   maybe_begin(at, out);
   follow(at, out);

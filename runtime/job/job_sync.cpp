@@ -20,8 +20,9 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
     return;
   }
   const bool goes_on =
-      fetch && fetch->step() == view.base_step && fetch_rollback_count == view.rollback_count &&
-      fetch->meta() &&
+      fetch && fetch->step() == view.base_step && fetch->meta() &&
+      fetch_origin.rollback_count == view.rollback_count &&
+      fetch_origin.order.same_lineage(view.order()) &&
       (view.state_digest == Digest{} || fetch->meta()->digest == view.state_digest);
   if (goes_on) {
     fetch->set_sources(std::move(sources));
@@ -34,7 +35,7 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
     chosen.max_bytes = options.max_state_bytes;
     chosen.part_bytes = options.state_part_bytes;
     fetch.emplace(std::move(chosen));
-    fetch_rollback_count = view.rollback_count;
+    fetch_origin = origin_of_now();
   }
   if (!learn_began) learn_began = at;
   tick_fetch(at, out);
@@ -70,25 +71,33 @@ void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) {
   if (effects.read_token) out.push_back(ReadState{*effects.read_token, committed});
 }
 
+JobCore::State::StateOrigin JobCore::State::origin_of_now() const {
+  const view::View& view = agreement.view();
+  return {view.order(), view.rollback_count};
+}
+
 void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
+  StateOrigin origin;
   if (installing && installing->step == step) {
     committed = applied = step;
     state_digest = installing->digest;
     result_digest = installing->result_digest;
     running = installing->fed;
-    rollback_count = fetch_rollback_count;
+    origin = fetch_origin;
     installing.reset();
   } else if (restoring && restoring->step == step) {
     committed = applied = step;
     state_digest = restoring->state_digest;
     result_digest = Digest{};
     running = restoring->running;
-    rollback_count = agreement.view().rollback_count;
+    origin = restore_origin;
     restoring.reset();
   } else {
     return;
   }
-  foreign_state = false;
+  // The views may have gone on meanwhile, to a history that this state is no part of.
+  rollback_count = origin.rollback_count;
+  foreign_state = !origin.order.same_lineage(agreement.view().order());
   partials.clear();
   partial_step = 0;
   discard_kept = true;

@@ -67,6 +67,7 @@ Result<view::View> JobCore::State::compose(
   rules.tree = options.tree;
   rules.wanted_nodes = options.wanted_nodes;
   rules.min_nodes = options.min_nodes;
+  rules.total_steps = options.total_steps;
   rules.base_is_lowest_applied = options.mutations.base_is_lowest_applied;
   rules.base_is_highest_held = options.mutations.base_is_highest_held;
   rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
@@ -112,7 +113,8 @@ bool JobCore::State::gone(const NodeId& node) const {
 
 bool JobCore::State::reached(const NodeId& node) const {
   const auto found = peers.find(node);
-  return !gone(node) && (found == peers.end() || !found->second.unheard);
+  return !gone(node) &&
+         (found == peers.end() || (!found->second.unheard && now >= found->second.cut_until));
 }
 
 bool JobCore::State::suspected(const NodeId& node) const {
@@ -326,9 +328,9 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   stop_told = false;
   member = view.has_member(options.self);
   state_ready = false;
-  early.clear();
-  if (ahead_order == view.order()) early.swap(ahead);
-  ahead.clear();
+  early = {};
+  if (ahead_order == view.order()) std::swap(early, ahead);
+  ahead = {};
   previous_exchange.reset();
   if (feedback) feedback->forget();  // chunks may have other owners
   follow_places(std::vector<std::uint64_t>(view.members.size(), 0));
@@ -344,6 +346,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
     source.clear();
     end_copies(true);
     log.clear();
+    queued.clear();
     for (auto& [node, joiner] : joiners) joiner.ready_at = Time{};
     results_since = view.view_id;
     result_wanted = false;  // its end is void
@@ -439,6 +442,7 @@ void JobCore::State::settle(Time at, Actions& out) {
     if (!learn_began) learn_began = at;
     restoring =
         view.base_step == 0 ? Checkpoint{0, options.initial_state_digest, {}} : options.checkpoint;
+    restore_origin = origin_of_now();
     out.push_back(RestoreState{view.base_step});
     return;
   }

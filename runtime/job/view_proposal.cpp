@@ -339,6 +339,23 @@ bool stops(const View& current, const Promisers& promisers) {
   return current.stopped ? !wished(view::Wish::resume) : wished(view::Wish::stop);
 }
 
+// The state after a step, of those that have applied it: what most of them hold, as one of them may
+// compute otherwise; of equally many the first's. Zero: none tells.
+Digest commonest_state(const Promisers& survivors, std::uint64_t step) {
+  std::map<Digest, std::size_t> told;
+  for (const auto& one : survivors)
+    if (one.standing.applied == step && one.standing.state_digest != Digest{})
+      ++told[one.standing.state_digest];
+  Digest commonest;
+  for (const auto& one : survivors) {
+    const auto found = told.find(one.standing.state_digest);
+    const bool counts = one.standing.applied == step && found != told.end();
+    if (counts && (commonest == Digest{} || found->second > told.at(commonest)))
+      commonest = one.standing.state_digest;
+  }
+  return commonest;
+}
+
 }  // namespace
 
 collective::SlicePlan first_plan(const collective::Tree& tree, const View& view) {
@@ -395,17 +412,17 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     if (next.members.size() >= rules.wanted_nodes) break;
     next.members.push_back({one.node, one.standing.boot});
     next.sync_sources.push_back(one.node);
-    if (!lost && one.standing.applied == base->step && next.state_digest == Digest{})
-      next.state_digest = one.standing.state_digest;
     if (!lost && next.result_digest == Digest{})
       next.result_digest = result_at(one.standing, base->step);
   }
+  if (!lost) next.state_digest = commonest_state(base->survivors, base->step);
   if (base->disagreed) {
     ++next.owner_rotation;
     next.disagreed_step = base->step + 1;
   }
   // Nobody waits in vain for who fetches the state while there is no state or no job without it.
-  const bool anyone = current.view_id == 0 || lost || next.members.size() < rules.min_nodes;
+  const bool too_few = next.members.size() < rules.min_nodes && base->step < rules.total_steps;
+  const bool anyone = current.view_id == 0 || lost || too_few;
   // Who cannot hear a survivor is as little use to it as the other way round.
   const auto admit = [&](const view::Member& member) {
     const auto where = std::find_if(promisers.begin(), promisers.end(), [&](const auto& one) {
@@ -428,7 +445,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   if (!next.stopped)
     for (const Learner& learner : learners)
       if (learner.ready || anyone || rules.admits_unready) admit(learner.member);
-  if (next.members.size() < rules.min_nodes && !next.stopped)
+  if (next.members.size() < rules.min_nodes && base->step < rules.total_steps && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, !anyone, next);

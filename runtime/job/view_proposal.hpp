@@ -16,6 +16,7 @@ struct ProposalRules {
   collective::Tree tree = collective::Tree::of_slices(1);
   std::uint32_t wanted_nodes = 1;
   std::uint32_t min_nodes = 1;
+  std::uint64_t total_steps = ~std::uint64_t{0};  // once through them, no number of nodes is needed
   // A person gave up on whoever does not answer: the promisers go on as the next generation, told
   // apart from other recoveries by this number. 0: the rules of agreement hold.
   std::uint64_t forced_lineage = 0;

@@ -44,6 +44,23 @@ TEST(JobLease, a_lone_member_that_dies_is_replaced_by_a_spare_node_from_the_dura
   EXPECT_EQ(result.rollbacks, 1u);
 }
 
+TEST(JobLease, a_lone_member_that_leaves_waits_until_its_witnesses_have_its_last_checkpoint) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    WorldOptions options = small_job(1, 2, 300);
+    options.seed = seed;
+    JobWorld world(options);
+    std::uint64_t before = 0;
+    world.at(6s, [&] {
+      before = world.core(0).committed();
+      world.leave(0);
+    });
+    const WorldResult result = world.run();
+    expect_good(result);
+    EXPECT_GT(before, 20u);
+    EXPECT_EQ(result.commits, 300u) << "no step was lost and none was made twice";
+  }
+}
+
 TEST(JobLease, a_lone_member_that_dies_before_its_first_checkpoint_is_replaced_too) {
   WorldOptions options = small_job(1, 2, 100);
   options.checkpoint_every = 0;

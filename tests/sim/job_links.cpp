@@ -1,5 +1,6 @@
 // The links of the simulated world: delay, loss, repetition, order within a lane, limited speed.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/job/job_codec.hpp"
 #include "tests/sim/job_world.hpp"
@@ -12,6 +13,7 @@ void JobWorld::send(std::size_t from, const job::Send& send) {
   const std::size_t to = index_of(send.to);
   if (to >= nodes_.size()) return;
   Wire& wire = wires_[from][to];
+  if (send.bulk && wire.swallows_bulk) return;
   if (wire.cut || !nodes_[to].core || rng_.chance(calm_ ? 0 : options_.loss)) return;
   job::JobMessage message = send.message;
   if (!calm_ && rng_.chance(options_.corruption))
@@ -37,6 +39,22 @@ void JobWorld::send(std::size_t from, const job::Send& send) {
       on_node(to, 0ms, [this, from, to, message] { deliver(from, to, message); });
     });
   }
+}
+
+void JobWorld::swallow_bulk(std::size_t one, std::size_t other) {
+  constexpr Duration kGivesUp = 15s;
+  if (calm_) {
+    wires_[one][other].swallows_bulk = wires_[other][one].swallows_bulk = false;
+    return break_link(one, other);
+  }
+  for (const auto& [self, peer] : {std::pair(one, other), std::pair(other, one)}) {
+    const bool gives_up = std::exchange(wires_[self][peer].swallows_bulk, true);
+    if (gives_up && nodes_[self].core)
+      feed(self, [&, self = self, peer = peer](job::Actions& out) {
+        nodes_[self].core->on_bulk_reset(clock(self), id(peer), out);
+      });
+  }
+  schedule(now_ + kGivesUp, [this, one, other] { swallow_bulk(one, other); });
 }
 
 // How long bytes take through the sender's uplink and the link, behind what was sent before.

@@ -71,6 +71,32 @@ TEST(JobScenario, a_power_loss_costs_less_than_three_seconds) {
   EXPECT_LT(longest_gap(world, 1s), 3s);
 }
 
+// Nobody is silent, and yet no step can come through.
+TEST(JobScenario, two_members_whose_data_does_not_come_through_are_not_kept_together) {
+  WorldOptions options = calm_world(3, 900);
+  options.compute_low = 200ms;
+  options.compute_high = 300ms;
+  options.fault_time = 100s;
+  options.heal_time = 1000s;
+  JobWorld world(options);
+  std::uint64_t before = 0, after = 0;
+  std::size_t members = 0;
+  world.at(1s, [&] {
+    before = world.highest_commit();
+    world.swallow_bulk(0, 1);
+  });
+  world.at(60s, [&] {
+    after = world.highest_commit();
+    members = world.core(2).view().members.size();
+  });
+  const WorldResult result = world.run();
+  expect_good(result);
+  EXPECT_GT(after, before + 50);
+  EXPECT_EQ(members, 2u);
+  EXPECT_LT(longest_gap(world, 1s), 35s);
+  EXPECT_EQ(world.core(2).view().members.size(), 3u) << "it comes back once the data comes through";
+}
+
 TEST(JobScenario, a_fourth_node_is_let_in_and_computes) {
   WorldOptions options = calm_world(4, 100);
   options.candidate_count = 3;

@@ -133,6 +133,9 @@ class JobWorld {
     set_cut(one, other, true);
     set_cut(other, one, true);
   }
+  // Bytes of steps and states are swallowed, both ways, and every 15 s TCP gives up and dials anew;
+  // control goes through. Until everything heals.
+  void swallow_bulk(std::size_t one, std::size_t other);
   void pause(std::size_t node, Duration how_long);
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
@@ -209,6 +212,7 @@ class JobWorld {
     Time free{};                 // bulk: when what was sent before is through
     std::uint64_t connection = 0;
     bool cut = false;
+    bool swallows_bulk = false;
     Time contact{};    // as the detector sees it
     Time delivered{};  // the last message
   };

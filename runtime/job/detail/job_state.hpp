@@ -38,6 +38,8 @@ struct JobCore::State {
     view::ViewOrder view;               // newest that it is known to have installed
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
     bool unheard = false;               // was waited for in vain: the link to it is broken
+    std::uint32_t bulk_resets = 0;      // since bytes of a step last came from it
+    Time cut_until{};                   // no bytes of a step get through
     bool finished = false;              // said that it has committed the last step
   };
   struct Joiner {
@@ -53,6 +55,17 @@ struct JobCore::State {
     view::CheckpointName checkpoint;
     Digest checkpoint_digest;
   };
+  // Which history a state belongs to.
+  struct StateOrigin {
+    view::ViewOrder order;
+    std::uint32_t rollback_count = 0;
+  };
+  // What came before its time.
+  struct EarlyMessages {
+    std::vector<std::pair<NodeId, StepMessage>> list;
+    std::uint64_t bytes = 0;
+    void keep(const NodeId& from, const StepMessage& message, std::uint64_t most_bytes);
+  };
   // A partial sum of the step under way, or what is final of it so far.
   struct Partial {
     collective::SharedFloats sum;
@@ -67,6 +80,7 @@ struct JobCore::State {
   void report(std::string text, Actions& out) const;
   void on_learning(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void note_heard(Time now, const NodeId& from);
+  void bulk_reset(Time now, const NodeId& peer, Actions& out);
   void peer_changed(Time now, const NodeId& peer, PeerState state, Actions& out);
   void set_phase(Time now);
   JobStatus status(Time now) const;
@@ -76,6 +90,7 @@ struct JobCore::State {
   void maybe_begin(Time now, Actions& out);
   void tell_places();
   void ask_compute(Actions& out);
+  std::uint64_t most_early_bytes() const;
   void keep_ahead(const NodeId& from, const JobMessage& message);
   void on_step(Time now, const NodeId& from, const StepMessage& message, Actions& out);
   void answer_need(const NodeId& from, Actions& out) const;
@@ -150,6 +165,7 @@ struct JobCore::State {
   void on_learner(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void keep_result(std::uint64_t step, const collective::SharedFloats& result, const Digest& digest,
                    const collective::Fed& fed);
+  Duration pause_of_learners() const;
   void serve_learners(Time now, Actions& out);
 
   // job_learner.cpp: what a learner does
@@ -194,6 +210,7 @@ struct JobCore::State {
   bool wants_out(Time now) const;
   void leave_tick(Time now, Actions& out);
   void save_state(Actions& out);
+  bool awaits_copies(Time now);
   bool others_know(Time now, Actions& out);
   void tell_left(const std::string& why, Actions& out);
 
@@ -237,6 +254,7 @@ struct JobCore::State {
   void carry_out(StateSource::Effects& effects, Actions& out);
   void reply(std::vector<StateSource::Reply>& replies, Actions& out);
   void offer_state(Time now, Actions& out);
+  StateOrigin origin_of_now() const;
   void on_installed(Time now, std::uint64_t step, Actions& out);
 
   Options options;
@@ -265,6 +283,7 @@ struct JobCore::State {
   bool left_told = false;
   bool holding = false;                 // commits nothing more: it is about to leave
   std::optional<std::uint64_t> saving;  // step of the checkpoint that is waited for
+  std::optional<Time> saved_at;         // when it was durable here
   bool pause_told = false;
   std::string end_told;  // why the view is to end, as last said
   bool finish_told = false;
@@ -305,9 +324,9 @@ struct JobCore::State {
   Time held_at{}, apply_asked{};
   bool discard_kept = false;
   Time step_began{};
-  Duration step_time{};                               // of the last one committed here
-  std::vector<std::pair<NodeId, StepMessage>> early;  // for the step after this one
-  std::vector<std::pair<NodeId, StepMessage>> ahead;  // of a view that is not installed here yet
+  Duration step_time{};  // of the last one committed here
+  EarlyMessages early;   // for a step that is not begun here yet
+  EarlyMessages ahead;   // of a view that is not installed here yet
   view::ViewOrder ahead_order;
 
   // Mode nccl: what this member's device can do in this view.
@@ -363,7 +382,8 @@ struct JobCore::State {
   std::uint64_t learned_before = 0;  // bytes of fetches that are over
   std::uint64_t learned_results = 0;
   std::optional<StateFetch> fetch;
-  std::uint32_t fetch_rollback_count = 0;
+  StateOrigin fetch_origin;             // of `fetch` and `installing`
+  StateOrigin restore_origin;           // of `restoring`
   std::optional<StateMeta> installing;  // handed to the driver, not yet confirmed
   std::optional<Checkpoint> restoring;  // asked of the driver, not yet confirmed
 

@@ -225,6 +225,29 @@ TEST(ViewProposal, too_few_nodes_is_a_reason_not_a_view) {
   EXPECT_NE(next.error().detail.find("needs 3 nodes"), std::string::npos);
 }
 
+TEST(ViewProposal, after_the_last_step_too_few_nodes_are_enough) {
+  ProposalRules rules = rules_of(3);
+  rules.min_nodes = 3;
+  rules.total_steps = 21;
+  EXPECT_FALSE(propose_view(rules, current_of(3), {at(1, 20, 20), at(2, 20, 20)}, {}));
+  const auto next = propose_view(rules, current_of(3), {at(1, 21, 21), at(2, 20, 21)}, {});
+  ASSERT_TRUE(next) << "what remains is to say so";
+  EXPECT_EQ(next->base_step, 21u);
+  EXPECT_EQ(next->members.size(), 2u);
+}
+
+TEST(ViewProposal, the_state_of_the_view_is_the_one_that_most_hold) {
+  auto astray = at(1, 20, 20);
+  astray.standing.state_digest = digest(666);
+  const auto next =
+      propose_view(rules_of(3), current_of(3), {astray, at(2, 20, 20), at(3, 20, 20)}, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->state_digest, digest(2020));
+  const auto even = propose_view(rules_of(3), current_of(3), {astray, at(2, 20, 20)}, {});
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->state_digest, digest(666)) << "of equally many the first's";
+}
+
 TEST(ViewProposal, the_job_goes_back_only_when_every_acceptor_says_that_it_lost_the_state) {
   auto first = at(1, 0, 0), second = at(2, 0, 0);
   first.standing.has_memory = second.standing.has_memory = false;
