@@ -19,11 +19,16 @@ constexpr std::uint64_t kTracedSteps = 8;
 
 std::optional<JobId> find_job(Self* self, const std::string& wanted) {
   std::optional<JobId> found;
+  int best = -1;
   for (const auto& [id, job] : self->state.jobs) {
     bool named = job.spec.name == wanted;
     bool prefix = wanted.size() >= 4 && id.text().rfind(wanted, 0) == 0;
     if (!named && !prefix) continue;
-    if (!found || job.actor) found = id;
+    // Ended jobs may have had the name: the one that runs is meant, else one that still answers.
+    const int standing = !job.actor ? 0 : job.progress.ended ? 1 : 2;
+    if (standing < best) continue;
+    best = standing;
+    found = id;
   }
   return found;
 }

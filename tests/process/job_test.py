@@ -256,6 +256,18 @@ class Again(cluster.ProcessTest):
         self.assert_fails(node.ask("train", path), 1, "finished already", "name, seed or data")
         self.assertEqual(node.ask("train", self.job_file("other", steps=5), "--follow").code, 0)
 
+    def test_a_name_that_ended_jobs_had_means_the_one_that_runs(self):
+        node = self.world.start("a")
+        for steps in range(1, 7):
+            done = node.ask("train", self.job_file(steps=steps, every=1000), "--follow")
+            self.assertEqual(done.code, 0, str(done))
+        done = node.ask("train", self.job_file(steps=1_000_000, every=100_000), "--json")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(self.progress(node, "small")["job"], done.json["job"])
+        stopped = node.ask("job", "stop", "small", "--json")
+        self.assertEqual(stopped.code, 0, str(stopped))
+        self.assertEqual(self.progress(node, "small")["phase"], "stopped")
+
     def test_a_job_that_failed_says_why_and_is_taken_up_by_training_it_again(self):
         node = self.world.start("a")
         path = self.job_file(steps=4000, every=50)
