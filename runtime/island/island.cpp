@@ -46,7 +46,21 @@ std::string seconds_text(Duration time) {
   return text;
 }
 
+std::uint64_t sum_speed(bool one_host) {
+  return one_host ? kSumBytesPerSecondOnOneHost : kSumBytesPerSecond;
+}
+
+// How long an answer may take, and what made it so much.
+struct Limit {
+  Duration time{};
+  std::string because = {};
+};
+
 }  // namespace
+
+Duration sum_time(const Patience& patience, std::uint64_t bytes, bool one_host) {
+  return patience.sum + std::chrono::nanoseconds(bytes * (1'000'000'000 / sum_speed(one_host)));
+}
 
 struct Island::State {
   explicit State(Options chosen) : options(std::move(chosen)), wake(eventfd(0, EFD_CLOEXEC)) {
@@ -70,8 +84,9 @@ struct Island::State {
   void make_sum(Order& order);
   std::optional<Order> next();
   bool is_interrupted();
-  Wait ask(const RankOrder& order, Duration patience, const char* what, RankAnswer& answer);
-  Wait await(Duration patience, const char* what, RankAnswer& answer);
+  Wait ask(const RankOrder& order, const Limit& limit, const char* what, RankAnswer& answer);
+  Wait await(const Limit& limit, const char* what, RankAnswer& answer);
+  Limit sum_limit(std::uint64_t bytes) const;
   void lose(std::string reason);
   void tell(IslandNews news) {
     news.formation = formation;
@@ -84,6 +99,7 @@ struct Island::State {
   std::deque<Order> orders;
   // Of the thread alone:
   std::uint64_t formation = 0;
+  bool one_host = false;
   std::unique_ptr<RankProcess> process;
   std::thread thread;
 };
@@ -155,7 +171,7 @@ void Island::State::carry_out(Order& order) {
       return process.reset();
     case Order::Kind::name: {
       RankOrder ask_name{.kind = RankOrder::Kind::name, .one_host = order.one_host};
-      if (ask(ask_name, options.patience.name, "naming the meeting", answer) != Wait::answered)
+      if (ask(ask_name, {options.patience.name}, "naming the meeting", answer) != Wait::answered)
         return;
       const auto* bytes = reinterpret_cast<const std::byte*>(answer.name);
       return tell({.kind = IslandNews::Kind::named, .name = Bytes(bytes, bytes + kNameBytes)});
@@ -168,7 +184,8 @@ void Island::State::carry_out(Order& order) {
                          .one_host = order.place.one_host};
       if (order.name.size() != kNameBytes) return lose("the meeting has no good name");
       std::memcpy(ask_join.name, order.name.data(), kNameBytes);
-      if (ask(ask_join, options.patience.join, "the GPUs' meeting", answer) == Wait::answered)
+      one_host = order.place.one_host;
+      if (ask(ask_join, {options.patience.join}, "the GPUs' meeting", answer) == Wait::answered)
         tell({.kind = IslandNews::Kind::joined});
       return;
     }
@@ -190,7 +207,7 @@ void Island::State::open() {
   put_text(order.nccl, options.program.nccl);
   put_text(order.driver, options.program.driver);
   RankAnswer answer;
-  if (ask(order, options.patience.open, "opening the GPU", answer) == Wait::answered)
+  if (ask(order, {options.patience.open}, "opening the GPU", answer) == Wait::answered)
     tell({.kind = IslandNews::Kind::able});
 }
 
@@ -203,36 +220,44 @@ void Island::State::make_sum(Order& order) {
     std::ranges::fill(vector, 0.0f);
   else
     options.add(vector.data(), parts, vector.size());
-  const Duration patience =
-      options.patience.sum +
-      std::chrono::nanoseconds(vector.size_bytes() * (1'000'000'000 / kSumBytesPerSecond));
   RankAnswer answer;
-  if (ask({.kind = RankOrder::Kind::sum}, patience, "the sum", answer) != Wait::answered) return;
+  if (ask({.kind = RankOrder::Kind::sum}, sum_limit(vector.size_bytes()), "the sum", answer) !=
+      Wait::answered)
+    return;
   std::ranges::copy(vector, order.sum.result->begin());
   tell({.kind = IslandNews::Kind::summed, .order = order.order});
 }
 
-Island::State::Wait Island::State::ask(const RankOrder& order, Duration patience, const char* what,
+Limit Island::State::sum_limit(std::uint64_t bytes) const {
+  const Duration time = sum_time(options.patience, bytes, one_host);
+  char text[96];
+  std::snprintf(text, sizeof text, ", that is %s and %.4g MB at %.4g MB/s",
+                seconds_text(options.patience.sum).c_str(), 1e-6 * static_cast<double>(bytes),
+                1e-6 * static_cast<double>(sum_speed(one_host)));
+  return {time, text};
+}
+
+Island::State::Wait Island::State::ask(const RankOrder& order, const Limit& limit, const char* what,
                                        RankAnswer& answer) {
   if (!process) return Wait::failed;  // that was told
   (void)process->send(order);         // if it has ended, there will be no answer
-  const Wait result = await(patience, what, answer);
+  const Wait result = await(limit, what, answer);
   if (result != Wait::answered) return result;
   if (!answer.failed) return result;
   lose(text_at(answer.reason));
   return Wait::failed;
 }
 
-Island::State::Wait Island::State::await(Duration patience, const char* what, RankAnswer& answer) {
+Island::State::Wait Island::State::await(const Limit& limit, const char* what, RankAnswer& answer) {
   using Steady = std::chrono::steady_clock;
-  const auto deadline = Steady::now() + patience;
+  const auto deadline = Steady::now() + limit.time;
   for (;;) {
     if (is_interrupted()) return Wait::interrupted;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Steady::now()).count();
     if (left <= 0) {
-      lose(std::string(what) + " hung: no answer of the GPU process in " + seconds_text(patience) +
-           ", so it was killed");
+      lose(std::string(what) + " hung: it took longer than " + seconds_text(limit.time) +
+           limit.because + ", so its GPU process was killed");
       return Wait::failed;
     }
     pollfd events[2] = {{wake, POLLIN, 0}, {process->control(), POLLIN, 0}};

@@ -36,9 +36,13 @@ struct Patience {
   Duration open = std::chrono::seconds(30);
   Duration name = std::chrono::seconds(10);
   Duration join = std::chrono::seconds(60);
-  Duration sum = std::chrono::seconds(5);  // and kSumSpeed for the bytes
+  Duration sum = std::chrono::seconds(5);  // and the time of the bytes at the least speed
 };
-inline constexpr std::uint64_t kSumBytesPerSecond = 100'000'000;
+// The least speed that a sum is expected to have: a vector crosses each machine's link about twice,
+// and 100 Mbit/s are a usable network for it.
+inline constexpr std::uint64_t kSumBytesPerSecondOnOneHost = 100'000'000;
+inline constexpr std::uint64_t kSumBytesPerSecond = 5'000'000;
+Duration sum_time(const Patience& patience, std::uint64_t bytes, bool one_host);
 
 struct Place {
   std::uint16_t rank = 0;

@@ -54,7 +54,14 @@ TEST(Island, a_process_that_never_answers_is_killed_after_its_time) {
   Teller teller;
   Island island = teller.make({"/bin/sleep", "1000"}, {.open = 50ms});
   island.start(7);
-  expect_lost(teller.next(), 7, "hung");
+  expect_lost(teller.next(), 7, "hung: it took longer than 0.05 s");
+}
+
+TEST(Island, a_sum_over_a_slow_network_gets_the_time_that_it_needs) {
+  const std::uint64_t bytes = 500'000'000;  // 60 s among four on 100 Mbit/s
+  EXPECT_GT(sum_time({}, bytes, false), 100s);
+  EXPECT_EQ(sum_time({}, bytes, true), 10s);
+  EXPECT_LT(sum_time({}, 1'000'000, false), 6s) << "one that hangs is found soon";
 }
 
 TEST(Island, a_process_that_ends_is_told_with_how_it_ended) {
