@@ -23,6 +23,8 @@ namespace {
 
 using collective::IslandNews;
 
+constexpr std::size_t kPiece = std::size_t{1} << 20;  // elements added at a time
+
 struct Order {
   enum class Kind : std::uint8_t { start, name, join, sum, end, quit };
   Kind kind = Kind::quit;
@@ -90,10 +92,13 @@ struct Island::State {
   void lose(std::string reason);
   void tell(IslandNews news) {
     news.formation = formation;
-    options.tell(std::move(news));
+    std::lock_guard lock(calling);
+    if (options.tell) options.tell(std::move(news));
   }
+  bool add_up(std::span<float> vector, const collective::IslandSum& sum);
 
   Options options;
+  std::mutex calling;  // held in `add` and `tell`, which end with the owner
   const int wake;
   std::mutex mutex;
   std::deque<Order> orders;
@@ -101,16 +106,17 @@ struct Island::State {
   std::uint64_t formation = 0;
   bool one_host = false;
   std::unique_ptr<RankProcess> process;
-  std::thread thread;
 };
 
-Island::Island(Options options) : state_(std::make_unique<State>(std::move(options))) {
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+Island::Island(Options options) : state_(std::make_shared<State>(std::move(options))) {
+  std::thread([state = state_] { state->run(); }).detach();
 }
 
 Island::~Island() {
   state_->push({.kind = Order::Kind::quit});
-  state_->thread.join();
+  std::lock_guard lock(state_->calling);
+  state_->options.add = nullptr;
+  state_->options.tell = nullptr;
 }
 
 void Island::start(std::uint64_t formation) {
@@ -211,15 +217,23 @@ void Island::State::open() {
     tell({.kind = IslandNews::Kind::able});
 }
 
+// The member's own part, piece by piece, as the owner may end meanwhile: false then.
+bool Island::State::add_up(std::span<float> vector, const collective::IslandSum& sum) {
+  if (sum.parts.empty()) std::ranges::fill(vector, 0.0f);
+  for (std::size_t first = 0; !sum.parts.empty() && first < vector.size(); first += kPiece) {
+    std::vector<const float*> parts;
+    for (const collective::SharedFloats& part : sum.parts) parts.push_back(part->data() + first);
+    std::lock_guard lock(calling);
+    if (!options.add) return false;
+    options.add(vector.data() + first, parts, std::min(kPiece, vector.size() - first));
+  }
+  return true;
+}
+
 void Island::State::make_sum(Order& order) {
   if (!process) return;
   const std::span<float> vector = process->vector();
-  std::vector<const float*> parts;
-  for (const collective::SharedFloats& part : order.sum.parts) parts.push_back(part->data());
-  if (parts.empty())
-    std::ranges::fill(vector, 0.0f);
-  else
-    options.add(vector.data(), parts, vector.size());
+  if (!add_up(vector, order.sum)) return;
   RankAnswer answer;
   if (ask({.kind = RankOrder::Kind::sum}, sum_limit(vector.size_bytes()), "the sum", answer) !=
       Wait::answered)

@@ -61,7 +61,8 @@ class Island {
     std::function<void(collective::IslandNews)> tell;  // on this object's thread
   };
   explicit Island(Options options);
-  // Kills the process; does not wait for one that the system cannot end.
+  // Never waits: the thread kills the process and ends by itself. Neither `add` nor `tell` is
+  // called after this, nor lives on.
   ~Island();
   Island(const Island&) = delete;
   Island& operator=(const Island&) = delete;
@@ -75,7 +76,7 @@ class Island {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // the thread has it too
 };
 
 // What tells this machine from others, for members that meet: its boot and its network.

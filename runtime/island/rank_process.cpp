@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <system_error>
+#include <thread>
 
 #include "runtime/base/descriptor.hpp"
 
@@ -27,13 +29,21 @@ Error failure(const char* what) {
   return {ErrorCode::resource_exhausted, std::string(what) + ": " + std::strerror(errno)};
 }
 
-// A moment; false where the system cannot tell.
-bool await_end(pid_t pid) {
+// A moment, where the system can tell.
+void await_end(pid_t pid) {
   const Descriptor handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (handle.get() < 0) return false;
+  if (handle.get() < 0) return;
   pollfd end{handle.get(), POLLIN, 0};
   while (poll(&end, 1, kEndPatienceMs) < 0 && errno == EINTR) continue;
-  return true;
+}
+
+void reap_later(pid_t pid) {
+  try {
+    std::thread([pid] {
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+    }).detach();
+  } catch (const std::system_error&) {  // no thread left: its entry stays until this program ends
+  }
 }
 
 // The node's environment but for its join token, which no other process needs.
@@ -110,7 +120,8 @@ RankProcess::~RankProcess() {
     munmap(vector_.data(), std::max<std::size_t>(vector_.size(), 1) * sizeof(float));
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, await_end(pid_) ? WNOHANG : 0);
+  await_end(pid_);
+  if (waitpid(pid_, nullptr, WNOHANG) == 0) reap_later(pid_);
 }
 
 bool RankProcess::send(const RankOrder& order) const {

@@ -19,7 +19,8 @@ class RankProcess {
   // Fails with: resource_exhausted (descriptors, memory, processes), not_found (no such program).
   static Result<std::unique_ptr<RankProcess>> start(const std::vector<std::string>& command,
                                                     std::size_t element_count);
-  // Kills it, and waits a moment for its end; one that the driver holds is left to the system.
+  // Kills it, and waits a moment for its end; one that the driver holds is left to a thread that
+  // ends with it.
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;

@@ -3,11 +3,19 @@
 #include "runtime/island/island.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpunode::island {
 namespace {
@@ -97,6 +105,39 @@ TEST(Island, a_new_view_or_the_end_does_not_wait_for_one_that_hangs) {
     island.sum(1, {{}, std::make_shared<std::vector<float>>(16)});
   }
   SUCCEED() << "the destructor came back";
+}
+
+// Whether this program waits for the end of a process.
+bool awaits_an_end() {
+  std::error_code gone;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd"))
+    if (std::filesystem::read_symlink(one.path(), gone).string().find("pidfd") != std::string::npos)
+      return true;
+  return false;
+}
+
+// A process that has closed its socket and lives on holds the island's thread for a moment.
+TEST(Island, its_end_does_not_wait_for_a_process_that_holds_it_and_leaves_none_behind) {
+  testing::TemporaryFolder folder;
+  const std::string pipe = (folder.path() / "pid").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  pid_t pid = 0;
+  std::atomic<bool> is_over{false};
+  {
+    Island island({.program = {.command = {"/bin/sh", "-c",
+                                           "exec 3>&-; echo $$ > " + pipe + "; exec sleep 1000"}},
+                   .element_count = 16,
+                   .add = {},
+                   .tell = [&](const IslandNews&) { EXPECT_FALSE(is_over); }});
+    island.start(1);
+    std::ifstream(pipe) >> pid;
+    ASSERT_GT(pid, 0);
+    for (int turn = 0; !awaits_an_end() && turn < 1000; ++turn) poll(nullptr, 0, 10);
+    ASSERT_TRUE(awaits_an_end());
+  }
+  is_over = true;
+  EXPECT_EQ(kill(pid, 0), 0) << "it was waited for";
+  while (kill(pid, 0) == 0) poll(nullptr, 0, 10);  // until it is reaped
 }
 
 TEST(Island, this_machine_has_one_name) {
