@@ -14,6 +14,19 @@ GptActivations carve_place(Carver& carver, const Gpt& model, std::size_t samples
                            model.shape().context);
 }
 
+// What is carved for so many samples. More than any machine has, where that is so: the largest
+// settings have more bytes than 64 bits count.
+template <class Carve>
+std::uint64_t bytes_for(std::size_t samples, const Carve& carve) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  const auto bytes_of = [&](std::size_t count) {
+    Carver carver(nullptr);
+    carve(carver, count);
+    return std::uint64_t{carver.used_bytes()};
+  };
+  return samples > kMost / bytes_of(1) ? kMost : bytes_of(samples);
+}
+
 Result<void> grow(tensor::Buffer& buffer, std::size_t bytes, tensor::BufferPool& pool) {
   if (buffer.size() >= bytes) return {};
   buffer = tensor::Buffer();
@@ -63,16 +76,16 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
 }
 
 std::uint64_t GptProgram::place_bytes(const Gpt& model, std::size_t samples) {
-  Carver carver(nullptr);
-  carve_place(carver, model, samples);
-  return carver.used_bytes();
+  return bytes_for(samples,
+                   [&](Carver& carver, std::size_t count) { carve_place(carver, model, count); });
 }
 
 std::uint64_t GptProgram::working_bytes(const Gpt& model, int lanes, std::size_t samples) {
-  Carver carver(nullptr);
-  carve_scratch(carver, model.shape(), static_cast<std::int64_t>(samples), model.shape().context);
+  const std::uint64_t scratch = bytes_for(samples, [&](Carver& carver, std::size_t count) {
+    carve_scratch(carver, model.shape(), static_cast<std::int64_t>(count), model.shape().context);
+  });
   return static_cast<std::uint64_t>(lanes) *
-         (carver.used_bytes() + place_bytes(model, samples) + workspace_bytes(model.shape()));
+         (scratch + place_bytes(model, samples) + workspace_bytes(model.shape()));
 }
 
 Result<void> GptProgram::load(std::span<const float> parameters) {
