@@ -155,6 +155,7 @@ struct StateInstalled {
 struct Evaluate {};
 struct Evaluated {
   Result<double> loss{0.0};
+  std::uint64_t windows = 0, held_out_windows = 0;  // that it is of; that there are
 };
 
 // --- between a job and its checkpoint writer ---

@@ -89,7 +89,8 @@ Trainer::Trainer(Options options)
       inner_store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       slice_budget_bytes_(options.slice_budget_bytes),
       pool_(collective::FloatPool::create(element_count())),
-      stage_budget_bytes_(options.stage_budget_bytes) {}
+      stage_budget_bytes_(options.stage_budget_bytes),
+      evaluated_tokens_(options.evaluated_tokens) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
@@ -414,29 +415,30 @@ Digest Trainer::state_digest() {
   return digest_of_state(parameters_, *optimizer_, parallel());
 }
 
-Result<double> Trainer::evaluate() {
+Result<HeldOutLoss> Trainer::evaluate() {
   const dataset::TextDataset& data = reader_->data();
-  std::vector<Bytes> windows;
-  for (std::uint64_t i = 0; i < data.held_out_windows(); ++i) {
-    Bytes window = data.held_out_window(i);
-    if (window.size() == data.window_bytes()) windows.push_back(std::move(window));
-  }
-  if (windows.empty())
+  const std::uint64_t tokens = model_->tokens_per_sample();
+  const std::uint64_t held_out = data.full_held_out_windows();
+  const std::uint64_t count =
+      std::min(held_out, std::max<std::uint64_t>(1, evaluated_tokens_ / tokens));
+  if (count == 0)
     return Error{ErrorCode::not_found,
                  "the held-out part is shorter than one window of the model: raise "
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
     if (auto loaded = load(); !loaded) return loaded.error();
   if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-  constexpr std::size_t kGroup = 16;
-  std::size_t groups = (windows.size() + kGroup - 1) / kGroup;
+  constexpr std::uint64_t kGroup = 16;
+  const std::uint64_t groups = (count + kGroup - 1) / kGroup;
   std::vector<double> sums(groups);
   std::vector<std::optional<Error>> errors(groups);
   lanes_.run(groups, [&](int lane, std::size_t group) {
+    std::vector<Bytes> windows;
     std::vector<model::Sample> samples;
-    for (std::size_t i = group * kGroup; i < std::min(windows.size(), (group + 1) * kGroup); ++i)
-      samples.push_back(
-          {i, {reinterpret_cast<const std::uint8_t*>(windows[i].data()), windows[i].size()}});
+    for (std::uint64_t i = group * kGroup; i < std::min(count, (group + 1) * kGroup); ++i) {
+      const Bytes& window = windows.emplace_back(data.held_out_window(i * held_out / count));
+      samples.push_back({i, {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+    }
     auto loss = program_->evaluate(lane, samples);
     if (loss)
       sums[group] = *loss;
@@ -448,8 +450,7 @@ Result<double> Trainer::evaluate() {
     if (errors[group]) return *errors[group];
     total += sums[group];
   }
-  return total /
-         (static_cast<double>(windows.size()) * static_cast<double>(model_->tokens_per_sample()));
+  return HeldOutLoss{total / static_cast<double>(count * tokens), count, held_out};
 }
 
 }  // namespace gpunode::compute

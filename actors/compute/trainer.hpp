@@ -43,6 +43,14 @@ struct StepReport {
   Duration optimizing{}, loading{}, digesting{};
 };
 
+struct HeldOutLoss {
+  double loss = 0;  // mean a token
+  // Windows that it is the mean of, and those of the whole held-out part. Fewer where that is
+  // longer than kEvaluatedTokens: then they are spread evenly over it.
+  std::uint64_t windows = 0;
+  std::uint64_t held_out_windows = 0;
+};
+
 // Elements [first, first + count) of a wanted node's sum are final; others may still be written.
 struct SumRange {
   collective::TreeNode node;
@@ -79,11 +87,13 @@ class Trainer {
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
     // For the next state, made while the sum comes in; a larger one waits for the whole sum.
     std::uint64_t stage_budget_bytes = kStageBudgetBytes;
+    std::uint64_t evaluated_tokens = kEvaluatedTokens;
     std::shared_ptr<telemetry::SpanRing> spans =
         {};  // what was done when, for `job trace`; may be null
   };
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kStageBudgetBytes = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kEvaluatedTokens = std::uint64_t{1} << 20;
   // What foresee() takes of memory; 0: the next state is not made beside the one that stands.
   static std::uint64_t staged_bytes(const job::JobSpec& spec, const model::Model& model,
                                     std::uint64_t budget_bytes);
@@ -128,9 +138,10 @@ class Trainer {
   Result<void> install(std::uint64_t step, ByteView state);
   Digest state_digest();  // block_digest_of() state_bytes()
 
-  // Mean loss a token over the whole held-out part, in disjoint windows.
-  // Fails with: not_found (no held-out part).
-  Result<double> evaluate();
+  // Loss on the held-out part, in disjoint windows: on all of it up to kEvaluatedTokens, else on so
+  // many tokens of it, so that a job's end takes no longer with more data.
+  // Fails with: not_found (no held-out part), internal, out_of_memory.
+  Result<HeldOutLoss> evaluate();
   ingest::Starvation starvation() const { return prefetcher_->starvation(); }
   std::uint64_t sample_count() const { return reader_->sampler().settings().sample_count; }
 
@@ -202,6 +213,7 @@ class Trainer {
   std::optional<Ahead> ahead_;
   std::size_t stages_loaded_ = 0;
   std::uint64_t stage_budget_bytes_;
+  std::uint64_t evaluated_tokens_;
 };
 
 // What the model reads of a slice, which must stay where it is meanwhile.

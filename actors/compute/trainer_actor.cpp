@@ -131,6 +131,13 @@ void apply_total(Self* self, const ApplyTotal& order) {
                                       report->learning_rate, report->skipped, report->state});
 }
 
+void evaluate(Self* self) {
+  auto held_out = self->state.trainer->evaluate();
+  if (!held_out) return self->send(self->state.job, Evaluated{held_out.error()});
+  self->send(self->state.job,
+             Evaluated{held_out->loss, held_out->windows, held_out->held_out_windows});
+}
+
 // The standard library throws where memory or threads run out: the job is told what it was.
 caf::error end_by(Self* self, std::exception_ptr& thrown) {
   Error error{ErrorCode::internal, "the trainer threw something unknown"};
@@ -181,8 +188,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
         self->send(self->state.job, StateInstalled{order.step});
       },
       [self](const Evaluate&) {
-        if (!self->state.trainer) return;
-        self->send(self->state.job, Evaluated{self->state.trainer->evaluate()});
+        if (self->state.trainer) evaluate(self);
       },
       [self](const Shutdown&) { self->quit(); },
   };

@@ -308,6 +308,10 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
     state.ledger->set_validation_loss(*evaluated.loss);
   else
     note(self, "no validation loss: " + evaluated.loss.error().message());
+  if (evaluated.windows < evaluated.held_out_windows)
+    note(self, "the validation loss is of " + std::to_string(evaluated.windows) +
+                   " windows, spread evenly over the held-out part's " +
+                   std::to_string(evaluated.held_out_windows));
   maybe_end(self);
 }
 

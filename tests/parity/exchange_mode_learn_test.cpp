@@ -96,7 +96,7 @@ class Learning : public testing::Test {
       }
       EXPECT_EQ(states[0], states[1]) << "step " << step;
     }
-    outcome.validation_loss = *trainers[0]->evaluate();
+    outcome.validation_loss = trainers[0]->evaluate()->loss;
     std::printf("%-6s %5llu steps: validation loss %.4f, %.1f MB sent\n",
                 spec.exchange.mode.c_str(),
                 static_cast<unsigned long long>(spec.train.steps * spec.inner_steps()),

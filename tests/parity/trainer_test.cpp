@@ -162,5 +162,36 @@ TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
   EXPECT_LE(some.activation_bytes + some.gradient_bytes, 4 * one);
 }
 
+// The windows that are read hold one letter, those between them are as they were.
+TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_over_it) {
+  const auto evaluate = [&](std::uint64_t tokens) {
+    auto made = Trainer::create({.model = model_,
+                                 .backend = backend_.get(),
+                                 .spec = spec_,
+                                 .reader = reader(),
+                                 .clock = &clock_,
+                                 .lanes = 2,
+                                 .evaluated_tokens = tokens});
+    return *(*made)->evaluate();
+  };
+  const HeldOutLoss whole = evaluate(Trainer::kEvaluatedTokens);
+  EXPECT_EQ(whole.windows, 18u) << "299 targets in windows of 16";
+  EXPECT_EQ(whole.held_out_windows, 18u);
+
+  Bytes text(3000);
+  source_->copy(0, text);
+  for (const std::size_t window : {0, 4, 9, 13})
+    std::fill_n(text.begin() + 2700 + static_cast<std::ptrdiff_t>(window) * 16, 17, std::byte{97});
+  source_ = std::make_shared<dataset::TextSource>(dataset::TextSource::from_memory({{"a", text}}));
+  const HeldOutLoss part = evaluate(4 * 16 + 1);
+  EXPECT_EQ(part.windows, 4u);
+  EXPECT_EQ(part.held_out_windows, 18u);
+  std::fill(text.begin() + 2700, text.end(), std::byte{97});
+  source_ = std::make_shared<dataset::TextSource>(
+      dataset::TextSource::from_memory({{"a", std::move(text)}}));
+  EXPECT_NEAR(part.loss, evaluate(Trainer::kEvaluatedTokens).loss, 1e-6);
+  EXPECT_EQ(evaluate(0).windows, 1u) << "never none";
+}
+
 }  // namespace
 }  // namespace gpunode::compute
