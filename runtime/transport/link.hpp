@@ -44,8 +44,8 @@ struct Message {
   Bytes body;                // small header, aligned for FlatBuffers; at most 256 KiB
   SharedBytes payload;       // bulk part, sent without a copy; at most 16 MiB; may be empty
   Urgency urgency = Urgency::normal;
-  // Of those of one urgency, peer and stream that wait to be sent on bulk, the lower goes first;
-  // one of order 0 is not overtaken.
+  // Of those of one urgency, peer and stream that wait to be sent on bulk, the lower goes first,
+  // and of equal ones only one waits. One of order 0 is not overtaken, nor taken for another.
   std::uint64_t order = 0;
 };
 

@@ -372,11 +372,13 @@ void BulkLane::flush(Peer& peer) {
     Message message;
     {
       std::lock_guard lock(peer.outbound->mutex);
+      peer.outbound->queue.has_left();
       if (peer.outbound->queue.empty()) {
         peer.outbound->scheduled = false;
         return;
       }
       message = peer.outbound->queue.take();
+      peer.outbound->queue.leaves(message);
     }
     session.sending = size_of(message);
     Envelope envelope;

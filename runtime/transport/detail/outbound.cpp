@@ -47,8 +47,9 @@ Result<void> Outbounds::send(Lane lane, const NodeId& to, Message message,
   if (!can_queue(*outbound, message))
     return {ErrorCode::resource_exhausted,
             "too much waits for node " + to.short_text() + ": it reads slower than we send"};
-  outbound->bytes += size_of(message);
-  outbound->queue.push(std::move(message));
+  const std::size_t bytes = size_of(message);
+  if (!outbound->queue.push(std::move(message))) return {};
+  outbound->bytes += bytes;
   if (!outbound->scheduled) {
     outbound->scheduled = true;
     wake(to);

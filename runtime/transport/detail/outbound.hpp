@@ -40,7 +40,7 @@ class Outbounds {
   void close();
 
   // Queues within the lane's limits, and wakes the lane's thread where it does not look anyway.
-  // Fails as Link::send.
+  // What equals one with an order that still waits goes out as that one. Fails as Link::send.
   Result<void> send(Lane lane, const NodeId& to, Message message, const CanQueue& can_queue,
                     const Wake& wake) const;
 

@@ -1,9 +1,11 @@
 // What waits for one peer on one lane, the urgent first, and of a stream by its order. Not locked:
-// its owner is.
+// its owner is. Who waits long asks again, so of equal messages with an order only one waits: each
+// repetition would go right behind it and delay what is asked for next.
 #pragma once
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "runtime/transport/link.hpp"
@@ -14,11 +16,14 @@ class SendQueue {
  public:
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  void push(Message message) {
-    ++size_;
+  // False: it has an order, and an equal one waits or is leaving; it was thrown away.
+  bool push(Message message) {
     std::deque<Message>& queue = of(message);
+    if (message.order != 0 && is_known(queue, message)) return false;
+    ++size_;
     queue.push_back(std::move(message));
     settle(queue);
+    return true;
   }
   // Back to where it was taken from.
   void put_back(Message message) {
@@ -34,8 +39,27 @@ class SendQueue {
     --size_;
     return message;
   }
+  // What was taken is on its way out, until has_left().
+  void leaves(const Message& message) {
+    if (message.order != 0)
+      leaving_ = {message.topic, message.stream, message.body, {}, message.urgency, message.order};
+  }
+  void has_left() { leaving_.reset(); }
 
  private:
+  static bool equal(const Message& a, const Message& b) {
+    return a.order == b.order && a.stream == b.stream && a.topic == b.topic && a.body == b.body;
+  }
+  bool is_known(const std::deque<Message>& queue, const Message& message) const {
+    if (leaving_ && equal(*leaving_, message)) return true;
+    for (std::size_t place = queue.size(); place-- > 0;) {
+      const Message& other = queue[place];
+      if (other.stream != message.stream || other.order == 0) continue;
+      if (other.order < message.order) return false;
+      if (equal(other, message)) return true;
+    }
+    return false;
+  }
   // The last one takes its place among those of its stream; the places of other streams stay.
   static void settle(std::deque<Message>& queue) {
     std::size_t place = queue.size() - 1;
@@ -51,6 +75,7 @@ class SendQueue {
     return queues_[static_cast<std::size_t>(message.urgency)];
   }
   std::array<std::deque<Message>, 3> queues_;
+  std::optional<Message> leaving_;  // without its payload
   std::size_t size_ = 0;
 };
 

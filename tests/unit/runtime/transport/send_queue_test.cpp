@@ -1,7 +1,10 @@
-// What waits for a peer: the more urgent first, each kind in order.
+// What waits for a peer: the more urgent first, each kind in order, and nothing twice that is only
+// asked for twice.
 #include "runtime/transport/detail/send_queue.hpp"
 
 #include <gtest/gtest.h>
+
+#include "runtime/transport/detail/outbound.hpp"
 
 namespace gpunode::transport::detail {
 namespace {
@@ -39,14 +42,68 @@ TEST(SendQueue, GivesMessagesOfAStreamByTheirOrderAndLeavesOtherStreamsTheirPlac
   push(1, 5);
   push(2, 6);
   push(1, 4);
-  push(1, 5);
+  push(1, 6);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
   while (!queue.empty()) {
     const Message message = queue.take();
     taken.emplace_back(message.stream, message.order);
   }
   EXPECT_EQ(taken, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{
-                       {1, 9}, {2, 6}, {1, 0}, {1, 4}, {2, 7}, {1, 5}, {1, 5}}));
+                       {1, 9}, {2, 6}, {1, 0}, {1, 4}, {2, 7}, {1, 5}, {1, 6}}));
+}
+
+Message chunk(std::uint64_t order, std::uint8_t body) {
+  Message message = message_of(Urgency::normal, 1);
+  message.order = order;
+  message.body = {std::byte(body)};
+  return message;
+}
+
+TEST(SendQueue, DropsAnEqualMessageOnlyWhileTheFirstWaitsOrIsLeaving) {
+  SendQueue queue;
+  EXPECT_TRUE(queue.push(chunk(5, 1)));
+  EXPECT_TRUE(queue.push(chunk(5, 2)));  // of the same place, but another
+  EXPECT_TRUE(queue.push(chunk(6, 1)));
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_FALSE(queue.push(chunk(5, 1)));
+    EXPECT_FALSE(queue.push(chunk(5, 2)));
+    EXPECT_FALSE(queue.push(chunk(6, 1)));
+  }
+  EXPECT_EQ(queue.size(), 3u);
+  const Message first = queue.take();
+  queue.leaves(first);
+  EXPECT_FALSE(queue.push(chunk(5, 1)));
+  queue.has_left();
+  EXPECT_TRUE(queue.push(chunk(5, 1)));
+  EXPECT_EQ(queue.size(), 3u);
+}
+
+TEST(SendQueue, KeepsEveryMessageThatHasNoOrder) {
+  SendQueue queue;
+  EXPECT_TRUE(queue.push(chunk(0, 1)));
+  EXPECT_TRUE(queue.push(chunk(0, 1)));
+  EXPECT_EQ(queue.size(), 2u);
+}
+
+TEST(Outbound, CountsNoBytesOfARepetitionAndTakesItAnewAfterAReset) {
+  Outbounds outbounds;
+  const NodeId peer{};
+  const auto outbound = outbounds.add(peer);
+  open(*outbound);
+  const auto send = [&] {
+    return outbounds.send(
+        Lane::bulk, peer, chunk(5, 1), [](const Outbound&, const Message&) { return true; },
+        [](const NodeId&) {});
+  };
+  EXPECT_TRUE(send());
+  EXPECT_TRUE(send());
+  EXPECT_EQ(outbound->bytes, 1u);
+  EXPECT_EQ(outbound->queue.size(), 1u);
+  discard(*outbound);
+  EXPECT_EQ(outbound->bytes, 0u);
+  open(*outbound);
+  EXPECT_TRUE(send());
+  EXPECT_EQ(outbound->queue.size(), 1u);
 }
 
 }  // namespace
