@@ -66,8 +66,9 @@ Result<std::string> call_local(const LocalCall& call) {
   Frames request;
   request.emplace_back(as_bytes(call.request));
   Result<std::string> result{ErrorCode::internal, "no answer"};
-  if (socket.send(request) != Sent::yes) result = no_node(call.path);
-  for (bool over = request.empty(); !over;) {
+  const bool sent = socket.send(request) == Sent::yes;
+  if (!sent) result = no_node(call.path);
+  for (bool over = !sent; !over;) {
     over = true;
     switch (wait_for_reply(socket, monitor, call.patience)) {
       case Wait::gone:
