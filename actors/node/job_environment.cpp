@@ -92,9 +92,13 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
 }
 
 Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
+  const Fitness others = fitness_for(spec);
+  Fitness program = others;  // compared first: what follows reads all data
+  program.version = options_.version;
+  if (auto differs = difference(program, others, spec)) return *differs;
   auto own = fitness(spec);
   if (!own) return own.error();
-  if (auto differs = difference(*own, fitness_for(spec), spec)) return *differs;
+  if (auto differs = difference(*own, others, spec)) return *differs;
   return {};
 }
 

@@ -33,7 +33,8 @@ class JobEnvironment {
   // Slow (reads all data, computes a canned slice). Fails with the cause in a sentence that a
   // person can act on: data missing or unreadable, job too large for this machine, unknown model.
   Result<Fitness> fitness(const job::JobSpec& spec) const;
-  // Whether this node would compute the same job as the manifest's: fitness, compared. Slow.
+  // Whether this node would compute the same job as the manifest's: its version, then fitness,
+  // compared. Slow.
   Result<void> matches(const job::JobSpec& spec) const;
 
   Result<std::shared_ptr<const model::Model>> make_model(const job::JobSpec& spec) const;

@@ -52,7 +52,6 @@ storage::DurableRecord record(Self* self, const JobId& id, const char* file,
 namespace {
 
 constexpr auto kScanEvery = std::chrono::milliseconds(300);
-constexpr auto kJoinAgainAfter = std::chrono::seconds(15);
 // Witnesses of a job of so many nodes hold copies of its checkpoints and can take it up.
 constexpr std::uint32_t kSmallJob = 2;
 
@@ -281,9 +280,8 @@ Result<void> stand_by(Self* self, ByteView manifest) {
   if (spec->nodes > kSmallJob || state.jobs.contains(id) ||
       !labels_fit(spec->labels, state.options.labels))
     return create_job(self, manifest, Part::witness);
-  Time& not_before = state.not_before[id];
-  if (now(self) < not_before) return {};  // it is being looked at
-  not_before = now(self) + kJoinAgainAfter;
+  if (state.attempts.unfit(id, now(self))) return create_job(self, manifest, Part::witness);
+  if (!state.attempts.begin(id, now(self))) return {};  // it is being looked at
   caf::actor me = self;
   const JobEnvironment* environment = state.options.environment;
   on_own_thread(self, [me, environment, id, spec = std::move(*spec), bytes = to_bytes(manifest)] {
@@ -312,10 +310,7 @@ void scan(Self* self) {
     bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
     if (known != state.jobs.end() && !only_votes) continue;
     if (!labels_fit(hint.labels, state.options.labels)) continue;
-    if (auto wait = state.not_before.find(id);
-        wait != state.not_before.end() && now(self) < wait->second)
-      continue;
-    state.not_before[id] = now(self) + kJoinAgainAfter;
+    if (!state.attempts.begin(id, now(self))) continue;
     caf::actor me = self;
     self->send(state.options.calls,
                CallRequest{entry.owner, "job.manifest",
@@ -327,9 +322,10 @@ void scan(Self* self) {
 }
 
 void on_manifest(Self* self, const ManifestFetched& fetched) {
-  if (!fetched.manifest || job::job_id(fetched.manifest->view) != fetched.id) return;
-  auto spec = job::decode(fetched.manifest->view);
-  if (!spec) return;
+  const bool asked_for = fetched.manifest && job::job_id(fetched.manifest->view) == fetched.id;
+  auto spec = asked_for ? job::decode(fetched.manifest->view)
+                        : Result<job::JobSpec>(Error{ErrorCode::not_found, "no manifest"});
+  if (!spec) return self->state.attempts.missed(fetched.id, now(self));
   caf::actor me = self;
   const JobEnvironment* environment = self->state.options.environment;
   on_own_thread(self, [me, environment, spec = std::move(*spec), id = fetched.id,
@@ -339,16 +335,22 @@ void on_manifest(Self* self, const ManifestFetched& fetched) {
 }
 
 void on_fit(Self* self, const FitForJoin& check) {
+  JoinAttempts& attempts = self->state.attempts;
   auto known = self->state.jobs.find(check.id);
   if (known != self->state.jobs.end()) {
     // It votes here already: its actor ends, and starts again as one that computes.
-    if (!check.fit) return tell_refused(self, check.id, check.fit.error().detail);
+    if (!check.fit) {
+      attempts.refused(check.id, now(self));
+      return tell_refused(self, check.id, check.fit.error().detail);
+    }
+    attempts.joined(check.id, now(self));
     if (!known->second.witness || known->second.promoted) return;
     known->second.promoted = true;
     return self->send(known->second.actor, Shutdown{});
   }
   Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
-  if (started) return;
+  if (started) return attempts.joined(check.id, now(self));
+  attempts.refused(check.id, now(self));
   if (check.votes)
     if (auto votes = create_job(self, check.manifest, Part::witness); !votes)
       log::warning("jobs", "no witness of job " + check.id.text().substr(0, 8) + ": " +

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "actors/exchange/job_actor.hpp"
+#include "actors/node/detail/join_attempts.hpp"
 #include "actors/node/jobs_actor.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/durable_record.hpp"
@@ -37,9 +38,9 @@ struct State {
   static inline const char* name = "jobs";
   JobsActorOptions options;
   std::map<JobId, Job> jobs;
-  std::uint64_t lives = 0;           // of jobs' actors in this process
-  bool leaving = false;              // takes up no more jobs
-  std::map<JobId, Time> not_before;  // jobs of others that could not be joined: when to try again
+  std::uint64_t lives = 0;  // of jobs' actors in this process
+  bool leaving = false;     // takes up no more jobs
+  JoinAttempts attempts;    // at jobs of others
 };
 using Self = caf::stateful_actor<State>;
 
