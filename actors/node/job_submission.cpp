@@ -11,6 +11,7 @@
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/node/job_fitness.hpp"
+#include "actors/node/patience.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -36,7 +37,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::RefusalsAnswer)
 namespace gpunode::node {
 namespace {
 
-constexpr auto kFitnessPatience = std::chrono::seconds(60);
 constexpr auto kCreatePatience = std::chrono::seconds(20);
 constexpr auto kBeginPatience = std::chrono::seconds(5);
 

@@ -11,6 +11,7 @@
 #include "actors/node/job_note_codec.hpp"
 #include "actors/node/job_submission.hpp"
 #include "actors/node/job_trace.hpp"
+#include "actors/node/patience.hpp"
 #include "actors/node/trace_codec.hpp"
 
 namespace gpunode::node::jobs {
@@ -51,6 +52,13 @@ void list_jobs(Self* self, const Command& command) {
   command.answer(ok_json({{"jobs", list}}));
 }
 
+Duration forward_patience(const std::string& command) {
+  const Duration whole = command == "job.show"    ? Duration(kShowPatience)
+                         : command == "job.trace" ? Duration(kTracePatience)
+                                                  : Duration(kOrderPatience);
+  return whole - kForwardMargin;
+}
+
 // To a live node that has a part in the job, else to any that knows it.
 void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
   auto cluster = self->state.options.cluster->read();
@@ -77,7 +85,8 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
   self->send(
       self->state.options.calls,
       CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                  std::chrono::seconds(40), [answer = command.answer](Result<SharedBytes> text) {
+                  forward_patience(command.name),
+                  [answer = command.answer](Result<SharedBytes> text) {
                     answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
                   }});
 }

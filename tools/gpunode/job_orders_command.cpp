@@ -1,5 +1,6 @@
 // `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
+#include "actors/node/patience.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 
@@ -42,8 +43,7 @@ int run_job_stop(const Invocation& invocation) {
                 kUsage);
   json arguments = {{"job", job}};
   if (force) arguments["force"] = true;
-  Answer answer =
-      ask_node(invocation, "job." + order.substr(4), arguments, std::chrono::seconds(45));
+  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, node::kOrderPatience);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "actors/node/patience.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -102,9 +103,8 @@ int run_train(const Invocation& invocation) {
   if (!text) return fail(invocation, text.error().within("job file"));
   std::string job_file(as_text(*text));
   std::string folder = std::filesystem::absolute(given).lexically_normal().parent_path().string();
-  // The nodes read all of the job's data before they answer.
   Answer answer = ask_node(invocation, "train", {{"job_file", job_file}, {"directory", folder}},
-                           std::chrono::minutes(15));
+                           node::kTrainPatience);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);
