@@ -12,6 +12,7 @@
 #include "actors/mailbox.hpp"
 #include "actors/node/call_codec.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/transport/zmq_link.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -55,12 +56,17 @@ Time now(Self* self) {
   return self->state.options.clock->now();
 }
 
+transport::Lane lane_of(const SharedBytes& payload) {
+  return payload.size() > kControlPayloadBytes ? transport::Lane::bulk : transport::Lane::control;
+}
+
+// Somebody waits for it: on bulk it goes before the chunks of a step.
 Result<void> send(Self* self, const NodeId& to, transport::Topic topic, std::uint64_t call,
                   Bytes header, SharedBytes payload) {
-  auto lane =
-      payload.size() > kControlPayloadBytes ? transport::Lane::bulk : transport::Lane::control;
-  return self->state.options.link->send(to, lane,
-                                        {topic, call, std::move(header), std::move(payload)});
+  const transport::Lane lane = lane_of(payload);
+  transport::Message message{topic, call, std::move(header), std::move(payload)};
+  if (lane == transport::Lane::bulk) message.urgency = transport::Urgency::high;
+  return self->state.options.link->send(to, lane, std::move(message));
 }
 
 // Answers a caller: a remote one by a message, our own directly.
@@ -152,7 +158,17 @@ void answer(Self* self, const NodeId& to, std::uint64_t call, Result<SharedBytes
     payload = *result;
   else
     header = {false, result.error()};
-  (void)send(self, to, transport::Topic::reply, call, encode(header), std::move(payload));
+  const std::size_t bytes = payload.size();
+  auto sent = send(self, to, transport::Topic::reply, call, encode(header), std::move(payload));
+  if (sent || !header.ok) return;
+  header = {false, sent.error().within("the answer")};
+  if (bytes > transport::kMaxBulkPayloadBytes)
+    header.error = {ErrorCode::resource_exhausted,
+                    "the answer has " + std::to_string(bytes) +
+                        " bytes, which is more than one message holds: ask for less of it, or at "
+                        "node " +
+                        state.options.self.short_text() + " itself"};
+  (void)send(self, to, transport::Topic::reply, call, encode(header), {});
 }
 
 void on_reply(Self* self, const NetMessage& net, const ReplyHeader& reply) {
@@ -180,11 +196,14 @@ void on_net(Self* self, const NetMessage& net) {
   }
 }
 
-// Calls that the peer was working on go to another replica.
-void on_peer_gone(Self* self, const NodeId& peer) {
+// Calls that the peer was working on go to another replica. Without its bulk lane it is still
+// there: only what was asked of it on that lane is lost.
+void on_peer_gone(Self* self, const NodeId& peer, bool bulk_alone = false) {
   std::vector<std::uint64_t> orphans;
-  for (auto& [call, pending] : self->state.pending)
-    if (pending.at == peer) orphans.push_back(call);
+  for (auto& [call, pending] : self->state.pending) {
+    const bool on_bulk = lane_of(pending.request.request) == transport::Lane::bulk;
+    if (pending.at == peer && (on_bulk || !bulk_alone)) orphans.push_back(call);
+  }
   for (std::uint64_t call : orphans) {
     auto it = self->state.pending.find(call);
     if (it->second.request.to) {
@@ -254,7 +273,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<CallActorOptions> options) {
           on_peer_gone(self, peer.peer);
       },
       [self](const LinkChanged& link) {
-        if (link.state == transport::LinkState::reset) on_peer_gone(self, link.peer);
+        if (link.state == transport::LinkState::reset)
+          on_peer_gone(self, link.peer, link.lane == transport::Lane::bulk);
       },
       [self](const Tick&) { on_tick(self); },
       [self](const Shutdown&) {
