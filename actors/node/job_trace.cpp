@@ -9,6 +9,7 @@
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
+#include "actors/node/patience.hpp"
 #include "actors/node/trace_codec.hpp"
 #include "actors/node/trace_timeline.hpp"
 
@@ -32,7 +33,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::SpansAnswer)
 namespace gpunode::node {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kClockPatience = std::chrono::seconds(5);
 constexpr std::uint32_t kClockQuestions = 9;
 
 struct State {
@@ -49,7 +50,7 @@ void ask_clock(Self* self, std::size_t rank) {
   const Time asked = clock->now();
   self->send(
       self->state.options.calls,
-      CallRequest{self->state.options.members[rank], "job.clock", SharedBytes{}, kPatience,
+      CallRequest{self->state.options.members[rank], "job.clock", SharedBytes{}, kClockPatience,
                   [me, clock, rank, asked](Result<SharedBytes> answer) {
                     caf::anon_send(me, ClockAnswer{rank, asked, clock->now(), std::move(answer)});
                   }});
@@ -60,8 +61,8 @@ void ask_spans(Self* self, std::size_t rank) {
   caf::actor me = self;
   std::string request = options.job.text() + "\n" + std::to_string(options.from_step);
   self->send(options.calls, CallRequest{options.members[rank], "job.spans",
-                                        SharedBytes::from(to_bytes(as_bytes(request))), kPatience,
-                                        [me, rank](Result<SharedBytes> answer) {
+                                        SharedBytes::from(to_bytes(as_bytes(request))),
+                                        kSpansPatience, [me, rank](Result<SharedBytes> answer) {
                                           caf::anon_send(me, SpansAnswer{rank, std::move(answer)});
                                         }});
 }
@@ -72,7 +73,8 @@ void member_is_through(Self* self) {
   bool any = false;
   for (const MemberTrace& member : state.members) any = any || !member.spans.empty();
   if (any)
-    state.options.answer(ok_json({{"trace", trace_json(state.options.name, state.members)}}));
+    state.options.answer(ok_json(
+        {{"trace", trace_json(state.options.name, state.members, state.options.from_step)}}));
   else
     state.options.answer(error_json(
         {ErrorCode::unavailable,

@@ -79,7 +79,8 @@ void ClockOffset::on_answer(Time asked, Time heard, Time theirs) {
   offset_ = theirs - (asked + half);
 }
 
-json trace_json(const std::string& job, const std::vector<MemberTrace>& members) {
+json trace_json(const std::string& job, const std::vector<MemberTrace>& members,
+                std::uint64_t from_step) {
   Time zero{Duration(std::numeric_limits<std::int64_t>::max())};
   for (const MemberTrace& member : members)
     for (const Span& span : member.spans) zero = std::min(zero, span.begin - member.clock.offset());
@@ -99,6 +100,8 @@ json trace_json(const std::string& job, const std::vector<MemberTrace>& members)
                   {"offset_us", microseconds(member.clock.offset())},
                   {"uncertainty_us", microseconds(member.clock.uncertainty())}};
     if (!member.error.empty()) clock["error"] = member.error;
+    const auto first = std::ranges::min_element(member.spans, {}, &Span::step);
+    if (first != member.spans.end() && first->step > from_step) clock["first_step"] = first->step;
     clocks.push_back(clock);
   }
   return {{"traceEvents", events},

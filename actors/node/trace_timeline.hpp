@@ -36,7 +36,9 @@ struct MemberTrace {
   std::string error;                   // why there are none
 };
 
-// `members` by rank. The first span of all begins at 0.
-nlohmann::json trace_json(const std::string& job, const std::vector<MemberTrace>& members);
+// `members` by rank. The first span of all begins at 0. A member whose spans begin later than at
+// `from_step`, as it keeps the newest alone, has a "first_step" in the metadata.
+nlohmann::json trace_json(const std::string& job, const std::vector<MemberTrace>& members,
+                          std::uint64_t from_step);
 
 }  // namespace gpunode::node

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "actors/node/patience.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -17,11 +18,14 @@ std::string summary_of(const json& trace) {
   json clocks =
       field<json>(field<json>(trace, "metadata", json::object()), "clocks", json::array());
   std::vector<std::vector<std::string>> rows = {{"MEMBER", "CLOCK OFF BY", "AT MOST", ""}};
-  for (const json& clock : clocks)
+  for (const json& clock : clocks) {
+    std::string remark = field<std::string>(clock, "error", "");
+    if (const auto first = field<std::uint64_t>(clock, "first_step", 0); first > 0)
+      remark = "its spans begin at step " + std::to_string(first);
     rows.push_back({field<std::string>(clock, "member", "?"),
                     decimal(field<double>(clock, "offset_us", 0) / 1000, 3) + " ms",
-                    decimal(field<double>(clock, "uncertainty_us", 0) / 1000, 3) + " ms",
-                    field<std::string>(clock, "error", "")});
+                    decimal(field<double>(clock, "uncertainty_us", 0) / 1000, 3) + " ms", remark});
+  }
   return aligned(rows);
 }
 
@@ -31,7 +35,8 @@ int run_job_trace(const Invocation& invocation) {
   auto steps = invocation.arguments.whole("--steps", 8, 1, 1000);
   if (!steps) return fail(invocation, steps.error(), kUsage);
   Answer answer = ask_node(invocation, "job.trace",
-                           {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}});
+                           {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}},
+                           node::kTracePatience);
   if (!answer) return fail(invocation, answer);
   const json trace = field<json>(answer.body, "trace", json::object());
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -34,7 +34,7 @@ TEST(Trace, puts_spans_of_shifted_clocks_on_one_line) {
   near.clock.on_answer(at(0ms), at(0ms), at(0ms));
   MemberTrace far{"far", "22", {}, {{SpanKind::send, 0, 3, 7, 4096, at(1006ms), at(1008ms)}}, ""};
   far.clock.on_answer(at(0ms), at(2ms), at(1001ms));
-  const auto trace = trace_json("job", {near, far});
+  const auto trace = trace_json("job", {near, far}, 7);
   std::vector<nlohmann::json> spans;
   for (const auto& event : trace["traceEvents"])
     if (event["ph"] == "X") spans.push_back(event);
@@ -47,6 +47,20 @@ TEST(Trace, puts_spans_of_shifted_clocks_on_one_line) {
   EXPECT_EQ(spans[1]["args"]["peer"], "near");
   EXPECT_EQ(trace["metadata"]["clocks"][1]["offset_us"], 1000000.0);
   EXPECT_EQ(trace["metadata"]["clocks"][1]["uncertainty_us"], 1000.0);
+}
+
+TEST(Trace, says_from_which_step_on_a_member_that_kept_less_tells) {
+  const auto member = [](std::uint64_t first) {
+    MemberTrace trace{"one", "11", {}, {}, ""};
+    for (std::uint64_t step : {first + 1, first, first + 2})
+      trace.spans.push_back({SpanKind::compute, telemetry::kNobody, 1, step, 0, at(1ms), at(2ms)});
+    return trace;
+  };
+  const auto trace = trace_json("job", {member(9), member(4), {"mute", "33", {}, {}, "away"}}, 4);
+  const auto& clocks = trace["metadata"]["clocks"];
+  EXPECT_EQ(clocks[0].value("first_step", 0), 9);
+  EXPECT_FALSE(clocks[1].contains("first_step"));
+  EXPECT_FALSE(clocks[2].contains("first_step"));
 }
 
 TEST(TraceCodec, carries_spans_and_leaves_out_nonsense) {
