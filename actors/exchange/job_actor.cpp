@@ -268,7 +268,7 @@ void on_applied(Self* self, const Applied& applied) {
   // the members writes no checkpoints.
   if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
       state.core->state_epoch())
-    want_checkpoint(self, applied.step, state.ledger->running(), applied.state);
+    due_checkpoint(self, applied.step, applied.state);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_applied(t, applied.step, applied.state, out);
   });

@@ -4,7 +4,45 @@
 #include "actors/exchange/detail/job_actor_state.hpp"
 #include "runtime/base/log.hpp"
 
+#include <utility>
+
 namespace gpunode::exchange::actor {
+
+namespace {
+
+// States on their way to a disk that is slower than the steps: one if they are large.
+constexpr std::uint64_t kMostOnTheWay = 4;
+constexpr std::uint64_t kBytesOnTheWay = 64u << 20;
+
+std::uint64_t on_the_way(const State& state) {
+  return state.checkpoints_wanted.size() + state.checkpoints_writing;
+}
+
+bool is_crowded(const State& state) {
+  const std::uint64_t count = on_the_way(state);
+  const std::uint64_t bytes = (state.element_count - 1) * 3 * sizeof(float);  // of one
+  return count > 0 && (count >= kMostOnTheWay || (count + 1) * bytes > kBytesOnTheWay);
+}
+
+}  // namespace
+
+// Members need not write the same steps: each tells the newest that it has. The last step's is
+// written always, and so is one that a stop or a leave waits for.
+void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
+  State& state = self->state;
+  if (step < state.options.spec.train.steps && is_crowded(state)) {
+    if (!state.left_out_told)
+      note(self, "no checkpoint of step " + std::to_string(step) +
+                     ": the disk is slower than checkpoint.every = " +
+                     std::to_string(state.options.spec.checkpoint.every) + " and has yet to take " +
+                     std::to_string(on_the_way(state)) +
+                     " before it; steps are left out until it keeps up");
+    state.checkpoint_left_out = state.left_out_told = true;
+    return;
+  }
+  if (!std::exchange(state.checkpoint_left_out, false)) state.left_out_told = false;
+  want_checkpoint(self, step, state.ledger->running(), digest);
+}
 
 void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
                      const Digest& digest) {

@@ -50,6 +50,8 @@ struct State {
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint32_t checkpoints_writing = 0;
+  bool checkpoint_left_out = false;  // the last one that was due
+  bool left_out_told = false;        // since the disk last kept up
   std::vector<Order> orders;
   Time spares_told{};
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
@@ -82,6 +84,9 @@ void feed(Self* self, Event event) {
 // what was fed up to there.
 void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
                      const Digest& digest);
+
+// The same for a step after which one is due, unless too many are on their way to the disk.
+void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest);
 
 // A checkpoint is on this node's disk, or could not be written.
 void on_checkpoint(Self* self, const CheckpointWritten& written);
