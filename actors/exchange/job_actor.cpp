@@ -22,6 +22,8 @@ namespace actor {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
+constexpr auto kSlowTick = std::chrono::seconds(1);  // of a job that is over
+constexpr auto kQuiet = std::chrono::seconds(3);     // and of which nobody has asked anything since
 constexpr auto kSparesEvery = std::chrono::milliseconds(500);
 constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
 
@@ -317,6 +319,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
 
 void on_net(Self* self, const NetMessage& net) {
   if (self->state.held) release(self);
+  self->state.heard = now(self);
   if (!self->state.core) return;
   const JobActorOptions& options = self->state.options;
   auto message = job::decode_message(net.message->body, net.message->payload, options.id,
@@ -358,8 +361,18 @@ void tell_spares(Self* self) {
   state.core->set_spares(std::move(up));
 }
 
+// Whether there is nothing to do but to answer, now and then, who was away at the end.
+bool is_idle(Self* self) {
+  const State& state = self->state;
+  return (state.phase == "finished" || state.phase == "failed") &&
+         now(self) >= state.heard + kQuiet;
+}
+
 void on_tick(Self* self) {
-  self->delayed_send(self, kTick, Tick{});
+  if (is_idle(self))
+    self->delayed_send(self, kSlowTick, Tick{});
+  else
+    self->delayed_send(self, kTick, Tick{});
   tell_spares(self);
   if (self->state.held && now(self) >= self->state.held_until) release(self);
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });

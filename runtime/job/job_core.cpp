@@ -367,6 +367,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   tell_stopped(out);
   watch_stall(at, out);
   finish_tick(at, out);
+  release_gradients(at);
   leave_tick(at, out);
   serve_learners(at, out);
   set_phase(at);

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMaxEarlyMessages = 65536;
 constexpr std::uint64_t kEarlyGradients = 4;  // and a MiB
 constexpr Duration kFinishPatience = std::chrono::seconds(10);
+constexpr Duration kServeLaggards = std::chrono::seconds(60);  // with sums, after the last step
 
 // Bytes of gradient in a message.
 std::size_t chunk_bytes(const collective::ExchangeMessage& message) {
@@ -360,6 +361,25 @@ void JobCore::State::finish_tick(Time at, Actions& out) {
       send(node, StepStatus{committed, true, finish_told}, out);
   }
   if (finish_told) out.push_back(Finished{});
+}
+
+// Sums of the last step, held for who lacks it. Who comes later still gets the state after it.
+void JobCore::State::release_gradients(Time at) {
+  if (!finish_told || gradients_released) return;
+  const auto& members = agreement.view().members;
+  const bool all_through = std::all_of(members.begin(), members.end(), [&](const auto& one) {
+    return one.node == options.self.node || peers[one.node].finished;
+  });
+  const bool learns = std::any_of(joiners.begin(), joiners.end(),
+                                  [this](const auto& one) { return is_fresh(one.second); });
+  if ((!all_through || learns) && at < done_at + kServeLaggards) return;
+  gradients_released = true;
+  previous_exchange.reset();
+  if (options.places) options.places->close();
+  log.clear();
+  partials.clear();
+  feedback.reset();
+  results = collective::FloatPool::create(options.element_count);  // with it go its spares
 }
 
 }  // namespace gpunode::job

@@ -54,6 +54,7 @@ struct State {
   bool left_out_told = false;        // since the disk last kept up
   std::vector<Order> orders;
   Time spares_told{};
+  Time heard{};                     // when another node last said anything of the job
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
   std::string told;                 // what the supervisor heard last
   std::uint64_t checkpoint_asked = 0, checkpoint_done = 0;

@@ -110,6 +110,7 @@ struct JobCore::State {
   void send_step(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
   void finish_tick(Time now, Actions& out);
+  void release_gradients(Time now);
 
   // job_island.cpp: sums by the members' devices
   void begin_island(Time now, Actions& out);
@@ -287,6 +288,7 @@ struct JobCore::State {
   bool pause_told = false;
   std::string end_told;  // why the view is to end, as last said
   bool finish_told = false;
+  bool gradients_released = false;
   bool through = false;             // with a result of before this view: computes nothing more
   bool result_wanted = false;       // the job is finished, and its result on the way here
   std::set<NodeId> result_sources;  // who have finished it, but not as members of this view

@@ -133,6 +133,31 @@ TEST(JobCore, a_spare_node_is_told_once_of_a_job_that_has_ended) {
   EXPECT_EQ(of<Recruit>(after).size(), 2u);
 }
 
+TEST(JobCore, gradients_are_let_go_of_when_the_job_is_over) {
+  auto options = options_of(1, 1);
+  options.total_steps = 1;
+  auto core = JobCore::create(options);
+  Time now{};
+  std::weak_ptr<const std::vector<float>> kept;
+  {
+    Actions out;
+    core->on_start(now, out);
+    core->on_tick(now += 100ms, out);
+    const auto wishes = of<Compute>(settle(*core, now, out));
+    ASSERT_EQ(wishes.size(), 1u);
+    auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
+    kept = sum;
+    core->on_partial(
+        now, {wishes[0].order, 1, wishes[0].nodes[0], std::move(sum), {{1, 1}, 4}, 0, 8, {}}, out);
+  }
+  EXPECT_FALSE(kept.expired()) << "somebody may still ask for it";
+  Actions last;
+  core->on_applied(now, 1, {1, 1}, last);
+  core->on_tick(now + 50ms, last);
+  EXPECT_EQ(of<Finished>(last).size(), 1u);
+  EXPECT_TRUE(kept.expired()) << "for the node's life";
+}
+
 TEST(JobCore, nothing_is_promised_before_the_disk_answers) {
   auto core = JobCore::create(options_of(2, 3));
   ASSERT_TRUE(core);
