@@ -166,7 +166,8 @@ std::string report_json(const ReportInput& in) {
     out["exchange_way"] = island_text(use, in.cluster);
   }
   out["state_digest"] = ledger.state_digest().text();
-  out["fed"] = {{"hash_sum", ledger.running().hash_sum.text()},
+  out["fed"] = {{"steps", ledger.committed()},
+                {"hash_sum", ledger.running().hash_sum.text()},
                 {"samples", ledger.running().sample_count}};
   out["witnessed_from_step"] = ledger.witnessed_from();
   json computed = json::array();
