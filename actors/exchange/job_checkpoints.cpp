@@ -75,6 +75,8 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
     if (!written.copy) leave_full_disk(self, written.path.error());
   }
   if (written.copy) return;
+  state.checkpoint_failed.reset();
+  if (!written.path) state.checkpoint_failed = written.path.error();
   // A failed last checkpoint does not hold the job's end back: earlier ones stay, and it was said.
   state.checkpoint_done = std::max(state.checkpoint_done, written.checkpoint.step);
   maybe_end(self);

@@ -25,6 +25,9 @@ Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   std::string text = "not yet: ";
   if (!status.reason.empty())
     text += status.reason;
+  else if (status.stopped)
+    text += "stopped after step " + std::to_string(status.committed) +
+            "; its checkpoint is on its way to this node's disk";
   else
     text += "step " + std::to_string(status.committed + 1) + " is under way";
   if (!who.empty()) text += " (waiting for " + who + ")";
@@ -34,12 +37,29 @@ Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   return {ErrorCode::unavailable, text};
 }
 
-// Whether the order is carried out: the view says so, and a stop's last checkpoint is durable.
+// Whether the order is carried out: the view says so, and a stop's last checkpoint is through here.
 bool is_done(const State& state, const Order& order, const job::JobStatus& status) {
   if (order.command.name == "job.recover") return status.generation > order.generation;
   if (order.command.name == "job.resume") return !status.stopped;
-  return status.stopped && status.phase != job::Phase::frozen &&
+  return status.stop_told && status.phase != job::Phase::frozen &&
          (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0);
+}
+
+bool is_kept(const State& state, std::uint64_t step) {
+  return step == 0 || state.options.checkpoint.step == step ||
+         (state.ledger && state.ledger->checkpoint_step() == step);
+}
+
+// Why the checkpoint of a stop that is carried out is not on this node's disk, if it should be.
+Result<void> kept_as_promised(const State& state, const Order& order,
+                              const job::JobStatus& status) {
+  const bool stops = order.command.name == "job.stop" && status.phase == job::Phase::stopped;
+  if (!stops || is_kept(state, status.committed)) return {};
+  const std::string at = "the job is stopped after step " + std::to_string(status.committed) +
+                         ", but its state is only in this node's memory";
+  if (!state.checkpoint_failed)
+    return Error{ErrorCode::internal, at + ": look at `gpunode job log`"};
+  return state.checkpoint_failed->within(at);
 }
 
 std::string done_json(Self* self, const job::JobStatus& status) {
@@ -89,7 +109,8 @@ void watch_orders(Self* self) {
   const job::JobStatus status = state.core->status(now(self));
   std::erase_if(state.orders, [&](const Order& order) {
     if (is_done(state, order, status)) {
-      order.command.answer(done_json(self, status));
+      const Result<void> kept = kept_as_promised(state, order, status);
+      order.command.answer(kept ? done_json(self, status) : error_json(kept.error()));
       return true;
     }
     if (now(self) < order.since + kPatience) return false;
@@ -102,9 +123,7 @@ void on_stopped(Self* self, const job::Stopped& stopped) {
   State& state = self->state;
   note(self, "stopped after step " + std::to_string(stopped.step) +
                  "; `gpunode job resume` goes on from there");
-  const bool kept = stopped.step == 0 || state.ledger->checkpoint_step() == stopped.step ||
-                    state.options.checkpoint.step == stopped.step;
-  if (kept) return;
+  if (is_kept(state, stopped.step)) return;
   want_checkpoint(self, stopped.step, stopped.running, stopped.state);
 }
 

@@ -417,6 +417,7 @@ JobStatus JobCore::State::status(Time at) const {
   status.island_steps = island_steps;
   status.generation = view.generation;
   status.stopped = view.stopped;
+  status.stop_told = view.stopped && (stop_told || !member);
   for (const NodeId& node : view.acceptors)
     if (view.is_witness(node)) status.witnesses.push_back(node);
   for (const view::Member& one : view.members) status.members.push_back(one.node);

@@ -97,6 +97,8 @@ struct JobStatus {
   std::uint64_t island_steps = 0;  // committed here, summed by the devices
   std::uint32_t generation = 0;
   bool stopped = false;  // by a person, as the newest view that is known here says
+  // And nothing more is to come of it here: Stopped was told, or this node is no member.
+  bool stop_told = false;
 };
 
 class JobCore {

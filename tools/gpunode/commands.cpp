@@ -102,7 +102,7 @@ std::vector<Command> make_commands() {
       {"job stop",
        "stop a job; its state is kept",
        "Every member stops after the step that is under way and writes a checkpoint. Answers when "
-       "that is done.",
+       "this node's is on its disk; `gpunode job show` on the others tells of theirs.",
        {{"JOB", "its name, or the beginning of its id"}},
        {kState, kJson},
        run_job_stop},

@@ -50,8 +50,9 @@ struct State {
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint32_t checkpoints_writing = 0;
-  bool checkpoint_left_out = false;  // the last one that was due
-  bool left_out_told = false;        // since the disk last kept up
+  bool checkpoint_left_out = false;        // the last one that was due
+  bool left_out_told = false;              // since the disk last kept up
+  std::optional<Error> checkpoint_failed;  // why this node's last one is not on its disk
   std::vector<Order> orders;
   Time spares_told{};
   Time heard{};                     // when another node last said anything of the job

@@ -98,14 +98,21 @@ class JobActor : public ::testing::Test {
     }
   }
 
-  // Asked of the job, which has then carried out all that was sent before.
-  nlohmann::json ask(const std::string& name) {
+  std::future<std::string> order(const std::string& name) {
     auto promise = std::make_shared<std::promise<std::string>>();
     auto answer = promise->get_future();
     caf::anon_send(job_,
                    Command{name, "{}", [promise](std::string text) { promise->set_value(text); }});
+    return answer;
+  }
+  nlohmann::json told(std::future<std::string>& answer) {
     if (answer.wait_for(kPatience) != std::future_status::ready) return {};
     return nlohmann::json::parse(answer.get());
+  }
+  // Asked of the job, which has then carried out all that was sent before.
+  nlohmann::json ask(const std::string& name) {
+    auto answer = order(name);
+    return told(answer);
   }
   std::size_t events_with(const std::string& text) {
     std::size_t count = 0;
@@ -113,6 +120,13 @@ class JobActor : public ::testing::Test {
     for (const auto& event : log["events"])
       count += event["text"].get<std::string>().find(text) != std::string::npos;
     return count;
+  }
+
+  // Reads the supervisor's news until the job is in this phase, and then ticks once more.
+  void wait_for(const std::string& phase) {
+    while (!HasFailure() && next<JobProgress>(supervisor_).phase != phase) {
+    }
+    caf::anon_send(job_, Tick{});
   }
 
   // The trainer's copy for each checkpoint that it was asked for: their steps.
@@ -174,6 +188,49 @@ TEST_F(JobActor, keeps_one_large_state_for_the_disk_and_no_more) {
   write_one();
   run_to(5);
   EXPECT_EQ(read_states(), (Steps{5}));
+}
+
+TEST_F(JobActor, says_that_it_is_stopped_when_the_checkpoint_is_on_the_disk) {
+  start(10, 0);
+  run_to(3);
+  auto stopped = order("job.stop");
+  compute(4);
+  wait_for("stopped");
+  ask("job.progress");
+  EXPECT_EQ(stopped.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
+      << "the state after the step is not even there";
+  apply(4);
+  caf::anon_send(job_, Tick{});
+  EXPECT_EQ(read_states(), (Steps{4}));
+  caf::anon_send(job_, Tick{});
+  ask("job.progress");
+  EXPECT_EQ(stopped.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  write_one();
+  const nlohmann::json answer = told(stopped);
+  EXPECT_EQ(answer["ok"], true) << answer;
+  EXPECT_EQ(answer["checkpoint_step"], 4) << answer;
+}
+
+TEST_F(JobActor, says_why_a_stop_has_left_no_checkpoint) {
+  start(10, 0);
+  run_to(3);
+  auto stopped = order("job.stop");
+  compute(4);
+  apply(4);
+  wait_for("stopped");
+  EXPECT_EQ(read_states(), (Steps{4}));
+  write_one(Error{ErrorCode::permission_denied, "it is not ours"});
+  const nlohmann::json answer = told(stopped);
+  EXPECT_EQ(answer["ok"], false) << answer;
+  EXPECT_NE(answer.dump().find("it is not ours"), std::string::npos) << answer;
+}
+
+TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
+  start(10, 0);
+  run_to(1);
+  caf::anon_send(job_, TrainerFailed{{ErrorCode::internal, "planned"}});
+  next<Shutdown>(trainer_);
+  next<Shutdown>(writer_);
 }
 
 }  // namespace
