@@ -6,6 +6,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -23,17 +24,17 @@ class InlineDeliveryTest : public ::testing::Test {
 };
 
 TEST_F(InlineDeliveryTest, RunsAnIdleActorOnTheCallersThread) {
-  std::thread::id ran;
+  std::atomic<std::thread::id> ran;  // one that is not idle yet runs the message on the pool
   auto actor = system_.spawn([&ran](caf::event_based_actor*) -> caf::behavior {
     return {[&ran](const Tick&) { ran = std::this_thread::get_id(); }};
   });
   caf::scoped_actor self(system_);
   self->request(actor, caf::infinite, Tick{}).receive([] {}, [](const caf::error&) {});
-  for (int i = 0; i < 1000 && ran != std::this_thread::get_id(); ++i) {
+  for (int i = 0; i < 1000 && ran.load() != std::this_thread::get_id(); ++i) {
     inline_.deliver(actor, Tick{});
     std::this_thread::yield();
   }
-  EXPECT_EQ(ran, std::this_thread::get_id());
+  EXPECT_EQ(ran.load(), std::this_thread::get_id());
 }
 
 TEST_F(InlineDeliveryTest, QueuesForAnActorThatIsBusyAndKeepsTheOrder) {
