@@ -1,6 +1,7 @@
 #include "runtime/island/island.hpp"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,6 +90,8 @@ struct Island::State {
   Wait ask(const RankOrder& order, const Limit& limit, const char* what, RankAnswer& answer);
   Wait await(const Limit& limit, const char* what, RankAnswer& answer);
   Limit sum_limit(std::uint64_t bytes) const;
+  std::string how_it_ended();
+  void end_process();
   void lose(std::string reason);
   void tell(IslandNews news) {
     news.formation = formation;
@@ -102,6 +105,10 @@ struct Island::State {
   const int wake;
   std::mutex mutex;
   std::deque<Order> orders;
+  // The end of the owner ends the process at once, whatever the thread is at, and no other begins.
+  std::mutex life;
+  pid_t running = -1;
+  bool over = false;
   // Of the thread alone:
   std::uint64_t formation = 0;
   bool one_host = false;
@@ -113,6 +120,11 @@ Island::Island(Options options) : state_(std::make_shared<State>(std::move(optio
 }
 
 Island::~Island() {
+  {
+    std::lock_guard lock(state_->life);
+    state_->over = true;
+    if (state_->running > 0) kill(state_->running, SIGKILL);
+  }
   state_->push({.kind = Order::Kind::quit});
   std::lock_guard lock(state_->calling);
   state_->options.add = nullptr;
@@ -151,7 +163,7 @@ bool Island::State::is_interrupted() {
 void Island::State::run() {
   for (;;) {
     if (auto order = next()) {
-      if (order->kind == Order::Kind::quit) return process.reset();
+      if (order->kind == Order::Kind::quit) return end_process();
       carry_out(*order);
       continue;
     }
@@ -161,7 +173,7 @@ void Island::State::run() {
     if (events[0].revents) (void)!read(wake, &count, sizeof count);
     // It was asked for nothing: it has ended.
     if (events[1].revents) {
-      const std::string how = process->how_it_ended();
+      const std::string how = how_it_ended();
       lose("its GPU process died" + (how.empty() ? "" : " (" + how + ")"));
     }
   }
@@ -174,7 +186,7 @@ void Island::State::carry_out(Order& order) {
       formation = order.formation;
       return open();
     case Order::Kind::end:
-      return process.reset();
+      return end_process();
     case Order::Kind::name: {
       RankOrder ask_name{.kind = RankOrder::Kind::name, .one_host = order.one_host};
       if (ask(ask_name, {options.patience.name}, "naming the meeting", answer) != Wait::answered)
@@ -203,12 +215,18 @@ void Island::State::carry_out(Order& order) {
 }
 
 void Island::State::open() {
-  process.reset();
+  end_process();
   if (options.program.command.empty())
     return lose("this program cannot start the process that NCCL runs in");
+  std::unique_lock lock(life);
+  if (over) return;
   auto started = RankProcess::start(options.program.command, options.element_count);
+  if (started) {
+    process = std::move(*started);
+    running = process->id();
+  }
+  lock.unlock();
   if (!started) return lose(started.error().detail);
-  process = std::move(*started);
   RankOrder order{.kind = RankOrder::Kind::open, .element_count = options.element_count};
   put_text(order.nccl, options.program.nccl);
   put_text(order.driver, options.program.driver);
@@ -280,15 +298,33 @@ Island::State::Wait Island::State::await(const Limit& limit, const char* what, R
     if (events[0].revents) (void)!read(wake, &count, sizeof count);
     if (!events[1].revents) continue;
     if (process->receive(answer)) return Wait::answered;
-    const std::string how = process->how_it_ended();
+    const std::string how = how_it_ended();
     lose(std::string(what) + " failed: the GPU process died" +
          (how.empty() ? "" : " (" + how + ")"));
     return Wait::failed;
   }
 }
 
-void Island::State::lose(std::string reason) {
+// Its number may be another's from here on.
+std::string Island::State::how_it_ended() {
+  {
+    std::lock_guard lock(life);
+    running = -1;
+  }
+  return process->how_it_ended();
+}
+
+void Island::State::end_process() {
+  {
+    std::lock_guard lock(life);
+    if (running > 0) kill(running, SIGKILL);
+    running = -1;
+  }
   process.reset();
+}
+
+void Island::State::lose(std::string reason) {
+  end_process();
   tell({.kind = IslandNews::Kind::lost, .reason = std::move(reason)});
 }
 

@@ -25,6 +25,7 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
+  pid_t id() const { return pid_; }
   int control() const { return control_; }  // readable: an answer, or its end
   std::span<float> vector() const { return vector_; }
   bool send(const RankOrder& order) const;
