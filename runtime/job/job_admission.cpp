@@ -28,7 +28,11 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   }
   Joiner& joiner = joiners[from];
   if (message.boot < joiner.boot) return;
-  if (message.boot > joiner.boot) joiner = Joiner{};
+  if (message.boot > joiner.boot) {
+    joiner = Joiner{};
+    peers[from].cut_until = Time{};  // it dials anew
+    peers[from].vain_since.reset();
+  }
   if (joiner.asked == Time{} || ask.received_bytes != joiner.received_bytes ||
       at > joiner.asked + options.timings.joiner_fresh)
     joiner.progress = at;

@@ -11,7 +11,7 @@ namespace {
 // A message that was under way when its sender died must not bring it back to life.
 constexpr Duration kVerdictHolds = std::chrono::milliseconds(200);
 constexpr Duration kRefusalHolds = std::chrono::milliseconds(2000);
-constexpr std::uint32_t kVainResets = 2;
+constexpr Duration kVainFor = std::chrono::seconds(10);   // from one break to another
 constexpr Duration kCutHolds = std::chrono::seconds(60);  // then the link is tried again
 
 view::Votes first_votes(const JobCore::Options& options) {
@@ -248,6 +248,7 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
   peer.state = back ? PeerState::alive : state;
   peer.state_at = back ? Time{} : at;
   if (back) peer.doubted_until = Time{};
+  if (gone(node)) peer.vain_since.reset();
   if (state == PeerState::up) lose_learned(node);
   if (gone(node)) drop_source(node);
   const auto rank = agreement.view().rank_of(node);
@@ -262,13 +263,17 @@ void JobCore::State::peer_changed(Time at, const NodeId& node, PeerState state, 
   watch_members(at, out);
 }
 
+// Who has died, or is silent altogether, is the detector's case and breaks connections as well.
 void JobCore::State::bulk_reset(Time at, const NodeId& node, Actions& out) {
   Peer& peer = peers[node];
-  if (++peer.bulk_resets < kVainResets || !exchange || !can_exchange()) return;
+  if (gone(node)) return peer.vain_since.reset();
+  if (!peer.vain_since) peer.vain_since = at;
+  const bool heard = at < peer.heard + options.timings.stall_alive;
+  if (at < *peer.vain_since + kVainFor || !heard || !exchange || !can_exchange()) return;
   const auto rank = agreement.view().rank_of(node);
   const std::vector<std::uint16_t> awaited = exchange->waiting_for();
   if (!rank || std::find(awaited.begin(), awaited.end(), *rank) == awaited.end()) return;
-  peer.bulk_resets = 0;
+  peer.vain_since.reset();
   peer.cut_until = at + kCutHolds;
   change_view(at,
               "the data connection to node " + node.short_text() +

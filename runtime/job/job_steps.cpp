@@ -115,7 +115,7 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
   if (!rank || !member || agreement.frozen()) return;
   const bool is_need = std::holds_alternative<collective::Need>(message.message);
   if (chunk_bytes(message.message) > 0) {
-    peers[from].bulk_resets = 0;
+    peers[from].vain_since.reset();
     peers[from].cut_until = Time{};
   }
   std::vector<collective::SendTo> sends;

@@ -38,7 +38,7 @@ struct JobCore::State {
     view::ViewOrder view;               // newest that it is known to have installed
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
     bool unheard = false;               // was waited for in vain: the link to it is broken
-    std::uint32_t bulk_resets = 0;      // since bytes of a step last came from it
+    std::optional<Time> vain_since;     // the data connection broke, and no bytes of a step since
     Time cut_until{};                   // no bytes of a step get through
     bool finished = false;              // said that it has committed the last step
   };
