@@ -85,8 +85,7 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
   auto mode = job::exchange_mode(spec.mode);
   if (!mode) return mode.error();
   const std::string& name = spec.mode == "local" ? spec.form : spec.mode;
-  if (name == "exact" || name == "nccl" || mode->routing.route)
-    return std::shared_ptr<const collective::WireForms>();
+  if (name == "exact" || mode->routing.route) return std::shared_ptr<const collective::WireForms>();
   const ops::Operations& ops = backend.operations();
   collective::WireForms forms;
   forms.name = name;

@@ -99,7 +99,6 @@ void end(Self* self) {
   note(self, "finished");
   set_phase(self, "finished");
   self->state.left.reset();
-  self->state.island.reset();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
@@ -115,9 +114,8 @@ void on_finished(Self* self) {
   self->send(state.trainer, Evaluate{});
 }
 
-struct CarryOut : IslandOrders {
-  explicit CarryOut(Self* own) : IslandOrders{own} {}
-  using IslandOrders::operator();
+struct CarryOut {
+  Self* self;
   void operator()(const job::Send& send) { send_out(self, send); }
   void operator()(const job::Persist& order) { persist(self, order); }
   void operator()(const job::Compute& order) {
@@ -221,7 +219,6 @@ void begin(Self* self, const TrainerReady& ready) {
   if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode)
     core.routing = mode->routing;
   core.place = options.place;
-  set_up_island(self, core);
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.
@@ -428,7 +425,6 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
           core.on_partial(t, part.range, out);
         });
       },
-      [self](const IslandTold& told) { on_island_told(self, told); },
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) { on_installed(self, installed); },

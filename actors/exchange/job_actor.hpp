@@ -18,7 +18,6 @@
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
 #include "runtime/collective/exact_exchange.hpp"
-#include "runtime/island/island.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/telemetry/span_ring.hpp"
@@ -83,16 +82,9 @@ struct JobActorOptions {
   std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
   std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
   std::uint64_t place = 0;  // of this node among the job's members, see collective::StepTimes
-  island::RankProgram rank_program;  // for mode nccl
-  collective::AddFn island_add;      // likewise: called on another thread than `add`
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;
-};
-
-// From the job's island to its job.
-struct IslandTold {
-  collective::IslandNews news;
 };
 
 // Whether a command changes the job, and is no mere question: stop, resume, recover.
@@ -110,4 +102,3 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::JobProgress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::RecruitWitness)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::LostQuorum)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::NodeRefused)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::exchange::IslandTold)

@@ -16,7 +16,6 @@ void fail(Self* self, const Error& error) {
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
   self->state.core.reset();
-  self->state.island.reset();
 }
 
 void on_leave(Self* self, const Leave& leave) {

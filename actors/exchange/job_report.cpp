@@ -132,14 +132,6 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
 
 }  // namespace
 
-std::string island_text(const job::IslandUse& use, const ClusterSnapshot& cluster) {
-  if (use.used) return "nccl is used: the members' GPUs sum";
-  const std::string way = "; the exchange goes over the links, in the order of exact mode";
-  if (use.later) return "nccl is not used yet: " + use.reason + way;
-  if (use.node == NodeId{}) return "nccl is not used: " + use.reason;
-  return "nccl is not used: node " + cluster.name_of(use.node) + ": " + use.reason + way;
-}
-
 std::string progress_json(const ReportInput& input) {
   return text_of(progress(input));
 }
@@ -158,13 +150,6 @@ std::string report_json(const ReportInput& in) {
     out["exchange_note"] = text;
   if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->routing.plan)
     out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
-  if (in.spec.exchange.mode == "nccl") {
-    const job::IslandUse& use = in.status.island;
-    out["nccl"] = {{"used", use.used}, {"steps", in.status.island_steps}};
-    if (use.node != NodeId{}) out["nccl"]["node"] = in.cluster.name_of(use.node);
-    if (!use.used) out["nccl"]["reason"] = use.reason;
-    out["exchange_way"] = island_text(use, in.cluster);
-  }
   out["state_digest"] = ledger.state_digest().text();
   out["fed"] = {{"steps", ledger.committed()},
                 {"hash_sum", ledger.running().hash_sum.text()},

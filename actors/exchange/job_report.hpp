@@ -25,8 +25,6 @@ struct ReportInput {
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
 };
 
-// Mode nccl: by what way the steps are summed, and why.
-std::string island_text(const job::IslandUse& use, const ClusterSnapshot& cluster);
 // One line of progress: step, loss, speed, members, time left.
 std::string progress_json(const ReportInput& input);
 // Everything that is known here.

@@ -39,7 +39,7 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
   if (spec.exchange.mode == "local")
     vectors += 10 + 6 * spec.exchange.rounds_ahead;  // a run, kept moments and changes; another run
-  if (spec.exchange.mode != "exact") vectors += 2;   // what is carried over, or the GPU process has
+  if (spec.exchange.mode != "exact") vectors += 2;   // what is carried over
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
   double needed =

@@ -11,7 +11,6 @@
 #include "actors/node/job_note_codec.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/dataset/scan_sum.hpp"
-#include "runtime/island/island.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/file_system.hpp"
 
@@ -26,7 +25,6 @@ class JobEnvironment {
     int threads = 1;
     storage::Path state;  // the node's state directory
     std::string version;  // of this program
-    island::RankProgram rank_program = {};
   };
   explicit JobEnvironment(Options options) : options_(std::move(options)) {}
 

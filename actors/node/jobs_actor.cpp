@@ -119,10 +119,6 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   if (!forms) return forms.error();
   options.forms = std::move(*forms);
   options.place = place_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
-  if (spec.exchange.mode == "nccl") {
-    options.rank_program = environment->options().rank_program;
-    options.island_add = compute::add_of(*environment->options().backend);
-  }
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;

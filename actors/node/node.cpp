@@ -179,9 +179,9 @@ Result<void> RunningNode::start_parts() {
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<JobEnvironment>(JobEnvironment::Options{
-      backend_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
-      parts_.version, parts_.rank_program(config_.rank_command)});
+  environment_ = std::make_unique<JobEnvironment>(
+      JobEnvironment::Options{backend_.get(), parts_.files, parts_.clock, config_.threads,
+                              entry_->state.path(), parts_.version});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});

@@ -51,9 +51,6 @@ struct NodeConfig {
   // Let bulk traffic travel unsealed to peers that allow it too. Trusts all who can read or inject
   // on that network.
   bool bulk_plain = false;
-  // How to start the process in which NCCL lives, for jobs of mode nccl: {"/usr/bin/gpunode",
-  // "nccl-rank"}. It is killed when NCCL hangs. Empty: this node's GPU takes no part.
-  std::vector<std::string> rank_command;
   // Answer commands of the gpunode program on <state_directory>/node.sock.
   bool local_commands = true;
 };

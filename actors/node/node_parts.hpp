@@ -5,12 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "actors/node/node.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/island/island.hpp"
 #include "runtime/storage/file_system.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -20,14 +17,6 @@ struct NodeParts {
   storage::FileSystem* files = nullptr;  // outlives the node
   const Clock* clock = nullptr;          // outlives the node
   std::string version;                   // empty: this program's
-  // What a process of the configuration's rank_command opens; empty: the system's.
-  std::string nccl_library, gpu_driver;
-  island::RankProgram rank_program(std::vector<std::string> command) const {
-    island::RankProgram program{.command = std::move(command)};
-    if (!nccl_library.empty()) program.nccl = nccl_library;
-    if (!gpu_driver.empty()) program.driver = gpu_driver;
-    return program;
-  }
   // Opens the link of this node; the endpoints of a twin are empty.
   std::function<std::shared_ptr<transport::Link>(const NodeId&, Boot, transport::LinkEvents)>
       open_link;

@@ -64,9 +64,7 @@ void ExactExchange::on_message(Time now, std::uint16_t from, const ExchangeMessa
   std::visit(Overloaded{[&](const PartialChunk& partial) { state.on(now, from, partial, out); },
                         [&](const ResultChunk& result) { state.on(now, from, result, out); },
                         [&](const Done& done) { state.on(now, from, done); },
-                        [&](const Need& need) { state.on(from, need, out); },
-                        [&](const IslandOffer& offer) { state.on(now, from, offer, out); },
-                        [&](const IslandReady& ready) { state.on(now, from, ready); }},
+                        [&](const Need& need) { state.on(from, need, out); }},
              message);
 }
 
@@ -85,7 +83,6 @@ void ExactExchange::on_tick(Time now, std::vector<SendTo>& out) {
 void ExactExchange::on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out) {
   State& state = *state_;
   if (peer >= state.options.member_count || peer == state.options.rank) return;
-  state.tell_island(peer, out);
   if (const auto& own = state.peers[state.options.rank].done) out.push_back({peer, *own});
   state.heard(now, peer);
   state.ask(now, peer, out);
@@ -155,8 +152,6 @@ Lack ExactExchange::lack_of(std::uint16_t rank) const {
   if (rank >= state_->peers.size() || rank == state_->options.rank) return Lack::nothing;
   const State::Peer& peer = state_->peers[rank];
   if (held()) return peer.done ? Lack::nothing : Lack::confirmation;
-  if (state_->way != Way::links)
-    return state_->lacks_bytes(rank) ? Lack::partial_sums : Lack::nothing;
   if (peer.missing_partials > 0) return Lack::partial_sums;
   return peer.missing_results > 0 ? Lack::results : Lack::nothing;
 }

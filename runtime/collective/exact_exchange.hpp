@@ -15,10 +15,6 @@
 //   gathering  | sum when full  | copy; maybe held  | remember          | NEED what is missing
 //   held       | ignore         | ignore            | remember; commit? | DONE again, NEED done
 //   committed  | ignore         | ignore            | ignore            | -
-// With `island` (mode nccl) members first say what their devices can do (island_offer.hpp). If all
-// have joined, no chunk travels: each member says that its part is complete, the caller has the
-// devices sum, and the result is held; DONE and commit are as ever. Else the step is as above, from
-// the first word that says so on. While a member has not said it, nothing of its sums leaves here.
 // A NEED is answered in every state with whatever of it is here: partials and results are kept
 // until the object dies, so the caller keeps the object of a step until the next step is committed.
 // A message of another view or step never gets here: the caller routes by (view_id, step).
@@ -35,7 +31,6 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/collective/chunk_places.hpp"
 #include "runtime/collective/exchange_message.hpp"
-#include "runtime/collective/island_offer.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/sum_route.hpp"
@@ -60,16 +55,6 @@ struct Elements {
 // What a member waits for of another.
 enum class Lack : std::uint8_t { nothing, partial_sums, results, confirmation };
 
-// Whether a step's chunks travel over the links, or the members' devices sum it.
-enum class Way : std::uint8_t { undecided, links, island };
-
-// A sum that the devices of all members are to make: of these vectors here, and of what the other
-// members hand in; into `result`, which has as many elements.
-struct IslandSum {
-  std::vector<SharedFloats> parts;  // may be empty
-  std::shared_ptr<std::vector<float>> result;
-};
-
 class ExactExchange {
  public:
   struct Options {
@@ -90,9 +75,6 @@ class ExactExchange {
     // Where the result is written, if it is not null; saves mapping a new vector each step. Nobody
     // else may hold or use it before this object and all its results are gone.
     std::shared_ptr<std::vector<float>> result_buffer;
-    // Mode nccl: what this member's device can do. A lone member needs no other.
-    std::optional<IslandOffer> island;
-    bool island_unsealed = false;  // its bytes may travel in clear between machines
   };
 
   // The plan must fit tree and member count (SlicePlan::fits).
@@ -101,8 +83,6 @@ class ExactExchange {
   ExactExchange(ExactExchange&&) noexcept;
   ExactExchange& operator=(ExactExchange&&) noexcept;
 
-  // Tells the others what this member's device can do, if `island` says it; before all else.
-  void tell_offer(std::vector<SendTo>& out);
   // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as
   // soon as all of their elements are final. In any order, before or after messages of peers; each
@@ -122,8 +102,7 @@ class ExactExchange {
   // of the other, and tells its DONE again.
   void on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out);
 
-  // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form
-  // or in mode nccl.
+  // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form.
   std::shared_ptr<ChunkPlaces> places() const;
 
   // Elements of the result that came to be here since the last call, in `sum`, others of which are
@@ -133,14 +112,6 @@ class ExactExchange {
     std::vector<Elements> parts;
   };
   Arrived take_arrived();
-
-  Way way() const;
-  IslandVerdict island_verdict() const;
-  const std::vector<std::optional<IslandOffer>>& island_offers() const;  // by rank
-  // Once, when every member's part is complete: what the devices are to sum now.
-  std::optional<IslandSum> take_island_sum();
-  // That sum is in its place.
-  void on_island_sum(Time now, std::vector<SendTo>& out);
 
   bool held() const;       // the whole result is here
   bool committed() const;  // and every member holds the same

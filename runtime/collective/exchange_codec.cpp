@@ -58,24 +58,9 @@ Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
   return {wire::Message::Need,
-          wire::CreateNeedDirect(builder, &need.partial_chunks, &need.result_chunks, need.done,
-                                 need.offer, need.ready)
+          wire::CreateNeedDirect(builder, &need.partial_chunks, &need.result_chunks, need.done)
               .Union()};
 }
-Encoded encode(flatbuffers::FlatBufferBuilder& builder, const IslandOffer& offer) {
-  wire::Hash host = to_wire(offer.host);
-  const auto reason = builder.CreateString(offer.reason);
-  const auto name = builder.CreateVector(reinterpret_cast<const std::uint8_t*>(offer.name.data()),
-                                         offer.name.size());
-  return {wire::Message::Offer,
-          wire::CreateOffer(builder, static_cast<std::uint8_t>(offer.stage), reason, &host, name)
-              .Union()};
-}
-Encoded encode(flatbuffers::FlatBufferBuilder& builder, const IslandReady& ready) {
-  wire::Fed fed = to_wire(ready.fed);
-  return {wire::Message::Ready, wire::CreateReady(builder, &fed).Union()};
-}
-
 SharedBytes payload_of(const ExchangeMessage& message) {
   if (const auto* partial = std::get_if<PartialChunk>(&message)) return partial->payload;
   if (const auto* result = std::get_if<ResultChunk>(&message)) return result->payload;
@@ -128,31 +113,10 @@ Result<ExchangeMessage> read_done(const wire::Done& done) {
 Result<ExchangeMessage> read_need(const wire::Need& wanted, std::uint32_t chunk_count) {
   Need need;
   need.done = wanted.done();
-  need.offer = wanted.offer();
-  need.ready = wanted.ready();
   if (!read_chunks(wanted.partial_chunks(), chunk_count, need.partial_chunks) ||
       !read_chunks(wanted.result_chunks(), chunk_count, need.result_chunks))
     return corrupted("NEED for chunks that do not exist");
   return ExchangeMessage(std::move(need));
-}
-
-Result<ExchangeMessage> read_offer(const wire::Offer& told) {
-  if (told.stage() > static_cast<std::uint8_t>(IslandStage::joined))
-    return corrupted("a device in a state that this version does not know");
-  IslandOffer offer;
-  offer.stage = static_cast<IslandStage>(told.stage());
-  if (told.reason()) offer.reason = told.reason()->str();
-  if (told.host()) offer.host = from_wire(*told.host());
-  if (told.name())
-    offer.name = to_bytes(std::as_bytes(std::span(told.name()->data(), told.name()->size())));
-  if (offer.reason.size() > IslandOffer::kMostReason || offer.name.size() > IslandOffer::kMostName)
-    return corrupted("what is said of a device is too long");
-  return ExchangeMessage(std::move(offer));
-}
-
-Result<ExchangeMessage> read_ready(const wire::Ready& ready) {
-  if (!ready.fed()) return corrupted("a part without what was fed");
-  return ExchangeMessage(IslandReady{from_wire(*ready.fed())});
 }
 
 Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
@@ -179,10 +143,6 @@ Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
         return read_done(*exchange.message_as_Done());
       case wire::Message::Need:
         return read_need(*exchange.message_as_Need(), chunk_count);
-      case wire::Message::Offer:
-        return read_offer(*exchange.message_as_Offer());
-      case wire::Message::Ready:
-        return read_ready(*exchange.message_as_Ready());
       default:
         return corrupted("a kind of message that this version does not know");
     }

@@ -21,9 +21,7 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
   Peer& peer = peers[rank];
   Need need;
   need.done = !peer.done;
-  need.offer = way == Way::undecided && !offers[rank];
-  need.ready = way == Way::island && !peer.ready;
-  const bool lacks_chunks = way == Way::links && lacks_bytes(rank);
+  const bool lacks_chunks = lacks_bytes(rank);
   for (std::uint32_t chunk = 0; chunk < chunks.size() && lacks_chunks; ++chunk) {
     const Chunk& state = chunks[chunk];
     const SumStation& station = station_of(chunk);
@@ -34,8 +32,7 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
       break;
     }
   }
-  if (need.done || need.offer || need.ready || !need.result_chunks.empty() ||
-      !need.partial_chunks.empty())
+  if (need.done || !need.result_chunks.empty() || !need.partial_chunks.empty())
     out.push_back({rank, std::move(need)});
   peer.quiet_since = now;
   peer.patience = std::min(peer.patience * 2, options.need_after * kMostPatience);
@@ -43,9 +40,7 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& message,
                               std::vector<SendTo>& out) {
-  take_links(now, out);
-  if (way != Way::links || message.chunk >= chunks.size() ||
-      message.payload.size() != partial_bytes(message.chunk)) {
+  if (message.chunk >= chunks.size() || message.payload.size() != partial_bytes(message.chunk)) {
     ++dropped;
     return;
   }
@@ -87,9 +82,7 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
 
 void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& message,
                               std::vector<SendTo>& out) {
-  take_links(now, out);
-  if (way != Way::links || message.chunk >= chunks.size() ||
-      station_of(message.chunk).next != from ||
+  if (message.chunk >= chunks.size() || station_of(message.chunk).next != from ||
       message.payload.size() != result_bytes(message.chunk)) {
     ++dropped;
     return;
@@ -150,13 +143,11 @@ void ExactExchange::State::on(std::uint16_t from, const Need& message, std::vect
     ++dropped;
     return;
   }
-  if (message.offer || message.ready) tell_island(from, out);
   // Who said DONE has every result, and whose result is here has every partial: an old question.
   for (std::uint32_t chunk : message.result_chunks)
-    if (way == Way::links && chunks[chunk].here && !peers[from].done)
-      out.push_back({from, result_of(chunk)});
+    if (chunks[chunk].here && !peers[from].done) out.push_back({from, result_of(chunk)});
   for (std::uint32_t chunk : message.partial_chunks) {
-    if (way != Way::links || chunks[chunk].here) continue;
+    if (chunks[chunk].here) continue;
     for (CoverNode& cover_node : cover)
       if (station_of(chunk).passes() && is_final(cover_node, chunk))
         out.push_back({from, partial_of(cover_node, chunk)});

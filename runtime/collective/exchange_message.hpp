@@ -8,7 +8,6 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/collective/island_offer.hpp"
 #include "runtime/collective/step_times.hpp"
 #include "runtime/collective/tree.hpp"
 
@@ -58,22 +57,13 @@ struct Done {
   StepTimes times;  // of the sender
   bool operator==(const Done&) const = default;
 };
-// The sender's own part of a sum by all members' devices is complete.
-struct IslandReady {
-  Fed fed;  // of its slices
-  bool operator==(const IslandReady&) const = default;
-};
-// Asks a peer for what did not arrive: partials as an owner, results as a member, its DONE, or what
-// it says of its device.
-// Chunk numbers ascend, none twice.
+// Asks a peer for what did not arrive: partials as an owner, results as a member, its DONE. Chunk
+// numbers ascend, none twice.
 struct Need {
   std::vector<std::uint32_t> partial_chunks;
   std::vector<std::uint32_t> result_chunks;
   bool done = false;
-  bool offer = false;
-  bool ready = false;
 };
-using ExchangeMessage =
-    std::variant<PartialChunk, ResultChunk, Done, Need, IslandOffer, IslandReady>;
+using ExchangeMessage = std::variant<PartialChunk, ResultChunk, Done, Need>;
 
 }  // namespace gpunode::collective

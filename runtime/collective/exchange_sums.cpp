@@ -53,8 +53,7 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
   buffer->resize(options.layout.element_count);
   result = buffer;
   result_values = buffer->data();
-  begin_island();
-  if (options.forms || options.island) return;  // devices write the result as a whole
+  if (options.forms) return;
   std::vector<std::optional<ChunkPlaces::Use>> uses;
   for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) uses.push_back(place_use(chunk));
   places = std::make_shared<ChunkPlaces>(buffer, options.layout, std::move(uses));
@@ -121,8 +120,7 @@ void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint6
                   "an element of a partial sum was told twice");
     if (is_final(cover_node, chunk)) ready.push_back(chunk);
   }
-  if (way == Way::links) return send_final(now, cover_node, std::move(ready), out);
-  if (way == Way::island) tell_ready(now, out);
+  send_final(now, cover_node, std::move(ready), out);
 }
 
 void ExactExchange::State::send_final(Time now, CoverNode& cover_node,

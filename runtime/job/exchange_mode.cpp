@@ -23,10 +23,6 @@ constexpr ExchangeMode kModes[] = {
     {"topk", "the largest values alone, a share of exchange.density", true},
     {"local", "exchange.inner_steps steps alone, then the changes of weights in exchange.form",
      true},
-    {"nccl",
-     "float32, summed by the members' GPUs (NCCL) once all have met, else over the links as in "
-     "exact",
-     true},
 };
 
 }  // namespace
@@ -48,8 +44,7 @@ Result<ExchangeMode> exchange_mode(const std::string& name) {
                "exchange.mode '" + name + "' is none that this version has; " +
                    (near.empty() ? "" : "did you mean '" + near + "'? ") + "There are: " + list +
                    ". 'exact' is right on any fast link, hierarchical where several nodes share a "
-                   "machine, nccl where GPUs do; a slow link wants bf16, int8 or topk, a very slow "
-                   "one local"};
+                   "machine; a slow link wants bf16, int8 or topk, a very slow one local"};
 }
 
 std::string inexact_note(const std::string& mode) {

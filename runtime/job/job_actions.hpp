@@ -77,14 +77,6 @@ struct ReadState {
   std::uint64_t token = 0;
   std::uint64_t step = 0;
 };
-// How the steps of a job of mode nccl are summed, for people.
-struct IslandUse {
-  bool used = false;   // by the members' devices; else over the links
-  bool later = false;  // not yet: the devices are on their way
-  NodeId node;         // not used, or not yet, because of this member
-  std::string reason;
-  bool operator==(const IslandUse&) const = default;
-};
 // Replace the state by these verified bytes, then call on_state_installed.
 struct InstallState {
   std::uint64_t step = 0;
@@ -149,32 +141,6 @@ struct LostQuorum {};
 struct Recruit {
   NodeId node;
 };
-// Mode nccl. What the driver's island is to do (runtime/island); it answers with on_island. Each
-// StartIsland makes what an earlier one started void, and its number comes back with the answers.
-struct StartIsland {
-  std::uint64_t formation = 0;
-};
-// Make the name under which the devices meet.
-struct NameIsland {
-  bool one_host = false;  // all members are on this machine
-};
-struct JoinIsland {
-  Bytes name;
-  std::uint16_t rank = 0;
-  std::uint16_t member_count = 0;
-  std::uint16_t place_on_host = 0;  // among the members on this machine
-  bool one_host = false;
-};
-struct SumOnIsland {
-  std::uint64_t order = 0;
-  collective::IslandSum sum;
-};
-struct EndIsland {};
-// From this step on steps go the other way, or the same way for another reason.
-struct WayTaken {
-  std::uint64_t step = 0;
-  IslandUse use;
-};
 // A line for people: job log and status.
 struct Report {
   std::string text;
@@ -182,8 +148,7 @@ struct Report {
 };
 using Action = std::variant<Send, Persist, Compute, Foresee, Apply, Committed, ReadState,
                             InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,
-                            Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report,
-                            StartIsland, NameIsland, JoinIsland, SumOnIsland, EndIsland, WayTaken>;
+                            Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.

@@ -170,13 +170,6 @@ void JobCore::on_state_installed(Time now, std::uint64_t step, Actions& out) {
   state_->set_phase(now);
 }
 
-void JobCore::on_island(Time now, const collective::IslandNews& news, Actions& out) {
-  state_->now = now;
-  state_->on_island(now, news, out);
-  state_->serve_learners(now, out);
-  state_->set_phase(now);
-}
-
 void JobCore::set_hints(std::vector<NodeId> nodes) {
   state_->hints = std::move(nodes);
 }
@@ -418,8 +411,6 @@ JobStatus JobCore::State::status(Time at) const {
   status.total_steps = options.total_steps;
   status.in_phase = at - phase_since;
   status.reason = agreement.waiting_reason();
-  status.island = island_told;
-  status.island_steps = island_steps;
   status.generation = view.generation;
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (stop_told || !member);

@@ -92,9 +92,7 @@ struct JobStatus {
   std::uint64_t sync_behind = 0;   // committed steps whose results are still to come
   Duration sync_time{};            // since it began; whole once this node is a member
   Duration in_phase{};
-  std::string reason;              // why it is paused or has no new view
-  IslandUse island;                // mode nccl; as of the last step that went a way
-  std::uint64_t island_steps = 0;  // committed here, summed by the devices
+  std::string reason;  // why it is paused or has no new view
   std::uint32_t generation = 0;
   bool stopped = false;  // by a person, as the newest view that is known here says
   // And nothing more is to come of it here: Stopped was told, or this node is no member.
@@ -145,10 +143,8 @@ class JobCore {
     Duration pause_after = std::chrono::milliseconds(3000);   // no quorum: say so
     Duration linger_status = std::chrono::milliseconds(300);  // repeat of the last word
     Duration alone_after = std::chrono::seconds(10);  // without a quorum, where goes_on_alone
-    // Least time from a device's failure until it is tried again, in the next view after it.
-    Duration island_again = std::chrono::seconds(60);
-    Duration alone_turn = std::chrono::seconds(2);  // more for each live member before this one
-    Duration lease_term = std::chrono::seconds(3);  // for who grants it
+    Duration alone_turn = std::chrono::seconds(2);    // more for each live member before this one
+    Duration lease_term = std::chrono::seconds(3);    // for who grants it
     // The holder's is shorter by so much: clocks may differ by a tenth in speed.
     Duration lease_margin = std::chrono::milliseconds(300);
     Duration lease_every = std::chrono::milliseconds(500);  // renewal
@@ -166,16 +162,12 @@ class JobCore {
     collective::Tree tree = collective::Tree::of_slices(1);
     std::uint64_t element_count = 0;  // of a gradient
     collective::AddFn add;
-    std::shared_ptr<const collective::WireForms> forms;  // null: exact
-    std::shared_ptr<StepPlaces> places;                  // told of each step; may be null
-    collective::Routing routing;                         // of the job's mode; no forms then
-    std::uint64_t place = 0;                             // of this node, see StepTimes
-    // Mode nccl: the members' devices sum, where all have one; else the links, as in exact mode.
-    bool island = false;
-    bool island_unsealed = false;  // bytes may travel in clear between machines
-    Digest host;                   // of this machine, for `island`
-    Digest fingerprint;            // compute fingerprint of this node
-    Digest initial_state_digest;   // of the state before step 1
+    std::shared_ptr<const collective::WireForms> forms;      // null: exact
+    std::shared_ptr<StepPlaces> places;                      // told of each step; may be null
+    collective::Routing routing;                             // of the job's mode; no forms then
+    std::uint64_t place = 0;                                 // of this node, see StepTimes
+    Digest fingerprint;                                      // compute fingerprint of this node
+    Digest initial_state_digest;                             // of the state before step 1
     std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused
     std::uint32_t state_part_bytes = 256u << 10;
     std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
@@ -210,8 +202,6 @@ class JobCore {
   void on_state_installed(Time now, std::uint64_t step, Actions& out);
   // The answer to ReadSaved.
   void on_saved_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
-  // Mode nccl: the driver's answer to StartIsland and what follows it; `lost` also by itself.
-  void on_island(Time now, const collective::IslandNews& news, Actions& out);
   // A newer checkpoint is durable on this node.
   void set_checkpoint(const Checkpoint& checkpoint);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.

@@ -177,7 +177,7 @@ Result<void> validate_train(const TrainSpec& train) {
 Result<void> validate_exchange(const ExchangeSpec& exchange) {
   if (auto mode = exchange_mode(exchange.mode); !mode) return mode.error();
   if (auto form = exchange_mode(exchange.form);
-      !form || exchange.form == "local" || exchange.form == "nccl" || form->routing.route)
+      !form || exchange.form == "local" || form->routing.route)
     return bad("exchange.form '" + exchange.form +
                "': in mode local changes travel as exact, bf16, int8 or topk");
   if (exchange.group_by.empty() || exchange.group_by.find('=') != std::string::npos)

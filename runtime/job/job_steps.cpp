@@ -49,8 +49,6 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.feedback = feedback;
   chosen.need_after = options.timings.need_after;
   if (chosen.member_count > 1) chosen.result_buffer = results->take();
-  if (options.island && chosen.member_count > 1) chosen.island = island;
-  chosen.island_unsealed = options.island_unsealed;
   plan_digest = digest_of_plan();
   exchange.emplace(std::move(chosen), at);
   exchange_step = step;
@@ -62,7 +60,6 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
     compute_times = {};
   }
   std::vector<collective::SendTo> sends;
-  exchange->tell_offer(sends);
   exchange->set_times(compute_times, after);
   std::erase_if(partials, [this](const auto& one) { return !is_whole(one.second); });
   for (const collective::TreeNode& node : exchange->own_cover())
@@ -205,12 +202,8 @@ void JobCore::State::foresee(Actions& out) {
 // Commits the step under way if every member holds it.
 void JobCore::State::advance(Time at, Actions& out) {
   if (!exchange || !can_exchange()) return;
-  watch_island(at, out);
-  if (!can_exchange()) return;
   foresee(out);
   if (exchange->disagreed()) {
-    if (exchange->way() == collective::Way::island)
-      lose_island(at, "the GPUs gave the members different sums", out);
     change_view(at, "results of step " + std::to_string(exchange_step) + " differ", out);
     return;
   }
@@ -227,7 +220,6 @@ void JobCore::State::advance(Time at, Actions& out) {
   previous_exchange = std::move(exchange);
   exchange.reset();
   if (feedback) feedback->on_commit();
-  if (previous_exchange->way() == collective::Way::island) ++island_steps;
   previous_plan_digest = plan_digest;
   step_time = at - step_began;
   commit(at, *previous_exchange, computing(agreement.view()), true, out);

@@ -377,7 +377,6 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (options.places) options.places->close();
 
   follow_view(before);
-  begin_island(at, out);
   if (!member) {
     owes_view = before.is_acceptor(options.self.node);
     leaving = holding = false;

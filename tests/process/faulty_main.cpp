@@ -35,7 +35,6 @@ int main(int argc, char** argv) {
     parts.files = faults.files;
     parts.clock = faults.clock;
     parts.version = faults.version;
-    parts.nccl_library = parts.gpu_driver = faults.gpu_libraries;
     return gpunode::node::start_node(std::move(config), std::move(parts));
   }};
   return gpunode::cli::run_program(argc, argv, platform);

@@ -109,7 +109,7 @@ class Modes(cluster.ProcessTest):
         a = self.world.start("a")
         path = self.job_file(extra='\n[exchange]\nmode = "rings"\n')
         self.assert_fails(a.ask("train", path), 1, "rings", "did you mean 'ring'?",
-                          "exact, ring, hierarchical, bf16, int8, topk, local, nccl")
+                          "exact, ring, hierarchical, bf16, int8, topk, local")
         self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
 
 

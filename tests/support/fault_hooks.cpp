@@ -226,7 +226,6 @@ FaultyParts install_faults() {
   register_own_model(variable("GPUNODE_FAULT_MODEL_LAYERS"));
   parts.version = variable("GPUNODE_FAULT_VERSION");
   if (!parts.version.empty()) note("version " + parts.version);
-  parts.gpu_libraries = variable("GPUNODE_FAULT_GPU_LIBRARIES");
   if (std::string text = variable("GPUNODE_FAULT_DISK_FULL_AFTER"); !text.empty()) {
     static FullDisk disk(number_of<std::uint64_t>("GPUNODE_FAULT_DISK_FULL_AFTER", text),
                          variable("GPUNODE_FAULT_DISK_FULL_IN"));

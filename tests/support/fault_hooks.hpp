@@ -13,7 +13,6 @@
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much
 //   GPUNODE_FAULT_VERSION=<text>           the node takes itself for this version of gpunode
 //   GPUNODE_FAULT_MODEL_LAYERS=<number>    its model "own", gpt on other nodes, has so many layers
-//   GPUNODE_FAULT_GPU_LIBRARIES=<file>     NCCL and the GPU's driver are this library
 //   GPUNODE_FAULT_LOG=<file>               one line for each fault that fired, on disk before it
 //   does
 #pragma once
@@ -30,7 +29,6 @@ struct FaultyParts {
   storage::FileSystem* files = nullptr;
   const Clock* clock = nullptr;
   std::string version;
-  std::string gpu_libraries;
 };
 
 // Reads the variables and installs the hook of runtime/base/fault_point.hpp. A variable that cannot

@@ -37,9 +37,9 @@ std::vector<std::string> row_of(const json& job) {
 // The plain fields of a report that are worth a line, in this order.
 Rows fields_of(const json& report) {
   Rows rows;
-  for (const char* key : {"job", "name", "phase", "reason", "view", "nodes_wanted",
-                          "on_lost_quorum", "data", "seed", "slices_per_step", "exchange_mode",
-                          "exchange_note", "exchange_way", "fingerprint", "state_digest"}) {
+  for (const char* key :
+       {"job", "name", "phase", "reason", "view", "nodes_wanted", "on_lost_quorum", "data", "seed",
+        "slices_per_step", "exchange_mode", "exchange_note", "fingerprint", "state_digest"}) {
     auto it = report.find(key);
     if (it == report.end()) continue;
     rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});

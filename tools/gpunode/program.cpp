@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <exception>
 
-#include "runtime/island/rank.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/command_line.hpp"
 
@@ -42,7 +41,6 @@ void prepare_process() {
 int run_program(int argc, char** argv, const Platform& platform) {
   prepare_process();
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  if (words == std::vector<std::string>{island::kRankCommand}) return island::run_rank();
   bool json = false;
   for (const std::string& word : words) json = json || word == "--json";
   Invocation invocation;

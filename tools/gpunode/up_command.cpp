@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/island/rank.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -83,7 +82,6 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   config.advertise = arguments.text("--advertise");
   config.labels = arguments.all("--label");
   config.bulk_plain = arguments.has("--bulk-plain");
-  config.rank_command = {"/proc/self/exe", island::kRankCommand};
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,

@@ -2,8 +2,7 @@
 // Included by job_actor.cpp (moves things between mailboxes, disk, link and core), job_status.cpp
 // (what people and the supervisor are told), job_orders.cpp (what people order), job_leaving.cpp
 // (how this node's part ends before the job), job_result.cpp (what is left to do after it) and
-// job_checkpoints.cpp (checkpoints, and copies of them on witnesses) and job_island.cpp (mode nccl)
-// alone.
+// job_checkpoints.cpp (checkpoints, and copies of them on witnesses) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -11,14 +10,12 @@
 #include <caf/stateful_actor.hpp>
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/exchange/job_actor.hpp"
 #include "actors/exchange/job_ledger.hpp"
-#include "runtime/island/island.hpp"
 #include "runtime/job/job_core.hpp"
 
 namespace gpunode::exchange::actor {
@@ -39,9 +36,8 @@ struct State {
   caf::actor trainer, checkpoints;
   std::optional<job::JobCore> core;
   std::optional<JobLedger> ledger;
-  std::unique_ptr<island::Island> island;  // mode nccl
-  std::uint64_t element_count = 0;         // of a gradient, the loss included
-  bool foresees = false;                   // the trainer makes use of parts of a total
+  std::uint64_t element_count = 0;  // of a gradient, the loss included
+  bool foresees = false;            // the trainer makes use of parts of a total
   std::string phase = "preparing", reason;
   bool finished = false;  // every member has committed the last step
   bool evaluating = false;
@@ -130,19 +126,6 @@ void on_stopped(Self* self, const job::Stopped& stopped);
 // Who takes no part; an event of the job, once there is a ledger.
 void on_refused(Self* self, const NodeRefused& refused);
 void note_refused(Self* self, const NodeId& node);
-
-// Mode nccl: makes the island, and tells the core's options so.
-void set_up_island(Self* self, job::JobCore::Options& core);
-struct IslandOrders {
-  Self* self;
-  void operator()(const job::StartIsland& order) const;
-  void operator()(const job::NameIsland& order) const;
-  void operator()(const job::JoinIsland& order) const;
-  void operator()(const job::SumOnIsland& order) const;
-  void operator()(const job::EndIsland& order) const;
-  void operator()(const job::WayTaken& taken) const;
-};
-void on_island_told(Self* self, const IslandTold& told);
 
 // Answers `job.show`, `job.log` and `job.progress`.
 void on_command(Self* self, const Command& command);

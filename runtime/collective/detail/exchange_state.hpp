@@ -1,8 +1,8 @@
-// The inside of ExactExchange, split over six sources: exact_exchange.cpp (the interface),
+// The inside of ExactExchange, split over five sources: exact_exchange.cpp (the interface),
 // exchange_sums.cpp (slots, sums and the DONE that follows), exchange_relay.cpp (sums and results
-// on their way through this member), exchange_forms.cpp (chunks that do not travel as floats),
-// exchange_inputs.cpp (what peers say, and what is asked of them) and exchange_island.cpp (sums by
-// the members' devices). Pure; owned by its ExactExchange.
+// on their way through this member), exchange_forms.cpp (chunks that do not travel as floats)
+// and exchange_inputs.cpp (what peers say, and what is asked of them). Pure; owned by its
+// ExactExchange.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,6 @@ struct ExactExchange::State {
     Time partials_here{};  // when the last of them came, for the chunks that this member owns
     Time quiet_since{};
     Duration patience{};
-    std::optional<IslandReady> ready = {};
   };
 
   State(Options given, Time now);
@@ -59,8 +58,6 @@ struct ExactExchange::State {
   // Something is missing of that peer before the result can be whole.
   bool lacks_bytes(std::uint16_t rank) const {
     const Peer& peer = peers[rank];
-    if (way == Way::undecided) return !offers[rank];
-    if (way == Way::island) return !peer.ready;
     return peer.missing_partials > 0 || peer.missing_results > 0;
   }
   CoverNode* find(TreeNode node);
@@ -84,13 +81,6 @@ struct ExactExchange::State {
   SharedBytes sum_of(std::uint32_t chunk, const SumStation::Output& output);
   PartialChunk sent_on(std::uint32_t chunk, std::size_t output) const;
   void send_result(std::uint32_t chunk, std::vector<SendTo>& out) const;
-  // exchange_island.cpp
-  void begin_island();
-  void tell_island(std::uint16_t peer, std::vector<SendTo>& out) const;
-  void decide(Time now, std::vector<SendTo>& out);
-  void take_links(Time now, std::vector<SendTo>& out);
-  void tell_ready(Time now, std::vector<SendTo>& out);
-  bool all_ready() const;
   // exchange_forms.cpp
   bool feedback() const { return options.forms && options.forms->feedback; }
   void begin_feedback();
@@ -121,8 +111,6 @@ struct ExactExchange::State {
   void on(Time now, std::uint16_t from, const ResultChunk& message, std::vector<SendTo>& out);
   void on(Time now, std::uint16_t from, const Done& message);
   void on(std::uint16_t from, const Need& message, std::vector<SendTo>& out);
-  void on(Time now, std::uint16_t from, const IslandOffer& message, std::vector<SendTo>& out);
-  void on(Time now, std::uint16_t from, const IslandReady& message);
   bool in_order(const std::vector<std::uint32_t>& chunks) const;
 
   Options options;
@@ -139,9 +127,6 @@ struct ExactExchange::State {
   const float* result_values = nullptr;
   std::optional<Fed> total;
   std::vector<Peer> peers;  // by rank; this member's own entry only keeps what it said
-  Way way = Way::links;
-  std::vector<std::optional<IslandOffer>> offers;  // by rank; empty but in mode nccl
-  bool island_sum_taken = false;
   StepTimes times;
   Time own_last{};  // when this member's last partial sum was final
   std::uint64_t dropped = 0;

@@ -2,8 +2,7 @@
 // job_steps.cpp (exchange and commit), job_views.cpp (view changes), job_admission.cpp (what
 // members do for learners), job_learner.cpp (what a learner does), job_sync.cpp (state transfer in
 // both directions), job_orders.cpp (what people order), job_leave.cpp (leaving politely),
-// job_result.cpp (the end for who was away),
-// job_stalls.cpp (whom a step waits for), job_island.cpp (sums by the members' devices),
+// job_result.cpp (the end for who was away), job_stalls.cpp (whom a step waits for),
 // job_witness.cpp (spare nodes that vote), job_lease.cpp (leases of members that are no quorum) and
 // job_copies.cpp (their checkpoints on spare nodes).
 #pragma once
@@ -111,12 +110,6 @@ struct JobCore::State {
   void on_status(Time now, const NodeId& from, const StepStatus& status, Actions& out);
   void finish_tick(Time now, Actions& out);
   void release_gradients(Time now);
-
-  // job_island.cpp: sums by the members' devices
-  void begin_island(Time now, Actions& out);
-  void watch_island(Time now, Actions& out);
-  void on_island(Time now, const collective::IslandNews& news, Actions& out);
-  void lose_island(Time now, const std::string& reason, Actions& out);
 
   // job_stalls.cpp: whom a step waits for, told to people
   std::optional<Stall> longest_wait(Time now) const;
@@ -330,15 +323,6 @@ struct JobCore::State {
   EarlyMessages early;   // for a step that is not begun here yet
   EarlyMessages ahead;   // of a view that is not installed here yet
   view::ViewOrder ahead_order;
-
-  // Mode nccl: what this member's device can do in this view.
-  collective::IslandOffer island;
-  std::uint64_t island_formation = 0, island_order = 0, island_steps = 0;
-  bool island_runs = false;    // the driver has one
-  bool island_named = false;   // asked for
-  Bytes island_joining;        // asked for
-  Time island_barred_until{};  // it failed
-  IslandUse island_told;
 
   std::map<NodeId, Peer> peers;
   std::map<NodeId, Joiner> joiners;

@@ -16,14 +16,8 @@ SharedBytes payload() {
 
 std::vector<ExchangeMessage> one_of_each() {
   Fed fed{{1, 2}, 3};
-  return {PartialChunk{99, {5, 4000}, fed, payload()},
-          ResultChunk{42, fed, payload()},
-          Done{{8, 9}, fed, {}},
-          Need{{1, 5, 99}, {0, 2}, true},
-          Need{},
-          Need{{}, {}, false, true, true},
-          IslandOffer{IslandStage::joined, "no GPU", {4, 5}, Bytes(16, std::byte{6})},
-          IslandReady{fed}};
+  return {PartialChunk{99, {5, 4000}, fed, payload()}, ResultChunk{42, fed, payload()},
+          Done{{8, 9}, fed, {}}, Need{{1, 5, 99}, {0, 2}, true}, Need{}};
 }
 
 bool same(const ExchangeMessage& a, const ExchangeMessage& b) {
@@ -39,11 +33,9 @@ bool same(const ExchangeMessage& a, const ExchangeMessage& b) {
            x->payload.view.data() == y.payload.view.data() && x->payload.size() == y.payload.size();
   }
   if (auto* x = std::get_if<Done>(&a)) return *x == std::get<Done>(b);
-  if (auto* x = std::get_if<IslandOffer>(&a)) return *x == std::get<IslandOffer>(b);
-  if (auto* x = std::get_if<IslandReady>(&a)) return *x == std::get<IslandReady>(b);
   auto &x = std::get<Need>(a), &y = std::get<Need>(b);
   return x.partial_chunks == y.partial_chunks && x.result_chunks == y.result_chunks &&
-         x.done == y.done && x.offer == y.offer && x.ready == y.ready;
+         x.done == y.done;
 }
 
 TEST(ExchangeCodec, gives_back_what_it_was_given_without_copying_the_payload) {
@@ -80,14 +72,6 @@ TEST(ExchangeCodec, refuses_chunks_beyond_the_receivers_own) {
     ASSERT_FALSE(decoded);
     EXPECT_EQ(decoded.error().code, ErrorCode::corrupted);
   }
-}
-
-TEST(ExchangeCodec, refuses_words_about_a_device_that_no_version_of_ours_says) {
-  for (const IslandOffer& offer :
-       {IslandOffer{static_cast<IslandStage>(4), {}, {}, {}},
-        IslandOffer{IslandStage::absent, std::string(IslandOffer::kMostReason + 1, 'x'), {}, {}},
-        IslandOffer{IslandStage::joined, {}, {}, Bytes(IslandOffer::kMostName + 1)}})
-    EXPECT_FALSE(decode_exchange(encode_exchange(kRoute, offer).body, {}, kChunks));
 }
 
 TEST(ExchangeCodec, refuses_a_payload_where_none_belongs) {
