@@ -1,14 +1,14 @@
 // Every message between actors: read this page first. Messages are plain structs that stay inside
 // one process; large things travel as shared, immutable buffers. Names say who tells whom what.
 //
-//   link thread --NetMessage, LinkChanged--> cluster, calls, jobs
-//   cluster     --PeerChanged-->             calls, jobs -> each job
+//   link thread --NetMessage, LinkChanged--> cluster, calls, job board
+//   cluster     --PeerChanged-->             calls, job board -> each job
 //   job         --ComputeStep, TotalPart, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointWritten, CheckpointRead--> job
-//   jobs        --AuditNote--> admission (owner of the audit log)
-//   anybody     --Command--> cluster, jobs, inference (a person's command, answered with JSON)
+//   job board   --AuditNote--> admission (owner of the audit log)
+//   anybody     --Command--> cluster, job board, inference (a person's command, answered with JSON)
 #pragma once
 
 #include <caf/allowed_unsafe_message_type.hpp>

@@ -3,7 +3,7 @@
 //
 //   link threads -> Router -> cluster    who is here, directory
 //                          -> calls      named calls between nodes
-//                          -> jobs       -> job -> trainer (device thread), checkpoint writer
+//                          -> job board  -> job -> trainer (device thread), checkpoint writer
 //                          -> admission  <- join port
 //   local socket -> commands -> any of them; health -> directory; serving -> calls, models;
 //   supervisor watches them all
@@ -27,6 +27,8 @@
 #include "actors/compute/trainer.hpp"
 #include "actors/health/health_actor.hpp"
 #include "actors/inference/serving_actor.hpp"
+#include "actors/job/job_board_actor.hpp"
+#include "actors/job/job_environment.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/node/admission_actor.hpp"
 #include "actors/node/call_actor.hpp"
@@ -34,8 +36,6 @@
 #include "actors/node/commands.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/entry.hpp"
-#include "actors/node/job_environment.hpp"
-#include "actors/node/jobs_actor.hpp"
 #include "actors/node/link_metrics.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
@@ -151,12 +151,12 @@ class RunningNode final : public Node {
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
   ClusterState cluster_state_;
   telemetry::Registry metrics_;
-  std::unique_ptr<JobEnvironment> environment_;
+  std::unique_ptr<jobs::JobEnvironment> environment_;
 
   caf::actor_system_config system_config_;
   std::unique_ptr<caf::actor_system> system_;
   struct Children {
-    caf::actor cluster, calls, jobs, admission, serving, supervisor;
+    caf::actor cluster, calls, job_board, admission, serving, supervisor;
   };
   template <class Message>
   void send(caf::actor Children::*child, Message message);
@@ -179,9 +179,9 @@ Result<void> RunningNode::start_parts() {
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<JobEnvironment>(
-      JobEnvironment::Options{backend_.get(), parts_.files, parts_.clock, config_.threads,
-                              entry_->state.path(), parts_.version});
+  environment_ = std::make_unique<jobs::JobEnvironment>(
+      jobs::JobEnvironment::Options{backend_.get(), parts_.files, parts_.clock, config_.threads,
+                                    entry_->state.path(), parts_.version});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});
@@ -224,13 +224,13 @@ void RunningNode::spawn_children() {
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
-  children_.jobs =
-      spawn_jobs(system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_,
-                          entry.link, compute::add_of(*backend_),
-                          [this](std::uint64_t stream, caf::actor job, auto places) {
-                            router_->set_job(stream, job, std::move(places));
-                          },
-                          children_.calls, children_.cluster, children_.admission, &metrics_});
+  children_.job_board = jobs::spawn_job_board(
+      system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
+               compute::add_of(*backend_),
+               [this](std::uint64_t stream, caf::actor job, auto places) {
+                 router_->set_job(stream, job, std::move(places));
+               },
+               children_.calls, children_.cluster, children_.admission, &metrics_});
   children_.serving = inference::spawn_serving(
       system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
                environment_->checkpoint_root(), children_.calls, &metrics_});
@@ -243,13 +243,14 @@ void RunningNode::spawn_children() {
                                           {{"cluster", children_.cluster, nullptr},
                                            {"calls", children_.calls, nullptr},
                                            {"admission", children_.admission, nullptr},
-                                           {"jobs", children_.jobs, nullptr},
+                                           {"job board", children_.job_board, nullptr},
                                            {"serving", children_.serving, nullptr},
                                            {"health", spawn_health(), spawn_health}},
                                           [this](std::string reason) { fail(std::move(reason)); });
-  for (const caf::actor& child : {children_.calls, children_.jobs, children_.admission})
+  for (const caf::actor& child : {children_.calls, children_.job_board, children_.admission})
     caf::anon_send(children_.cluster, Subscribe{child});
-  router_->set_targets({children_.cluster, children_.calls, children_.jobs, children_.admission});
+  router_->set_targets(
+      {children_.cluster, children_.calls, children_.job_board, children_.admission});
   caf::anon_send(children_.cluster, Begin{});
 }
 
@@ -319,7 +320,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     return end_soon(false);
   }
   if (name == "token.create") target = &Children::admission;
-  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::jobs;
+  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::job_board;
   if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
   if (!target)
     return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
@@ -334,7 +335,7 @@ void RunningNode::leave_if_it_may(const std::string& arguments,
     answer(verdict);
     if (field<bool>(arguments_of(verdict), "ok", false)) end_soon(true);
   };
-  send(&Children::jobs,
+  send(&Children::job_board,
        Command{"leave", arguments,
                AnswerOnce<std::string>(std::move(decide), error_json(stopping()))});
 }
@@ -343,7 +344,7 @@ void RunningNode::leave_if_it_may(const std::string& arguments,
 void RunningNode::leave_jobs() {
   auto promise = std::make_shared<std::promise<void>>();
   auto left = promise->get_future();
-  send(&Children::jobs,
+  send(&Children::job_board,
        Leave{kLeavePatience, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
   left.wait_for(kLeavePatience + kGoodbyeTerm);
 }
@@ -390,8 +391,8 @@ Result<std::string> RunningNode::call(const std::string& name, std::string_view 
 // handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
 void RunningNode::stop_children(bool politely) {
   // First the supervisor, so that what ends now is no failure.
-  for (caf::actor Children::*child : {&Children::supervisor, &Children::jobs, &Children::serving,
-                                      &Children::admission, &Children::calls})
+  for (caf::actor Children::*child : {&Children::supervisor, &Children::job_board,
+                                      &Children::serving, &Children::admission, &Children::calls})
     send(child, Shutdown{});
   if (politely) {
     send(&Children::cluster, Shutdown{});

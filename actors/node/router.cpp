@@ -15,7 +15,7 @@ void Router::set_targets(Targets targets) {
   std::unique_lock lock(mutex_);
   if (cleared_) return;
   targets_ = std::move(targets);
-  on_bulk_thread_ = std::make_unique<InlineDelivery>(targets_.jobs->home_system());
+  on_bulk_thread_ = std::make_unique<InlineDelivery>(targets_.job_board->home_system());
 }
 
 void Router::set_job(std::uint64_t stream, caf::actor job,
@@ -56,7 +56,7 @@ void Router::on_message(const NodeId& from, transport::Lane lane, transport::Mes
       target = &targets_.calls;
       break;
     case transport::Topic::job:
-      target = &targets_.jobs;
+      target = &targets_.job_board;
       break;
     case transport::Topic::admission:
       target = &targets_.admission;
@@ -65,7 +65,7 @@ void Router::on_message(const NodeId& from, transport::Lane lane, transport::Mes
   if (!target || !*target) return;
   if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
   auto shared = std::make_shared<const transport::Message>(std::move(message));
-  if (lane == transport::Lane::bulk && target == &targets_.jobs) {
+  if (lane == transport::Lane::bulk && target == &targets_.job_board) {
     auto job = jobs_.find(shared->stream);
     if (job == jobs_.end()) return;  // it repeats what matters
     caf::actor actor = job->second.actor;

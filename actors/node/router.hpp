@@ -25,7 +25,7 @@ struct Heard {
 class Router {
  public:
   struct Targets {
-    caf::actor cluster, calls, jobs, admission;
+    caf::actor cluster, calls, job_board, admission;
   };
   explicit Router(const Clock& clock) : clock_(clock) {}
 

@@ -1,5 +1,5 @@
-// Watches the node's children. A node whose cluster, calls, jobs or admission actor has failed is
-// no longer what the others think it is: it says why and ends, which is always safe, and its
+// Watches the node's children. A node whose cluster, calls, job board or admission actor has failed
+// is no longer what the others think it is: it says why and ends, which is always safe, and its
 // operator (or the service manager) starts it again. The health actor keeps nothing and is started
 // again.
 #pragma once

@@ -51,7 +51,7 @@ class ExchangeDriver {
   virtual Result<collective::SharedFloats> sum(collective::SharedFloats partial) = 0;
 };
 
-// The product's own path: the job actor of actors/exchange, run on the link's bulk thread as
+// The product's own path: the job actor of actors/job, run on the link's bulk thread as
 // actors/node runs it, between a trainer that has its partial sum at once and the link.
 std::unique_ptr<ExchangeDriver> make_job_driver();
 // runtime/collective's ExactExchange with runtime/job's messages, fed by one thread: what remains

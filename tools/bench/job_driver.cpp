@@ -11,8 +11,8 @@
 #include <mutex>
 #include <optional>
 
-#include "actors/exchange/job_actor.hpp"
 #include "actors/inline_delivery.hpp"
+#include "actors/job/job_actor.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/transport/link.hpp"
 #include "tools/bench/exchange_driver.hpp"
@@ -40,7 +40,7 @@ struct Config : caf::actor_system_config {
 // Takes what is told to a supervisor, and is a checkpoint writer that is never asked.
 caf::behavior listen(caf::event_based_actor* self) {
   ignore_unknown_messages(self);
-  return {[](const exchange::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
+  return {[](const jobs::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
 }
 
 class JobDriver final : public ExchangeDriver {
@@ -88,9 +88,9 @@ class JobDriver final : public ExchangeDriver {
     element_count_ = element_count;
     const JobId id{kJobs, ++serial_};
     auto places = std::make_shared<job::StepPlaces>();
-    exchange::JobActorOptions chosen = job_options(id);
+    jobs::JobActorOptions chosen = job_options(id);
     chosen.places = places;
-    caf::actor job = exchange::spawn_job(system_, std::move(chosen));
+    caf::actor job = jobs::spawn_job(system_, std::move(chosen));
     {
       std::lock_guard lock(mutex_);
       id_ = id;
@@ -168,9 +168,9 @@ class JobDriver final : public ExchangeDriver {
     return {};
   }
 
-  exchange::JobActorOptions job_options(const JobId& id) {
+  jobs::JobActorOptions job_options(const JobId& id) {
     const auto nodes = static_cast<std::uint32_t>(options_.members.size());
-    exchange::JobActorOptions job;
+    jobs::JobActorOptions job;
     job.id = id;
     job.spec.name = "bench";
     job.spec.nodes = job.spec.min_nodes = nodes;

@@ -1,6 +1,6 @@
 // `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
-#include "actors/node/patience.hpp"
+#include "actors/job/patience.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 
@@ -43,7 +43,7 @@ int run_job_stop(const Invocation& invocation) {
                 kUsage);
   json arguments = {{"job", job}};
   if (force) arguments["force"] = true;
-  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, node::kOrderPatience);
+  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderPatience);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

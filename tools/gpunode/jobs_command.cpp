@@ -1,6 +1,6 @@
 // `jobs`, `job show` and `job log`: what is trained here, the proof of what it was fed, and what
 // happened when.
-#include "actors/node/patience.hpp"
+#include "actors/job/patience.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/progress_text.hpp"
@@ -180,7 +180,7 @@ int run_jobs(const Invocation& invocation) {
 int run_job_show(const Invocation& invocation) {
   // The proof reads the data that the job was fed.
   Answer answer = ask_node(invocation, "job.show", {{"job", invocation.arguments.text("JOB")}},
-                           node::kShowPatience);
+                           jobs::kShowPatience);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

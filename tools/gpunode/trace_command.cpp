@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/node/patience.hpp"
+#include "actors/job/patience.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -36,7 +36,7 @@ int run_job_trace(const Invocation& invocation) {
   if (!steps) return fail(invocation, steps.error(), kUsage);
   Answer answer = ask_node(invocation, "job.trace",
                            {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}},
-                           node::kTracePatience);
+                           jobs::kTracePatience);
   if (!answer) return fail(invocation, answer);
   const json trace = field<json>(answer.body, "trace", json::object());
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -1,0 +1,133 @@
+// What the files of the job actor share: its state, and the functions that they call of each other.
+// Included by job_actor.cpp (moves things between mailboxes, disk, link and core) and by its
+// job_actor_*.cpp alone: status (what people and the job board are told), orders (what people
+// order), leaving (how this node's part ends before the job), result (what is left to do after it),
+// checkpoints (and copies of them on witnesses).
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/job/job_actor.hpp"
+#include "actors/job/job_ledger.hpp"
+#include "runtime/job/job_core.hpp"
+
+namespace gpunode::jobs::actor {
+
+// Marks a ReadState of ours among the core's; the rest of the token is the step.
+inline constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
+
+// A person's order that is not carried out yet.
+struct Order {
+  Command command;
+  Time since;
+  std::uint32_t generation = 0;  // when it was given
+};
+
+struct State {
+  static inline const char* name = "job";
+  JobActorOptions options;
+  caf::actor trainer, checkpoints;
+  std::optional<job::JobCore> core;
+  std::optional<JobLedger> ledger;
+  std::uint64_t element_count = 0;  // of a gradient, the loss included
+  bool foresees = false;            // the trainer makes use of parts of a total
+  std::string phase = "preparing", reason;
+  bool finished = false;  // every member has committed the last step
+  bool evaluating = false;
+  std::optional<TrainerReady> held;  // ready, and waiting for BeginJob
+  Time held_until{};
+  // Checkpoints whose state is being read, by step: what was fed up to there.
+  std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
+  std::uint32_t checkpoints_writing = 0;
+  bool checkpoint_left_out = false;        // the last one that was due
+  bool left_out_told = false;              // since the disk last kept up
+  std::optional<Error> checkpoint_failed;  // why this node's last one is not on its disk
+  std::vector<Order> orders;
+  Time spares_told{};
+  Time heard{};                     // when another node last said anything of the job
+  std::optional<Error> leaves_for;  // why it asks to be left out of the next view
+  std::string told;                 // what the supervisor heard last
+  std::uint64_t checkpoint_asked = 0, checkpoint_done = 0;
+  std::uint64_t followed_to = 0;              // steps that were applied while learning
+  std::optional<std::uint64_t> result_token;  // of the core's ReadState that the disk is to answer
+  std::optional<AnswerOnce<bool>> left;       // somebody waits for this node to leave the job
+  std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
+  std::map<NodeId, std::string> refused;                       // no members, and why
+};
+using Self = caf::stateful_actor<State>;
+
+inline Time now(Self* self) {
+  return self->state.options.clock->now();
+}
+
+void carry_out(Self* self, job::Actions& actions);
+
+// Feeds the core with one event and carries out what it says.
+template <class Event>
+void feed(Self* self, Event event) {
+  if (!self->state.core) return;
+  job::Actions actions;
+  event(*self->state.core, now(self), actions);
+  carry_out(self, actions);
+}
+
+// Has the trainer's state, which is that after `step`, written to this node's disk. `running` is
+// what was fed up to there.
+void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
+                     const Digest& digest);
+
+// The same for a step after which one is due, unless too many are on their way to the disk.
+void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest);
+
+// A checkpoint is on this node's disk, or could not be written.
+void on_checkpoint(Self* self, const CheckpointWritten& written);
+// A member's checkpoint for its witnesses, and a witness's copy of one.
+void read_saved(Self* self, const job::ReadSaved& order);
+void give_saved(Self* self, const CheckpointRead& read);
+void keep_copy(Self* self, const job::KeepCopy& order);
+// Ends this node's part once all that the job's end wants is done.
+void maybe_end(Self* self);
+
+// A line in the log and in the job's events.
+void note(Self* self, const std::string& text);
+
+void set_phase(Self* self, std::string phase, std::string reason = {});
+
+// Tells the supervisor, if anything that others should know has changed.
+void tell_supervisor(Self* self);
+
+// Ends this node's part in the job and tells the others, so that they do not wait for it.
+void fail(Self* self, const Error& error);
+
+// The node leaves: hands over, then lets go of `leave.left`.
+void on_leave(Self* self, const Leave& leave);
+void save_state(Self* self, std::uint64_t step);
+void on_left(Self* self);
+void leave_full_disk(Self* self, const Error& error);
+
+// The state for a learner: from the trainer, or, once the job is over, from its last checkpoint.
+void read_state(Self* self, const job::ReadState& order);
+void give_result(Self* self, const CheckpointRead& read);
+// Who got the result of others makes it durable as they did.
+void keep_result(Self* self);
+
+// A person orders: stop, resume, recover. Answered once it is done, or after a patience.
+void take_order(Self* self, const Command& command);
+void watch_orders(Self* self);
+void on_stopped(Self* self, const job::Stopped& stopped);
+
+// Who takes no part; an event of the job, once there is a ledger.
+void on_refused(Self* self, const NodeRefused& refused);
+void note_refused(Self* self, const NodeId& node);
+
+// Answers `job.show`, `job.log` and `job.progress`.
+void on_command(Self* self, const Command& command);
+
+}  // namespace gpunode::jobs::actor

@@ -1,0 +1,95 @@
+// What the files of the job board share: its state, and the functions that they call of each other.
+// Included by job_board_actor.cpp (jobs come and go), job_board_calls.cpp (what nodes ask of each
+// other) and job_board_commands.cpp (what people ask) alone.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "actors/job/detail/join_attempts.hpp"
+#include "actors/job/job_actor.hpp"
+#include "actors/job/job_board_actor.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/storage/durable_record.hpp"
+
+namespace gpunode::jobs::board {
+
+inline constexpr storage::RecordFormat kVotes{{'V', 'O', 'T', 'E'}, 1};
+inline constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
+inline constexpr storage::RecordFormat kWitness{{'J', 'O', 'B', 'W'}, 1};
+inline constexpr storage::RecordFormat kOutcome{{'J', 'O', 'B', 'O'}, 1};
+
+struct Job {
+  job::JobSpec spec;
+  caf::actor actor;  // null for one that ended in an earlier life of this node
+  JobProgress progress;
+  std::shared_ptr<telemetry::SpanRing> spans;
+  bool witness = false;   // this node only votes in it
+  bool promoted = false;  // its actor ends, to start again as one that computes
+  std::string outcome;    // the last report of one that ended, JSON
+};
+
+struct State {
+  static inline const char* name = "job board";
+  JobBoardOptions options;
+  std::map<JobId, Job> jobs;
+  std::uint64_t lives = 0;  // of jobs' actors in this process
+  bool leaving = false;     // takes up no more jobs
+  JoinAttempts attempts;    // at jobs of others
+};
+using Self = caf::stateful_actor<State>;
+
+inline Time now(Self* self) {
+  return self->state.options.environment->options().clock->now();
+}
+
+// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes.
+enum class Part : std::uint8_t { candidate, helper, witness };
+
+// A question of another node, to be answered on the job board.
+struct Request {
+  std::function<void()> answer;
+};
+// Makes this node answer the calls of others.
+void publish_all(Self* self);
+
+// Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
+Result<void> create_job(Self* self, ByteView manifest, Part part);
+
+// Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
+Result<void> stand_by(Self* self, ByteView manifest);
+
+// Slow work on a thread of its own, so that no mailbox waits for disk or device.
+void on_own_thread(Self* self, std::function<void()> work);
+
+// A small durable file of a job.
+storage::DurableRecord record(Self* self, const JobId& id, const char* file,
+                              storage::RecordFormat format);
+
+// The job that a person means: a name (the newest of that name that still runs) or the beginning of
+// an id.
+std::optional<JobId> find_job(Self* self, const std::string& wanted);
+
+// Carries out a person's command about one job; `forward`: by a node that has a part in it, if this
+// one has none. `by`: the node at which the person sits.
+void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+                 bool forward);
+
+// The directory's key of a node's hint about a job.
+std::string hint_key(const JobId& id);
+
+// Has the job's members show that this node takes no part, and why.
+void tell_refused(Self* self, const JobId& id, const std::string& reason);
+// A member's core looks for a witness; whether it has come shows when it offers itself.
+void recruit(Self* self, const RecruitWitness& wanted);
+
+void on_command(Self* self, const Command& command);
+
+}  // namespace gpunode::jobs::board
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::board::Request)

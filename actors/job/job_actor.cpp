@@ -1,0 +1,474 @@
+#include "actors/job/job_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/send_order.hpp"
+#include "actors/mailbox.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/job/exchange_mode.hpp"
+#include "runtime/job/job_codec.hpp"
+#include "runtime/job/job_core.hpp"
+
+namespace gpunode::jobs {
+namespace actor {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(20);
+constexpr auto kSlowTick = std::chrono::seconds(1);  // of a job that is over
+constexpr auto kQuiet = std::chrono::seconds(3);     // and of which nobody has asked anything since
+constexpr auto kSparesEvery = std::chrono::milliseconds(500);
+constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
+
+// Notes for `job trace` what took from `begin` until now.
+void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin,
+            std::uint64_t amount = 0, const NodeId* peer = nullptr) {
+  const JobActorOptions& options = self->state.options;
+  if (!options.spans || !self->state.core) return;
+  std::uint16_t rank = telemetry::kNobody;
+  if (peer) rank = self->state.core->view().rank_of(*peer).value_or(rank);
+  options.spans->add({kind, rank, 1, step, amount, begin, now(self)});
+}
+
+void send_out(Self* self, const job::Send& send) {
+  auto encoded = job::encode_message(send.message);
+  transport::Message message{
+      transport::Topic::job,         send.message.job.low,
+      std::move(encoded.body),       std::move(encoded.payload),
+      urgency_of(send.message.body), order_of(send.message.body, self->state.foresees)};
+  auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
+  const auto* step = std::get_if<job::StepMessage>(&send.message.body);
+  const std::size_t bytes = message.payload.size();
+  const Time begin = step && bytes > 0 ? now(self) : Time{};
+  // A failed send is a lost message, which the core is made for.
+  (void)self->state.options.send(send.to, lane, std::move(message));
+  if (step && bytes > 0)
+    record(self, telemetry::SpanKind::send, step->step, begin, bytes, &send.to);
+}
+
+void persist(Self* self, const job::Persist& order) {
+  if (auto stored = self->state.options.store_votes(order.votes); !stored) {
+    // Unstored votes must not be answered; the node cannot take part any longer.
+    return fail(self, stored.error().within("cannot store the job's votes"));
+  }
+  job::Actions more;
+  self->state.core->on_persisted(now(self), order.token, more);
+  carry_out(self, more);
+}
+
+void on_committed(Self* self, const job::Committed& committed) {
+  State& state = self->state;
+  const Time at = committed.at;  // now is later, by what this node did with the commit
+  state.ledger->on_committed(now(self), committed);
+  const auto rank = state.core->view().rank_of(state.options.self.node);
+  if (!state.options.spans || !rank || *rank >= committed.times.size()) return;
+  const Time held = at - std::chrono::microseconds(committed.confirm_us);
+  const Time computed = held - std::chrono::microseconds(committed.times[*rank].gather_us);
+  using telemetry::SpanKind;
+  state.options.spans->add(
+      {SpanKind::gather, telemetry::kNobody, 1, committed.step, 0, computed, held});
+  state.options.spans->add({SpanKind::confirm, telemetry::kNobody, 1, committed.step, 0, held, at});
+}
+
+void on_view(Self* self, const job::ViewInstalled& installed) {
+  const view::View& view = installed.view;
+  self->state.ledger->on_view(view);
+  auto cluster = self->state.options.cluster->read();
+  std::string members;
+  for (const view::Member& one : view.members)
+    members += (members.empty() ? "" : ", ") + cluster->name_of(one.node);
+  for (const view::Member& one : view.members) self->state.refused.erase(one.node);
+  note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
+                 cluster->name_of(view.tie) + ") resumes after step " +
+                 std::to_string(view.base_step));
+  record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
+         view.view_id);
+  if (installed.role == job::Role::outsider) self->state.phase = "outsider";
+  tell_supervisor(self);
+}
+
+// The sums and the state are no longer needed; the core stays and answers late members.
+void end(Self* self) {
+  note(self, "finished");
+  set_phase(self, "finished");
+  self->state.left.reset();
+  self->send(self->state.trainer, Shutdown{});
+  self->send(self->state.checkpoints, Shutdown{});
+}
+
+void on_finished(Self* self) {
+  State& state = self->state;
+  state.finished = true;
+  // A witness, or one that got no result: it has nothing to evaluate or to keep.
+  if (state.core->committed() < state.options.spec.train.steps) return end(self);
+  if (state.evaluating) return;
+  keep_result(self);
+  state.evaluating = true;
+  self->send(state.trainer, Evaluate{});
+}
+
+struct CarryOut {
+  Self* self;
+  void operator()(const job::Send& send) { send_out(self, send); }
+  void operator()(const job::Persist& order) { persist(self, order); }
+  void operator()(const job::Compute& order) {
+    self->send(self->state.trainer, ComputeStep{order});
+  }
+  void operator()(const job::Foresee& part) {
+    if (self->state.foresees) self->send(self->state.trainer, TotalPart{part});
+  }
+  void operator()(const job::Apply& order) {
+    if (order.learning) self->state.followed_to = order.step;
+    self->send(self->state.trainer, ApplyTotal{order.step, order.result});
+  }
+  void operator()(const job::Committed& committed) { on_committed(self, committed); }
+  void operator()(const job::ReadState& order) { read_state(self, order); }
+  void operator()(const job::InstallState& order) {
+    self->send(self->state.trainer, InstallState{order.step, order.state});
+  }
+  void operator()(const job::RestoreState& order) {
+    if (order.step == 0)
+      self->send(self->state.trainer, InstallState{0, {}});
+    else
+      self->send(self->state.checkpoints, ReadCheckpoint{order.step});
+  }
+  void operator()(const job::ViewInstalled& installed) { on_view(self, installed); }
+  void operator()(const job::Paused& paused) {
+    note(self, "paused: " + paused.reason);
+    tell_supervisor(self);
+  }
+  void operator()(const job::LostQuorum&) {
+    self->send(self->state.options.supervisor, LostQuorum{self->state.options.id});
+  }
+  void operator()(const job::Recruit& recruit) {
+    self->send(self->state.options.supervisor,
+               RecruitWitness{self->state.options.id, recruit.node, self->state.refused});
+  }
+  void operator()(const job::Stopped& stopped) { on_stopped(self, stopped); }
+  void operator()(const job::SaveState& order) { save_state(self, order.step); }
+  void operator()(const job::ReadSaved& order) { read_saved(self, order); }
+  void operator()(const job::KeepCopy& order) { keep_copy(self, order); }
+  void operator()(const job::Left&) { on_left(self); }
+  void operator()(const job::Finished&) { on_finished(self); }
+  void operator()(const job::Report& report) {
+    note(self, report.text);
+    if (report.lasted > Duration{})
+      record(self, telemetry::SpanKind::stall, self->state.core->committed(),
+             now(self) - report.lasted);
+  }
+};
+
+}  // namespace
+
+void carry_out(Self* self, job::Actions& actions) {
+  for (job::Action& action : actions) {
+    if (!self->state.core) return;  // failed on the way
+    std::visit(CarryOut{self}, action);
+  }
+}
+
+namespace {
+
+void begin(Self* self, const TrainerReady& ready);
+
+// Forms the job once its submitter has answered its user; or when another member has begun, or the
+// submitter seems to be gone.
+void release(Self* self) {
+  self->state.options.held = false;
+  if (auto ready = std::exchange(self->state.held, std::nullopt)) begin(self, *ready);
+}
+
+void begin(Self* self, const TrainerReady& ready) {
+  State& state = self->state;
+  if (state.options.held) {
+    state.held = ready;
+    state.held_until = now(self) + kHeldFor;
+    return;
+  }
+  JobActorOptions& options = state.options;
+  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
+                       options.spec.inner_steps());
+  if (!options.witness && !options.spec.fingerprint.empty() &&
+      options.spec.fingerprint != ready.fingerprint.text())
+    return fail(self, {ErrorCode::unsupported,
+                       "this node computes other bits (" + ready.fingerprint_text +
+                           ") than the job's (" + options.spec.fingerprint_text +
+                           "): give the job nodes with the same instruction set and oneDNN"});
+  job::JobCore::Options core;
+  core.self = options.self;
+  core.job = options.id;
+  core.candidates = options.spec.candidates;
+  core.wanted_nodes = options.spec.nodes;
+  core.min_nodes = options.spec.min_nodes;
+  core.witness_only = options.witness;
+  core.goes_on_alone = options.spec.on_lost_quorum == "continue";
+  core.total_steps = options.spec.train.steps;
+  core.tree = job::tree_of(options.spec.train);
+  core.element_count = state.element_count = ready.element_count;
+  state.foresees = ready.foresees;
+  core.add = options.add;
+  core.forms = options.forms;
+  core.places = options.places;
+  if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode)
+    core.routing = mode->routing;
+  core.place = options.place;
+  core.fingerprint = ready.fingerprint;
+  core.initial_state_digest = ready.initial_state;
+  // Weights and two moments, the loss left out.
+  core.max_state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
+  core.checkpoint = options.checkpoint;
+  core.votes = options.votes;
+  core.seed = mix(options.self.boot, options.id.low);
+  auto made = job::JobCore::create(std::move(core));
+  if (!made) return fail(self, made.error());
+  state.core.emplace(std::move(*made));
+  if (auto text = job::inexact_note(options.spec.exchange.mode); !text.empty()) note(self, text);
+  if (options.spec.on_lost_quorum == "continue")
+    note(self,
+         "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
+         "and the work of one is given up when they meet");
+  if (!options.remark.empty()) note(self, options.remark);
+  for (const auto& [node, reason] : state.refused) note_refused(self, node);
+  set_phase(self, "forming");
+  if (options.checkpoint.step > 0)
+    note(self, "taken up again; the newest checkpoint here is of step " +
+                   std::to_string(options.checkpoint.step));
+  std::vector<NodeId> hints;
+  for (const NodeInfo& node : options.cluster->read()->nodes)
+    if (!node.self) hints.push_back(node.id);
+  feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
+    c.set_hints(hints);
+    c.on_start(t, out);
+    for (const auto& [peer, health] : state.early_peers) c.on_peer(t, peer, health, out);
+    if (options.join) c.request_join(t, out);
+  });
+}
+
+// A checkpoint is due after every n-th step and after the last.
+bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
+  if (step == spec.train.steps) return true;
+  return spec.checkpoint.every > 0 && step % spec.checkpoint.every == 0;
+}
+
+void on_applied(Self* self, const Applied& applied) {
+  State& state = self->state;
+  if (!state.core) return;
+  state.ledger->on_applied(applied.step, applied.loss, applied.state);
+  if (applied.skipped)
+    note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
+  // Asked before the core may apply the next step: the trainer answers in order. Who only follows
+  // the members writes no checkpoints.
+  if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
+      state.core->state_epoch())
+    due_checkpoint(self, applied.step, applied.state);
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_applied(t, applied.step, applied.state, out);
+  });
+  tell_supervisor(self);
+}
+
+void on_state_read(Self* self, const StateRead& read) {
+  State& state = self->state;
+  if (!state.core) return;
+  if (!(read.token & kCheckpointToken))
+    return feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+      core.on_state_read(t, read.token, read.state, out);
+    });
+  auto wanted = state.checkpoints_wanted.extract(read.token & ~kCheckpointToken);
+  if (wanted.empty() || wanted.key() != read.step) return;
+  wanted.mapped().state = read.state;
+  ++state.checkpoints_writing;
+  self->send(state.checkpoints, std::move(wanted.mapped()));
+}
+
+}  // namespace
+
+void maybe_end(Self* self) {
+  State& state = self->state;
+  if (!state.finished || state.phase == "finished") return;
+  if (!state.ledger->validation_loss() && state.evaluating) return;
+  if (state.checkpoint_done < state.options.spec.train.steps) return;
+  end(self);
+}
+
+namespace {
+
+void on_evaluated(Self* self, const Evaluated& evaluated) {
+  State& state = self->state;
+  state.evaluating = false;
+  if (evaluated.loss)
+    state.ledger->set_validation_loss(*evaluated.loss);
+  else
+    note(self, "no validation loss: " + evaluated.loss.error().message());
+  if (evaluated.windows < evaluated.held_out_windows)
+    note(self, "the validation loss is of " + std::to_string(evaluated.windows) +
+                   " windows, spread evenly over the held-out part's " +
+                   std::to_string(evaluated.held_out_windows));
+  maybe_end(self);
+}
+
+void on_net(Self* self, const NetMessage& net) {
+  if (self->state.held) release(self);
+  self->state.heard = now(self);
+  if (!self->state.core) return;
+  const JobActorOptions& options = self->state.options;
+  auto message = job::decode_message(net.message->body, net.message->payload, options.id,
+                                     self->state.element_count);
+  if (!message) {
+    log::debug("job",
+               "dropped a message of " + net.from.short_text() + ": " + message.error().detail);
+    return;
+  }
+  const Time begin = now(self);
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_message(t, net.from, *message, out);
+  });
+  const auto* step = std::get_if<job::StepMessage>(&message->body);
+  if (!step || net.message->payload.size() == 0) return;
+  const bool partial = std::holds_alternative<collective::PartialChunk>(step->message);
+  record(self, partial ? telemetry::SpanKind::sum : telemetry::SpanKind::receive, step->step, begin,
+         net.message->payload.size(), &net.from);
+}
+
+void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
+  if (!self->state.core) {
+    self->state.early_peers.emplace_back(peer, health);
+    return;
+  }
+  feed(self,
+       [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
+}
+
+// Who is up, for the choice of witnesses.
+void tell_spares(Self* self) {
+  State& state = self->state;
+  if (!state.core || now(self) < state.spares_told + kSparesEvery) return;
+  state.spares_told = now(self);
+  auto cluster = state.options.cluster->read();
+  std::vector<NodeId> up;
+  for (const NodeInfo& node : cluster->nodes)
+    if (!node.self && cluster->alive(node.id)) up.push_back(node.id);
+  state.core->set_spares(std::move(up));
+}
+
+// Whether there is nothing to do but to answer, now and then, who was away at the end.
+bool is_idle(Self* self) {
+  const State& state = self->state;
+  return (state.phase == "finished" || state.phase == "failed") &&
+         now(self) >= state.heard + kQuiet;
+}
+
+void on_tick(Self* self) {
+  if (is_idle(self))
+    self->delayed_send(self, kSlowTick, Tick{});
+  else
+    self->delayed_send(self, kTick, Tick{});
+  tell_spares(self);
+  if (self->state.held && now(self) >= self->state.held_until) release(self);
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
+  tell_supervisor(self);
+  watch_orders(self);
+}
+
+void on_installed(Self* self, const StateInstalled& installed) {
+  if (!self->state.core) return;
+  const Time began = now(self) - self->state.core->status(now(self)).sync_time;
+  record(self, telemetry::SpanKind::sync, installed.step + 1, began);
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.on_state_installed(t, installed.step, out);
+  });
+}
+
+job::PeerState peer_state(PeerHealth health) {
+  switch (health) {
+    case PeerHealth::alive:
+      return job::PeerState::alive;
+    case PeerHealth::suspect:
+      return job::PeerState::suspect;
+    case PeerHealth::dead:
+    case PeerHealth::left:
+      return job::PeerState::dead;
+  }
+  return job::PeerState::dead;
+}
+
+// A job without its trainer or its checkpoint writer fails, with the reason.
+void on_down(Self* self, const caf::down_msg& down) {
+  State& state = self->state;
+  if (down.source == state.checkpoints.address()) state.result_token.reset();
+  if (state.phase == "finished" || state.phase == "failed") return;
+  const char* who = down.source == state.trainer.address() ? "trainer" : "checkpoint writer";
+  fail(self,
+       {ErrorCode::internal, "the " + std::string(who) + " ended: " + to_string(down.reason)});
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
+  self->state.options = std::move(*options);
+  ignore_unknown_messages(self);
+  self->state.trainer = self->state.options.spawn_trainer(self);
+  self->state.checkpoints = self->state.options.spawn_checkpoints(self);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->monitor(self->state.trainer);
+  self->monitor(self->state.checkpoints);
+  self->delayed_send(self, kTick, Tick{});
+  return {
+      [self](const NetMessage& net) { on_net(self, net); },
+      [self](const PartialReady& part) {
+        feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+          core.on_partial(t, part.range, out);
+        });
+      },
+      [self](const Applied& applied) { on_applied(self, applied); },
+      [self](const StateRead& read) { on_state_read(self, read); },
+      [self](const StateInstalled& installed) { on_installed(self, installed); },
+      [self](const Tick&) { on_tick(self); },
+      [self](const PeerChanged& peer) { on_peer(self, peer.peer, peer_state(peer.health)); },
+      [self](const LinkChanged& link) {
+        if (link.state == transport::LinkState::up)
+          on_peer(self, link.peer, job::PeerState::up);
+        else if (link.state == transport::LinkState::refused)
+          on_peer(self, link.peer, job::PeerState::refused);
+        else if (link.state == transport::LinkState::reset && link.lane == transport::Lane::bulk)
+          feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+            core.on_bulk_reset(t, link.peer, out);
+          });
+      },
+      [self](const TrainerReady& ready) { begin(self, ready); },
+      [self](const TrainerFailed& failed) { fail(self, failed.error); },
+      [self](const CheckpointRead& read) {
+        if (read.token != 0) return give_saved(self, read);
+        if (self->state.result_token) return give_result(self, read);
+        if (!read.state) return fail(self, read.state.error().within("restoring the job"));
+        self->send(self->state.trainer, InstallState{read.step, *read.state});
+      },
+      [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
+      [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
+      [self](const NodeRefused& refused) { on_refused(self, refused); },
+      [self](const Command& command) {
+        is_order(command.name) ? take_order(self, command) : on_command(self, command);
+      },
+      [self](const BeginJob&) { release(self); },
+      [self](const Leave& leave) { on_leave(self, leave); },
+      [self](const Shutdown&) {
+        self->send(self->state.trainer, Shutdown{});
+        self->send(self->state.checkpoints, Shutdown{});
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+}  // namespace actor
+
+caf::actor spawn_job(caf::actor_system& system, JobActorOptions options) {
+  return system.spawn(actor::behaviour, std::make_shared<JobActorOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,105 @@
+// The job actor: one node's part in one job; the job board (job_board_actor.hpp) keeps one for each
+// job of the node. It feeds runtime/job's JobCore with messages, time and the trainer's answers,
+// and carries out what the core decides: who is a member, which sums to compute, whom to send what,
+// when a step is committed. All rules are in the core, which the simulator drives too; this file
+// only moves things between mailboxes, disk and link.
+//
+// View and exchange are one state machine in one actor, not two: a step's last DONE and a promise
+// may arrive together, and which came first decides whether the step is committed.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/telemetry/span_ring.hpp"
+#include "runtime/transport/link.hpp"
+#include "runtime/view/view.hpp"
+
+namespace gpunode::jobs {
+
+// Told to the supervisor at every change that others should know.
+struct JobProgress {
+  JobId id;
+  std::string phase;  // "preparing", "forming", "running", "paused", ..., "finished", "failed"
+  std::string reason;
+  std::uint64_t step = 0, total_steps = 0, view_id = 0;
+  std::vector<NodeId> members;
+  std::optional<double> loss;  // none: this node has not made a step of the job itself
+  double tokens_per_second = 0;
+  bool ended = false;
+};
+
+// From the supervisor: this node takes no part in the job, and why.
+struct NodeRefused {
+  NodeId node;
+  std::string reason;
+};
+
+// To the supervisor: ask this spare node to stand as a witness of the job.
+struct RecruitWitness {
+  JobId id;
+  NodeId node;
+  std::map<NodeId, std::string> refused;  // who takes no part, and why
+};
+
+// To the supervisor: the job's members have lost their quorum and it is to go on nevertheless. Has
+// to be audited, and ordered.
+struct LostQuorum {
+  JobId id;
+};
+
+struct JobActorOptions {
+  JobId id;
+  job::JobSpec spec;
+  view::Member self;
+  // Whether this node asks to be taken in, as it is no candidate of the job or has lost its memory.
+  bool join = false;
+  // Whether it only votes: no data, no trainer, no checkpoints.
+  bool witness = false;
+  // Whether the job is new here and forms when its submitter says so.
+  bool held = false;
+  Bytes votes;         // of an earlier life
+  std::string remark;  // an event of the job's start here; empty: none
+  // Newest durable one on this node's disk.
+  job::Checkpoint checkpoint;
+  std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
+  std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
+  // Spawns the trainer, told who its job is.
+  std::function<caf::actor(caf::actor job)> spawn_trainer;
+  // Spawns the checkpoint writer likewise.
+  std::function<caf::actor(caf::actor job)> spawn_checkpoints;
+  collective::AddFn add;
+  std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
+  std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
+  std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
+  std::uint64_t place = 0;  // of this node among the job's members, see collective::StepTimes
+  const ClusterState* cluster = nullptr;
+  const Clock* clock = nullptr;
+  caf::actor supervisor;
+};
+
+// Whether a command changes the job, and is no mere question: stop, resume, recover.
+bool is_order(const std::string& command);
+
+// Stands where a trainer or a checkpoint writer would, at a job's witness: is ready at once, and
+// does nothing.
+caf::actor spawn_idle(caf::actor_system& system, caf::actor job);
+
+caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
+
+}  // namespace gpunode::jobs
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::JobProgress)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::RecruitWitness)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::LostQuorum)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::NodeRefused)

@@ -1,0 +1,54 @@
+// How this node's part in a job ends before the job does: its node leaves politely, its disk is
+// full, or it fails. The core hands over what the others need; here are the driver's parts of it.
+#include "actors/job/detail/job_actor_state.hpp"
+
+namespace gpunode::jobs::actor {
+
+void fail(Self* self, const Error& error) {
+  note(self, "failed: " + error.message());
+  if (self->state.core) {  // the others shall not wait for this node
+    job::Actions last_words;
+    self->state.core->give_up(now(self), error.message(), last_words);
+    carry_out(self, last_words);
+  }
+  set_phase(self, "failed", error.message());
+  self->state.left.reset();
+  self->send(self->state.trainer, Shutdown{});
+  self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
+  self->state.core.reset();
+}
+
+void on_leave(Self* self, const Leave& leave) {
+  State& state = self->state;
+  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
+  state.left = leave.left;
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    core.request_leave(t, leave.patience, out);
+  });
+}
+
+// This node leaves and is the last to hold the state.
+void save_state(Self* self, std::uint64_t step) {
+  State& state = self->state;
+  if (state.checkpoint_asked == step) return;  // it is on its way
+  want_checkpoint(self, step, state.core->running_fed(), state.ledger->state_digest());
+}
+
+void on_left(Self* self) {
+  const bool writes_the_end = self->state.finished && self->state.phase != "finished";
+  if (!writes_the_end) self->state.left.reset();
+  if (self->state.leaves_for) fail(self, *self->state.leaves_for);
+}
+
+// A member that can store nothing any more is left out while others hold the state; the last one
+// goes on without checkpoints.
+void leave_full_disk(Self* self, const Error& error) {
+  State& state = self->state;
+  if (error.code != ErrorCode::disk_full || state.leaves_for || !state.core) return;
+  state.leaves_for = error;
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) {
+    core.request_leave(t, job::kWhenOthersCan, out);
+  });
+}
+
+}  // namespace gpunode::jobs::actor

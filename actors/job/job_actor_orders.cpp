@@ -1,0 +1,131 @@
+// What a person orders of a job: stop, resume, recover by force. The core carries an order out with
+// its next view; the answer waits for that, or says what it still waits for.
+#include <algorithm>
+
+#include "actors/job/detail/job_actor_state.hpp"
+#include "actors/json_answer.hpp"
+
+namespace gpunode::jobs {
+
+bool is_order(const std::string& command) {
+  return command == "job.stop" || command == "job.resume" || command == "job.recover";
+}
+
+namespace actor {
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
+  auto cluster = self->state.options.cluster->read();
+  std::string who;
+  for (const NodeId& node : status.waiting_for)
+    who += (who.empty() ? "" : ", ") + cluster->name_of(node);
+  std::string text = "not yet: ";
+  if (!status.reason.empty())
+    text += status.reason;
+  else if (status.stopped)
+    text += "stopped after step " + std::to_string(status.committed) +
+            "; its checkpoint is on its way to this node's disk";
+  else
+    text += "step " + std::to_string(status.committed + 1) + " is under way";
+  if (!who.empty()) text += " (waiting for " + who + ")";
+  text += order.command.name == "job.recover"
+              ? "; order it again"
+              : "; the order stands, `gpunode job show` tells when it is carried out";
+  return {ErrorCode::unavailable, text};
+}
+
+// Whether the order is carried out: the view says so, and a stop's last checkpoint is through here.
+bool is_done(const State& state, const Order& order, const job::JobStatus& status) {
+  if (order.command.name == "job.recover") return status.generation > order.generation;
+  if (order.command.name == "job.resume") return !status.stopped;
+  return status.stop_told && status.phase != job::Phase::frozen &&
+         (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0);
+}
+
+bool is_kept(const State& state, std::uint64_t step) {
+  return step == 0 || state.options.checkpoint.step == step ||
+         (state.ledger && state.ledger->checkpoint_step() == step);
+}
+
+// Why the checkpoint of a stop that is carried out is not on this node's disk, if it should be.
+Result<void> kept_as_promised(const State& state, const Order& order,
+                              const job::JobStatus& status) {
+  const bool stops = order.command.name == "job.stop" && status.phase == job::Phase::stopped;
+  if (!stops || is_kept(state, status.committed)) return {};
+  const std::string at = "the job is stopped after step " + std::to_string(status.committed) +
+                         ", but its state is only in this node's memory";
+  if (!state.checkpoint_failed)
+    return Error{ErrorCode::internal, at + ": look at `gpunode job log`"};
+  return state.checkpoint_failed->within(at);
+}
+
+std::string done_json(Self* self, const job::JobStatus& status) {
+  State& state = self->state;
+  auto cluster = state.options.cluster->read();
+  auto members = nlohmann::json::array();
+  for (const NodeId& node : status.members) members.push_back(cluster->name_of(node));
+  return ok_json({{"job", state.options.id.text()},
+                  {"name", state.options.spec.name},
+                  {"phase", status.stopped ? "stopped" : state.phase},
+                  {"step", status.committed},
+                  {"view", status.view_id},
+                  {"generation", status.generation},
+                  {"members", members},
+                  {"checkpoint_step", state.ledger ? state.ledger->checkpoint_step() : 0}});
+}
+
+}  // namespace
+
+void take_order(Self* self, const Command& command) {
+  State& state = self->state;
+  if (!state.core)
+    return command.answer(error_json(
+        {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
+  Order order{command, now(self), state.core->status(now(self)).generation};
+  Result<void> taken;
+  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+    if (command.name == "job.stop") taken = core.request_stop(t, out);
+    if (command.name == "job.resume") taken = core.request_resume(t, out);
+    if (command.name == "job.recover") taken = core.request_recover(t, out);
+  });
+  if (!taken) return command.answer(error_json(taken.error()));
+  state.orders.push_back(std::move(order));
+  watch_orders(self);
+}
+
+void watch_orders(Self* self) {
+  State& state = self->state;
+  if (state.orders.empty()) return;
+  if (!state.core || state.phase == "finished" || state.phase == "failed") {
+    for (const Order& order : state.orders)
+      order.command.answer(error_json(
+          {ErrorCode::wrong_state,
+           "the job is " + state.phase + (state.reason.empty() ? "" : ": " + state.reason)}));
+    return state.orders.clear();
+  }
+  const job::JobStatus status = state.core->status(now(self));
+  std::erase_if(state.orders, [&](const Order& order) {
+    if (is_done(state, order, status)) {
+      const Result<void> kept = kept_as_promised(state, order, status);
+      order.command.answer(kept ? done_json(self, status) : error_json(kept.error()));
+      return true;
+    }
+    if (now(self) < order.since + kPatience) return false;
+    order.command.answer(error_json(not_yet(self, order, status)));
+    return true;
+  });
+}
+
+void on_stopped(Self* self, const job::Stopped& stopped) {
+  State& state = self->state;
+  note(self, "stopped after step " + std::to_string(stopped.step) +
+                 "; `gpunode job resume` goes on from there");
+  if (is_kept(state, stopped.step)) return;
+  want_checkpoint(self, stopped.step, stopped.running, stopped.state);
+}
+
+}  // namespace actor
+}  // namespace gpunode::jobs

@@ -1,0 +1,109 @@
+// The job actor's words: what people and the job board are told of a job.
+#include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/job_report.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::jobs::actor {
+
+namespace {
+
+constexpr std::size_t kMaxRefused = 64;
+
+job::JobStatus status_of(Self* self) {
+  return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
+}
+
+// Takes over where the core is, which moves on between two views too: a learner that has its state
+// runs, and what a pause waits for changes with who answers.
+void follow_core(State& state, const job::JobStatus& status) {
+  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
+  switch (status.phase) {
+    case job::Phase::outsider:  // also before the first tick; a view says it for certain
+      if (state.phase == "learning") state.phase = "outsider";
+      break;
+    case job::Phase::learning:
+      state.phase = "learning";
+      break;
+    case job::Phase::syncing:
+      state.phase = "syncing";
+      break;
+    case job::Phase::running:
+    case job::Phase::done:  // until the checkpoint and the validation are through
+      state.phase = "running";
+      break;
+    case job::Phase::frozen:
+      break;  // for a moment; the phase before stands
+    case job::Phase::paused:
+      state.phase = "paused";
+      break;
+    case job::Phase::witness:
+      state.phase = "witness";
+      break;
+    case job::Phase::stopped:
+      state.phase = "stopped";
+      break;
+  }
+  if (status.stopped && status.phase != job::Phase::paused) state.phase = "stopped";
+  state.reason = state.phase == "paused" ? status.reason : "";
+}
+
+}  // namespace
+
+void note_refused(Self* self, const NodeId& node) {
+  note(self, "node " + self->state.options.cluster->read()->name_of(node) +
+                 " takes no part: " + self->state.refused.at(node));
+}
+
+void tell_supervisor(Self* self) {
+  State& state = self->state;
+  job::JobStatus status = status_of(self);
+  follow_core(state, status);
+  bool ended = state.phase == "finished" || state.phase == "failed";
+  std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.reported / 16);
+  if (summary == state.told) return;
+  state.told = summary;
+  self->send(state.options.supervisor,
+             JobProgress{state.options.id, state.phase, state.reason, status.reported,
+                         state.options.spec.train.steps, status.view_id, status.members,
+                         state.ledger ? state.ledger->loss() : std::nullopt,
+                         state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
+}
+
+void note(Self* self, const std::string& text) {
+  log::info("job", self->state.options.spec.name + ": " + text);
+  if (self->state.ledger) self->state.ledger->on_event(now(self), text);
+}
+
+void set_phase(Self* self, std::string phase, std::string reason) {
+  self->state.phase = std::move(phase);
+  self->state.reason = std::move(reason);
+  tell_supervisor(self);
+}
+
+void on_refused(Self* self, const NodeRefused& refused) {
+  State& state = self->state;
+  const auto known = state.refused.find(refused.node);
+  if (known == state.refused.end() ? state.refused.size() == kMaxRefused
+                                   : known->second == refused.reason)
+    return;
+  state.refused[refused.node] = refused.reason;
+  if (state.ledger) note_refused(self, refused.node);
+}
+
+void on_command(Self* self, const Command& command) {
+  State& state = self->state;
+  JobLedger nothing(1);
+  auto cluster = state.options.cluster->read();
+  job::JobStatus status = status_of(self);  // outlives the input, which refers to it
+  ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,
+                    status,           *cluster,           state.phase,
+                    state.reason,     now(self),          state.options.clock->wall(),
+                    state.refused};
+  command.answer(command.name == "job.progress" ? progress_json(input)
+                 : command.name == "job.log"    ? log_json(input)
+                                                : report_json(input));
+}
+
+}  // namespace gpunode::jobs::actor

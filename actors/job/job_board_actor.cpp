@@ -1,0 +1,439 @@
+#include "actors/job/job_board_actor.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "actors/checkpoint/checkpoint_actor.hpp"
+#include "actors/compute/trainer_actor.hpp"
+#include "actors/compute/wire_forms.hpp"
+#include "actors/job/detail/job_board_state.hpp"
+#include "actors/job/job_actor.hpp"
+#include "actors/job/job_line.hpp"
+#include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/probe/host_probe.hpp"
+
+namespace gpunode::jobs {
+namespace {
+
+struct FitForJoin {  // the answer of a slow check on its own thread
+  JobId id;
+  Bytes manifest;
+  Result<void> fit;
+  bool votes = false;  // and if it is not fit, it votes at least
+};
+struct ManifestFetched {
+  JobId id;
+  Result<SharedBytes> manifest{SharedBytes{}};
+};
+
+}  // namespace
+}  // namespace gpunode::jobs
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::FitForJoin)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::ManifestFetched)
+namespace gpunode::jobs {
+namespace board {
+
+std::string hint_key(const JobId& id) {
+  return "job/" + id.text();
+}
+
+storage::DurableRecord record(Self* self, const JobId& id, const char* file,
+                              storage::RecordFormat format) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  return {*environment.options().files, environment.job_folder(id) / file, format};
+}
+
+namespace {
+
+constexpr auto kScanEvery = std::chrono::milliseconds(300);
+// Witnesses of a job of so many nodes hold copies of its checkpoints and can take it up.
+constexpr std::uint32_t kSmallJob = 2;
+
+// The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
+Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
+                            std::shared_ptr<telemetry::SpanRing> spans, JobActorOptions& options) {
+  caf::actor_system* system = &self->system();
+  if (options.witness) {
+    options.spawn_trainer = [system](caf::actor job) {
+      return spawn_idle(*system, std::move(job));
+    };
+    options.spawn_checkpoints = [system](caf::actor) { return spawn_idle(*system, {}); };
+    return {};
+  }
+  const JobEnvironment* environment = self->state.options.environment;
+  auto trainer = environment->trainer_options(spec);
+  if (!trainer) return trainer.error();
+  checkpoint::CheckpointOptions checkpoints{id,
+                                            spec,
+                                            trainer->model,
+                                            environment->options().files,
+                                            environment->checkpoint_root(),
+                                            environment->options().clock};
+  options.checkpoint = checkpoint::newest_checkpoint(checkpoints);
+  trainer->spans = std::move(spans);
+  options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
+    return compute::spawn_trainer(*system, std::move(job), parts);
+  };
+  options.spawn_checkpoints = [system, checkpoints](caf::actor job) {
+    return checkpoint::spawn_checkpoints(*system, std::move(job), checkpoints);
+  };
+  return {};
+}
+
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part) {
+  State& state = self->state;
+  const JobEnvironment* environment = state.options.environment;
+  auto votes = record(self, id, "votes", kVotes).load();
+  if (!votes) return votes.error().within("the job's votes");
+  JobActorOptions options;
+  options.id = id;
+  options.spec = spec;
+  // A job's actor that is started again has lost its memory as a restarted process has.
+  options.self = {state.options.self, state.options.boot << 20 | ++state.lives};
+  options.join = part == Part::helper;
+  options.witness = part == Part::witness;
+  if (const std::string& own = environment->options().version; own != spec.version)
+    options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
+                     ": its bits are compared, its plans are not";
+  options.held = part == Part::candidate;
+  auto spans = std::make_shared<telemetry::SpanRing>();
+  if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
+  if (*votes) options.votes = std::move(**votes);
+  options.store_votes =
+      [record = std::make_shared<storage::DurableRecord>(record(self, id, "votes", kVotes))](
+          ByteView bytes) { return record->store(bytes); };
+  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
+                                             transport::Message message) {
+    return link->send(to, lane, std::move(message));
+  };
+  options.add = state.options.add;
+  options.spans = spans;
+  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
+  if (!forms) return forms.error();
+  options.forms = std::move(*forms);
+  options.place = place_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
+  options.cluster = state.options.cluster;
+  options.clock = environment->options().clock;
+  options.supervisor = self;
+  Job& job = state.jobs[id];
+  job.spans = spans;
+  job.spec = std::move(spec);
+  job.witness = part == Part::witness;
+  job.promoted = false;
+  job.progress.id = id;
+  job.progress.phase = "preparing";
+  job.progress.total_steps = job.spec.train.steps;
+  auto places = std::make_shared<job::StepPlaces>();
+  options.places = places;
+  job.actor = spawn_job(self->system(), std::move(options));
+  self->monitor(job.actor);
+  state.options.route_bulk(id.low, job.actor, std::move(places));
+  return {};
+}
+
+// Whether a job that was here before stands in the way of starting it; one that failed here is
+// cleared away, to be taken up again from its votes and checkpoints.
+Result<bool> is_under_way(Self* self, const JobId& id) {
+  auto it = self->state.jobs.find(id);
+  if (it == self->state.jobs.end()) return false;
+  Job& job = it->second;
+  bool ended = job.progress.ended || !job.actor;
+  if (!ended) return true;
+  std::string phase = job.outcome.empty()
+                          ? job.progress.phase
+                          : field<std::string>(arguments_of(job.outcome), "phase", "");
+  if (phase == "finished")
+    return Error{ErrorCode::already_exists,
+                 "this very job has finished already (`gpunode job show " + id.text().substr(0, 8) +
+                     "`): to train anew change its name, seed or data"};
+  if (job.actor) {
+    self->demonitor(job.actor);
+    self->state.options.route_bulk(id.low, nullptr, nullptr);
+    self->send(job.actor, Shutdown{});
+  }
+  self->state.jobs.erase(it);
+  storage::DurableRecord outcome = record(self, id, "outcome", kOutcome);
+  storage::FileSystem& files = *self->state.options.environment->options().files;
+  if (auto removed = files.remove(outcome.path());
+      !removed && removed.error().code != ErrorCode::not_found)
+    return removed.error();
+  return false;
+}
+
+}  // namespace
+
+Result<void> create_job(Self* self, ByteView manifest, Part part) {
+  if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
+  JobId id = job::job_id(manifest);
+  auto under_way = is_under_way(self, id);
+  if (!under_way) return under_way.error();
+  if (*under_way) return {};
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  const JobEnvironment& environment = *self->state.options.environment;
+  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
+    return made.error();
+  if (auto stored = record(self, id, "manifest", kManifest).store(manifest); !stored)
+    return stored.error();
+  if (part == Part::witness)
+    if (auto stored = record(self, id, "witness", kWitness).store({}); !stored)
+      return stored.error();
+  return start_job(self, id, std::move(*spec), part);
+}
+
+namespace {
+
+// Removes what a crash left half written; before any job writes again.
+void clean_up_checkpoints(Self* self) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  snapshot::CheckpointStore store(*environment.options().files, environment.checkpoint_root());
+  if (auto done = store.clean_up(); !done && done.error().code != ErrorCode::not_found)
+    log::warning("jobs", "cannot tidy the checkpoints: " + done.error().message());
+}
+
+void load_jobs(Self* self) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  auto folders = environment.options().files->list(environment.options().state / "jobs");
+  if (!folders) return;  // no job yet
+  for (const storage::Entry& entry : *folders) {
+    auto parsed = parse_job_id(entry.name);
+    if (!parsed) continue;
+    JobId id = *parsed;
+    auto manifest = record(self, id, "manifest", kManifest).load();
+    if (!manifest || !*manifest) {
+      log::warning("jobs", "job " + entry.name + " has no readable manifest on disk");
+      continue;
+    }
+    auto spec = job::decode(**manifest);
+    if (!spec) {
+      log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
+      continue;
+    }
+    auto outcome = record(self, id, "outcome", kOutcome).load();
+    if (outcome && *outcome) {
+      Job& job = self->state.jobs[id];
+      job.spec = std::move(*spec);
+      job.outcome = std::string(as_text(**outcome));
+      continue;
+    }
+    auto witness = record(self, id, "witness", kWitness).load();
+    Part part = witness && *witness ? Part::witness : Part::helper;
+    if (auto started = start_job(self, id, *spec, part); !started) {
+      log::warning("jobs", "job " + entry.name + ": " + started.error().message());
+      // Shown, not remembered: the next start of the node tries again.
+      Job& job = self->state.jobs[id];
+      job.progress = {id, "failed", started.error().message(), 0, spec->train.steps, 0, {},
+                      {}, true};
+      job.spec = std::move(*spec);
+    }
+  }
+}
+
+void on_progress(Self* self, const JobProgress& progress) {
+  State& state = self->state;
+  auto it = state.jobs.find(progress.id);
+  if (it == state.jobs.end()) return;
+  bool ended_now = progress.ended && !it->second.progress.ended;
+  it->second.progress = progress;
+  const job::JobSpec& spec = it->second.spec;
+  JobHint hint{spec.name,
+               progress.phase,
+               progress.reason,
+               progress.step,
+               progress.total_steps,
+               progress.view_id,
+               static_cast<std::uint32_t>(progress.members.size()),
+               spec.nodes,
+               progress.ended,
+               spec.labels,
+               progress.loss.value_or(0)};
+  self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+  record_metrics(*self->state.options.metrics, spec.name, progress);
+  if (!ended_now || !it->second.actor) return;
+  // Remember the report, so that `job show` still knows after a restart.
+  auto keep =
+      std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
+  self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {
+                                         (void)keep->store(as_bytes(text));
+                                       }});
+}
+
+}  // namespace
+
+// It can only take the job up from its members if it could compute it as they do.
+Result<void> stand_by(Self* self, ByteView manifest) {
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  State& state = self->state;
+  const JobId id = job::job_id(manifest);
+  if (spec->nodes > kSmallJob || state.jobs.contains(id) ||
+      !labels_fit(spec->labels, state.options.labels))
+    return create_job(self, manifest, Part::witness);
+  if (state.attempts.unfit(id, now(self))) return create_job(self, manifest, Part::witness);
+  if (!state.attempts.begin(id, now(self))) return {};  // it is being looked at
+  caf::actor me = self;
+  const JobEnvironment* environment = state.options.environment;
+  on_own_thread(self, [me, environment, id, spec = std::move(*spec), bytes = to_bytes(manifest)] {
+    caf::anon_send(me, FitForJoin{id, bytes, environment->matches(spec), true});
+  });
+  return {};
+}
+
+namespace {
+
+// Looks for jobs of others that want more members.
+void scan(Self* self) {
+  State& state = self->state;
+  self->delayed_send(self, kScanEvery, Tick{});
+  auto cluster = state.options.cluster->read();
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.owner == state.options.self || entry.key.rfind("job/", 0) != 0) continue;
+    auto parsed = parse_job_id(entry.key.substr(4));
+    if (!parsed || !cluster->alive(entry.owner)) continue;
+    JobId id = *parsed;
+    auto note = decode_note(entry.value);
+    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    if (hint.ended || hint.phase != "running" || hint.members >= hint.wanted) continue;
+    auto known = state.jobs.find(id);
+    bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
+    if (known != state.jobs.end() && !only_votes) continue;
+    if (!labels_fit(hint.labels, state.options.labels)) continue;
+    if (!state.attempts.begin(id, now(self))) continue;
+    caf::actor me = self;
+    self->send(state.options.calls,
+               CallRequest{entry.owner, "job.manifest",
+                           SharedBytes::from(to_bytes(as_bytes(entry.key.substr(4)))),
+                           std::chrono::seconds(5), [me, id](Result<SharedBytes> manifest) {
+                             caf::anon_send(me, ManifestFetched{id, std::move(manifest)});
+                           }});
+  }
+}
+
+void on_manifest(Self* self, const ManifestFetched& fetched) {
+  const bool asked_for = fetched.manifest && job::job_id(fetched.manifest->view) == fetched.id;
+  auto spec = asked_for ? job::decode(fetched.manifest->view)
+                        : Result<job::JobSpec>(Error{ErrorCode::not_found, "no manifest"});
+  if (!spec) return self->state.attempts.missed(fetched.id, now(self));
+  caf::actor me = self;
+  const JobEnvironment* environment = self->state.options.environment;
+  on_own_thread(self, [me, environment, spec = std::move(*spec), id = fetched.id,
+                       manifest = to_bytes(fetched.manifest->view)] {
+    caf::anon_send(me, FitForJoin{id, manifest, environment->matches(spec)});
+  });
+}
+
+void on_fit(Self* self, const FitForJoin& check) {
+  JoinAttempts& attempts = self->state.attempts;
+  auto known = self->state.jobs.find(check.id);
+  if (known != self->state.jobs.end()) {
+    // It votes here already: its actor ends, and starts again as one that computes.
+    if (!check.fit) {
+      attempts.refused(check.id, now(self));
+      return tell_refused(self, check.id, check.fit.error().detail);
+    }
+    attempts.joined(check.id, now(self));
+    if (!known->second.witness || known->second.promoted) return;
+    known->second.promoted = true;
+    return self->send(known->second.actor, Shutdown{});
+  }
+  Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
+  if (started) return attempts.joined(check.id, now(self));
+  attempts.refused(check.id, now(self));
+  if (check.votes)
+    if (auto votes = create_job(self, check.manifest, Part::witness); !votes)
+      log::warning("jobs", "no witness of job " + check.id.text().substr(0, 8) + ": " +
+                               votes.error().message());
+  log::warning(
+      "jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " + started.error().message());
+  tell_refused(self, check.id, started.error().detail);
+}
+
+void route(Self* self, const NetMessage& net) {
+  for (auto& [id, job] : self->state.jobs)
+    if (id.low == net.message->stream && job.actor) self->send(job.actor, net);
+}
+
+template <class Message>
+void tell_all(Self* self, const Message& message) {
+  for (auto& [id, job] : self->state.jobs)
+    if (job.actor) self->send(job.actor, message);
+}
+
+// The job's own setting orders what else a person would: audited and carried out the same way.
+void go_on_alone(Self* self, const JobId& id) {
+  const Command order{"job.recover", R"({"why":"on_lost_quorum"})", [](const std::string&) {}};
+  job_command(self, order, id.text(), self->state.options.self, false);
+}
+
+// The actor of a witness has ended, to start again as one that computes.
+void promote(Self* self, const JobId& id) {
+  storage::DurableRecord witness = record(self, id, "witness", kWitness);
+  (void)self->state.options.environment->options().files->remove(witness.path());
+  job::JobSpec spec = self->state.jobs.at(id).spec;
+  if (auto started = start_job(self, id, std::move(spec), Part::helper); !started)
+    log::warning("jobs",
+                 "cannot help job " + id.text().substr(0, 8) + ": " + started.error().message());
+}
+
+void on_down(Self* self, const caf::down_msg& down) {
+  for (auto& [id, job] : self->state.jobs) {
+    if (!job.actor || job.actor.address() != down.source) continue;
+    job.actor = nullptr;
+    self->state.options.route_bulk(id.low, nullptr, nullptr);
+    if (job.promoted) return promote(self, JobId(id));
+    if (job.progress.ended) continue;
+    JobProgress progress = job.progress;
+    progress.phase = "failed";
+    progress.reason = "the job's actor ended: " + to_string(down.reason);
+    progress.ended = true;
+    log::error("jobs", job.spec.name + ": " + progress.reason);
+    on_progress(self, progress);
+  }
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
+  self->state.options = std::move(*options);
+  ignore_unknown_messages(self);
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  publish_all(self);
+  clean_up_checkpoints(self);
+  load_jobs(self);
+  self->delayed_send(self, kScanEvery, Tick{});
+  return {
+      [self](const NetMessage& net) { route(self, net); },
+      [self](const JobProgress& progress) { on_progress(self, progress); },
+      [self](const RecruitWitness& wanted) { recruit(self, wanted); },
+      [self](const LostQuorum& lost) { go_on_alone(self, lost.id); },
+      [self](const PeerChanged& peer) { tell_all(self, peer); },
+      [self](const LinkChanged& link) { tell_all(self, link); },
+      [self](const Tick&) { scan(self); },
+      [self](const ManifestFetched& fetched) { on_manifest(self, fetched); },
+      [self](const FitForJoin& check) { on_fit(self, check); },
+      [self](const Command& command) { on_command(self, command); },
+      [](const Request& request) { request.answer(); },
+      [self](const Leave& leave) {
+        self->state.leaving = true;
+        tell_all(self, leave);
+      },
+      [self](const Shutdown& shutdown) {
+        tell_all(self, shutdown);
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+}  // namespace board
+
+caf::actor spawn_job_board(caf::actor_system& system, JobBoardOptions options) {
+  return system.spawn(board::behaviour, std::make_shared<JobBoardOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::jobs

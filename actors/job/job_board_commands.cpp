@@ -1,0 +1,221 @@
+// The job board towards people. What they ask of the jobs of a node: start one, list them, show
+// one.
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+#include "actors/job/detail/job_board_state.hpp"
+#include "actors/job/job_file.hpp"
+#include "actors/job/job_line.hpp"
+#include "actors/job/job_note_codec.hpp"
+#include "actors/job/job_submission.hpp"
+#include "actors/job/job_trace.hpp"
+#include "actors/job/patience.hpp"
+#include "actors/job/trace_codec.hpp"
+#include "actors/json_answer.hpp"
+
+namespace gpunode::jobs::board {
+
+constexpr std::uint64_t kTracedSteps = 8;
+
+std::optional<JobId> find_job(Self* self, const std::string& wanted) {
+  std::optional<JobId> found;
+  int best = -1;
+  for (const auto& [id, job] : self->state.jobs) {
+    bool named = job.spec.name == wanted;
+    bool prefix = wanted.size() >= 4 && id.text().rfind(wanted, 0) == 0;
+    if (!named && !prefix) continue;
+    // Ended jobs may have had the name: the one that runs is meant, else one that still answers.
+    const int standing = !job.actor ? 0 : job.progress.ended ? 1 : 2;
+    if (standing < best) continue;
+    best = standing;
+    found = id;
+  }
+  return found;
+}
+
+namespace {
+
+void list_jobs(Self* self, const Command& command) {
+  auto cluster = self->state.options.cluster->read();
+  auto list = nlohmann::json::array();
+  for (const auto& [id, job] : self->state.jobs) {
+    if (job.outcome.empty()) {
+      list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
+    } else {
+      nlohmann::json line = arguments_of(job.outcome);
+      line.erase("events");
+      list.push_back(line);
+    }
+  }
+  add_jobs_of_others(list, *cluster);
+  command.answer(ok_json({{"jobs", list}}));
+}
+
+Duration forward_patience(const std::string& command) {
+  const Duration whole = command == "job.show"    ? Duration(kShowPatience)
+                         : command == "job.trace" ? Duration(kTracePatience)
+                                                  : Duration(kOrderPatience);
+  return whole - kForwardMargin;
+}
+
+// To a live node that has a part in the job, else to any that knows it.
+void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
+  auto cluster = self->state.options.cluster->read();
+  std::optional<NodeId> best;
+  bool takes_part = false;
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.key.rfind("job/", 0) != 0 || !cluster->alive(entry.owner)) continue;
+    if (entry.owner == self->state.options.self) continue;
+    auto note = decode_note(entry.value);
+    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    if (hint.name != wanted && entry.key.rfind("job/" + wanted, 0) != 0) continue;
+    bool part = !hint.ended && hint.phase != "outsider";
+    if (best && (takes_part || !part)) continue;
+    best = entry.owner;
+    takes_part = part;
+  }
+  if (!best)
+    return command.answer(
+        error_json({ErrorCode::not_found,
+                    "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+  std::string request = command.name + "\n" + wanted;
+  if (command.name == "job.trace") request += "\n" + command.arguments;
+  self->send(
+      self->state.options.calls,
+      CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                  forward_patience(command.name),
+                  [answer = command.answer](Result<SharedBytes> text) {
+                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
+                  }});
+}
+
+void show_job(Self* self, const Command& command, const JobId& id) {
+  const Job& job = self->state.jobs.at(id);
+  const JobEnvironment* environment = self->state.options.environment;
+  caf::actor_system* system = &self->system();
+  auto finish = [system, environment, spec = job.spec, name = command.name,
+                 answer = command.answer](std::string report) {
+    if (name != "job.show") return answer(ok_json(arguments_of(report)));
+    system->spawn<caf::detached>([=] { answer(with_proof(*environment, spec, report)); });
+  };
+  if (job.actor)
+    self->send(job.actor, Command{command.name, "{}", finish});
+  else if (!job.outcome.empty())
+    finish(job.outcome);
+  else
+    finish(
+        ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
+}
+
+// stop, resume, recover: the job's actor carries them out; force only once it is audited.
+void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
+  const Job& job = self->state.jobs.at(id);
+  if (!job.actor || job.progress.ended)
+    return command.answer(
+        error_json({ErrorCode::wrong_state,
+                    "job '" + job.spec.name + "' has ended here: " +
+                        (job.progress.reason.empty() ? "it is finished" : job.progress.reason)}));
+  if (command.name != "job.recover") return self->send(job.actor, command);
+  AuditNote entry{"job_recovered",
+                  {{"job", id.text()},
+                   {"name", job.spec.name},
+                   {"asked_at", by.text()},
+                   {"why", field<std::string>(arguments_of(command.arguments), "why", "a person")},
+                   {"view", std::to_string(job.progress.view_id)},
+                   {"step", std::to_string(job.progress.step)}},
+                  [command, actor = job.actor](Result<void> logged) {
+                    if (!logged) return command.answer(error_json(logged.error()));
+                    caf::anon_send(actor, command);
+                  }};
+  self->send(self->state.options.audit, std::move(entry));
+}
+
+void trace_job(Self* self, const Command& command, const JobId& id) {
+  const Job& job = self->state.jobs.at(id);
+  if (!job.spans)
+    return command.answer(error_json(
+        {ErrorCode::not_found, "job '" + job.spec.name + "' does not run here any more"}));
+  const auto steps = field<std::uint64_t>(arguments_of(command.arguments), "steps", kTracedSteps);
+  std::uint64_t newest = 0;  // of the spans: the supervisor hears of a step now and then only
+  for (const telemetry::Span& span : job.spans->from_step(0, kMaxTracedSpans))
+    if (span.kind == telemetry::SpanKind::confirm) newest = std::max(newest, span.step);
+  newest = std::max(newest, job.progress.step);
+  spawn_trace(self->system(),
+              {id, job.spec.name, job.progress.members, newest >= steps ? newest - steps + 1 : 1,
+               self->state.options.cluster, self->state.options.environment->options().clock,
+               self->state.options.calls, command.answer});
+}
+
+void train(Self* self, const Command& command) {
+  nlohmann::json arguments = arguments_of(command.arguments);
+  auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
+                             field<std::string>(arguments, "directory", "/"));
+  if (!spec) return command.answer(error_json(spec.error()));
+  if (auto model = self->state.options.environment->make_model(*spec); !model)
+    return command.answer(error_json(model.error()));
+  for (const auto& [id, job] : self->state.jobs)
+    if (job.actor && job.spec.name == spec->name && !job.progress.ended)
+      return command.answer(
+          error_json({ErrorCode::already_exists,
+                      "a job named '" + spec->name + "' is running; give this one another name"}));
+  spawn_submission(self->system(),
+                   {std::move(*spec), self->state.options.self, self->state.options.cluster,
+                    self->state.options.calls, command.answer});
+}
+
+}  // namespace
+
+void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+                 bool forward) {
+  auto id = find_job(self, wanted);
+  const bool orders = is_order(command.name);
+  const bool outside = id && orders && self->state.jobs.at(*id).progress.phase == "outsider";
+  if (forward && (!id || outside)) return forward_to_owner(self, command, wanted);
+  if (!id)
+    return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
+  if (command.name == "job.trace") return trace_job(self, command, *id);
+  if (!orders) return show_job(self, command, *id);
+  order_job(self, command, *id, by);
+}
+
+namespace {
+
+// Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
+void leave(Self* self, const Command& command) {
+  const bool anyway = field<bool>(arguments_of(command.arguments), "anyway", false);
+  for (const auto& [id, job] : self->state.jobs) {
+    const std::vector<NodeId>& members = job.progress.members;
+    const bool last = job.actor && !job.progress.ended && members.size() == 1 &&
+                      members.front() == self->state.options.self;
+    if (!last || anyway) continue;
+    return command.answer(error_json(
+        {ErrorCode::wrong_state,
+         "this node is the last that holds the state of job '" + job.spec.name + "', after step " +
+             std::to_string(job.progress.step) +
+             ": let another node in (`gpunode token create` here, `gpunode join` there) and leave "
+             "when `gpunode job show " +
+             job.spec.name + "` names it a member; or `gpunode leave --anyway`, which makes a " +
+             "checkpoint durable here, and the job waits until this node is started again"}));
+  }
+  command.answer(ok_json(nlohmann::json::object()));
+}
+
+}  // namespace
+
+void on_command(Self* self, const Command& command) {
+  nlohmann::json arguments = arguments_of(command.arguments);
+  if (command.name == "leave") return leave(self, command);
+  if (command.name == "train") return train(self, command);
+  if (command.name == "jobs") return list_jobs(self, command);
+  if (command.name == "job.recover" && !field<bool>(arguments, "force", false))
+    return command.answer(error_json(
+        {ErrorCode::invalid_argument,
+         "a recovery gives up what unreachable members may have done; it must be forced"}));
+  job_command(self, command, field<std::string>(arguments, "job", ""), self->state.options.self,
+              true);
+}
+
+}  // namespace gpunode::jobs::board

@@ -1,0 +1,155 @@
+#include "actors/job/job_environment.hpp"
+
+#include "actors/job/job_fitness.hpp"
+#include "actors/json_answer.hpp"
+#include "kernels/model/fingerprint.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/dataset/text_dataset.hpp"
+#include "runtime/probe/host_probe.hpp"
+
+namespace gpunode::jobs {
+namespace {
+
+std::string gigabytes(double bytes) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2f GB", bytes / 1e9);
+  return buffer;
+}
+
+std::size_t samples_per_slice(const job::JobSpec& spec) {
+  return (spec.train.batch + spec.train.slices - 1) / spec.train.slices;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
+    const job::JobSpec& spec) const {
+  auto model = model::make_model(spec.model_kind, spec.model_settings);
+  if (!model) return model.error().within("[model]");
+  return std::shared_ptr<const model::Model>(std::move(*model));
+}
+
+// Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,
+// this member's partial sums at the worst (one a level of the tree), the slices under way, and what
+// the program works with.
+Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
+                                          const model::Model& model) const {
+  std::uint64_t levels = 1;
+  while ((1u << levels) < spec.train.slices) ++levels;
+  double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
+  if (spec.exchange.mode == "local")
+    vectors += 10 + 6 * spec.exchange.rounds_ahead;  // a run, kept moments and changes; another run
+  if (spec.exchange.mode != "exact") vectors += 2;   // what is carried over
+  const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
+                                                            compute::Trainer::kSliceBudgetBytes);
+  double needed =
+      static_cast<double>(
+          compute::Trainer::staged_bytes(spec, model, compute::Trainer::kStageBudgetBytes)) +
+      vectors * 4.0 * static_cast<double>(model.parameter_count()) +
+      static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
+      static_cast<double>(model.working_bytes(options_.threads, samples_per_slice(spec)));
+  probe::ProcHostProbe host(options_.state);
+  auto available = host.sample(options_.clock->now()).memory_available_bytes;
+  if (available && needed > static_cast<double>(*available))
+    return {ErrorCode::out_of_memory,
+            "the job is too large for this machine: it needs about " + gigabytes(needed) + ", " +
+                gigabytes(static_cast<double>(*available)) +
+                " are available; use a smaller model, fewer samples a slice, or more memory"};
+  return {};
+}
+
+Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
+                                                   const model::Model& model) const {
+  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
+  if (!source) return source.error().within("data");
+  auto shared = std::make_shared<const dataset::TextSource>(std::move(*source));
+  dataset::TextSettings settings{.context = static_cast<std::uint32_t>(model.sample_bytes() - 1),
+                                 .stride = 1,
+                                 .validation_fraction = spec.data.validation_fraction};
+  auto data = dataset::TextDataset::create(std::move(shared), settings);
+  if (!data) return data.error().within("data");
+  return ingest::SliceReader(std::move(*data),
+                             {spec.train.seed, spec.train.batch, spec.train.slices});
+}
+
+Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  if (auto fits = check_memory(spec, **model); !fits) return fits.error();
+  auto data = reader(spec, **model);
+  if (!data) return data.error();
+  auto print = model::compute_fingerprint(**model, *options_.backend, samples_per_slice(spec));
+  if (!print) return print.error();
+  const dataset::TextSource& source = data->data().source();
+  auto digest = source.data_digest();
+  return Fitness{{digest.value.begin(), digest.value.end()},
+                 source.size_bytes(),
+                 data->data().sample_count(),
+                 print->digest.text(),
+                 print->text,
+                 options_.version,
+                 print->model.text()};
+}
+
+Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
+  const Fitness others = fitness_for(spec);
+  Fitness program = others;  // compared first: what follows reads all data
+  program.version = options_.version;
+  if (auto differs = difference(program, others, spec)) return *differs;
+  auto own = fitness(spec);
+  if (!own) return own.error();
+  if (auto differs = difference(*own, others, spec)) return *differs;
+  return {};
+}
+
+Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::JobSpec& spec) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  auto data = reader(spec, **model);
+  if (!data) return data.error();
+  return compute::Trainer::Options{.model = std::move(*model),
+                                   .backend = options_.backend,
+                                   .spec = spec,
+                                   .reader = std::move(*data),
+                                   .clock = options_.clock,
+                                   .lanes = options_.threads,
+                                   .spans = {}};
+}
+
+Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
+  auto model = make_model(spec);
+  if (!model) return model.error();
+  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
+  if (!source) return source.error();
+  dataset::ScanSettings settings{
+      .seed = spec.train.seed,
+      .batch = spec.train.batch,
+      .steps = steps * spec.inner_steps(),
+      .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
+      .stride = 1,
+      .validation_fraction = spec.data.validation_fraction};
+  return dataset::scan_sum(*source, settings);
+}
+
+std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
+                       const std::string& report) {
+  nlohmann::json out = arguments_of(report);
+  // "step" may be less: it is what is reported while members need a lease.
+  const auto fed = field<nlohmann::json>(out, "fed", nlohmann::json::object());
+  const auto steps = field<std::uint64_t>(fed, "steps", 0);
+  auto proof = environment.prove(spec, steps);
+  if (proof) {
+    bool equal = out.contains("fed") && out["fed"].value("hash_sum", "") == proof->sum.text() &&
+                 out["fed"].value("samples", std::uint64_t{0}) == proof->samples;
+    out["proof"] = {{"steps", steps},
+                    {"hash_sum", proof->sum.text()},
+                    {"samples", proof->samples},
+                    {"equal_to_fed", equal},
+                    {"each_sample_once_an_epoch", proof->each_once()}};
+  } else {
+    out["proof"] = {{"error", proof.error().message()}};
+  }
+  return ok_json(out);
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,60 @@
+// What a job needs of this machine: its data, its model, the device, the memory. Answers whether
+// the node is fit for a job, and makes the parts of a member. No mailbox; the slow functions are
+// called on threads of their own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/compute/trainer.hpp"
+#include "actors/job/job_note_codec.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/dataset/scan_sum.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::jobs {
+
+class JobEnvironment {
+ public:
+  struct Options {
+    ops::Backend* backend = nullptr;
+    storage::FileSystem* files = nullptr;
+    const Clock* clock = nullptr;
+    int threads = 1;
+    storage::Path state;  // the node's state directory
+    std::string version;  // of this program
+  };
+  explicit JobEnvironment(Options options) : options_(std::move(options)) {}
+
+  // Slow (reads all data, computes a canned slice). Fails with the cause in a sentence that a
+  // person can act on: data missing or unreadable, job too large for this machine, unknown model.
+  Result<Fitness> fitness(const job::JobSpec& spec) const;
+  // Whether this node would compute the same job as the manifest's: its version, then fitness,
+  // compared. Slow.
+  Result<void> matches(const job::JobSpec& spec) const;
+
+  Result<std::shared_ptr<const model::Model>> make_model(const job::JobSpec& spec) const;
+  Result<compute::Trainer::Options> trainer_options(const job::JobSpec& spec) const;
+  // Recomputes by separate code what the job's committed steps were fed. Slow.
+  Result<dataset::Proof> prove(const job::JobSpec& spec, std::uint64_t steps) const;
+
+  // <state>/jobs/<id>/
+  storage::Path job_folder(const JobId& id) const { return options_.state / "jobs" / id.text(); }
+  storage::Path checkpoint_root() const { return options_.state / "checkpoints"; }
+  const Options& options() const { return options_; }
+
+ private:
+  Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
+  Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
+
+  Options options_;
+};
+
+// A job's report (JSON) with the proof of what it was fed, recomputed from the data by separate
+// code: the command's whole answer. Slow.
+std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
+                       const std::string& report);
+
+}  // namespace gpunode::jobs

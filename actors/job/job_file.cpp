@@ -1,0 +1,120 @@
+#include "actors/job/job_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include <toml++/toml.h>
+
+#include "runtime/base/nearest.hpp"
+
+namespace gpunode::jobs {
+namespace {
+
+const std::vector<std::string> kSections = {"data", "model", "train", "checkpoint", "exchange"};
+
+Error bad(std::string detail) {
+  return {ErrorCode::invalid_argument, std::move(detail)};
+}
+
+std::string place(const toml::node& node) {
+  return " (line " + std::to_string(node.source().begin.line) + ")";
+}
+
+// Debian's library reports mistakes by throwing; it stops here.
+Result<toml::table> parse_toml(std::string_view text) {
+  try {
+    return toml::table(toml::parse(text));
+  } catch (const toml::parse_error& mistake) {
+    std::ostringstream where;
+    where << mistake.source().begin;
+    return bad("the job file is not TOML: " + std::string(mistake.description()) + " at " +
+               where.str());
+  }
+}
+
+// A TOML value as the text that JobSpec's settings use.
+Result<std::string> value_text(const std::string& key, const toml::node& node) {
+  if (auto text = node.value_exact<std::string>()) return *text;
+  if (auto flag = node.value_exact<bool>()) return std::string(*flag ? "true" : "false");
+  if (auto whole = node.value_exact<std::int64_t>()) return std::to_string(*whole);
+  if (auto real = node.value_exact<double>()) {
+    char buffer[64];
+    auto end = std::to_chars(buffer, buffer + sizeof buffer, *real).ptr;
+    return std::string(buffer, end);
+  }
+  if (const toml::array* list = node.as_array()) {
+    std::string text;
+    for (const toml::node& item : *list) {
+      auto part = value_text(key, item);
+      if (!part) return part;
+      text += (text.empty() ? "" : ",") + *part;
+    }
+    return text;
+  }
+  return bad("key '" + key + "' has a value of a kind that no setting takes" + place(node));
+}
+
+Result<void> read_labels(const toml::node& node, job::JobSpec& spec) {
+  const toml::array* list = node.as_array();
+  if (!list) return bad("key 'labels' wants a list of texts, such as [\"gpu\"]" + place(node));
+  for (const toml::node& item : *list) {
+    auto text = item.value_exact<std::string>();
+    if (!text) return bad("key 'labels' wants a list of texts" + place(item));
+    spec.labels.push_back(*text);
+  }
+  return {};
+}
+
+Result<void> read_setting(const std::string& section, const std::string& key,
+                          const toml::node& node, job::JobSpec& spec) {
+  if (section.empty() && key == "labels") return read_labels(node, spec);
+  std::string full = section.empty() ? key : section + "." + key;
+  auto text = value_text(full, node);
+  if (!text) return text.error();
+  if (section == "model" && key != "kind") {
+    spec.model_settings[key] = *text;
+    return {};
+  }
+  std::vector<std::string> known = job::known_keys(section);
+  if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (section.empty()) {
+      if (std::find(kSections.begin(), kSections.end(), key) != kSections.end())
+        return bad("'" + key + "' is a section, not a key: write [" + key + "]" + place(node));
+      known.insert(known.end(), kSections.begin(), kSections.end());
+    }
+    std::string what = section.empty() ? "key" : "key in [" + section + "]";
+    return bad(unknown_word(what, key, known) + place(node));
+  }
+  auto done = job::set(spec, full, *text);
+  return done ? done : Result<void>(bad(done.error().detail + place(node)));
+}
+
+}  // namespace
+
+Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& base_directory) {
+  auto parsed = parse_toml(text);
+  if (!parsed) return parsed.error();
+  job::JobSpec spec;
+  for (auto&& [key, node] : *parsed) {
+    std::string name(key.str());
+    const toml::table* section = node.as_table();
+    if (!section) {
+      if (auto done = read_setting("", name, node, spec); !done) return done.error();
+      continue;
+    }
+    if (std::find(kSections.begin(), kSections.end(), name) == kSections.end())
+      return bad(unknown_word("section", name, kSections) + place(node));
+    for (auto&& [inner_key, inner] : *section)
+      if (auto done = read_setting(name, std::string(inner_key.str()), inner, spec); !done)
+        return done.error();
+  }
+  if (!spec.data.path.empty() && spec.data.path[0] != '/')
+    spec.data.path = (std::filesystem::path(base_directory) / spec.data.path).lexically_normal();
+  if (auto valid = job::validate(spec); !valid) return valid.error();
+  return spec;
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,77 @@
+#include "actors/job/job_ledger.hpp"
+
+#include <cstdio>
+
+namespace gpunode::jobs {
+namespace {
+
+constexpr std::size_t kEventsKept = 1000;
+constexpr std::size_t kCommitsKept = 4096;
+constexpr std::size_t kRecentSteps = 32;
+
+}  // namespace
+
+void JobLedger::on_view(const view::View& view) {
+  view_ = view;
+  account_.on_view(view);
+  recent_.clear();
+}
+
+void JobLedger::on_committed(Time now, const job::Committed& committed) {
+  if (first_step_ == 0) first_step_ = committed.step;
+  if (!commits_.empty() && commits_.back().view_id != view_.view_id)
+    tell_resumed(now, committed.step);
+  commits_.push_back({now, committed.step, view_.view_id, {}});
+  if (commits_.size() > kCommitsKept) commits_.pop_front();
+  committed_ = committed.step;
+  running_ = committed.running;
+  for (const NodeId& node : committed.computed_by) ++slices_[node];
+  account_.on_committed(now, committed);
+  recent_.emplace_back(now, committed.step);
+  if (recent_.size() > kRecentSteps) recent_.pop_front();
+}
+
+// The first commit of another view: how long the job stood still is what people ask then.
+void JobLedger::tell_resumed(Time now, std::uint64_t step) {
+  const Commit& last = commits_.back();
+  double seconds = std::chrono::duration<double>(now - last.time).count();
+  char text[120];
+  std::snprintf(text, sizeof text, "goes on with step %llu, %.3f s after the commit of step %llu",
+                static_cast<unsigned long long>(step), seconds,
+                static_cast<unsigned long long>(last.step));
+  on_event(now, text);
+}
+
+void JobLedger::on_applied(std::uint64_t step, double loss, const Digest& state) {
+  loss_ = loss;
+  state_digest_ = state;
+  for (auto commit = commits_.rbegin(); commit != commits_.rend(); ++commit) {
+    if (commit->step < step) break;
+    if (commit->step != step) continue;
+    commit->state = state;
+    break;
+  }
+}
+
+void JobLedger::on_event(Time now, std::string text) {
+  events_.push_back({now, std::move(text)});
+  if (events_.size() > kEventsKept) events_.pop_front();
+}
+
+double JobLedger::tokens_per_second() const {
+  if (recent_.size() < 2) return 0;
+  double seconds =
+      std::chrono::duration<double>(recent_.back().first - recent_.front().first).count();
+  double steps = static_cast<double>(recent_.back().second - recent_.front().second);
+  return seconds > 0 ? steps * static_cast<double>(tokens_per_step_) / seconds : 0;
+}
+
+Duration JobLedger::time_left(std::uint64_t total_steps) const {
+  double speed = tokens_per_second();
+  if (speed <= 0 || committed_ >= total_steps) return Duration{0};
+  double tokens =
+      static_cast<double>(total_steps - committed_) * static_cast<double>(tokens_per_step_);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(tokens / speed));
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,88 @@
+// What one node has seen of a job: committed steps, who computed how many slices of them, losses,
+// speed, and the events that a person asks about. Pure; owned by the job actor. `job show`,
+// `job log` and `train --follow` print it. Keeps a bounded number of events and of commits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/job/step_account.hpp"
+
+namespace gpunode::jobs {
+
+class JobLedger {
+ public:
+  explicit JobLedger(std::uint64_t tokens_per_step) : tokens_per_step_(tokens_per_step) {}
+
+  void on_view(const view::View& view);
+  void on_committed(Time now, const job::Committed& committed);
+  // state: after this step.
+  void on_applied(std::uint64_t step, double loss, const Digest& state);
+  // The job is finished and its result came from others; `running`: over all steps.
+  void on_result(std::uint64_t step, const collective::Fed& running, const Digest& state) {
+    committed_ = step;
+    running_ = running;
+    state_digest_ = state;
+  }
+  void on_event(Time now, std::string text);
+  void on_checkpoint(std::uint64_t step, const std::string& path) {
+    checkpoint_step_ = step;
+    checkpoint_path_ = path;
+  }
+  void set_validation_loss(double loss) { validation_loss_ = loss; }
+
+  struct Event {
+    Time time;
+    std::string text;
+  };
+  const std::deque<Event>& events() const { return events_; }
+  struct Commit {
+    Time time;
+    std::uint64_t step = 0, view_id = 0;
+    Digest state;  // after the step; zero: not yet known, or not computed after this step
+  };
+  // The newest commits that this node made, oldest first.
+  const std::deque<Commit>& commits() const { return commits_; }
+  // Slices of committed steps by the node that computed them, as witnessed here.
+  const std::map<NodeId, std::uint64_t>& slices() const { return slices_; }
+  std::uint64_t witnessed_from() const { return first_step_; }
+  std::uint64_t committed() const { return committed_; }
+  const collective::Fed& running() const { return running_; }
+  std::optional<double> loss() const { return loss_; }
+  std::optional<double> validation_loss() const { return validation_loss_; }
+  Digest state_digest() const { return state_digest_; }
+  std::uint64_t checkpoint_step() const { return checkpoint_step_; }
+  const std::string& checkpoint_path() const { return checkpoint_path_; }
+  const view::View& view() const { return view_; }
+  job::Explanation explain() const { return account_.explain(); }
+  // Over the last steps; 0 until there are two.
+  double tokens_per_second() const;
+  Duration time_left(std::uint64_t total_steps) const;
+
+ private:
+  void tell_resumed(Time now, std::uint64_t step);
+
+  std::uint64_t tokens_per_step_;
+  view::View view_;
+  job::StepAccount account_;
+  std::map<NodeId, std::uint64_t> slices_;
+  std::uint64_t first_step_ = 0, committed_ = 0;
+  collective::Fed running_;
+  std::optional<double> loss_;
+  std::optional<double> validation_loss_;
+  Digest state_digest_;
+  std::uint64_t checkpoint_step_ = 0;
+  std::string checkpoint_path_;
+  std::deque<Event> events_;
+  std::deque<Commit> commits_;
+  std::deque<std::pair<Time, std::uint64_t>> recent_;  // commit times of the last steps
+};
+
+}  // namespace gpunode::jobs

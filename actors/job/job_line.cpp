@@ -1,0 +1,90 @@
+#include "actors/job/job_line.hpp"
+
+#include <algorithm>
+
+#include "actors/job/job_note_codec.hpp"
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/digest.hpp"
+
+namespace gpunode::jobs {
+
+nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
+                        const ClusterSnapshot& cluster) {
+  auto members = nlohmann::json::array();
+  for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
+  nlohmann::json line = {{"job", id.text()},         {"name", name},
+                         {"phase", progress.phase},  {"reason", progress.reason},
+                         {"step", progress.step},    {"steps", progress.total_steps},
+                         {"view", progress.view_id}, {"members", members}};
+  if (progress.loss) line["loss"] = *progress.loss;
+  return line;
+}
+
+void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster.self) continue;
+    std::string id = entry.key.substr(4);
+    bool known = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
+      return line.value("job", "") == id;
+    });
+    auto note = decode_note(entry.value);
+    if (known || !note || !std::holds_alternative<JobHint>(*note)) continue;
+    const JobHint& hint = std::get<JobHint>(*note);
+    list.push_back({{"job", id},
+                    {"name", hint.name},
+                    {"phase", hint.phase},
+                    {"reason", hint.reason},
+                    {"step", hint.step},
+                    {"steps", hint.steps},
+                    {"view", hint.view_id},
+                    {"member_count", hint.members},
+                    {"known_from", cluster.name_of(entry.owner)}});
+    if (hint.loss != 0) list.back()["loss"] = hint.loss;
+  }
+}
+
+void record_metrics(telemetry::Registry& metrics, const std::string& name,
+                    const JobProgress& progress) {
+  telemetry::Labels job{{"job", name}};
+  metrics.gauge("gpunode_job_committed_step", "Newest committed step of the job", job)
+      .set(static_cast<double>(progress.step));
+  metrics.gauge("gpunode_job_members", "Members of the job's view", job)
+      .set(static_cast<double>(progress.members.size()));
+  metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
+      .set(static_cast<double>(progress.view_id));
+  if (progress.loss)
+    metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
+        .set(*progress.loss);
+  metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
+      .set(progress.tokens_per_second);
+}
+
+std::optional<JobId> parse_job_id(const std::string& text) {
+  Bytes raw = from_hex(text);
+  if (raw.size() != 16) return std::nullopt;
+  JobId id;
+  for (int i = 0; i < 8; ++i) {
+    id.high = id.high << 8 | std::to_integer<std::uint64_t>(raw[i]);
+    id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
+  }
+  return id;
+}
+
+std::uint64_t place_of(const std::string& group_by, const std::vector<std::string>& labels,
+                       const std::string& machine) {
+  const auto place = [](const std::string& text) {
+    return text.empty() ? 0 : std::max<std::uint64_t>(digest_of(as_bytes(text)).low, 1);
+  };
+  if (group_by == "machine") return place(machine);
+  for (const std::string& label : labels)
+    if (label.starts_with(group_by + "=")) return place(label);
+  return 0;
+}
+
+bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& label) {
+    return std::find(own.begin(), own.end(), label) != own.end();
+  });
+}
+
+}  // namespace gpunode::jobs

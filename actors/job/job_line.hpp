@@ -1,0 +1,37 @@
+// How a job looks from outside: its line in `gpunode jobs`, its figures in the metrics, its id as
+// text. Pure functions of the job board.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/job/job_actor.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/telemetry/registry.hpp"
+
+namespace gpunode::jobs {
+
+nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
+                        const ClusterSnapshot& cluster);
+
+// Appends the jobs that only other nodes run, as the directory tells of them.
+void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
+
+void record_metrics(telemetry::Registry& metrics, const std::string& name,
+                    const JobProgress& progress);
+
+// Nothing unless the text is 32 hexadecimal digits, as JobId::text writes them.
+std::optional<JobId> parse_job_id(const std::string& text);
+
+// The place that a node is in for the sums of a job: equal for equal values of its label of that
+// key, or for equal machines. 0, which is like no other: it has no such label, or no known machine.
+std::uint64_t place_of(const std::string& group_by, const std::vector<std::string>& labels,
+                       const std::string& machine);
+// Whether a node with the labels `own` has all that a job wants.
+bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own);
+
+}  // namespace gpunode::jobs

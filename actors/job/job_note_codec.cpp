@@ -1,0 +1,115 @@
+#include "actors/job/job_note_codec.hpp"
+
+#include "runtime/base/aligned_copy.hpp"
+#include "schemas/jobs_generated.h"
+
+namespace gpunode::jobs {
+
+namespace wire = gpunode::wire::jobs;
+
+namespace {
+
+constexpr std::size_t kMaxRefusals = 32, kMaxReasonBytes = 400;
+
+std::string text(const flatbuffers::String* value) {
+  return value ? value->str() : "";
+}
+
+flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const Fitness& fitness) {
+  auto digest =
+      builder.CreateVector(reinterpret_cast<const std::uint8_t*>(fitness.data_digest.data()),
+                           fitness.data_digest.size());
+  auto print = builder.CreateString(fitness.fingerprint);
+  auto print_text = builder.CreateString(fitness.fingerprint_text);
+  auto version = builder.CreateString(fitness.version);
+  auto model = builder.CreateString(fitness.model_digest);
+  return wire::CreateFitness(builder, digest, fitness.data_bytes, fitness.sample_count, print,
+                             print_text, version, model)
+      .Union();
+}
+
+flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const JobHint& hint) {
+  auto name = builder.CreateString(hint.name);
+  auto phase = builder.CreateString(hint.phase);
+  auto reason = builder.CreateString(hint.reason.substr(0, 1024));
+  auto labels = builder.CreateVectorOfStrings(hint.labels);
+  return wire::CreateHint(builder, name, phase, reason, hint.step, hint.steps, hint.view_id,
+                          hint.members, hint.wanted, hint.ended, labels, hint.loss)
+      .Union();
+}
+
+flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder,
+                                const JobRefusals& refusals) {
+  std::vector<flatbuffers::Offset<wire::Refused>> list;
+  for (const Refusal& one : refusals.refused) {
+    if (list.size() == kMaxRefusals) break;
+    auto node = builder.CreateVector(reinterpret_cast<const std::uint8_t*>(one.node.value.data()),
+                                     one.node.value.size());
+    auto reason = builder.CreateString(one.reason.substr(0, kMaxReasonBytes));
+    list.push_back(wire::CreateRefused(builder, node, reason));
+  }
+  auto refused = builder.CreateVector(list);
+  return wire::CreateRefusals(builder, refusals.job.high, refusals.job.low, refused).Union();
+}
+
+Result<JobNote> read(const wire::Refusals& in) {
+  Error corrupted{ErrorCode::corrupted, "not a list of refused nodes"};
+  if (!in.refused() || in.refused()->size() > kMaxRefusals) return corrupted;
+  JobRefusals out{{in.job_high(), in.job_low()}, {}};
+  for (const wire::Refused* one : *in.refused()) {
+    if (!one->node()) return corrupted;
+    auto node = NodeId::from(
+        {reinterpret_cast<const std::byte*>(one->node()->data()), one->node()->size()});
+    if (!node) return corrupted;
+    out.refused.push_back({*node, text(one->reason()).substr(0, kMaxReasonBytes)});
+  }
+  return JobNote(std::move(out));
+}
+
+wire::Body body_of(const JobNote& note) {
+  if (std::holds_alternative<Fitness>(note)) return wire::Body::Fitness;
+  return std::holds_alternative<JobHint>(note) ? wire::Body::Hint : wire::Body::Refusals;
+}
+
+}  // namespace
+
+Bytes encode(const JobNote& note) {
+  flatbuffers::FlatBufferBuilder builder(512);
+  auto body = std::visit([&](const auto& value) { return write(builder, value); }, note);
+  builder.Finish(wire::CreateNote(builder, body_of(note), body), wire::NoteIdentifier());
+  return finished_bytes(builder);
+}
+
+Result<JobNote> decode_note(ByteView bytes) {
+  Error corrupted{ErrorCode::corrupted, "not a note about a job"};
+  constexpr std::size_t kLimit = 16 * 1024;
+  if (bytes.size() > kLimit || bytes.size() < 8) return corrupted;
+  AlignedCopy copy(bytes);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 64);
+  if (!wire::VerifyNoteBuffer(verifier)) return corrupted;
+  const wire::Note* note = wire::GetNote(copy.data());
+  if (const wire::Fitness* in = note->body_as_Fitness()) {
+    Fitness out;
+    if (in->data_digest())
+      out.data_digest = to_bytes({reinterpret_cast<const std::byte*>(in->data_digest()->data()),
+                                  in->data_digest()->size()});
+    out.data_bytes = in->data_bytes();
+    out.sample_count = in->sample_count();
+    out.fingerprint = text(in->fingerprint());
+    out.fingerprint_text = text(in->fingerprint_text());
+    out.version = text(in->version());
+    out.model_digest = text(in->model_digest());
+    return JobNote(std::move(out));
+  }
+  if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);
+  const wire::Hint* in = note->body_as_Hint();
+  if (!in) return corrupted;
+  JobHint out{text(in->name()), text(in->phase()), text(in->reason()), in->step(),  in->steps(),
+              in->view_id(),    in->members(),     in->wanted(),       in->ended(), {},
+              in->loss()};
+  if (in->labels())
+    for (const auto* label : *in->labels()) out.labels.push_back(label->str());
+  return JobNote(std::move(out));
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,50 @@
+// What nodes tell each other about jobs outside the job's own protocol (schemas/jobs.fbs).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/ids.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::jobs {
+
+// What a node that can take part in a job would bring.
+struct Fitness {
+  Bytes data_digest;
+  std::uint64_t data_bytes = 0;
+  std::uint64_t sample_count = 0;
+  std::string fingerprint;
+  std::string fingerprint_text;
+  std::string version;       // of gpunode
+  std::string model_digest;  // of the model's settings, parameters and initial weights
+};
+// A member's hint about a job, in its own keyspace of the directory under "job/<id>".
+struct JobHint {
+  std::string name, phase, reason;
+  std::uint64_t step = 0, steps = 0, view_id = 0;
+  std::uint32_t members = 0, wanted = 0;
+  bool ended = false;
+  std::vector<std::string> labels;
+  double loss = 0;  // 0, which is not written: unknown
+};
+// Nodes that take no part in a job, and why.
+struct Refusal {
+  NodeId node;
+  std::string reason;
+};
+struct JobRefusals {
+  JobId job;
+  std::vector<Refusal> refused;
+};
+using JobNote = std::variant<Fitness, JobHint, JobRefusals>;
+
+// Of refusals the first 32, with reasons cut to 400 bytes.
+Bytes encode(const JobNote& note);
+// Fails with corrupted; never throws.
+Result<JobNote> decode_note(ByteView bytes);
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,205 @@
+#include "actors/job/job_report.hpp"
+
+#include "runtime/job/exchange_mode.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace gpunode::jobs {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kEventsShown = 200;
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Rounded to microseconds: more digits would only be noise.
+double since_1970(const ReportInput& in, Time time) {
+  auto then = in.wall.time_since_epoch() - (in.now - time);
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(then).count()) /
+         1e6;
+}
+
+json names(const std::vector<NodeId>& nodes, const ClusterSnapshot& cluster) {
+  json list = json::array();
+  for (const NodeId& node : nodes) list.push_back(cluster.name_of(node));
+  return list;
+}
+
+// Names come from peers and paths from files: what is no UTF-8 in them is replaced.
+std::string text_of(const json& out) {
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json progress(const ReportInput& in) {
+  json out;
+  out["job"] = in.id.text();
+  out["name"] = in.spec.name;
+  out["phase"] = in.phase;
+  if (!in.reason.empty()) out["reason"] = in.reason;
+  // Where a lease is needed, only what was committed while it held.
+  out["step"] = in.status.needs_lease ? std::min(in.ledger.committed(), in.status.reported)
+                                      : in.ledger.committed();
+  out["steps"] = in.spec.train.steps;
+  out["view"] = in.status.view_id;
+  out["generation"] = in.status.generation;
+  out["members"] = names(in.status.members, in.cluster);
+  out["witnesses"] = names(in.status.witnesses, in.cluster);
+  out["waiting_for"] = names(in.status.waiting_for, in.cluster);
+  if (in.status.stall)
+    out["stall"] = {{"node", in.cluster.name_of(in.status.stall->node)},
+                    {"waiting_for", job::to_string(in.status.stall->lack)},
+                    {"step", in.status.committed + 1},
+                    {"seconds", seconds(in.status.stall->lasts)}};
+  if (auto loss = in.ledger.loss()) out["loss"] = *loss;
+  out["tokens_per_second"] = in.ledger.tokens_per_second();
+  out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
+  // How this node came to the state of the others, or is on its way there.
+  if (in.status.sync_received_bytes > 0 || in.status.sync_total_bytes > 0) {
+    out["sync_received_bytes"] = in.status.sync_received_bytes;
+    if (in.status.sync_total_bytes > 0) out["sync_total_bytes"] = in.status.sync_total_bytes;
+    out["sync_seconds"] = seconds(in.status.sync_time);
+    out["sync_followed_steps"] = in.status.sync_results;
+    out["sync_steps_behind"] = in.status.sync_behind;
+  }
+  if (auto loss = in.ledger.validation_loss()) out["validation_loss"] = *loss;
+  return out;
+}
+
+// What a person can do about the slowest member.
+std::string remedy_of(job::Cause cause) {
+  switch (cause) {
+    case job::Cause::compute:
+      return "it computes longer than the others: more slices a step divide the work more finely";
+    case job::Cause::data:
+      return "it waits for its data: a faster disk or a larger cache helps";
+    case job::Cause::link:
+      return "its bytes come late although it computes as fast as the others: look at its link";
+  }
+  return {};
+}
+
+// The members of each place, once they have told where they are.
+json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
+  std::vector<std::pair<std::uint64_t, json>> groups;
+  for (const job::MemberTimes& one : times.members) {
+    const auto same = std::ranges::find_if(
+        groups, [&](const auto& group) { return one.place != 0 && group.first == one.place; });
+    json& names =
+        same == groups.end() ? groups.emplace_back(one.place, json::array()).second : same->second;
+    names.push_back(cluster.name_of(one.node));
+  }
+  json out = json::array();
+  for (auto& group : groups) out.push_back(std::move(group.second));
+  return out;
+}
+
+// Where the time of the last steps went, member by member.
+json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
+  json out = {{"steps", times.steps}, {"step_seconds", times.step}};
+  json members = json::array();
+  for (const job::MemberTimes& one : times.members)
+    members.push_back({{"node", cluster.name_of(one.node)},
+                       {"id", one.node.text()},
+                       {"slices", one.slices},
+                       {"slice_seconds", one.slice},
+                       {"compute_seconds", one.compute},
+                       {"data_seconds", one.data},
+                       {"wait_seconds", one.wait},
+                       {"exchange_seconds", one.exchange},
+                       {"confirm_seconds", one.confirm},
+                       {"apply_seconds", one.apply},
+                       {"sent_bytes", one.sent_bytes},
+                       {"received_bytes", one.received_bytes}});
+  out["members"] = members;
+  if (times.slowest)
+    out["slowest"] = {{"node", cluster.name_of(times.slowest->node)},
+                      {"id", times.slowest->node.text()},
+                      {"cause", job::to_string(times.slowest->cause)},
+                      {"lost_seconds", times.slowest->lost},
+                      {"text", remedy_of(times.slowest->cause)}};
+  out["confirm_seconds"] = times.confirm;
+  if (times.confirm_is_long)
+    out["advice"] =
+        "the last word of a step (DONE) takes more than a tenth of it: over so long a link "
+        "mode = \"local\" trains with far fewer rounds";
+  return out;
+}
+
+}  // namespace
+
+std::string progress_json(const ReportInput& input) {
+  return text_of(progress(input));
+}
+
+std::string report_json(const ReportInput& in) {
+  json out = progress(in);
+  const JobLedger& ledger = in.ledger;
+  out["data"] = in.spec.data.path;
+  out["nodes_wanted"] = in.spec.nodes;
+  out["on_lost_quorum"] = in.spec.on_lost_quorum;
+  out["seed"] = in.spec.train.seed;
+  out["slices_per_step"] = in.spec.train.slices;
+  out["fingerprint"] = in.spec.fingerprint;
+  out["exchange_mode"] = in.spec.exchange.mode;
+  if (auto text = job::inexact_note(in.spec.exchange.mode); !text.empty())
+    out["exchange_note"] = text;
+  if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->routing.plan)
+    out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
+  out["state_digest"] = ledger.state_digest().text();
+  out["fed"] = {{"steps", ledger.committed()},
+                {"hash_sum", ledger.running().hash_sum.text()},
+                {"samples", ledger.running().sample_count}};
+  out["witnessed_from_step"] = ledger.witnessed_from();
+  json computed = json::array();
+  for (const auto& [node, slices] : ledger.slices())
+    computed.push_back(
+        {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"slices", slices}});
+  out["computed"] = computed;
+  json refused = json::array();
+  for (const auto& [node, reason] : in.refused)
+    refused.push_back(
+        {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"reason", reason}});
+  out["refused"] = refused;
+  if (const job::Explanation times = ledger.explain(); times.steps > 0)
+    out["times"] = times_of(times, in.cluster);
+  if (ledger.checkpoint_step() > 0)
+    out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
+  if (in.status.durable.step > 0 && in.status.needs_lease)
+    out["durable"] = {{"step", in.status.durable.step}, {"nodes", in.status.holders}};
+  json events = json::array();
+  std::size_t skipped = 0, count = ledger.events().size();
+  for (const JobLedger::Event& event : ledger.events())
+    if (skipped++ + kEventsShown >= count)
+      events.push_back({{"seconds_ago", seconds(in.now - event.time)},
+                        {"at", since_1970(in, event.time)},
+                        {"text", event.text}});
+  out["events"] = events;
+  return text_of(out);
+}
+
+std::string log_json(const ReportInput& in) {
+  json out = progress(in);
+  out["now"] = since_1970(in, in.now);
+  json events = json::array(), commits = json::array();
+  for (const JobLedger::Event& event : in.ledger.events())
+    events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
+  for (const JobLedger::Commit& commit : in.ledger.commits()) {
+    const bool early = in.status.needs_lease && commit.view_id == in.status.view_id &&
+                       commit.step > in.status.reported;
+    if (early) continue;
+    json line = {
+        {"at", since_1970(in, commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
+    if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
+    commits.push_back(std::move(line));
+  }
+  out["events"] = std::move(events);
+  out["commits"] = std::move(commits);
+  return text_of(out);
+}
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,36 @@
+// A job's ledger as JSON, for `job show`, `job log`, `jobs` and `train --follow`; the CLI turns it
+// into text.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "actors/cluster_state.hpp"
+#include "actors/job/job_ledger.hpp"
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/job_spec.hpp"
+
+namespace gpunode::jobs {
+
+struct ReportInput {
+  const JobId& id;
+  const job::JobSpec& spec;
+  const JobLedger& ledger;
+  const job::JobStatus& status;
+  const ClusterSnapshot& cluster;
+  std::string phase;
+  std::string reason;
+  Time now{};
+  std::chrono::system_clock::time_point wall{};  // at `now`
+  const std::map<NodeId, std::string>& refused;  // who takes no part, and why
+};
+
+// One line of progress: step, loss, speed, members, time left.
+std::string progress_json(const ReportInput& input);
+// Everything that is known here.
+std::string report_json(const ReportInput& input);
+// What happened and when: every event and commit that is kept, in seconds since 1970 by this node's
+// wall clock of now (so that a clock that was set does not tear the log apart).
+std::string log_json(const ReportInput& input);
+
+}  // namespace gpunode::jobs

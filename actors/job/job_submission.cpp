@@ -1,0 +1,242 @@
+#include "actors/job/job_submission.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "actors/job/job_fitness.hpp"
+#include "actors/job/patience.hpp"
+#include "actors/json_answer.hpp"
+#include "actors/mailbox.hpp"
+
+namespace gpunode::jobs {
+namespace {
+
+struct FitnessAnswer {
+  NodeId node;
+  Result<SharedBytes> answer{SharedBytes{}};
+};
+struct CreateAnswer {
+  NodeId node;
+  Result<SharedBytes> answer{SharedBytes{}};
+};
+struct RefusalsAnswer {  // that it is told of them is good to have, no more
+  NodeId node;
+  Result<SharedBytes> answer{SharedBytes{}};
+};
+
+}  // namespace
+}  // namespace gpunode::jobs
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::FitnessAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::CreateAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::RefusalsAnswer)
+namespace gpunode::jobs {
+namespace {
+
+constexpr auto kCreatePatience = std::chrono::seconds(20);
+constexpr auto kBeginPatience = std::chrono::seconds(5);
+
+struct State {
+  static inline const char* name = "submission";
+  SubmissionOptions options;
+  std::size_t asked = 0;
+  std::vector<FitNode> fit;
+  std::vector<Refusal> refused;
+  std::size_t answered = 0;
+  job::JobSpec spec;
+  Bytes manifest;
+  std::size_t created = 0, failed = 0;
+  std::vector<NodeId> created_at;
+  std::vector<Refusal> not_created;
+  bool told = false;
+};
+using Self = caf::stateful_actor<State>;
+
+std::string name_of(Self* self, const NodeId& node) {
+  return self->state.options.cluster->read()->name_of(node);
+}
+
+void end(Self* self, std::string text) {
+  if (!self->state.told) self->state.options.answer(std::move(text));
+  self->state.told = true;
+}
+
+template <class Answer>
+void call(Self* self, const NodeId& node, const char* name, SharedBytes request,
+          Duration patience) {
+  caf::actor me = self;
+  self->send(
+      self->state.options.calls,
+      CallRequest{node, name, std::move(request), patience, [me, node](Result<SharedBytes> answer) {
+                    caf::anon_send(me, Answer{node, std::move(answer)});
+                  }});
+}
+
+// The user has the answer: the job may form there.
+void begin_at(Self* self, const NodeId& node) {
+  const std::string id = job::job_id(self->state.manifest).text();
+  self->send(self->state.options.calls,
+             CallRequest{node, "job.begin", SharedBytes::from(to_bytes(as_bytes(id))),
+                         kBeginPatience, [](Result<SharedBytes>) {}});
+}
+
+void ask_all(Self* self) {
+  SharedBytes draft = SharedBytes::from(job::encode(self->state.options.spec));
+  auto cluster = self->state.options.cluster->read();
+  for (const NodeInfo& node : cluster->nodes)
+    if (cluster->alive(node.id)) {
+      ++self->state.asked;
+      call<FitnessAnswer>(self, node.id, "job.fitness", draft, kFitnessPatience);
+    }
+  GPUNODE_CHECK(self->state.asked > 0, "a node sees itself alive");
+}
+
+void hand_out(Self* self) {
+  State& state = self->state;
+  auto choice = choose_candidates(state.options.spec, std::move(state.fit),
+                                  std::move(state.refused), state.options.self,
+                                  [self](const NodeId& node) { return name_of(self, node); });
+  if (!choice) {
+    end(self, error_json(choice.error()));
+    return self->quit();
+  }
+  state.spec = std::move(choice->spec);
+  state.refused = std::move(choice->refused);
+  state.manifest = job::encode(state.spec);
+  for (const NodeId& node : state.spec.candidates)
+    call<CreateAnswer>(self, node, "job.create", SharedBytes::from(state.manifest),
+                       kCreatePatience);
+}
+
+void on_fitness(Self* self, const FitnessAnswer& answer) {
+  State& state = self->state;
+  ++state.answered;
+  Result<JobNote> note =
+      answer.answer ? decode_note(answer.answer->view) : Result<JobNote>(answer.answer.error());
+  if (note && std::holds_alternative<Fitness>(*note))
+    state.fit.push_back({answer.node, std::get<Fitness>(*note)});
+  else
+    state.refused.push_back({answer.node, note ? "gave no sensible answer" : note.error().detail});
+  if (state.answered == state.asked) hand_out(self);
+}
+
+nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
+  auto list = nlohmann::json::array();
+  for (const Refusal& refusal : refused)
+    list.push_back({{"node", name_of(self, refusal.node)}, {"reason", refusal.reason}});
+  return list;
+}
+
+void tell_when_settled(Self* self) {
+  State& state = self->state;
+  std::size_t candidates = state.spec.candidates.size();
+  if (state.created == candidates / 2 + 1) {  // a quorum has it on disk
+    auto names = nlohmann::json::array();
+    for (const NodeId& node : state.spec.candidates) names.push_back(name_of(self, node));
+    end(self, ok_json({{"job", job::job_id(state.manifest).text()},
+                       {"name", state.spec.name},
+                       {"candidates", names},
+                       {"nodes_wanted", state.spec.nodes},
+                       {"refused", refusals(self, state.refused)}}));
+    for (const NodeId& node : state.created_at) begin_at(self, node);
+  } else if (state.created > candidates / 2 + 1) {
+    begin_at(self, state.created_at.back());
+  }
+  if (state.created + state.failed < candidates) return;
+  if (!state.told) {
+    std::string text = "too few candidates could store the job:";
+    for (const Refusal& refusal : state.not_created)
+      text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
+    end(self, error_json({ErrorCode::unavailable, text}));
+  }
+  self->quit();
+}
+
+void on_created(Self* self, const CreateAnswer& answer) {
+  State& state = self->state;
+  if (!answer.answer) {
+    ++state.failed;
+    state.not_created.push_back({answer.node, answer.answer.error().detail});
+    return tell_when_settled(self);
+  }
+  JobRefusals refusals{job::job_id(state.manifest), state.refused};
+  call<RefusalsAnswer>(self, answer.node, "job.refused", SharedBytes::from(encode(refusals)),
+                       kCreatePatience);
+}
+
+void on_told(Self* self, const NodeId& node) {
+  ++self->state.created;
+  self->state.created_at.push_back(node);
+  tell_when_settled(self);
+}
+
+caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
+  self->state.options = std::move(*options);
+  ignore_unknown_messages(self);
+  ask_all(self);
+  return {
+      [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
+      [self](const CreateAnswer& answer) { on_created(self, answer); },
+      [self](const RefusalsAnswer& told) { on_told(self, told.node); },
+  };
+}
+
+}  // namespace
+
+Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
+                                 std::vector<Refusal> refused, const NodeId& self,
+                                 const std::function<std::string(const NodeId&)>& name_of) {
+  // The submitter first, so that a job of one node runs where it was started.
+  std::sort(fit.begin(), fit.end(), [&](const FitNode& a, const FitNode& b) {
+    return std::pair(a.node != self, a.node) < std::pair(b.node != self, b.node);
+  });
+  using Key = std::tuple<std::string, std::string, Bytes, std::string>;
+  std::map<Key, std::vector<const FitNode*>> groups;
+  for (const FitNode& node : fit)
+    groups[{node.fitness.version, node.fitness.model_digest, node.fitness.data_digest,
+            node.fitness.fingerprint}]
+        .push_back(&node);
+  const std::vector<const FitNode*>* best = nullptr;
+  auto has_self = [&](const std::vector<const FitNode*>& group) {
+    return std::any_of(group.begin(), group.end(),
+                       [&](const FitNode* node) { return node->node == self; });
+  };
+  for (const auto& [key, group] : groups)
+    if (!best || group.size() > best->size() ||
+        (group.size() == best->size() && has_self(group) && !has_self(*best)))
+      best = &group;
+  Choice choice{spec, std::move(refused)};
+  if (best) {
+    const Fitness& common = best->front()->fitness;
+    for (const FitNode& node : fit) {
+      if (auto differs = difference(node.fitness, common, spec))
+        choice.refused.push_back({node.node, differs->detail});
+      else if (choice.spec.candidates.size() < spec.nodes)
+        choice.spec.candidates.push_back(node.node);
+    }
+    choice.spec.data_digest = common.data_digest;
+    choice.spec.data_bytes = common.data_bytes;
+    choice.spec.sample_count = common.sample_count;
+    choice.spec.fingerprint = common.fingerprint;
+    choice.spec.fingerprint_text = common.fingerprint_text;
+    choice.spec.version = common.version;
+    choice.spec.model_digest = common.model_digest;
+  }
+  if (choice.spec.candidates.size() >= spec.min_nodes) return choice;
+  std::string text = "the job needs at least " + std::to_string(spec.min_nodes) + " node" +
+                     (spec.min_nodes == 1 ? "" : "s") + ", " +
+                     std::to_string(choice.spec.candidates.size()) + " can take part";
+  for (const Refusal& refusal : choice.refused)
+    text += "; " + name_of(refusal.node) + ": " + refusal.reason;
+  return Error{ErrorCode::invalid_argument, text};
+}
+
+void spawn_submission(caf::actor_system& system, SubmissionOptions options) {
+  system.spawn(behaviour, std::make_shared<SubmissionOptions>(std::move(options)));
+}
+
+}  // namespace gpunode::jobs

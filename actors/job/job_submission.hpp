@@ -1,0 +1,47 @@
+// One job on its way from a job file to its candidates: asks every live node whether it is fit,
+// chooses the candidates, and hands them the manifest and the names of those that were refused. A
+// short-lived actor, so that a slow node
+// holds up nothing else.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/job/job_note_codec.hpp"
+#include "actors/messages.hpp"
+#include "runtime/job/job_spec.hpp"
+
+namespace gpunode::jobs {
+
+struct FitNode {
+  NodeId node;
+  Fitness fitness;
+};
+
+// Who takes part: of the nodes that run the same version and model, hold the same data and compute
+// the same bits the largest group, the submitter's own where there is a choice; the others become
+// refusals that say why (job_fitness.hpp). Pure.
+// Fails with invalid_argument when fewer than spec.min_nodes are fit, naming every refusal.
+struct Choice {
+  job::JobSpec spec;  // with candidates, data and fingerprint filled in
+  std::vector<Refusal> refused;
+};
+Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
+                                 std::vector<Refusal> refused, const NodeId& self,
+                                 const std::function<std::string(const NodeId&)>& name_of);
+
+struct SubmissionOptions {
+  job::JobSpec spec;
+  NodeId self;
+  const ClusterState* cluster = nullptr;
+  caf::actor calls;
+  std::function<void(std::string)> answer;  // JSON: job, name, candidates, refused; or an error
+};
+void spawn_submission(caf::actor_system& system, SubmissionOptions options);
+
+}  // namespace gpunode::jobs

@@ -1,0 +1,237 @@
+// The job actor between its mailboxes: a job of one member whose trainer and checkpoint writer are
+// the test, so that both answer when it wants.
+#include "actors/job/job_actor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <future>
+#include <limits>
+
+#include "actors/messages.hpp"
+
+namespace gpunode::jobs {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(60);  // only a defect waits for so long
+constexpr std::size_t kSmall = 4;                     // elements of a gradient
+
+class JobActor : public ::testing::Test {
+ protected:
+  void TearDown() override { caf::anon_send_exit(job_, caf::exit_reason::kill); }
+
+  void start(std::uint64_t steps, std::uint64_t every, std::size_t elements = kSmall) {
+    elements_ = elements;
+    NodeId id;
+    id.value[0] = std::byte{1};
+    NodeInfo info;
+    info.id = id;
+    info.name = "here";
+    info.self = true;
+    cluster_.write({.self = id, .nodes = {info}, .entries = {}, .records = {}});
+    JobActorOptions options;
+    options.id = {1, 1};
+    options.spec.name = "small";
+    options.spec.train.steps = steps;
+    options.spec.train.slices = 1;
+    options.spec.checkpoint.every = every;
+    options.spec.candidates = {id};
+    options.self = {id, 1};
+    options.store_votes = [](ByteView) { return Result<void>{}; };
+    options.send = [](const NodeId&, transport::Lane, transport::Message) {
+      return Result<void>{};
+    };
+    options.spawn_trainer = [this](caf::actor) { return caf::actor(trainer_.ptr()); };
+    options.spawn_checkpoints = [this](caf::actor) { return caf::actor(writer_.ptr()); };
+    options.add = [](float* out, std::span<const float* const> in, std::size_t count) {
+      std::copy_n(in[0], count, out);
+    };
+    options.cluster = &cluster_;
+    options.clock = &clock_;
+    options.supervisor = caf::actor(supervisor_.ptr());
+    job_ = spawn_job(system_, std::move(options));
+    caf::anon_send(job_, TrainerReady{elements, {2, 2}, "", {3, 3}, 1, false});
+  }
+
+  // What `actor` gets next of this kind; what lies before it in the mailbox stays there.
+  template <class Message>
+  Message next(caf::scoped_actor& actor) {
+    Message got{};
+    actor->receive([&](const Message& one) { got = one; },
+                   caf::after(kPatience) >> [] { ADD_FAILURE() << "nothing came"; });
+    return got;
+  }
+  template <class Message>
+  std::vector<Message> all(caf::scoped_actor& actor) {
+    std::vector<Message> got;
+    for (bool more = true; more;)
+      actor->receive([&](const Message& one) { got.push_back(one); },
+                     caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
+    return got;
+  }
+
+  void compute(std::uint64_t step) {
+    const job::Compute order = next<ComputeStep>(trainer_).order;
+    ASSERT_EQ(order.step, step);
+    ASSERT_EQ(order.nodes.size(), 1u) << "one member owns the root";
+    auto sum = std::make_shared<const std::vector<float>>(elements_, 1.0f);
+    caf::anon_send(job_,
+                   PartialReady{{order.order, step, order.nodes[0], sum, {}, 0, elements_, {}}});
+    ASSERT_EQ(next<ApplyTotal>(trainer_).step, step);
+  }
+  void apply(std::uint64_t step) {
+    Applied applied;
+    applied.step = step;
+    applied.state = {step, step};
+    caf::anon_send(job_, applied);
+  }
+  void run_to(std::uint64_t last) {
+    for (; done_ < last; ++done_) {
+      compute(done_ + 1);
+      apply(done_ + 1);
+    }
+  }
+
+  std::future<std::string> order(const std::string& name) {
+    auto promise = std::make_shared<std::promise<std::string>>();
+    auto answer = promise->get_future();
+    caf::anon_send(job_,
+                   Command{name, "{}", [promise](std::string text) { promise->set_value(text); }});
+    return answer;
+  }
+  nlohmann::json told(std::future<std::string>& answer) {
+    if (answer.wait_for(kPatience) != std::future_status::ready) return {};
+    return nlohmann::json::parse(answer.get());
+  }
+  // Asked of the job, which has then carried out all that was sent before.
+  nlohmann::json ask(const std::string& name) {
+    auto answer = order(name);
+    return told(answer);
+  }
+  std::size_t events_with(const std::string& text) {
+    std::size_t count = 0;
+    const nlohmann::json log = ask("job.log");
+    for (const auto& event : log["events"])
+      count += event["text"].get<std::string>().find(text) != std::string::npos;
+    return count;
+  }
+
+  // Reads the supervisor's news until the job is in this phase, and then ticks once more.
+  void wait_for(const std::string& phase) {
+    while (!HasFailure() && next<JobProgress>(supervisor_).phase != phase) {
+    }
+    caf::anon_send(job_, Tick{});
+  }
+
+  // The trainer's copy for each checkpoint that it was asked for: their steps.
+  std::vector<std::uint64_t> read_states() {
+    std::vector<std::uint64_t> steps;
+    ask("job.log");
+    for (const ReadState& one : all<ReadState>(trainer_)) {
+      const std::uint64_t step = one.token & (std::numeric_limits<std::uint64_t>::max() >> 1);
+      steps.push_back(step);
+      caf::anon_send(job_, StateRead{one.token, step, SharedBytes::from(Bytes(8))});
+    }
+    return steps;
+  }
+  // The disk takes the oldest checkpoint that waits for it.
+  void write_one(Result<std::string> path = std::string("/there")) {
+    const auto order = next<WriteCheckpoint>(writer_);
+    caf::anon_send(
+        job_,
+        CheckpointWritten{
+            {order.step, order.state_digest, order.running, 0}, order.copy, std::move(path), {}});
+  }
+
+  SystemClock clock_;
+  ClusterState cluster_;
+  caf::actor_system_config config_;
+  caf::actor_system system_{config_};
+  caf::scoped_actor trainer_{system_}, writer_{system_}, supervisor_{system_};
+  caf::actor job_;
+  std::size_t elements_ = 0;
+  std::uint64_t done_ = 0;
+};
+
+using Steps = std::vector<std::uint64_t>;
+
+TEST_F(JobActor, leaves_checkpoints_out_that_the_disk_has_no_time_for_and_says_so_once) {
+  start(20, 1);
+  run_to(9);
+  EXPECT_EQ(read_states(), (Steps{1, 2, 3, 4})) << "a few wait for the disk, not all";
+  EXPECT_EQ(events_with("no checkpoint of step"), 1u);
+  EXPECT_EQ(events_with("no checkpoint of step 5"), 1u);
+  write_one();
+  run_to(12);
+  EXPECT_EQ(read_states(), (Steps{10}));
+  EXPECT_EQ(events_with("no checkpoint of step"), 1u) << "the disk has not kept up since";
+  for (int i = 0; i < 4; ++i) write_one();
+  run_to(18);
+  EXPECT_EQ(read_states(), (Steps{13, 14, 15, 16}));
+  EXPECT_EQ(events_with("no checkpoint of step 17"), 1u) << "it had kept up";
+  run_to(20);
+  EXPECT_EQ(read_states(), (Steps{20})) << "the last one is written always";
+}
+
+TEST_F(JobActor, keeps_one_large_state_for_the_disk_and_no_more) {
+  start(10, 1, (48u << 20) / (3 * sizeof(float)) + 1);
+  run_to(3);
+  EXPECT_EQ(read_states(), (Steps{1}));
+  run_to(4);
+  EXPECT_EQ(read_states(), Steps{}) << "it is with the writer";
+  write_one();
+  run_to(5);
+  EXPECT_EQ(read_states(), (Steps{5}));
+}
+
+TEST_F(JobActor, says_that_it_is_stopped_when_the_checkpoint_is_on_the_disk) {
+  start(10, 0);
+  run_to(3);
+  auto stopped = order("job.stop");
+  compute(4);
+  wait_for("stopped");
+  ask("job.progress");
+  EXPECT_EQ(stopped.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
+      << "the state after the step is not even there";
+  apply(4);
+  caf::anon_send(job_, Tick{});
+  EXPECT_EQ(read_states(), (Steps{4}));
+  caf::anon_send(job_, Tick{});
+  ask("job.progress");
+  EXPECT_EQ(stopped.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  write_one();
+  const nlohmann::json answer = told(stopped);
+  EXPECT_EQ(answer["ok"], true) << answer;
+  EXPECT_EQ(answer["checkpoint_step"], 4) << answer;
+}
+
+TEST_F(JobActor, says_why_a_stop_has_left_no_checkpoint) {
+  start(10, 0);
+  run_to(3);
+  auto stopped = order("job.stop");
+  compute(4);
+  apply(4);
+  wait_for("stopped");
+  EXPECT_EQ(read_states(), (Steps{4}));
+  write_one(Error{ErrorCode::permission_denied, "it is not ours"});
+  const nlohmann::json answer = told(stopped);
+  EXPECT_EQ(answer["ok"], false) << answer;
+  EXPECT_NE(answer.dump().find("it is not ours"), std::string::npos) << answer;
+}
+
+TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
+  start(10, 0);
+  run_to(1);
+  caf::anon_send(job_, TrainerFailed{{ErrorCode::internal, "planned"}});
+  next<Shutdown>(trainer_);
+  next<Shutdown>(writer_);
+}
+
+}  // namespace
+}  // namespace gpunode::jobs

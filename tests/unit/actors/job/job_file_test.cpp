@@ -1,0 +1,59 @@
+#include "actors/job/job_file.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::jobs {
+namespace {
+
+constexpr const char* kGood = R"(
+name = "tiny"
+nodes = 3
+labels = ["cpu"]
+[data]
+path = "text"
+[model]
+kind = "gpt"
+layers = 2
+[train]
+steps = 40
+batch = 8
+slices = 4
+tree = [2, 2]
+learning_rate = 1e-3
+)";
+
+TEST(JobFile, a_good_file_fills_the_spec_and_finds_its_data_beside_it) {
+  auto spec = parse_job_file(kGood, "/home/jobs");
+  ASSERT_TRUE(spec) << spec.error().message();
+  EXPECT_EQ(spec->data.path, "/home/jobs/text");
+  EXPECT_EQ(spec->train.steps, 40u);
+  EXPECT_EQ(spec->train.tree, (std::vector<std::uint32_t>{2, 2}));
+  EXPECT_EQ(spec->train.learning_rate, 1e-3);
+  EXPECT_EQ(spec->model_settings.at("layers"), "2");
+  EXPECT_EQ(spec->labels, std::vector<std::string>{"cpu"});
+}
+
+TEST(JobFile, mistakes_are_named_with_their_line_and_the_nearest_known_word) {
+  struct Case {
+    const char* text;
+    const char* expected;
+  };
+  for (const Case& c : {
+           Case{"name = ", "not TOML"},
+           Case{"nmae = \"x\"", "did you mean 'name'"},
+           Case{"[trian]\nsteps = 1", "did you mean 'train'"},
+           Case{"[train]\nlearning_rat = 1", "did you mean 'learning_rate'"},
+           Case{"[train]\nsteps = \"many\"", "whole number"},
+           Case{"name = \"x\"\n\n[train]\nsteps = -4", "(line 4)"},
+           Case{"labels = 3", "list of texts"},
+           Case{"checkpoint = 7", "write [checkpoint]"},
+           Case{"name = \"x\"", "data.path is missing"},
+       }) {
+    auto spec = parse_job_file(c.text, "/");
+    ASSERT_FALSE(spec) << c.text;
+    EXPECT_NE(spec.error().detail.find(c.expected), std::string::npos) << spec.error().detail;
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::jobs

@@ -1,0 +1,35 @@
+#include "actors/job/job_line.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpunode::jobs {
+namespace {
+
+TEST(JobLine, tells_a_loss_only_where_the_node_knows_one) {
+  JobProgress progress;
+  progress.step = 5;
+  telemetry::Registry metrics;
+  record_metrics(metrics, "tiny", progress);
+  EXPECT_FALSE(job_line({}, "tiny", progress, {}).contains("loss"));
+  EXPECT_EQ(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
+  progress.loss = 2.5;
+  record_metrics(metrics, "tiny", progress);
+  EXPECT_EQ(job_line({}, "tiny", progress, {})["loss"], 2.5);
+  EXPECT_NE(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
+}
+
+TEST(JobPlace, is_equal_for_processes_of_one_machine) {
+  EXPECT_EQ(place_of("machine", {}, "one"), place_of("machine", {"rack=1"}, "one"));
+  EXPECT_NE(place_of("machine", {}, "one"), place_of("machine", {}, "another"));
+  EXPECT_EQ(place_of("machine", {}, ""), 0u) << "unknown is like no other";
+}
+
+TEST(JobPlace, is_equal_for_equal_values_of_the_label) {
+  EXPECT_EQ(place_of("rack", {"gpu", "rack=1"}, "one"), place_of("rack", {"rack=1"}, "another"));
+  EXPECT_NE(place_of("rack", {"rack=1"}, "one"), place_of("rack", {"rack=2"}, "one"));
+  EXPECT_NE(place_of("rack", {"rack=1"}, "one"), 0u);
+  EXPECT_EQ(place_of("rack", {"racks=1", "rack"}, "one"), 0u);
+}
+
+}  // namespace
+}  // namespace gpunode::jobs
