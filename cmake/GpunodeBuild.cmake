@@ -34,8 +34,7 @@ function(gpunode_module name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FOLDER}/*.cpp
        ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FOLDER}/detail/*.cpp)
   if(NOT sources)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp "")
-    set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp)
+    message(FATAL_ERROR "module ${name} has no files in ${ARG_FOLDER}/: it comes with its first one")
   endif()
   add_library(gpunode_${name} OBJECT ${sources})
   target_include_directories(gpunode_${name} PUBLIC

@@ -4,7 +4,6 @@ find_package(PkgConfig REQUIRED)
 find_package(FlatBuffers REQUIRED)
 find_package(cppzmq REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(CURL REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
@@ -12,7 +11,6 @@ find_package(CAF 0.17.6 REQUIRED)
 find_package(OneDNN REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # Debian's libraries are built without the thread sanitizer, which reports what they synchronise
 # and hand over as races.

@@ -10,8 +10,8 @@ packages=(
   build-essential cmake ninja-build pkg-config ca-certificates git python3
   # links and formats: actors, sockets, schemas
   libcaf-dev libzmq3-dev cppzmq-dev libflatbuffers-dev flatbuffers-compiler
-  # keys, hashes, http
-  libsodium-dev libssl-dev libxxhash-dev libzstd-dev libcurl4-openssl-dev libcpp-httplib-dev
+  # keys, hashes
+  libsodium-dev libssl-dev libxxhash-dev
   # text: JSON, TOML, command lines
   nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
   # matrix products
