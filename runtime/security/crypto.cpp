@@ -2,6 +2,9 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/security/detail/sodium.hpp"
+#include "runtime/storage/checksum.hpp"
+
+#include <openssl/hmac.h>
 
 #include <algorithm>
 
@@ -31,39 +34,32 @@ bool constant_time_equal(ByteView left, ByteView right) {
 }
 
 Sha256 sha256(ByteView bytes) {
-  ensure_sodium();
-  Sha256 out;
-  crypto_hash_sha256(raw(out), raw(bytes), bytes.size());
-  return out;
+  return storage::sha256_of(bytes).value;
 }
 
 Sha256 hmac_sha256(ByteView key, ByteView message) {
-  ensure_sodium();
   Sha256 out;
-  crypto_auth_hmacsha256_state state;
-  // An empty key means a block of zeros, and has no address that sodium could be given.
-  const Sha256 no_key{};
-  crypto_auth_hmacsha256_init(&state, key.empty() ? raw(no_key) : raw(key), key.size());
-  crypto_auth_hmacsha256_update(&state, raw(message), message.size());
-  crypto_auth_hmacsha256_final(&state, raw(out));
-  sodium_memzero(&state, sizeof state);
+  unsigned length = 0;
+  const bool done = HMAC(EVP_sha256(), raw(key), static_cast<int>(key.size()), raw(message),
+                         message.size(), raw(out), &length) != nullptr;
+  GPUNODE_CHECK(done && length == out.size(), "OpenSSL has no HMAC with SHA-256");
   return out;
 }
 
 void hkdf_sha256(ByteView secret, ByteView salt, ByteView info, MutableByteView out) {
   GPUNODE_CHECK(out.size() <= 255 * 32, "HKDF gives at most 8160 bytes");
-  ensure_sodium();
   Sha256 extracted = hmac_sha256(salt, secret);
   Sha256 block{};
+  Bytes told;                                    // the block before, `info`, the number of this one
+  told.reserve(block.size() + info.size() + 1);  // no copy is left behind in old memory
   std::size_t done = 0;
   for (std::uint8_t index = 1; done < out.size(); ++index) {
-    crypto_auth_hmacsha256_state state;
-    crypto_auth_hmacsha256_init(&state, raw(extracted), extracted.size());
-    if (index > 1) crypto_auth_hmacsha256_update(&state, raw(block), block.size());
-    crypto_auth_hmacsha256_update(&state, raw(info), info.size());
-    crypto_auth_hmacsha256_update(&state, &index, 1);
-    crypto_auth_hmacsha256_final(&state, raw(block));
-    sodium_memzero(&state, sizeof state);
+    told.clear();
+    if (index > 1) told.insert(told.end(), block.begin(), block.end());
+    told.insert(told.end(), info.begin(), info.end());
+    told.push_back(std::byte(index));
+    block = hmac_sha256(extracted, told);
+    wipe(told);
     std::size_t part = std::min(block.size(), out.size() - done);
     std::memcpy(out.data() + done, block.data(), part);
     done += part;

@@ -1,6 +1,7 @@
-// The few cryptographic functions that the house uses, over libsodium: random bytes, SHA-256,
-// HMAC, HKDF and comparison in constant time. Stateless and thread-safe; the first call of any of
-// them initialises libsodium. AES-GCM for bulk data is in session_keys.hpp.
+// The few cryptographic functions that the house uses: random bytes and comparison in constant time
+// (libsodium), HMAC and HKDF (OpenSSL), SHA-256 (storage/checksum.hpp, OpenSSL too). Stateless and
+// thread-safe; the first call that needs libsodium initialises it. AES-GCM for bulk data is in
+// session_keys.hpp.
 #pragma once
 
 #include <array>
