@@ -23,6 +23,7 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/peer.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exact_exchange.hpp"
 #include "runtime/job/job_actions.hpp"
@@ -30,7 +31,6 @@
 namespace gpunode::transport {
 struct Message;
 enum class Lane : std::uint8_t;
-enum class LinkState : std::uint8_t;
 }  // namespace gpunode::transport
 
 namespace gpunode {
@@ -44,9 +44,8 @@ struct NetMessage {
 struct LinkChanged {
   NodeId peer;
   transport::Lane lane;
-  transport::LinkState state;
+  LinkState state;
 };
-enum class PeerHealth : std::uint8_t { alive, suspect, dead, left };
 struct PeerChanged {
   NodeId peer;
   Boot boot = 0;

@@ -431,11 +431,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const Tick&) { on_tick(self); },
       [self](const PeerChanged& peer) { on_peer(self, peer.peer, peer_state(peer.health)); },
       [self](const LinkChanged& link) {
-        if (link.state == transport::LinkState::up)
+        if (link.state == LinkState::up)
           on_peer(self, link.peer, job::PeerState::up);
-        else if (link.state == transport::LinkState::refused)
+        else if (link.state == LinkState::refused)
           on_peer(self, link.peer, job::PeerState::refused);
-        else if (link.state == transport::LinkState::reset && link.lane == transport::Lane::bulk)
+        else if (link.state == LinkState::reset && link.lane == transport::Lane::bulk)
           feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
             core.on_bulk_reset(t, link.peer, out);
           });

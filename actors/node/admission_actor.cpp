@@ -198,7 +198,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         carry_out(self, self->state.server->on_dial_back(wall(self), done.check, done.reached));
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
-        if (link.lane == transport::Lane::control && link.state == transport::LinkState::up)
+        if (link.lane == transport::Lane::control && link.state == LinkState::up)
           (void)send(self, link.peer, RelayKind::admissions, 0,
                      security::encode_admissions(self->state.options.admissions->all()));
       },

@@ -273,7 +273,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<CallActorOptions> options) {
           on_peer_gone(self, peer.peer);
       },
       [self](const LinkChanged& link) {
-        if (link.state == transport::LinkState::reset)
+        if (link.state == LinkState::reset)
           on_peer_gone(self, link.peer, link.lane == transport::Lane::bulk);
       },
       [self](const Tick&) { on_tick(self); },

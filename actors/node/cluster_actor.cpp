@@ -17,8 +17,6 @@
 namespace gpunode::node {
 namespace {
 
-using membership::MemberState;
-
 struct State {
   static inline const char* name = "cluster";
   ClusterActorOptions options;
@@ -35,20 +33,6 @@ using Self = caf::stateful_actor<State>;
 
 Time now(Self* self) {
   return self->state.options.clock->now();
-}
-
-PeerHealth health_of(MemberState state) {
-  switch (state) {
-    case MemberState::alive:
-      return PeerHealth::alive;
-    case MemberState::suspect:
-      return PeerHealth::suspect;
-    case MemberState::dead:
-      return PeerHealth::dead;
-    case MemberState::left:
-      return PeerHealth::left;
-  }
-  return PeerHealth::dead;
 }
 
 transport::PeerAddress address_of(const membership::MemberRecord& record) {
@@ -86,19 +70,19 @@ void carry_out(Self* self, directory::Actions actions) {
 void on_changed(Self* self, const membership::Changed& changed) {
   State& state = self->state;
   const membership::MemberRecord& record = changed.record;
-  PeerHealth health = health_of(changed.state);
   log::info("cluster", record.name + " (" + record.id.short_text() + ") is " +
-                           std::string(membership::to_string(changed.state)) +
+                           std::string(to_string(changed.state)) +
                            (changed.reason.empty() ? "" : ": " + changed.reason));
   state.snapshot_stale = state.peers_stale = true;
-  if (health == PeerHealth::alive) {
+  if (changed.state == PeerHealth::alive) {
     set_peer(self, address_of(record));
     carry_out(self, state.directory->on_peer_up(now(self), record.id));
-  } else if (health != PeerHealth::suspect) {
+  } else if (changed.state != PeerHealth::suspect) {
     carry_out(self, state.directory->on_peer_gone(now(self), record.id));
   }
   for (const caf::actor& subscriber : state.subscribers)
-    self->send(subscriber, PeerChanged{record.id, record.incarnation.boot, health, changed.reason});
+    self->send(subscriber,
+               PeerChanged{record.id, record.incarnation.boot, changed.state, changed.reason});
 }
 
 void carry_out(Self* self, membership::Actions actions) {
@@ -139,7 +123,7 @@ void write_snapshot(Self* self) {
                   record.id == snapshot.self,
                   {}};
     if (const auto* member = state.swim->find(record.id)) {
-      info.health = health_of(member->state);
+      info.health = member->state;
       info.since = member->since;
     }
     if (info.health == PeerHealth::alive || info.health == PeerHealth::suspect)
@@ -160,7 +144,7 @@ void store_peers(Self* self) {
   state.peers_stored = now(self);
   std::vector<membership::MemberRecord> records;
   for (const auto& [id, member] : state.swim->members())
-    if (member.state != MemberState::left) records.push_back(member.record);
+    if (member.state != PeerHealth::left) records.push_back(member.record);
   state.options.store_peers(records);
 }
 
@@ -175,13 +159,8 @@ void on_net(Self* self, const NetMessage& net) {
 
 void on_link(Self* self, const LinkChanged& link) {
   State& state = self->state;
-  if (link.lane == transport::Lane::control) {
-    membership::ConnectionState seen =
-        link.state == transport::LinkState::up      ? membership::ConnectionState::up
-        : link.state == transport::LinkState::reset ? membership::ConnectionState::reset
-                                                    : membership::ConnectionState::refused;
-    carry_out(self, state.swim->on_connection(now(self), link.peer, seen));
-  }
+  if (link.lane == transport::Lane::control)
+    carry_out(self, state.swim->on_connection(now(self), link.peer, link.state));
   for (const caf::actor& subscriber : state.subscribers) self->send(subscriber, link);
 }
 
@@ -211,7 +190,7 @@ void on_subscribe(Self* self, const Subscribe& order) {
   self->state.subscribers.push_back(order.subscriber);
   for (const auto& [id, member] : self->state.swim->members())
     self->send(order.subscriber,
-               PeerChanged{id, member.record.incarnation.boot, health_of(member.state), "known"});
+               PeerChanged{id, member.record.incarnation.boot, member.state, "known"});
 }
 
 void begin(Self* self) {

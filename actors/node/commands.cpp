@@ -6,25 +6,7 @@
 #include "actors/json_answer.hpp"
 
 namespace gpunode::node {
-namespace {
-
 using nlohmann::json;
-
-std::string to_text(PeerHealth health) {
-  switch (health) {
-    case PeerHealth::alive:
-      return "alive";
-    case PeerHealth::suspect:
-      return "suspect";
-    case PeerHealth::dead:
-      return "dead";
-    case PeerHealth::left:
-      return "left";
-  }
-  return "dead";
-}
-
-}  // namespace
 
 std::string node_info_json(const Entry& entry) {
   return ok_json({{"id", entry.identity.id().text()},
@@ -40,9 +22,12 @@ std::string node_info_json(const Entry& entry) {
 std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {
-    json line = {{"id", node.id.text()},           {"name", node.name},
-                 {"health", to_text(node.health)}, {"self", node.self},
-                 {"endpoints", node.endpoints},    {"join_endpoints", node.join_endpoints},
+    json line = {{"id", node.id.text()},
+                 {"name", node.name},
+                 {"health", to_string(node.health)},
+                 {"self", node.self},
+                 {"endpoints", node.endpoints},
+                 {"join_endpoints", node.join_endpoints},
                  {"labels", node.labels}};
     if (node.since != Time{})
       line["since_seconds"] = std::chrono::duration<double>(now - node.since).count();

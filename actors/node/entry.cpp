@@ -94,7 +94,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
       [&router](const NodeId& from, transport::Lane lane, transport::Message message) {
         router.on_message(from, lane, std::move(message));
       },
-      [&router](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+      [&router](const NodeId& peer, transport::Lane lane, LinkState state) {
         router.on_state(peer, lane, state);
       },
       [](const NodeId& peer, std::uint16_t theirs, std::uint16_t ours) {
@@ -326,7 +326,6 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
                                            const Clock& clock) const {
   ClusterActorOptions options;
   options.self = record(config);
-  options.swim = membership::SwimConfig::lan();
   const security::Identity* keys = &identity;
   auto sign = [keys](std::string_view purpose, ByteView message) {
     auto signature = keys->sign(purpose, message);

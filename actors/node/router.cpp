@@ -85,7 +85,7 @@ WritableBytes Router::place_of(const NodeId& from, const transport::MessageHead&
   return places ? places->lend(from, head.body, head.payload_bytes) : WritableBytes{};
 }
 
-void Router::on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+void Router::on_state(const NodeId& peer, transport::Lane lane, LinkState state) {
   std::shared_lock lock(mutex_);
   if (targets_.cluster) caf::anon_send(targets_.cluster, LinkChanged{peer, lane, state});
 }

@@ -39,7 +39,7 @@ class Router {
   void on_message(const NodeId& from, transport::Lane lane, transport::Message message);
   // Where the payload of a job's bulk message is to be read to.
   WritableBytes place_of(const NodeId& from, const transport::MessageHead& head);
-  void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state);
+  void on_state(const NodeId& peer, transport::Lane lane, LinkState state);
   // A stranger's frame at the join port.
   void on_knock(const std::string& address, Bytes frame, std::function<void(Bytes)> reply);
 

@@ -136,8 +136,8 @@ bool read_record(const wire::Record& in, MemberRecord& record) {
 }
 
 bool read_rumor(const wire::Rumor& in, Rumor& rumor) {
-  if (in.state() > static_cast<std::uint8_t>(MemberState::left) || !in.subject()) return false;
-  rumor.state = static_cast<MemberState>(in.state());
+  if (in.state() > static_cast<std::uint8_t>(PeerHealth::left) || !in.subject()) return false;
+  rumor.state = static_cast<PeerHealth>(in.state());
   rumor.subject = node_of(in.subject());
   rumor.incarnation = {in.boot(), in.counter()};
   if (!read_ids(in.observers(), rumor.observers) || !read_ids(in.refused_by(), rumor.refused_by))
@@ -197,7 +197,7 @@ Result<Message> decode(ByteView bytes) {
 Bytes encode_record(const MemberRecord& record) {
   Message message;
   message.kind = MessageKind::gossip;
-  message.rumors.push_back({MemberState::alive, record.id, record.incarnation, {}, {}, record});
+  message.rumors.push_back({PeerHealth::alive, record.id, record.incarnation, {}, {}, record});
   return encode(message);
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxRumors = 512;   // in one message
 inline constexpr std::size_t kMaxObservers = 8;  // named in one rumour
 
 struct Rumor {
-  MemberState state = MemberState::alive;
+  PeerHealth state = PeerHealth::alive;
   NodeId subject;
   Incarnation incarnation;
   std::vector<NodeId> observers;   // who found it silent

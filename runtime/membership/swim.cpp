@@ -4,20 +4,6 @@
 
 namespace gpunode::membership {
 
-std::string_view to_string(MemberState state) {
-  switch (state) {
-    case MemberState::alive:
-      return "alive";
-    case MemberState::suspect:
-      return "suspect";
-    case MemberState::dead:
-      return "dead";
-    case MemberState::left:
-      return "left";
-  }
-  return "?";
-}
-
 Swim::Swim(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed,
            Time now)
     : core_(std::make_unique<Core>(std::move(self), config, std::move(signing), seed, now)) {}
@@ -43,7 +29,7 @@ Actions Swim::on_traffic(Time now, const NodeId& from) {
   return core_->finish();
 }
 
-Actions Swim::on_connection(Time now, const NodeId& peer, ConnectionState state) {
+Actions Swim::on_connection(Time now, const NodeId& peer, LinkState state) {
   core_->begin(now);
   core_->on_connection(peer, state);
   return core_->finish();

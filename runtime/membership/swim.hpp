@@ -27,24 +27,18 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/peer.hpp"
 #include "runtime/membership/member_record.hpp"
 #include "runtime/membership/swim_config.hpp"
 
 namespace gpunode::membership {
 
-enum class MemberState : std::uint8_t { alive, suspect, dead, left };
-std::string_view to_string(MemberState state);
-
 struct Member {
   MemberRecord record;
-  MemberState state = MemberState::alive;
+  PeerHealth state = PeerHealth::alive;
   Time since{};  // of this state, on this node's clock
   Time heard{};  // last authenticated traffic from it
 };
-
-// What the link layer saw of a peer. `refused` means that a dial was actively refused, not that it
-// timed out.
-enum class ConnectionState { up, reset, refused };
 
 // Actions, in the order in which they are to be carried out.
 struct Send {  // one datagram over the control channel; may be lost
@@ -55,7 +49,7 @@ struct Send {  // one datagram over the control channel; may be lost
 // a record of a higher boot: compare boots to see that what the old life held is gone.
 struct Changed {
   MemberRecord record;
-  MemberState state;
+  PeerHealth state;
   std::string reason;  // "silent", "connection refused", "rumour", "left", "joined", ...
 };
 struct Connect {  // dial this node (again) and report up or refused
@@ -88,7 +82,7 @@ class Swim {
   Actions on_message(Time now, const NodeId& from, ByteView bytes);
   // Any other authenticated traffic from this peer: counts as an answer.
   Actions on_traffic(Time now, const NodeId& from);
-  Actions on_connection(Time now, const NodeId& peer, ConnectionState state);
+  Actions on_connection(Time now, const NodeId& peer, LinkState state);
   // Says goodbye to everybody. Send the actions, then stop.
   Actions leave(Time now);
   // A member to be contacted: from a join answer or from the list of last known peers on disk.

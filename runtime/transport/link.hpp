@@ -17,6 +17,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/peer.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/base/writable_bytes.hpp"
 
@@ -64,12 +65,6 @@ struct PeerAddress {
   std::vector<std::string> control_endpoints;  // "tcp://10.0.0.5:7601", in order of preference
   std::vector<std::string> bulk_endpoints;     // empty for a peer that only dials
   std::array<std::byte, 32> curve_public_key{};
-};
-
-enum class LinkState : std::uint8_t {
-  up,      // a session to the peer is open
-  reset,   // the session broke, or on bulk could not be opened; what was in flight is lost
-  refused  // dialling again was answered by a refusal: nothing listens there
 };
 
 // Called on the link's own threads; must not block and must not call back into close().

@@ -5,7 +5,6 @@
 namespace gpunode::sim {
 
 using namespace std::chrono_literals;
-using membership::ConnectionState;
 
 namespace {
 
@@ -15,14 +14,14 @@ Bytes sign_as(const NodeId& owner, ByteView message) {
   return to_bytes(std::as_bytes(std::span(&digest, 1)));
 }
 
-job::PeerState peer_state(membership::MemberState state) {
+job::PeerState peer_state(PeerHealth state) {
   switch (state) {
-    case membership::MemberState::alive:
+    case PeerHealth::alive:
       return job::PeerState::alive;
-    case membership::MemberState::suspect:
+    case PeerHealth::suspect:
       return job::PeerState::suspect;
-    case membership::MemberState::dead:
-    case membership::MemberState::left:
+    case PeerHealth::dead:
+    case PeerHealth::left:
       return job::PeerState::dead;
   }
   return job::PeerState::dead;
@@ -47,7 +46,7 @@ void JobWorld::start_swim(std::size_t node) {
     const Bytes good = sign_as(owner, message);
     return std::equal(good.begin(), good.end(), signature.begin(), signature.end());
   };
-  one.swim.emplace(record_of(node), membership::SwimConfig::lan(), signing,
+  one.swim.emplace(record_of(node), membership::SwimConfig{}, signing,
                    mix(options_.seed, node * 77 + one.member.boot), now_);
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     if (other == node) continue;
@@ -71,7 +70,7 @@ void JobWorld::feed_swim(std::size_t node,
   if (nodes_[node].swim) carry_out_swim(node, input(*nodes_[node].swim));
 }
 
-void JobWorld::tell_swim(std::size_t node, std::size_t peer, ConnectionState state) {
+void JobWorld::tell_swim(std::size_t node, std::size_t peer, LinkState state) {
   feed_swim(node,
             [&](membership::Swim& swim) { return swim.on_connection(now_, id(peer), state); });
 }
@@ -83,7 +82,7 @@ void JobWorld::carry_out_swim(std::size_t node, const membership::Actions& actio
     if (const auto* gossip = std::get_if<membership::Send>(&action)) {
       send_gossip(node, index_of(gossip->to), gossip->bytes);
     } else if (const auto* changed = std::get_if<membership::Changed>(&action)) {
-      if (changed->state == membership::MemberState::dead) ++result_.verdicts;
+      if (changed->state == PeerHealth::dead) ++result_.verdicts;
       feed(node, [&](job::Actions& out) {
         nodes_[node].core->on_peer(clock(node), changed->record.id, peer_state(changed->state),
                                    out);
@@ -92,7 +91,7 @@ void JobWorld::carry_out_swim(std::size_t node, const membership::Actions& actio
       const std::size_t peer = index_of(connect->record.id);
       on_node(node, between(1ms, 5ms), [this, node, peer] {
         if (wires_[node][peer].cut || wires_[peer][node].cut) return;  // a dial that hangs
-        tell_swim(node, peer, nodes_[peer].core ? ConnectionState::up : ConnectionState::refused);
+        tell_swim(node, peer, nodes_[peer].core ? LinkState::up : LinkState::refused);
       });
     }
   }

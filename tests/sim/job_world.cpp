@@ -158,8 +158,8 @@ void JobWorld::crash(std::size_t node) {
     if (!refused || wires_[node][other].cut || wires_[other][node].cut) continue;
     on_node(other, between(1ms, 60ms), [this, node, other] {
       if (nodes_[node].core) return;
-      tell_swim(other, node, membership::ConnectionState::reset);
-      tell_swim(other, node, membership::ConnectionState::refused);
+      tell_swim(other, node, LinkState::reset);
+      tell_swim(other, node, LinkState::refused);
       feed(other, [&](job::Actions& out) {
         nodes_[other].seen[node] = job::PeerState::dead;
         nodes_[other].core->on_peer(clock(other), id(node), job::PeerState::refused, out);
@@ -244,7 +244,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)})
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
-      tell_swim(self, peer, membership::ConnectionState::up);
+      tell_swim(self, peer, LinkState::up);
       feed(self, [&](job::Actions& out) {
         nodes_[self].core->on_peer(clock(self), id(peer), job::PeerState::up, out);
       });

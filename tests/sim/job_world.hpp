@@ -253,7 +253,7 @@ class JobWorld {
   void feed_swim(std::size_t node,
                  const std::function<membership::Actions(membership::Swim&)>& input);
   void carry_out_swim(std::size_t node, const membership::Actions& actions);
-  void tell_swim(std::size_t node, std::size_t peer, membership::ConnectionState state);
+  void tell_swim(std::size_t node, std::size_t peer, LinkState state);
   void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
   void random_orders();

@@ -12,7 +12,6 @@ namespace gpunode::sim {
 namespace {
 
 using namespace std::chrono_literals;
-using membership::MemberState;
 
 int seed_count() {
   const char* text = std::getenv("GPUNODE_SIM_SEEDS");
@@ -177,7 +176,7 @@ std::optional<Duration> time_to_detect(std::uint64_t seed, int nodes,
   return world.run_until(
       [&] {
         for (int i = 0; i < world.size(); ++i)
-          if (i != 1 && world.view(i, 1) != MemberState::dead) return false;
+          if (i != 1 && world.view(i, 1) != PeerHealth::dead) return false;
         return true;
       },
       30s);
@@ -234,8 +233,8 @@ TEST(MembershipSim, APartitionOfTenMinutesHealsWithinAMinute) {
         world.cut(b, a, true);
       }
     world.run(10min);
-    EXPECT_EQ(world.view(0, 5), MemberState::dead);
-    EXPECT_EQ(world.view(0, 1), MemberState::alive);
+    EXPECT_EQ(world.view(0, 5), PeerHealth::dead);
+    EXPECT_EQ(world.view(0, 1), PeerHealth::alive);
     world.heal();
     EXPECT_TRUE(world.run_until([&] { return world.members_agree(); }, 60s))
         << world.disagreement() << "; seed " << seed;

@@ -11,9 +11,7 @@ namespace gpunode::sim {
 
 namespace {
 
-using membership::ConnectionState;
 using membership::MemberRecord;
-using membership::MemberState;
 
 // Signatures of the simulation: a digest keyed by the owner's id. Relays do not forge here.
 Bytes sign_as(const NodeId& owner, ByteView message) {
@@ -170,7 +168,7 @@ void World::kill(int index) {
   stop(index);
   for (int peer = 0; peer < size(); ++peer)
     if (peer != index && up(peer) && !is_blocked(index, peer))
-      connection(peer, index, ConnectionState::reset, options_.network.delay);
+      connection(peer, index, LinkState::reset, options_.network.delay);
 }
 
 void World::power_off(int index) {
@@ -193,8 +191,8 @@ void World::pause(int index, Duration time) {
 
 void World::reset_link(int a, int b) {
   ++faults_.reset;
-  connection(a, b, ConnectionState::reset, Duration::zero());
-  connection(b, a, ConnectionState::reset, Duration::zero());
+  connection(a, b, LinkState::reset, Duration::zero());
+  connection(b, a, LinkState::reset, Duration::zero());
 }
 
 void World::forge(int liar, int about, int to) {
@@ -206,14 +204,14 @@ void World::forge(int liar, int about, int to) {
   record.name = "forged";
   ++record.incarnation.counter;
   message.rumors.push_back(
-      {MemberState::alive, record.id, record.incarnation, {}, {}, std::move(record)});
+      {PeerHealth::alive, record.id, record.incarnation, {}, {}, std::move(record)});
   transmit(liar, id_of(to), Channel::swim, membership::encode(message));
 }
 
-void World::connection(int index, int peer, ConnectionState state, Duration after) {
+void World::connection(int index, int peer, LinkState state, Duration after) {
   on_node(index, nodes_[index].boot, now_ + after, [=, this] {
-    if (state == ConnectionState::refused) ++faults_.refused;
-    if (state == ConnectionState::up) nodes_[index].heard[peer] = now_;
+    if (state == LinkState::refused) ++faults_.refused;
+    if (state == LinkState::up) nodes_[index].heard[peer] = now_;
     carry_out(index, nodes_[index].swim->on_connection(now_, id_of(peer), state));
   });
 }
@@ -222,7 +220,7 @@ void World::dial(int index, int target) {
   if (is_blocked(index, target) || is_blocked(target, index)) return;
   if (!nodes_[target].host_up) return;
   if (up(target) && nodes_[target].paused_until > now_) return;
-  connection(index, target, up(target) ? ConnectionState::up : ConnectionState::refused,
+  connection(index, target, up(target) ? LinkState::up : LinkState::refused,
              2 * options_.network.delay);
 }
 
@@ -293,7 +291,7 @@ void World::on_changed(int index, const membership::Changed& changed) {
                 name(subject).c_str(),
                 static_cast<unsigned long long>(changed.record.incarnation.boot),
                 static_cast<unsigned long long>(changed.record.incarnation.counter),
-                std::string(membership::to_string(changed.state)).c_str(), changed.reason.c_str(),
+                std::string(to_string(changed.state)).c_str(), changed.reason.c_str(),
                 node.heard.contains(subject)
                     ? std::chrono::duration<double>(now_ - node.heard[subject]).count()
                     : -1.0);
@@ -303,7 +301,7 @@ void World::on_changed(int index, const membership::Changed& changed) {
   node.incarnations[subject] = changed.record.incarnation;
   if (changed.record.name != name(subject))
     violation(name(index) + " believes a record of " + name(subject) + " that it never signed");
-  if (changed.state == MemberState::dead) {
+  if (changed.state == PeerHealth::dead) {
     ++dead_verdicts_;
     const bool same_life = up(subject) && nodes_[subject].boot == changed.record.incarnation.boot;
     const auto heard = node.heard.find(subject);
@@ -312,10 +310,10 @@ void World::on_changed(int index, const membership::Changed& changed) {
       violation(name(index) + " calls " + name(subject) + " dead (" + changed.reason +
                 ") though it answered within the window");
   }
-  if (changed.state == MemberState::left && !left_.contains(subject) && up(subject) &&
+  if (changed.state == PeerHealth::left && !left_.contains(subject) && up(subject) &&
       nodes_[subject].boot == changed.record.incarnation.boot)
     violation(name(index) + " says that " + name(subject) + " left, which it did not");
-  const bool live = changed.state == MemberState::alive || changed.state == MemberState::suspect;
+  const bool live = changed.state == PeerHealth::alive || changed.state == PeerHealth::suspect;
   if (live)
     carry_out(index, node.map->on_peer_up(now_, changed.record.id));
   else
@@ -380,7 +378,7 @@ std::optional<Duration> World::run_until(const std::function<bool()>& done, Dura
   return now_ - start;
 }
 
-std::optional<MemberState> World::view(int observer, int subject) const {
+std::optional<PeerHealth> World::view(int observer, int subject) const {
   const membership::Member* member = nodes_[observer].swim->find(id_of(subject));
   if (!member) return std::nullopt;
   return member->state;
@@ -394,14 +392,12 @@ std::string World::disagreement() const {
       const membership::Member* member = nodes_[a].swim->find(id_of(b));
       const std::string pair = name(a) + " sees " + name(b) + " ";
       if (!up(b)) {
-        if (member &&
-            (member->state == MemberState::alive || member->state == MemberState::suspect))
+        if (member && (member->state == PeerHealth::alive || member->state == PeerHealth::suspect))
           return pair + "alive, which is down";
         continue;
       }
       if (!member) return pair + "not at all";
-      if (member->state != MemberState::alive)
-        return pair + std::string(membership::to_string(member->state));
+      if (member->state != PeerHealth::alive) return pair + std::string(to_string(member->state));
       if (member->record != nodes_[b].swim->self()) return pair + "in an old record";
     }
   }

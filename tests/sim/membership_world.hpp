@@ -30,7 +30,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   int nodes = 5;
   NetworkOptions network;
-  membership::SwimConfig swim = membership::SwimConfig::lan();
+  membership::SwimConfig swim;
   directory::DirectoryConfig directory;
 };
 
@@ -70,7 +70,7 @@ class World {
   int size() const { return static_cast<int>(nodes_.size()); }
   const membership::Swim& swim(int index) const { return *nodes_[index].swim; }
   const directory::Directory& map(int index) const { return *nodes_[index].map; }
-  std::optional<membership::MemberState> view(int observer, int subject) const;
+  std::optional<PeerHealth> view(int observer, int subject) const;
   static NodeId id_of(int index);
 
   // Every node that is up sees each other that is up as alive, in its present record, and no other.
@@ -116,7 +116,7 @@ class World {
   void carry_out(int index, directory::Actions actions, bool hiding = false);
   void on_changed(int index, const membership::Changed& changed);
   void dial(int index, int target);
-  void connection(int index, int peer, membership::ConnectionState state, Duration after);
+  void connection(int index, int peer, LinkState state, Duration after);
   bool is_blocked(int from, int to) const;
   void stop(int index);
   void violation(std::string text);

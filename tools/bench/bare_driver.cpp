@@ -31,7 +31,7 @@ class BareDriver final : public ExchangeDriver {
     arrived_.notify_one();
   }
   // A break is healed by NEED.
-  void on_state(const NodeId&, Lane, transport::LinkState) override {}
+  void on_state(const NodeId&, Lane, LinkState) override {}
 
   WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) override {
     return places_.lend(from, head.body, head.payload_bytes);

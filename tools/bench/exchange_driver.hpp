@@ -33,7 +33,7 @@ class ExchangeDriver {
 
   // Called by the link, on its threads.
   virtual void on_message(const NodeId& from, transport::Lane lane, transport::Message message) = 0;
-  virtual void on_state(const NodeId& peer, transport::Lane lane, transport::LinkState state) = 0;
+  virtual void on_state(const NodeId& peer, transport::Lane lane, LinkState state) = 0;
   virtual WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) = 0;
 
   // Before the first sum of vectors of this length, at every member in the same order; no sum is

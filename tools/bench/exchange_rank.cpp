@@ -80,7 +80,7 @@ class ExchangeWork final : public RankWork {
                                transport::Message message) {
       driver_->on_message(from, lane, std::move(message));
     };
-    events.on_state = [this](const NodeId& peer, transport::Lane lane, transport::LinkState state) {
+    events.on_state = [this](const NodeId& peer, transport::Lane lane, LinkState state) {
       driver_->on_state(peer, lane, state);
     };
     events.place_of = [this](const NodeId& from, const transport::MessageHead& head) {

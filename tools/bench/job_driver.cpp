@@ -68,7 +68,7 @@ class JobDriver final : public ExchangeDriver {
       caf::anon_send(job, std::move(net));
   }
 
-  void on_state(const NodeId& peer, Lane lane, transport::LinkState state) override {
+  void on_state(const NodeId& peer, Lane lane, LinkState state) override {
     std::lock_guard lock(mutex_);
     if (job_) caf::anon_send(job_, LinkChanged{peer, lane, state});
   }

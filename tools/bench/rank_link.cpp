@@ -46,11 +46,10 @@ transport::PeerAddress read_address(const std::string& line) {
 
 transport::LinkEvents watched(transport::LinkEvents events, const std::shared_ptr<Roll>& roll) {
   auto inner = std::move(events.on_state);
-  events.on_state = [roll, inner](const NodeId& peer, transport::Lane lane,
-                                  transport::LinkState state) {
+  events.on_state = [roll, inner](const NodeId& peer, transport::Lane lane, LinkState state) {
     if (lane == transport::Lane::control) {
       std::lock_guard lock(roll->mutex);
-      roll->up[peer] = state == transport::LinkState::up;
+      roll->up[peer] = state == LinkState::up;
       roll->changed.notify_all();
     }
     if (inner) inner(peer, lane, state);

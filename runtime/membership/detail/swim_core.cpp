@@ -55,21 +55,21 @@ void Swim::Core::leave() {
   change_self(self_.incarnation.counter + 1);
   push_wanted_ = false;
   for (const auto& [id, member] : members_)
-    if (member.state == MemberState::alive || member.state == MemberState::suspect)
+    if (member.state == PeerHealth::alive || member.state == PeerHealth::suspect)
       send_rumor(id, own_rumor());
 }
 
 std::size_t Swim::Core::live_count() const {
   return 1 + std::count_if(members_.begin(), members_.end(), [](const auto& each) {
-           return each.second.state == MemberState::alive ||
-                  each.second.state == MemberState::suspect;
+           return each.second.state == PeerHealth::alive ||
+                  each.second.state == PeerHealth::suspect;
          });
 }
 
 // Others that we hear from and that could confirm a suspicion against `target`.
 std::size_t Swim::Core::confirmers(const NodeId& target) const {
   return std::count_if(members_.begin(), members_.end(), [&](const auto& each) {
-    return each.first != target && each.second.state == MemberState::alive;
+    return each.first != target && each.second.state == PeerHealth::alive;
   });
 }
 
@@ -127,7 +127,7 @@ bool Swim::Core::apply_record(const MemberRecord& record, std::string_view reaso
   track.suspicion.reset();
   track.dial_asked = false;
   if (new_life) track.reset_seen = false;
-  set_state(member, record.left ? MemberState::left : MemberState::alive,
+  set_state(member, record.left ? PeerHealth::left : PeerHealth::alive,
             record.left ? "left" : (known ? reason : "joined"));
   seeds_.erase(record.id);
   tell(member, true);
@@ -149,7 +149,7 @@ void Swim::Core::apply_own_record(const MemberRecord& record) {
 
 void Swim::Core::apply_rumor(const NodeId& from, const Rumor& rumor) {
   if (rumor.record) apply_record(*rumor.record, from == rumor.subject ? "answered" : "rumour");
-  if (rumor.state == MemberState::suspect || rumor.state == MemberState::dead)
+  if (rumor.state == PeerHealth::suspect || rumor.state == PeerHealth::dead)
     apply_claim(from, rumor);
 }
 
@@ -161,8 +161,8 @@ void Swim::Core::apply_claim(const NodeId& from, const Rumor& rumor) {
   if (rumor.incarnation > member.record.incarnation) return ask_table(from);
   if (rumor.incarnation < member.record.incarnation)
     return send_rumor(from, rumor_of(member, true));
-  if (member.state != MemberState::alive && member.state != MemberState::suspect) return;
-  if (rumor.state == MemberState::suspect)
+  if (member.state != PeerHealth::alive && member.state != PeerHealth::suspect) return;
+  if (rumor.state == PeerHealth::suspect)
     apply_suspect(member, rumor);
   else
     apply_dead(member, rumor);
@@ -214,17 +214,17 @@ void Swim::Core::contest(const Member& member, const Rumor& rumor) {
 }
 
 void Swim::Core::apply_suspect(Member& member, const Rumor& rumor) {
-  if (member.state == MemberState::alive && contradicts(member, rumor)) {
+  if (member.state == PeerHealth::alive && contradicts(member, rumor)) {
     if (!rumor.refused_by.empty()) {
       tracks_[member.record.id].dial_asked = true;
       hint_connect(member);
     }
     return contest(member, rumor);
   }
-  const bool was_alive = member.state == MemberState::alive;
+  const bool was_alive = member.state == PeerHealth::alive;
   if (was_alive) {
     tracks_[member.record.id].suspicion.reset();
-    set_state(member, MemberState::suspect, "rumour");
+    set_state(member, PeerHealth::suspect, "rumour");
   }
   const bool fresh = confirm(member, rumor);
   if (was_alive) urge(member.record.id);
@@ -250,9 +250,9 @@ void Swim::Core::apply_dead(Member& member, const Rumor& rumor) {
 // Our own probe found it silent.
 void Swim::Core::suspect(Member& member) {
   Track& track = tracks_[member.record.id];
-  if (member.state == MemberState::alive) {
+  if (member.state == PeerHealth::alive) {
     track.suspicion.reset();
-    set_state(member, MemberState::suspect, "silent");
+    set_state(member, PeerHealth::suspect, "silent");
   }
   if (!track.suspicion) track.suspicion = Suspicion{now_, {}, {}};
   const bool fresh = track.suspicion->observers.insert(self_.id).second;
@@ -276,22 +276,22 @@ void Swim::Core::answered(const NodeId& id, bool direct) {
   if (direct) track.reset_seen = track.dial_asked = false;
   if (std::erase_if(probes_, [&](const auto& probe) { return probe.second.target == id; }) > 0)
     shift_health(-1);
-  if (member.state != MemberState::suspect) return;
+  if (member.state != PeerHealth::suspect) return;
   track.suspicion.reset();
   rumors_.drop(id);
-  set_state(member, MemberState::alive, "answered");
+  set_state(member, PeerHealth::alive, "answered");
 }
 
 void Swim::Core::set_dead(Member& member, std::string_view reason) {
   const NodeId id = member.record.id;
-  set_state(member, MemberState::dead, reason);
+  set_state(member, PeerHealth::dead, reason);
   tell(member, false);  // with the observers, who are forgotten next
   tracks_[id].suspicion.reset();
   tracks_[id].dial_asked = false;
   std::erase_if(probes_, [&](const auto& probe) { return probe.second.target == id; });
 }
 
-void Swim::Core::set_state(Member& member, MemberState state, std::string_view reason) {
+void Swim::Core::set_state(Member& member, PeerHealth state, std::string_view reason) {
   if (member.state != state || member.since == Time{}) member.since = now_;
   member.state = state;
   actions_.push_back(Changed{member.record, state, std::string(reason)});
@@ -300,7 +300,7 @@ void Swim::Core::set_state(Member& member, MemberState state, std::string_view r
 // Declares a suspect dead if the evidence is complete; whether it did.
 bool Swim::Core::judge(Member& member) {
   Track& track = tracks_[member.record.id];
-  if (member.state != MemberState::suspect || !track.suspicion) return false;
+  if (member.state != PeerHealth::suspect || !track.suspicion) return false;
   Suspicion& suspicion = *track.suspicion;
   const NodeId& id = member.record.id;
   const std::size_t refusals_wanted = live_count() >= 4 && confirmers(id) >= 1 ? 2 : 1;
@@ -323,22 +323,22 @@ bool Swim::Core::judge(Member& member) {
   return true;
 }
 
-void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
-  if (state == ConnectionState::up) {
+void Swim::Core::on_connection(const NodeId& peer, LinkState state) {
+  if (state == LinkState::up) {
     answered(peer, true);
     last_table_.erase(peer);  // what was sent before this session may not have arrived
   }
   const auto found = members_.find(peer);
   if (found == members_.end()) {
-    if (state == ConnectionState::up && seeds_.contains(peer)) send_table(peer, true);
+    if (state == LinkState::up && seeds_.contains(peer)) send_table(peer, true);
     return;
   }
   Member& member = found->second;
   Track& track = tracks_[peer];
-  const bool live = member.state == MemberState::alive || member.state == MemberState::suspect;
-  if (state == ConnectionState::up) {
+  const bool live = member.state == PeerHealth::alive || member.state == PeerHealth::suspect;
+  if (state == LinkState::up) {
     if (!live) send_table(peer, true);
-  } else if (state == ConnectionState::reset) {
+  } else if (state == LinkState::reset) {
     track.reset_seen = true;
     if (!live) return;
     track.last_hint = Time{};
@@ -346,9 +346,9 @@ void Swim::Core::on_connection(const NodeId& peer, ConnectionState state) {
     urge(peer);
   } else if (live && !member.record.dial_only && (track.reset_seen || track.dial_asked)) {
     track.reset_seen = true;
-    if (member.state == MemberState::alive) {
+    if (member.state == PeerHealth::alive) {
       track.suspicion.reset();
-      set_state(member, MemberState::suspect, "connection refused");
+      set_state(member, PeerHealth::suspect, "connection refused");
     }
     if (!track.suspicion) track.suspicion = Suspicion{now_, {}, {}};
     const bool fresh = track.suspicion->refused_by.insert(self_.id).second;

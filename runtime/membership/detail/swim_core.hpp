@@ -25,7 +25,7 @@ class Swim::Core {
   void on_tick();
   void on_message(const NodeId& from, ByteView bytes);
   void on_traffic(const NodeId& from);
-  void on_connection(const NodeId& peer, ConnectionState state);
+  void on_connection(const NodeId& peer, LinkState state);
   void leave();
   void add_seed(const MemberRecord& record);
   void announce(const MemberRecord& changed);
@@ -83,7 +83,7 @@ class Swim::Core {
   bool confirm(Member& member, const Rumor& rumor);
   void answered(const NodeId& id, bool direct);
   void set_dead(Member& member, std::string_view reason);
-  void set_state(Member& member, MemberState state, std::string_view reason);
+  void set_state(Member& member, PeerHealth state, std::string_view reason);
   bool judge(Member& member);
   bool contradicts(const Member& member, const Rumor& rumor) const;
   std::size_t confirmers(const NodeId& target) const;

@@ -38,7 +38,7 @@ Actions Swim::Core::finish() {
   if (push_wanted_) {
     push_wanted_ = false;
     const auto targets = pick(config_.push_fanout, [](const Member& member) {
-      return member.state == MemberState::alive || member.state == MemberState::suspect;
+      return member.state == PeerHealth::alive || member.state == PeerHealth::suspect;
     });
     if (!targets.empty()) {
       Message message;
@@ -70,7 +70,7 @@ void Swim::Core::on_message(const NodeId& from, ByteView bytes) {
   const auto known = members_.find(from);
   if (known == members_.end())
     ask_table(from);
-  else if (known->second.state == MemberState::dead || known->second.state == MemberState::left)
+  else if (known->second.state == PeerHealth::dead || known->second.state == PeerHealth::left)
     send_rumor(from, rumor_of(known->second, true));  // it objects if it sees this
   switch (message->kind) {
     case MessageKind::ping: {
@@ -152,7 +152,7 @@ void Swim::Core::advance_probes() {
       probe.indirect = true;
       const NodeId target = probe.target;
       const auto helpers = pick(config_.indirect_probes, [&](const Member& member) {
-        return member.state == MemberState::alive && member.record.id != target;
+        return member.state == PeerHealth::alive && member.record.id != target;
       });
       probe.helpers = helpers.size();
       for (const NodeId& helper : helpers) {
@@ -178,15 +178,15 @@ void Swim::Core::fail_probe(const Probe& probe) {
   shift_health(static_cast<int>(probe.helpers - std::min(probe.helpers, probe.nacks)));
   const auto member = members_.find(probe.target);
   if (member == members_.end()) return;
-  const MemberState state = member->second.state;
-  if (state == MemberState::alive || state == MemberState::suspect) suspect(member->second);
+  const PeerHealth state = member->second.state;
+  if (state == PeerHealth::alive || state == PeerHealth::suspect) suspect(member->second);
 }
 
 std::optional<NodeId> Swim::Core::next_target() {
   const auto live = [&](const NodeId& id) {
     const auto found = members_.find(id);
-    return found != members_.end() && (found->second.state == MemberState::alive ||
-                                       found->second.state == MemberState::suspect);
+    return found != members_.end() &&
+           (found->second.state == PeerHealth::alive || found->second.state == PeerHealth::suspect);
   };
   for (int sweep = 0; sweep < 2; ++sweep) {
     while (!round_.empty()) {
@@ -206,8 +206,8 @@ void Swim::Core::start_probes() {
     urgent_.pop_front();
     const auto found = members_.find(target);
     if (found == members_.end()) continue;
-    const MemberState state = found->second.state;
-    if (state == MemberState::alive || state == MemberState::suspect) start_probe(target);
+    const PeerHealth state = found->second.state;
+    if (state == PeerHealth::alive || state == PeerHealth::suspect) start_probe(target);
   }
   if (now_ < next_probe_) return;
   next_probe_ = now_ + config_.period * (1 + health_ / 2);
@@ -215,7 +215,7 @@ void Swim::Core::start_probes() {
     // Traffic within the period is as good as an answer.
     const Member& member = members_.at(*target);
     const bool fresh = member.heard != Time{} && now_ - member.heard < config_.period;
-    if (member.state == MemberState::suspect || !fresh || config_.mutation.ignore_answers)
+    if (member.state == PeerHealth::suspect || !fresh || config_.mutation.ignore_answers)
       start_probe(*target);
   }
 }
@@ -229,7 +229,7 @@ void Swim::Core::start_probe(const NodeId& target) {
   probes_[ping.sequence] = {target, now_, config_.ack_timeout * (1 + health_), false, 0, 0};
   const Member& member = members_.at(target);
   // Buddy rule: a suspect learns of it with the very probe, so that it can object.
-  if (member.state == MemberState::suspect) ping.rumors.push_back(rumor_of(member, false));
+  if (member.state == PeerHealth::suspect) ping.rumors.push_back(rumor_of(member, false));
   send(target, std::move(ping));
 }
 
@@ -259,7 +259,7 @@ void Swim::Core::advance_relays() {
 void Swim::Core::judge_suspects() {
   std::vector<NodeId> suspects;
   for (const auto& [id, member] : members_)
-    if (member.state == MemberState::suspect) suspects.push_back(id);
+    if (member.state == PeerHealth::suspect) suspects.push_back(id);
   for (const NodeId& id : suspects) judge(members_.at(id));
 }
 
@@ -273,7 +273,7 @@ void Swim::Core::sync_one() {
   if (now_ < next_sync_) return;
   next_sync_ = now_ + jittered(config_.sync_interval);
   const auto targets =
-      pick(1, [](const Member& member) { return member.state == MemberState::alive; });
+      pick(1, [](const Member& member) { return member.state == PeerHealth::alive; });
   for (const NodeId& to : targets) send_table(to, true);
 }
 
@@ -282,7 +282,7 @@ void Swim::Core::retry_dead() {
   next_retry_ = now_ + jittered(config_.dead_retry);
   if (config_.mutation.no_dead_retry) return;
   const auto targets =
-      pick(1, [](const Member& member) { return member.state == MemberState::dead; });
+      pick(1, [](const Member& member) { return member.state == PeerHealth::dead; });
   for (const NodeId& to : targets) {
     hint_connect(members_.at(to));
     send_table(to, true);
@@ -311,7 +311,7 @@ void Swim::Core::add_seed(const MemberRecord& record) {
 void Swim::Core::forget_old() {
   std::vector<NodeId> old;
   for (const auto& [id, member] : members_)
-    if ((member.state == MemberState::dead || member.state == MemberState::left) &&
+    if ((member.state == PeerHealth::dead || member.state == PeerHealth::left) &&
         now_ - member.since >= config_.forget_after)
       old.push_back(id);
   for (const NodeId& id : old) {
@@ -351,7 +351,7 @@ Rumor Swim::Core::rumor_of(const Member& member, bool with_record) const {
 }
 
 Rumor Swim::Core::own_rumor() const {
-  return {self_.left ? MemberState::left : MemberState::alive,
+  return {self_.left ? PeerHealth::left : PeerHealth::alive,
           self_.id,
           self_.incarnation,
           {},

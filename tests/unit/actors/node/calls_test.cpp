@@ -20,7 +20,6 @@ namespace gpunode::node {
 namespace {
 
 using transport::Lane;
-using transport::LinkState;
 using transport::Urgency;
 constexpr std::chrono::seconds kHangLimit{30};
 

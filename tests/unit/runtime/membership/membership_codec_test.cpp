@@ -14,9 +14,9 @@ Message full_message() {
   message.sequence = 42;
   message.target = test_id(3);
   message.reply_wanted = true;
-  message.rumors.push_back({MemberState::alive, test_id(1), {1, 0}, {}, {}, test_record(1)});
+  message.rumors.push_back({PeerHealth::alive, test_id(1), {1, 0}, {}, {}, test_record(1)});
   message.rumors.push_back(
-      {MemberState::suspect, test_id(2), {5, 6}, {test_id(1), test_id(4)}, {test_id(4)}, {}});
+      {PeerHealth::suspect, test_id(2), {5, 6}, {test_id(1), test_id(4)}, {test_id(4)}, {}});
   return message;
 }
 
@@ -29,7 +29,7 @@ TEST(MembershipCodec, AMessageComesBackAsItWent) {
   EXPECT_TRUE(back->reply_wanted);
   ASSERT_EQ(back->rumors.size(), 2u);
   EXPECT_EQ(back->rumors[0].record, test_record(1));
-  EXPECT_EQ(back->rumors[1].state, MemberState::suspect);
+  EXPECT_EQ(back->rumors[1].state, PeerHealth::suspect);
   EXPECT_EQ(back->rumors[1].incarnation, (Incarnation{5, 6}));
   EXPECT_EQ(back->rumors[1].observers, (std::vector{test_id(1), test_id(4)}));
   EXPECT_EQ(back->rumors[1].refused_by, std::vector{test_id(4)});
@@ -82,7 +82,7 @@ TEST(MembershipCodec, FlippedBitsNeverDoMoreThanChangeFields) {
 
 TEST(MembershipCodec, HostileCountsAreRefused) {
   Message message;
-  message.rumors.assign(kMaxRumors + 1, {MemberState::dead, test_id(1), {1, 0}, {}, {}, {}});
+  message.rumors.assign(kMaxRumors + 1, {PeerHealth::dead, test_id(1), {1, 0}, {}, {}, {}});
   EXPECT_FALSE(decode(encode(message)));
 
   message = full_message();

@@ -8,7 +8,7 @@ namespace gpunode::membership {
 namespace {
 
 Rumor rumor_about(int index) {
-  return {MemberState::suspect, test_id(index), {1, 0}, {test_id(9)}, {}, std::nullopt};
+  return {PeerHealth::suspect, test_id(index), {1, 0}, {test_id(9)}, {}, std::nullopt};
 }
 
 TEST(RumorQueue, TheLeastToldComesFirst) {
@@ -31,11 +31,11 @@ TEST(RumorQueue, ANewerRumourReplacesTheOlderOfItsSubject) {
   RumorQueue queue;
   queue.put(rumor_about(1));
   Rumor newer = rumor_about(1);
-  newer.state = MemberState::dead;
+  newer.state = PeerHealth::dead;
   queue.put(newer);
   const auto taken = queue.take(8, 10'000, 3);
   ASSERT_EQ(taken.size(), 1u);
-  EXPECT_EQ(taken[0].state, MemberState::dead);
+  EXPECT_EQ(taken[0].state, PeerHealth::dead);
 }
 
 TEST(RumorQueue, WhatDoesNotFitWaits) {

@@ -26,10 +26,10 @@ class SwimTest : public ::testing::Test {
   }
   static Message alive(const MemberRecord& record) {
     Message message;
-    message.rumors.push_back({MemberState::alive, record.id, record.incarnation, {}, {}, record});
+    message.rumors.push_back({PeerHealth::alive, record.id, record.incarnation, {}, {}, record});
     return message;
   }
-  static Message claim(MemberState state, int subject, Incarnation incarnation,
+  static Message claim(PeerHealth state, int subject, Incarnation incarnation,
                        std::vector<NodeId> observers = {}, std::vector<NodeId> refused_by = {}) {
     Message message;
     message.rumors.push_back({state, test_id(subject), incarnation, std::move(observers),
@@ -67,7 +67,7 @@ class SwimTest : public ::testing::Test {
       return std::holds_alternative<Kind>(a);
     }));
   }
-  static MemberState state(const Swim& swim, int index) { return swim.find(test_id(index))->state; }
+  static PeerHealth state(const Swim& swim, int index) { return swim.find(test_id(index))->state; }
 
   Time now = Time{} + 1h;
 };
@@ -85,7 +85,7 @@ TEST_F(SwimTest, AMemberIsKnownByItsSignedRecordOnly) {
   EXPECT_EQ(swim.find(test_id(1)), nullptr);
   EXPECT_EQ(swim.rejected_count(), 1u);
   const Actions actions = say(swim, 2, alive(test_record(1)));
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
   EXPECT_EQ(count<Changed>(actions), 1);
 }
 
@@ -127,10 +127,10 @@ TEST_F(SwimTest, ASilentMemberOfTwoIsSuspectThenDeadAndNotBeforeItsTime) {
   Swim swim = make();
   introduce(swim, {1});
   run(swim, 1s);
-  EXPECT_EQ(state(swim, 1), MemberState::suspect);
+  EXPECT_EQ(state(swim, 1), PeerHealth::suspect);
   const Time suspected = swim.find(test_id(1))->since;
   run(swim, 3s);
-  EXPECT_EQ(state(swim, 1), MemberState::dead);
+  EXPECT_EQ(state(swim, 1), PeerHealth::dead);
   EXPECT_GE(swim.find(test_id(1))->since - suspected, 1200ms);
   EXPECT_EQ(swim.live_count(), 1u);
 }
@@ -139,17 +139,17 @@ TEST_F(SwimTest, AMemberThatAnswersStaysAlive) {
   Swim swim = make();
   introduce(swim, {1});
   run(swim, 20s, {1});
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
 }
 
 TEST_F(SwimTest, WithFourMembersOneObserverAloneCannotCallOneDead) {
   Swim swim = make();
   introduce(swim, {1, 2, 3});
   run(swim, 60s, {1, 2});
-  EXPECT_EQ(state(swim, 3), MemberState::suspect);
-  say(swim, 1, claim(MemberState::suspect, 3, {1, 0}, {test_id(1)}));
+  EXPECT_EQ(state(swim, 3), PeerHealth::suspect);
+  say(swim, 1, claim(PeerHealth::suspect, 3, {1, 0}, {test_id(1)}));
   run(swim, 3s, {1, 2});
-  EXPECT_EQ(state(swim, 3), MemberState::dead);
+  EXPECT_EQ(state(swim, 3), PeerHealth::dead);
 }
 
 TEST_F(SwimTest, ASilentMemberIsProbedThroughHelpers) {
@@ -190,7 +190,7 @@ TEST_F(SwimTest, AHelperPassesTheAnswerOnOrSaysNo) {
 TEST_F(SwimTest, ItObjectsToItsOwnDeathWithAHigherCounter) {
   Swim swim = make();
   introduce(swim, {1});
-  const Actions actions = say(swim, 1, claim(MemberState::dead, 0, {1, 0}, {test_id(1)}));
+  const Actions actions = say(swim, 1, claim(PeerHealth::dead, 0, {1, 0}, {test_id(1)}));
   EXPECT_EQ(swim.self().incarnation, (Incarnation{1, 1}));
   bool told = false;
   for (const Message& message : sent_to(actions, 1))
@@ -203,9 +203,9 @@ TEST_F(SwimTest, ItObjectsToItsOwnDeathWithAHigherCounter) {
 TEST_F(SwimTest, AHostileCounterCannotUseUpTheRange) {
   Swim swim = make();
   introduce(swim, {1});
-  say(swim, 1, claim(MemberState::suspect, 0, {1, UINT64_MAX}));
+  say(swim, 1, claim(PeerHealth::suspect, 0, {1, UINT64_MAX}));
   EXPECT_EQ(swim.self().incarnation.counter, 0u);
-  say(swim, 1, claim(MemberState::suspect, 0, {1, 1000}));
+  say(swim, 1, claim(PeerHealth::suspect, 0, {1, 1000}));
   EXPECT_EQ(swim.self().incarnation.counter, 1001u);
 }
 
@@ -213,40 +213,40 @@ TEST_F(SwimTest, ADeadRumourAgainstAMemberThatAnswersIsContested) {
   Swim swim = make();
   introduce(swim, {1, 2, 3});
   const Actions actions =
-      say(swim, 1, claim(MemberState::dead, 2, {1, 0}, {test_id(1), test_id(3)}));
-  EXPECT_EQ(state(swim, 2), MemberState::alive);
+      say(swim, 1, claim(PeerHealth::dead, 2, {1, 0}, {test_id(1), test_id(3)}));
+  EXPECT_EQ(state(swim, 2), PeerHealth::alive);
   bool told = false;
   for (const Message& message : sent_to(actions, 2))
     for (const Rumor& rumor : message.rumors)
-      told |= rumor.subject == test_id(2) && rumor.state == MemberState::dead;
+      told |= rumor.subject == test_id(2) && rumor.state == PeerHealth::dead;
   EXPECT_TRUE(told) << "the subject must learn of it, so that it can object";
 }
 
 TEST_F(SwimTest, OfThreeAResetAndARefusedDialAreEnough) {
   Swim swim = make();
   introduce(swim, {1, 2});
-  const Actions reset = swim.on_connection(now, test_id(1), ConnectionState::reset);
+  const Actions reset = swim.on_connection(now, test_id(1), LinkState::reset);
   EXPECT_EQ(count<Connect>(reset), 1);
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
-  swim.on_connection(now, test_id(1), ConnectionState::refused);
-  EXPECT_EQ(state(swim, 1), MemberState::dead);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
+  swim.on_connection(now, test_id(1), LinkState::refused);
+  EXPECT_EQ(state(swim, 1), PeerHealth::dead);
 }
 
 TEST_F(SwimTest, OfFourTwoMustSeeTheRefusal) {
   Swim swim = make();
   introduce(swim, {1, 2, 3});
-  swim.on_connection(now, test_id(1), ConnectionState::reset);
-  swim.on_connection(now, test_id(1), ConnectionState::refused);
-  EXPECT_EQ(state(swim, 1), MemberState::suspect);
-  say(swim, 2, claim(MemberState::suspect, 1, {1, 0}, {}, {test_id(2)}));
-  EXPECT_EQ(state(swim, 1), MemberState::dead);
+  swim.on_connection(now, test_id(1), LinkState::reset);
+  swim.on_connection(now, test_id(1), LinkState::refused);
+  EXPECT_EQ(state(swim, 1), PeerHealth::suspect);
+  say(swim, 2, claim(PeerHealth::suspect, 1, {1, 0}, {}, {test_id(2)}));
+  EXPECT_EQ(state(swim, 1), PeerHealth::dead);
 }
 
 TEST_F(SwimTest, ARefusedDialWithoutAResetProvesNothing) {
   Swim swim = make();
   introduce(swim, {1});
-  swim.on_connection(now, test_id(1), ConnectionState::refused);
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  swim.on_connection(now, test_id(1), LinkState::refused);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
 }
 
 TEST_F(SwimTest, ANodeThatNobodyCanDialIsNotJudgedByRefusals) {
@@ -255,16 +255,16 @@ TEST_F(SwimTest, ANodeThatNobodyCanDialIsNotJudgedByRefusals) {
   record.dial_only = true;
   record.signature = test_sign(record.id, signed_bytes(record));
   say(swim, 1, alive(record));
-  EXPECT_EQ(count<Connect>(swim.on_connection(now, test_id(1), ConnectionState::reset)), 0);
-  swim.on_connection(now, test_id(1), ConnectionState::refused);
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  EXPECT_EQ(count<Connect>(swim.on_connection(now, test_id(1), LinkState::reset)), 0);
+  swim.on_connection(now, test_id(1), LinkState::refused);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
 }
 
 TEST_F(SwimTest, TheDeadAreTriedAgainWithinFortySeconds) {
   Swim swim = make();
   introduce(swim, {1});
   run(swim, 5s);
-  ASSERT_EQ(state(swim, 1), MemberState::dead);
+  ASSERT_EQ(state(swim, 1), PeerHealth::dead);
   const Actions actions = run(swim, 40s);
   EXPECT_GE(count<Connect>(actions), 1);
   bool synced = false;
@@ -279,22 +279,22 @@ TEST_F(SwimTest, ADeadMemberThatSpeaksIsToldOfItsDeath) {
   bool told = false;
   for (const Message& message : sent_to(say(swim, 1, Message{}), 1))
     for (const Rumor& rumor : message.rumors)
-      told |= rumor.subject == test_id(1) && rumor.state == MemberState::dead;
+      told |= rumor.subject == test_id(1) && rumor.state == PeerHealth::dead;
   EXPECT_TRUE(told);
   say(swim, 1, alive(test_record(1, 1, 1)));
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
 }
 
 TEST_F(SwimTest, OnlyTheOwnerCanSayGoodbye) {
   Swim swim = make();
   introduce(swim, {1, 2});
-  say(swim, 2, claim(MemberState::left, 1, {1, 0}));
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  say(swim, 2, claim(PeerHealth::left, 1, {1, 0}));
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
   MemberRecord goodbye = test_record(1, 1, 1);
   goodbye.left = true;
   goodbye.signature = test_sign(goodbye.id, signed_bytes(goodbye));
   say(swim, 2, alive(goodbye));
-  EXPECT_EQ(state(swim, 1), MemberState::left);
+  EXPECT_EQ(state(swim, 1), PeerHealth::left);
 }
 
 TEST_F(SwimTest, LeavingTellsEverybody) {
@@ -330,12 +330,12 @@ TEST_F(SwimTest, APauseOfThisMachineIsNotHeldAgainstTheOthers) {
   Swim swim = make();
   introduce(swim, {1});
   run(swim, 1s);
-  ASSERT_EQ(state(swim, 1), MemberState::suspect);
+  ASSERT_EQ(state(swim, 1), PeerHealth::suspect);
   now += 10s;
   swim.on_tick(now);
-  EXPECT_EQ(state(swim, 1), MemberState::suspect);
+  EXPECT_EQ(state(swim, 1), PeerHealth::suspect);
   swim.on_traffic(now, test_id(1));
-  EXPECT_EQ(state(swim, 1), MemberState::alive);
+  EXPECT_EQ(state(swim, 1), PeerHealth::alive);
 }
 
 TEST_F(SwimTest, WhoIsNotAdmittedIsNotHeard) {
