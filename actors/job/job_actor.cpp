@@ -322,8 +322,8 @@ void on_net(Self* self, const NetMessage& net) {
   auto message = job::decode_message(net.message->body, net.message->payload, options.id,
                                      self->state.element_count);
   if (!message) {
-    log::debug("job",
-               "dropped a message of " + net.from.short_text() + ": " + message.error().detail);
+    log::warning("job",
+                 "dropped a message of " + net.from.short_text() + ": " + message.error().detail);
     return;
   }
   const Time begin = now(self);

@@ -90,9 +90,6 @@ double exact_log(double x) {
   return n * kLn2High + (2.0 * sum + n * kLn2Low);
 }
 
-double exact_sin(double x) {
-  return sine_of_quarter_turns(x, 0);
-}
 double exact_cos(double x) {
   return sine_of_quarter_turns(x, 1);
 }

@@ -40,7 +40,6 @@ class FakeClock final : public Clock {
     now_ += by;
     wall_ += std::chrono::duration_cast<std::chrono::system_clock::duration>(by);
   }
-  void set_wall(std::chrono::system_clock::time_point wall) { wall_ = wall; }
 
  private:
   Time now_{};

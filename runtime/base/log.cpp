@@ -1,6 +1,5 @@
 #include "runtime/base/log.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -9,29 +8,12 @@
 namespace gpunode::log {
 namespace {
 
-std::mutex sink_mutex;
-Sink current_sink;
-std::atomic<Level> current_level{Level::info};
-
-void write_stderr(Level level, std::string_view area, std::string_view text) {
-  auto now = std::chrono::system_clock::now();
-  auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
-  auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now - seconds).count();
-  std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
-  std::tm parts{};
-  localtime_r(&whole, &parts);
-  std::fprintf(stderr, "%02d:%02d:%02d.%03d %-7.*s %-10.*s %.*s\n", parts.tm_hour, parts.tm_min,
-               parts.tm_sec, static_cast<int>(millis), static_cast<int>(to_string(level).size()),
-               to_string(level).data(), static_cast<int>(area.size()), area.data(),
-               static_cast<int>(text.size()), text.data());
-}
+std::mutex one_line_at_a_time;
 
 }  // namespace
 
 std::string_view to_string(Level level) {
   switch (level) {
-    case Level::debug:
-      return "debug";
     case Level::info:
       return "info";
     case Level::warning:
@@ -42,22 +24,18 @@ std::string_view to_string(Level level) {
   return "error";
 }
 
-void set_sink(Sink sink) {
-  std::lock_guard lock(sink_mutex);
-  current_sink = std::move(sink);
-}
-
-void set_level(Level level) {
-  current_level = level;
-}
-
 void write(Level level, std::string_view area, std::string_view text) {
-  if (level < current_level.load(std::memory_order_relaxed)) return;
-  std::lock_guard lock(sink_mutex);
-  if (current_sink)
-    current_sink(level, area, text);
-  else
-    write_stderr(level, area, text);
+  auto now = std::chrono::system_clock::now();
+  auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
+  auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now - seconds).count();
+  std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
+  std::tm parts{};
+  localtime_r(&whole, &parts);
+  std::lock_guard lock(one_line_at_a_time);
+  std::fprintf(stderr, "%02d:%02d:%02d.%03d %-7.*s %-10.*s %.*s\n", parts.tm_hour, parts.tm_min,
+               parts.tm_sec, static_cast<int>(millis), static_cast<int>(to_string(level).size()),
+               to_string(level).data(), static_cast<int>(area.size()), area.data(),
+               static_cast<int>(text.size()), text.data());
 }
 
 }  // namespace gpunode::log

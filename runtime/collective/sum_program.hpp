@@ -37,8 +37,6 @@ class SumProgram {
   // Whether inputs[i], and no other then, may lie where the sum goes.
   bool may_be_output(std::size_t input) const;
 
-  std::size_t addition_count() const { return steps_.size(); }
-
  private:
   // Buffers are numbered: the inputs, then the output, then scratch.
   struct Step {

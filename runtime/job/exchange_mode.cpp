@@ -27,10 +27,6 @@ constexpr ExchangeMode kModes[] = {
 
 }  // namespace
 
-std::span<const ExchangeMode> exchange_modes() {
-  return kModes;
-}
-
 Result<ExchangeMode> exchange_mode(const std::string& name) {
   std::vector<std::string> names;
   std::string list;

@@ -18,8 +18,6 @@ struct ExchangeMode {
   collective::Routing routing = {};  // empty: partial sums go directly to the owners of chunks
 };
 
-std::span<const ExchangeMode> exchange_modes();
-
 // Fails with invalid_argument for a mode that this version does not have: says which there are.
 Result<ExchangeMode> exchange_mode(const std::string& name);
 

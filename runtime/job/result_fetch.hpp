@@ -57,7 +57,6 @@ class ResultFetch {
   // The next result in order, verified; once each.
   std::optional<Complete> take(Time now, Effects& out);
 
-  std::uint64_t next_step() const { return next_; }
   std::uint64_t told() const { return told_; }  // newest step that a member has committed
   // No member keeps the next result any more.
   bool fell_behind() const;

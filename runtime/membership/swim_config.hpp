@@ -53,16 +53,6 @@ struct SwimConfig {
   // Members beyond this many are refused: bounds what a hostile member can make us store.
   std::size_t max_members = 4096;
   testing::Mutation mutation;
-
-  static SwimConfig lan() { return {}; }
-  static SwimConfig wan() {
-    SwimConfig config;
-    config.period = std::chrono::seconds(2);
-    config.ack_timeout = std::chrono::seconds(1);
-    config.suspicion_floor = std::chrono::seconds(12);
-    config.push_fanout = 4;
-    return config;
-  }
 };
 
 }  // namespace gpunode::membership

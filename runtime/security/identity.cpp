@@ -4,7 +4,6 @@
 #include "runtime/security/detail/layout.hpp"
 #include "runtime/security/detail/private_record.hpp"
 #include "runtime/security/detail/sodium.hpp"
-#include "runtime/security/detail/z85.hpp"
 
 namespace gpunode::security {
 
@@ -83,12 +82,6 @@ Result<Bytes> Identity::open_sealed(ByteView sealed) const {
     return failed;
   }
   return opened;
-}
-
-Secret<41> Identity::curve_secret_z85() const {
-  Secret<41> text;
-  detail::z85_encode(curve_secret_.view(), reinterpret_cast<char*>(text.writable().data()));
-  return text;
 }
 
 }  // namespace gpunode::security

@@ -39,7 +39,6 @@ class Identity {
 
   // For ZeroMQ's CURVE options.
   const Secret<32>& curve_secret() const { return curve_secret_; }
-  Secret<41> curve_secret_z85() const;  // 40 characters and a terminating zero
 
  private:
   Identity() = default;

@@ -3,21 +3,8 @@
 #include "runtime/security/crypto.hpp"
 #include "runtime/security/detail/layout.hpp"
 #include "runtime/security/detail/sodium.hpp"
-#include "runtime/security/detail/z85.hpp"
 
 namespace gpunode::security {
-
-std::string CurveKey::z85() const {
-  std::string text(40, '\0');
-  detail::z85_encode(value, text.data());
-  return text;
-}
-
-std::optional<CurveKey> CurveKey::from_z85(std::string_view text) {
-  CurveKey key;
-  if (!detail::z85_decode(text, key.value)) return std::nullopt;
-  return key;
-}
 
 std::optional<CurveKey> CurveKey::from(ByteView bytes) {
   CurveKey key;

@@ -22,8 +22,6 @@ struct CurveKey {
   std::array<std::byte, 32> value{};
   auto operator<=>(const CurveKey&) const = default;
 
-  std::string z85() const;  // 40 characters, as ZeroMQ takes and gives it
-  static std::optional<CurveKey> from_z85(std::string_view text);
   static std::optional<CurveKey> from(ByteView bytes);  // exactly 32 bytes
 };
 

@@ -39,11 +39,6 @@ class Secret {
     std::memcpy(secret.bytes_.data(), bytes.data(), N);
     return secret;
   }
-  Secret clone() const {
-    Secret copy;
-    copy.bytes_ = bytes_;
-    return copy;
-  }
 
   ByteView view() const { return bytes_; }
   MutableByteView writable() { return bytes_; }

@@ -79,7 +79,6 @@ class BulkSealer {
   void rekey(Time now);
 
   // The number that the next seal() will use, for headers that carry it themselves.
-  std::uint64_t next_sequence() const { return sequence_; }
 
   // Encrypts `payload` into `out` (payload.size() + kTagBytes; may begin at the same address as
   // payload, else they may not overlap) and returns the frame's sequence number. A resend takes a

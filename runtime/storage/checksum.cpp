@@ -1,5 +1,7 @@
 #include "runtime/storage/checksum.hpp"
 
+#include "runtime/base/check.hpp"
+
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -50,22 +52,6 @@ Sha256 Sha256Stream::finish() {
 Sha256 sha256_of(ByteView bytes) {
   Sha256Stream stream;
   stream.add(bytes);
-  return stream.finish();
-}
-
-Result<Sha256> sha256_of_file(const FileSystem& files, const Path& path) {
-  Result<std::unique_ptr<ReadableFile>> file = files.open(path);
-  if (!file) return file.error();
-  Sha256Stream stream;
-  Bytes buffer(1u << 20);
-  std::uint64_t size = (*file)->size_bytes();
-  for (std::uint64_t offset = 0; offset < size;) {
-    MutableByteView part = MutableByteView(buffer).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), size - offset)));
-    if (Result<void> done = (*file)->read_at(offset, part); !done) return done.error();
-    stream.add(part);
-    offset += part.size();
-  }
   return stream.finish();
 }
 

@@ -11,8 +11,6 @@
 #include <string_view>
 
 #include "runtime/base/bytes.hpp"
-#include "runtime/base/result.hpp"
-#include "runtime/storage/file_system.hpp"
 
 namespace gpunode::storage {
 
@@ -41,8 +39,5 @@ class Sha256Stream {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Hash of a file's contents, read in 1 MiB parts.
-Result<Sha256> sha256_of_file(const FileSystem& files, const Path& path);
 
 }  // namespace gpunode::storage

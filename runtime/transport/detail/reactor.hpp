@@ -34,7 +34,6 @@ class Reactor {
   void start();
   // Runs `last` on the thread as its final task, then joins. Once; not from the thread itself.
   void stop(Task last);
-  bool on_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // Any thread. Tasks run in the order of posting; after stop() they are thrown away.
   void post(Task task);

@@ -113,33 +113,6 @@ TEST(Identity, opens_only_what_is_sealed_to_it) {
   EXPECT_FALSE(one.open_sealed({}));
 }
 
-TEST(CurveKey, has_the_z85_text_of_the_specification) {
-  // The test key of ZeroMQ's RFC 32 and of the libzmq documentation.
-  Bytes bytes = from_hex("8e0bdd697628b91d8f245587ee95c5b04d48963f79259877b49cd9063aead3b7");
-  auto key = CurveKey::from(bytes);
-  ASSERT_TRUE(key);
-  EXPECT_EQ(key->z85(), "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6");
-  EXPECT_EQ(CurveKey::from_z85(key->z85()), key);
-}
-
-TEST(CurveKey, refuses_what_is_not_z85) {
-  EXPECT_FALSE(CurveKey::from_z85(""));
-  EXPECT_FALSE(CurveKey::from_z85(std::string(39, '0')));
-  EXPECT_FALSE(CurveKey::from_z85(std::string(40, '"')));
-  EXPECT_FALSE(CurveKey::from_z85(std::string(40, '#'))) << "a group beyond 2^32";
-}
-
-TEST(CurveKey, belongs_to_its_secret_as_zeromq_takes_it) {
-  Identity node = Identity::create();
-  auto secret = node.curve_secret_z85();
-  auto text = as_text(secret.view());
-  EXPECT_EQ(text.size(), 41u);
-  EXPECT_EQ(text.back(), '\0');
-  auto parsed = CurveKey::from_z85(text.substr(0, 40));
-  ASSERT_TRUE(parsed);
-  EXPECT_TRUE(constant_time_equal(parsed->value, node.curve_secret().view()));
-}
-
 TEST(ClusterIdentity, is_made_once_and_kept) {
   State state;
   Identity founder = Identity::create();

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/memory_file_system.hpp"
-
 namespace gpunode::storage {
 namespace {
 
@@ -15,7 +13,7 @@ TEST(Sha256, known_vectors) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Sha256, of_a_stream_and_of_a_file_is_that_of_the_whole) {
+TEST(Sha256, of_a_stream_is_that_of_the_whole) {
   Bytes bytes(3'000'001);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
   Sha256 whole = sha256_of(bytes);
@@ -24,10 +22,6 @@ TEST(Sha256, of_a_stream_and_of_a_file_is_that_of_the_whole) {
   stream.add(ByteView(bytes).subspan(1, 1'500'000));
   stream.add(ByteView(bytes).subspan(1'500'001));
   EXPECT_EQ(stream.finish(), whole);
-  testing::MemoryFileSystem files;
-  ASSERT_TRUE(files.write_atomic("/f", {bytes}).has_value());
-  EXPECT_EQ(*sha256_of_file(files, "/f"), whole);
-  EXPECT_EQ(sha256_of_file(files, "/none").error().code, ErrorCode::not_found);
 }
 
 TEST(Sha256, parses_its_own_text_and_nothing_else) {

@@ -16,10 +16,10 @@ constexpr std::uint64_t kSession = 7;
 BulkChannel channel(bool plain, std::uint8_t key = 1) {
   BulkChannel made;
   made.plain = plain;
-  security::BulkKey secret;
-  secret.writable()[0] = std::byte(key);
-  made.sealer.emplace(secret.clone(), SystemClock().now());
-  made.opener.emplace(secret.clone());
+  security::BulkKey sealing, opening;
+  sealing.writable()[0] = opening.writable()[0] = std::byte(key);
+  made.sealer.emplace(std::move(sealing), SystemClock().now());
+  made.opener.emplace(std::move(opening));
   return made;
 }
 
