@@ -11,8 +11,6 @@
 //   anybody     --Command--> cluster, job board, inference (a person's command, answered with JSON)
 #pragma once
 
-#include <caf/allowed_unsafe_message_type.hpp>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "actors/answer_once.hpp"
+#include "actors/own_message.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
@@ -187,35 +186,3 @@ struct CheckpointWritten {
 };
 
 }  // namespace gpunode
-
-#define GPUNODE_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::type)
-GPUNODE_MESSAGE(NetMessage)
-GPUNODE_MESSAGE(LinkChanged)
-GPUNODE_MESSAGE(PeerChanged)
-GPUNODE_MESSAGE(Tick)
-GPUNODE_MESSAGE(Shutdown)
-GPUNODE_MESSAGE(BeginJob)
-GPUNODE_MESSAGE(Leave)
-GPUNODE_MESSAGE(Command)
-GPUNODE_MESSAGE(AuditNote)
-GPUNODE_MESSAGE(CallRequest)
-GPUNODE_MESSAGE(Publish)
-GPUNODE_MESSAGE(SetEntry)
-GPUNODE_MESSAGE(TrainerReady)
-GPUNODE_MESSAGE(TrainerFailed)
-GPUNODE_MESSAGE(ComputeStep)
-GPUNODE_MESSAGE(PartialReady)
-GPUNODE_MESSAGE(TotalPart)
-GPUNODE_MESSAGE(ApplyTotal)
-GPUNODE_MESSAGE(Applied)
-GPUNODE_MESSAGE(ReadState)
-GPUNODE_MESSAGE(StateRead)
-GPUNODE_MESSAGE(InstallState)
-GPUNODE_MESSAGE(StateInstalled)
-GPUNODE_MESSAGE(Evaluate)
-GPUNODE_MESSAGE(Evaluated)
-GPUNODE_MESSAGE(WriteCheckpoint)
-GPUNODE_MESSAGE(CheckpointWritten)
-GPUNODE_MESSAGE(ReadCheckpoint)
-GPUNODE_MESSAGE(CheckpointRead)
-#undef GPUNODE_MESSAGE

@@ -97,7 +97,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
   state.options = std::move(*options);
   state.job = std::move(job);
   state.store.emplace(*state.options.files, state.options.root);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   // It does not outlive its job, however that ended.
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(self->state.job);

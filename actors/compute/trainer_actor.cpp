@@ -20,12 +20,6 @@ namespace {
 
 struct Continue {};  // to itself: the next wave of slices
 
-}  // namespace
-}  // namespace gpunode::compute
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::compute::Continue)
-namespace gpunode::compute {
-namespace {
-
 struct State {
   static inline const char* name = "trainer";
   caf::actor job;
@@ -157,7 +151,7 @@ caf::error end_by(Self* self, std::exception_ptr& thrown) {
 caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Options> options) {
   self->state.job = std::move(job);
   self->state.to_job = std::make_unique<InlineDelivery>(self->system());
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   // No device thread outlives its job, however that ended.
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(self->state.job);

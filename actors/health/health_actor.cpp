@@ -90,7 +90,7 @@ void sample(Self* self) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {
   self->state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   std::string absent = self->state.options.gpus->absent_reason();
   if (!absent.empty()) log::info("health", absent + "; this node computes on the CPU");
   sample(self);

@@ -30,14 +30,6 @@ struct Generate {
   CallReply reply;
 };
 
-}  // namespace
-}  // namespace gpunode::inference
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Load)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Loaded)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::inference::Generate)
-namespace gpunode::inference {
-namespace {
-
 // --- one served model, on its own thread ---
 
 struct ModelState {
@@ -48,7 +40,7 @@ using ModelSelf = caf::stateful_actor<ModelState>;
 
 caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name,
                               telemetry::Registry* metrics) {
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   return {
       [self, owner, name](const Load& load) {
         auto model = ServedModel::load(load.options);
@@ -267,7 +259,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   return {
       [self](const Command& command) {

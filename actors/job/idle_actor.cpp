@@ -10,7 +10,7 @@ namespace gpunode::jobs {
 
 caf::actor spawn_idle(caf::actor_system& system, caf::actor job) {
   return system.spawn([job](caf::event_based_actor* self) -> caf::behavior {
-    ignore_unknown_messages(self);
+    ignore_all_messages(self);
     if (job) self->send(job, TrainerReady{1, {}, "none: a witness", {}, 0});
     return {[self](const Shutdown&) { self->quit(); }};
   });

@@ -411,7 +411,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   self->state.trainer = self->state.options.spawn_trainer(self);
   self->state.checkpoints = self->state.options.spawn_checkpoints(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });

@@ -98,8 +98,3 @@ caf::actor spawn_idle(caf::actor_system& system, caf::actor job);
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 
 }  // namespace gpunode::jobs
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::JobProgress)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::RecruitWitness)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::LostQuorum)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::NodeRefused)

@@ -19,6 +19,7 @@
 #include "runtime/probe/host_probe.hpp"
 
 namespace gpunode::jobs {
+namespace board {
 namespace {
 
 struct FitForJoin {  // the answer of a slow check on its own thread
@@ -33,11 +34,6 @@ struct ManifestFetched {
 };
 
 }  // namespace
-}  // namespace gpunode::jobs
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::FitForJoin)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::ManifestFetched)
-namespace gpunode::jobs {
-namespace board {
 
 std::string hint_key(const JobId& id) {
   return "job/" + id.text();
@@ -400,7 +396,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
   self->state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   publish_all(self);
   clean_up_checkpoints(self);

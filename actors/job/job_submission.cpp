@@ -29,14 +29,6 @@ struct RefusalsAnswer {  // that it is told of them is good to have, no more
   Result<SharedBytes> answer{SharedBytes{}};
 };
 
-}  // namespace
-}  // namespace gpunode::jobs
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::FitnessAnswer)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::CreateAnswer)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::RefusalsAnswer)
-namespace gpunode::jobs {
-namespace {
-
 constexpr auto kCreatePatience = std::chrono::seconds(20);
 constexpr auto kBeginPatience = std::chrono::seconds(5);
 
@@ -176,7 +168,7 @@ void on_told(Self* self, const NodeId& node) {
 
 caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
   self->state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   ask_all(self);
   return {
       [self](const FitnessAnswer& answer) { on_fitness(self, answer); },

@@ -26,13 +26,6 @@ struct SpansAnswer {
   Result<SharedBytes> answer{SharedBytes{}};
 };
 
-}  // namespace
-}  // namespace gpunode::jobs
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::ClockAnswer)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::SpansAnswer)
-namespace gpunode::jobs {
-namespace {
-
 constexpr auto kClockPatience = std::chrono::seconds(5);
 constexpr std::uint32_t kClockQuestions = 9;
 
@@ -114,7 +107,7 @@ void on_spans(Self* self, const SpansAnswer& answer) {
 caf::behavior behaviour(Self* self, std::shared_ptr<TraceOptions> options) {
   State& state = self->state;
   state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   auto cluster = state.options.cluster->read();
   for (const NodeId& node : state.options.members)
     state.members.push_back({cluster->name_of(node), node.text(), {}, {}, {}});

@@ -23,12 +23,6 @@ struct DialBackDone {
   std::string reached;
 };
 
-}  // namespace
-}  // namespace gpunode::node
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::DialBackDone)
-namespace gpunode::node {
-namespace {
-
 constexpr auto kTick = std::chrono::milliseconds(100);
 
 struct State {
@@ -183,7 +177,7 @@ void on_knock(Self* self, const JoinKnock& knock) {
 caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
   State& state = self->state;
   state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   const ClusterState* cluster = state.options.cluster;
   state.server.emplace(security::JoinServer::Parts{
       *state.options.identity, *state.options.admissions, *state.options.tokens,
@@ -202,6 +196,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
           (void)send(self, link.peer, RelayKind::admissions, 0,
                      security::encode_admissions(self->state.options.admissions->all()));
       },
+      [](const PeerChanged&) {},  // comes with LinkChanged; admissions outlive their owners
       [self](const Tick&) {
         self->delayed_send(self, kTick, Tick{});
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));

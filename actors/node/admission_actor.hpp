@@ -38,5 +38,3 @@ struct JoinKnock {
 caf::actor spawn_admission(caf::actor_system& system, AdmissionOptions options);
 
 }  // namespace gpunode::node
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::JoinKnock)

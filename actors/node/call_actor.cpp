@@ -23,12 +23,6 @@ struct LocalReply {  // an answer of a local handler, from any thread
   Result<SharedBytes> result{SharedBytes{}};
 };
 
-}  // namespace
-}  // namespace gpunode::node
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::LocalReply)
-namespace gpunode::node {
-namespace {
-
 constexpr std::size_t kControlPayloadBytes = 256 * 1024;  // larger ones take the bulk lane
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kRetryEvery = std::chrono::milliseconds(100);
@@ -261,7 +255,7 @@ void on_publish(Self* self, const Publish& publish) {
 caf::behavior behaviour(Self* self, std::shared_ptr<CallActorOptions> options) {
   self->state.options = std::move(*options);
   self->state.rng = Rng(self->state.options.seed);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const NetMessage& net) { on_net(self, net); },

@@ -202,7 +202,7 @@ void begin(Self* self) {
 caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options) {
   State& state = self->state;
   state.options = std::move(*options);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   ClusterActorOptions& o = state.options;
   Boot boot = o.self.incarnation.boot;
   NodeId id = o.self.id;

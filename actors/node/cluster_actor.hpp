@@ -48,7 +48,3 @@ struct AdmissionsChanged {};
 caf::actor spawn_cluster(caf::actor_system& system, ClusterActorOptions options);
 
 }  // namespace gpunode::node
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Subscribe)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Begin)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::AdmissionsChanged)

@@ -61,5 +61,3 @@ class Router {
 };
 
 }  // namespace gpunode::node
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Heard)

@@ -39,7 +39,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 caf::behavior behaviour(Self* self, std::shared_ptr<State> initial) {
   self->state.children = std::move(initial->children);
   self->state.on_failure = std::move(initial->on_failure);
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   for (const Child& child : self->state.children) self->monitor(child.actor);
   return {

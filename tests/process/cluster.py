@@ -162,7 +162,20 @@ class World:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        strays = self.strays()
         shutil.rmtree(self.root, ignore_errors=True)
+        if strays:
+            raise AssertionError("actors got messages that they do not know:\n" + "".join(strays))
+
+    def strays(self):
+        """What the logs say of messages that went to the wrong actor."""
+        found = []
+        for name in os.listdir(self.root):
+            if name.endswith(".log"):
+                with open(self.path(name), encoding="utf-8", errors="replace") as stream:
+                    found += [f"{name}: {line}" for line in stream
+                              if "got a message that it does not know" in line]
+        return found
 
 
 def wait_until(condition, what, patience=PATIENCE, every=0.05):

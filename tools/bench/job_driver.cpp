@@ -39,7 +39,7 @@ struct Config : caf::actor_system_config {
 
 // Takes what is told to a supervisor, and is a checkpoint writer that is never asked.
 caf::behavior listen(caf::event_based_actor* self) {
-  ignore_unknown_messages(self);
+  expect_known_messages(self);
   return {[](const jobs::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
 }
 

@@ -91,5 +91,3 @@ void recruit(Self* self, const RecruitWitness& wanted);
 void on_command(Self* self, const Command& command);
 
 }  // namespace gpunode::jobs::board
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::jobs::board::Request)

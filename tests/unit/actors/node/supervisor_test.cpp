@@ -16,12 +16,6 @@ namespace {
 
 struct Fail {};
 
-}  // namespace
-}  // namespace gpunode::node
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gpunode::node::Fail)
-namespace gpunode::node {
-namespace {
-
 caf::behavior frail(caf::event_based_actor* self) {
   return {
       [](const Fail&) { throw std::runtime_error("planned"); },
