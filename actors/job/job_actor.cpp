@@ -90,14 +90,14 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
                  std::to_string(view.base_step));
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
          view.view_id);
-  if (installed.role == job::Role::outsider) self->state.phase = "outsider";
+  if (installed.role == job::Role::outsider) self->state.phase = JobPhase::outsider;
   tell_supervisor(self);
 }
 
 // The sums and the state are no longer needed; the core stays and answers late members.
 void end(Self* self) {
   note(self, "finished");
-  set_phase(self, "finished");
+  set_phase(self, JobPhase::finished);
   self->state.left.reset();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
@@ -236,7 +236,7 @@ void begin(Self* self, const TrainerReady& ready) {
          "and the work of one is given up when they meet");
   if (!options.remark.empty()) note(self, options.remark);
   for (const auto& [node, reason] : state.refused) note_refused(self, node);
-  set_phase(self, "forming");
+  set_phase(self, JobPhase::forming);
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +
                    std::to_string(options.checkpoint.step));
@@ -292,7 +292,7 @@ void on_state_read(Self* self, const StateRead& read) {
 
 void maybe_end(Self* self) {
   State& state = self->state;
-  if (!state.finished || state.phase == "finished") return;
+  if (!state.finished || state.phase == JobPhase::finished) return;
   if (!state.ledger->validation_loss() && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
   end(self);
@@ -361,8 +361,7 @@ void tell_spares(Self* self) {
 // Whether there is nothing to do but to answer, now and then, who was away at the end.
 bool is_idle(Self* self) {
   const State& state = self->state;
-  return (state.phase == "finished" || state.phase == "failed") &&
-         now(self) >= state.heard + kQuiet;
+  return is_over(state.phase) && now(self) >= state.heard + kQuiet;
 }
 
 void on_tick(Self* self) {
@@ -403,7 +402,7 @@ job::PeerState peer_state(PeerHealth health) {
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
   if (down.source == state.checkpoints.address()) state.result_token.reset();
-  if (state.phase == "finished" || state.phase == "failed") return;
+  if (is_over(state.phase)) return;
   const char* who = down.source == state.trainer.address() ? "trainer" : "checkpoint writer";
   fail(self,
        {ErrorCode::internal, "the " + std::string(who) + " ended: " + to_string(down.reason)});

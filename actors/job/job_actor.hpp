@@ -17,6 +17,7 @@
 #include <string>
 
 #include "actors/cluster_state.hpp"
+#include "actors/job/job_phase.hpp"
 #include "actors/messages.hpp"
 #include "runtime/collective/exact_exchange.hpp"
 #include "runtime/job/job_core.hpp"
@@ -30,7 +31,7 @@ namespace gpunode::jobs {
 // Told to the supervisor at every change that others should know.
 struct JobProgress {
   JobId id;
-  std::string phase;  // "preparing", "forming", "running", "paused", ..., "finished", "failed"
+  JobPhase phase = JobPhase::preparing;
   std::string reason;
   std::uint64_t step = 0, total_steps = 0, view_id = 0;
   std::vector<NodeId> members;

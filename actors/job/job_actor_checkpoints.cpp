@@ -84,7 +84,7 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
 
 // From the disk, so that the members hold no copy of the state while witnesses are slow.
 void read_saved(Self* self, const job::ReadSaved& order) {
-  if (self->state.phase == "finished") return;  // they get the result instead
+  if (self->state.phase == JobPhase::finished) return;  // they get the result instead
   self->send(self->state.checkpoints, ReadCheckpoint{order.step, order.token});
 }
 
@@ -99,7 +99,7 @@ void give_saved(Self* self, const CheckpointRead& read) {
 
 void keep_copy(Self* self, const job::KeepCopy& order) {
   State& state = self->state;
-  if (!state.core || state.phase == "finished") return;
+  if (!state.core || state.phase == JobPhase::finished) return;
   const job::Checkpoint& one = order.checkpoint;
   ++state.checkpoints_writing;
   self->send(state.checkpoints, WriteCheckpoint{one.step, state.core->view().view_id,

@@ -11,7 +11,7 @@ void fail(Self* self, const Error& error) {
     self->state.core->give_up(now(self), error.message(), last_words);
     carry_out(self, last_words);
   }
-  set_phase(self, "failed", error.message());
+  set_phase(self, JobPhase::failed, error.message());
   self->state.left.reset();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
@@ -20,7 +20,7 @@ void fail(Self* self, const Error& error) {
 
 void on_leave(Self* self, const Leave& leave) {
   State& state = self->state;
-  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
+  if (!state.core || is_over(state.phase)) return;
   state.left = leave.left;
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.request_leave(t, leave.patience, out);
@@ -35,7 +35,7 @@ void save_state(Self* self, std::uint64_t step) {
 }
 
 void on_left(Self* self) {
-  const bool writes_the_end = self->state.finished && self->state.phase != "finished";
+  const bool writes_the_end = self->state.finished && self->state.phase != JobPhase::finished;
   if (!writes_the_end) self->state.left.reset();
   if (self->state.leaves_for) fail(self, *self->state.leaves_for);
 }

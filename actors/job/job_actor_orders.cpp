@@ -69,7 +69,7 @@ std::string done_json(Self* self, const job::JobStatus& status) {
   for (const NodeId& node : status.members) members.push_back(cluster->name_of(node));
   return ok_json({{"job", state.options.id.text()},
                   {"name", state.options.spec.name},
-                  {"phase", status.stopped ? "stopped" : state.phase},
+                  {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
                   {"step", status.committed},
                   {"view", status.view_id},
                   {"generation", status.generation},
@@ -99,11 +99,11 @@ void take_order(Self* self, const Command& command) {
 void watch_orders(Self* self) {
   State& state = self->state;
   if (state.orders.empty()) return;
-  if (!state.core || state.phase == "finished" || state.phase == "failed") {
+  if (!state.core || is_over(state.phase)) {
     for (const Order& order : state.orders)
       order.command.answer(error_json(
-          {ErrorCode::wrong_state,
-           "the job is " + state.phase + (state.reason.empty() ? "" : ": " + state.reason)}));
+          {ErrorCode::wrong_state, "the job is " + std::string(to_string(state.phase)) +
+                                       (state.reason.empty() ? "" : ": " + state.reason)}));
     return state.orders.clear();
   }
   const job::JobStatus status = state.core->status(now(self));

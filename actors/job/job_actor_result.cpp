@@ -7,7 +7,7 @@ namespace gpunode::jobs::actor {
 
 void read_state(Self* self, const job::ReadState& order) {
   State& state = self->state;
-  if (state.phase != "finished") return self->send(state.trainer, ReadState{order.token});
+  if (state.phase != JobPhase::finished) return self->send(state.trainer, ReadState{order.token});
   const bool reads = state.result_token.has_value();
   state.result_token = order.token;
   if (reads) return;

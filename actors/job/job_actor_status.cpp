@@ -13,38 +13,37 @@ job::JobStatus status_of(Self* self) {
   return self->state.core ? self->state.core->status(now(self)) : job::JobStatus{};
 }
 
+// Where a part that stands at `before` is once its core is at `core`.
+JobPhase phase_after(JobPhase before, job::Phase core) {
+  switch (core) {
+    case job::Phase::outsider:  // also before the first tick; a view says it for certain
+      return before == JobPhase::learning ? JobPhase::outsider : before;
+    case job::Phase::learning:
+      return JobPhase::learning;
+    case job::Phase::syncing:
+      return JobPhase::syncing;
+    case job::Phase::running:
+    case job::Phase::done:  // until the checkpoint and the validation are through
+      return JobPhase::running;
+    case job::Phase::frozen:
+      return before;  // for a moment
+    case job::Phase::paused:
+      return JobPhase::paused;
+    case job::Phase::witness:
+      return JobPhase::witness;
+    case job::Phase::stopped:
+      return JobPhase::stopped;
+  }
+  return before;
+}
+
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
 void follow_core(State& state, const job::JobStatus& status) {
-  if (!state.core || state.phase == "finished" || state.phase == "failed") return;
-  switch (status.phase) {
-    case job::Phase::outsider:  // also before the first tick; a view says it for certain
-      if (state.phase == "learning") state.phase = "outsider";
-      break;
-    case job::Phase::learning:
-      state.phase = "learning";
-      break;
-    case job::Phase::syncing:
-      state.phase = "syncing";
-      break;
-    case job::Phase::running:
-    case job::Phase::done:  // until the checkpoint and the validation are through
-      state.phase = "running";
-      break;
-    case job::Phase::frozen:
-      break;  // for a moment; the phase before stands
-    case job::Phase::paused:
-      state.phase = "paused";
-      break;
-    case job::Phase::witness:
-      state.phase = "witness";
-      break;
-    case job::Phase::stopped:
-      state.phase = "stopped";
-      break;
-  }
-  if (status.stopped && status.phase != job::Phase::paused) state.phase = "stopped";
-  state.reason = state.phase == "paused" ? status.reason : "";
+  if (!state.core || is_over(state.phase)) return;
+  state.phase = phase_after(state.phase, status.phase);
+  if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
+  state.reason = state.phase == JobPhase::paused ? status.reason : "";
 }
 
 }  // namespace
@@ -58,17 +57,17 @@ void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
   follow_core(state, status);
-  bool ended = state.phase == "finished" || state.phase == "failed";
-  std::string summary = state.phase + state.reason + std::to_string(status.view_id) + "/" +
-                        std::to_string(status.members.size()) + "/" +
-                        std::to_string(status.reported / 16);
+  std::string summary =
+      std::string(to_string(state.phase)) + state.reason + std::to_string(status.view_id) + "/" +
+      std::to_string(status.members.size()) + "/" + std::to_string(status.reported / 16);
   if (summary == state.told) return;
   state.told = summary;
-  self->send(state.options.supervisor,
-             JobProgress{state.options.id, state.phase, state.reason, status.reported,
-                         state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->loss() : std::nullopt,
-                         state.ledger ? state.ledger->tokens_per_second() : 0.0, ended});
+  self->send(
+      state.options.supervisor,
+      JobProgress{state.options.id, state.phase, state.reason, status.reported,
+                  state.options.spec.train.steps, status.view_id, status.members,
+                  state.ledger ? state.ledger->loss() : std::nullopt,
+                  state.ledger ? state.ledger->tokens_per_second() : 0.0, is_over(state.phase)});
 }
 
 void note(Self* self, const std::string& text) {
@@ -76,8 +75,8 @@ void note(Self* self, const std::string& text) {
   if (self->state.ledger) self->state.ledger->on_event(now(self), text);
 }
 
-void set_phase(Self* self, std::string phase, std::string reason) {
-  self->state.phase = std::move(phase);
+void set_phase(Self* self, JobPhase phase, std::string reason) {
+  self->state.phase = phase;
   self->state.reason = std::move(reason);
   tell_supervisor(self);
 }

@@ -123,7 +123,6 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   job.witness = part == Part::witness;
   job.promoted = false;
   job.progress.id = id;
-  job.progress.phase = "preparing";
   job.progress.total_steps = job.spec.train.steps;
   auto places = std::make_shared<job::StepPlaces>();
   options.places = places;
@@ -141,10 +140,11 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
   Job& job = it->second;
   bool ended = job.progress.ended || !job.actor;
   if (!ended) return true;
-  std::string phase = job.outcome.empty()
-                          ? job.progress.phase
-                          : field<std::string>(arguments_of(job.outcome), "phase", "");
-  if (phase == "finished")
+  const auto phase =
+      job.outcome.empty()
+          ? job.progress.phase
+          : parse_job_phase(field<std::string>(arguments_of(job.outcome), "phase", ""));
+  if (phase == JobPhase::finished)
     return Error{ErrorCode::already_exists,
                  "this very job has finished already (`gpunode job show " + id.text().substr(0, 8) +
                      "`): to train anew change its name, seed or data"};
@@ -224,8 +224,8 @@ void load_jobs(Self* self) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());
       // Shown, not remembered: the next start of the node tries again.
       Job& job = self->state.jobs[id];
-      job.progress = {id, "failed", started.error().message(), 0, spec->train.steps, 0, {},
-                      {}, true};
+      job.progress = {
+          id, JobPhase::failed, started.error().message(), 0, spec->train.steps, 0, {}, {}, true};
       job.spec = std::move(*spec);
     }
   }
@@ -239,8 +239,8 @@ void on_progress(Self* self, const JobProgress& progress) {
   it->second.progress = progress;
   const job::JobSpec& spec = it->second.spec;
   JobHint hint{spec.name,
-               progress.phase,
                progress.reason,
+               progress.phase,
                progress.step,
                progress.total_steps,
                progress.view_id,
@@ -296,7 +296,7 @@ void scan(Self* self) {
     auto note = decode_note(entry.value);
     if (!note || !std::holds_alternative<JobHint>(*note)) continue;
     const JobHint& hint = std::get<JobHint>(*note);
-    if (hint.ended || hint.phase != "running" || hint.members >= hint.wanted) continue;
+    if (hint.ended || hint.phase != JobPhase::running || hint.members >= hint.wanted) continue;
     auto known = state.jobs.find(id);
     bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
     if (known != state.jobs.end() && !only_votes) continue;
@@ -386,7 +386,7 @@ void on_down(Self* self, const caf::down_msg& down) {
     if (job.promoted) return promote(self, JobId(id));
     if (job.progress.ended) continue;
     JobProgress progress = job.progress;
-    progress.phase = "failed";
+    progress.phase = JobPhase::failed;
     progress.reason = "the job's actor ended: " + to_string(down.reason);
     progress.ended = true;
     log::error("jobs", job.spec.name + ": " + progress.reason);

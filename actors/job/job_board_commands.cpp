@@ -72,7 +72,7 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
     if (!note || !std::holds_alternative<JobHint>(*note)) continue;
     const JobHint& hint = std::get<JobHint>(*note);
     if (hint.name != wanted && entry.key.rfind("job/" + wanted, 0) != 0) continue;
-    bool part = !hint.ended && hint.phase != "outsider";
+    bool part = !hint.ended && hint.phase != JobPhase::outsider;
     if (best && (takes_part || !part)) continue;
     best = entry.owner;
     takes_part = part;
@@ -172,7 +172,8 @@ void job_command(Self* self, const Command& command, const std::string& wanted, 
                  bool forward) {
   auto id = find_job(self, wanted);
   const bool orders = is_order(command.name);
-  const bool outside = id && orders && self->state.jobs.at(*id).progress.phase == "outsider";
+  const bool outside =
+      id && orders && self->state.jobs.at(*id).progress.phase == JobPhase::outsider;
   if (forward && (!id || outside)) return forward_to_owner(self, command, wanted);
   if (!id)
     return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));

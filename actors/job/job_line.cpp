@@ -12,10 +12,10 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
                         const ClusterSnapshot& cluster) {
   auto members = nlohmann::json::array();
   for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
-  nlohmann::json line = {{"job", id.text()},         {"name", name},
-                         {"phase", progress.phase},  {"reason", progress.reason},
-                         {"step", progress.step},    {"steps", progress.total_steps},
-                         {"view", progress.view_id}, {"members", members}};
+  nlohmann::json line = {
+      {"job", id.text()},          {"name", name},          {"phase", to_string(progress.phase)},
+      {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
+      {"view", progress.view_id},  {"members", members}};
   if (progress.loss) line["loss"] = *progress.loss;
   return line;
 }
@@ -32,7 +32,7 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
     const JobHint& hint = std::get<JobHint>(*note);
     list.push_back({{"job", id},
                     {"name", hint.name},
-                    {"phase", hint.phase},
+                    {"phase", to_string(hint.phase)},
                     {"reason", hint.reason},
                     {"step", hint.step},
                     {"steps", hint.steps},

@@ -30,7 +30,7 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const F
 
 flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const JobHint& hint) {
   auto name = builder.CreateString(hint.name);
-  auto phase = builder.CreateString(hint.phase);
+  auto phase = builder.CreateString(to_string(hint.phase));
   auto reason = builder.CreateString(hint.reason.substr(0, 1024));
   auto labels = builder.CreateVectorOfStrings(hint.labels);
   return wire::CreateHint(builder, name, phase, reason, hint.step, hint.steps, hint.view_id,
@@ -104,8 +104,10 @@ Result<JobNote> decode_note(ByteView bytes) {
   if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);
   const wire::Hint* in = note->body_as_Hint();
   if (!in) return corrupted;
-  JobHint out{text(in->name()), text(in->phase()), text(in->reason()), in->step(),  in->steps(),
-              in->view_id(),    in->members(),     in->wanted(),       in->ended(), {},
+  const auto phase = parse_job_phase(text(in->phase()));
+  if (!phase) return corrupted;
+  JobHint out{text(in->name()), text(in->reason()), *phase,       in->step(),  in->steps(),
+              in->view_id(),    in->members(),      in->wanted(), in->ended(), {},
               in->loss()};
   if (in->labels())
     for (const auto* label : *in->labels()) out.labels.push_back(label->str());

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/job/job_phase.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
@@ -24,7 +25,8 @@ struct Fitness {
 };
 // A member's hint about a job, in its own keyspace of the directory under "job/<id>".
 struct JobHint {
-  std::string name, phase, reason;
+  std::string name, reason;
+  JobPhase phase = JobPhase::preparing;
   std::uint64_t step = 0, steps = 0, view_id = 0;
   std::uint32_t members = 0, wanted = 0;
   bool ended = false;

@@ -39,7 +39,7 @@ json progress(const ReportInput& in) {
   json out;
   out["job"] = in.id.text();
   out["name"] = in.spec.name;
-  out["phase"] = in.phase;
+  out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
   // Where a lease is needed, only what was committed while it held.
   out["step"] = in.status.needs_lease ? std::min(in.ledger.committed(), in.status.reported)

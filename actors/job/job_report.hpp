@@ -7,6 +7,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_ledger.hpp"
+#include "actors/job/job_phase.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 
@@ -18,7 +19,7 @@ struct ReportInput {
   const JobLedger& ledger;
   const job::JobStatus& status;
   const ClusterSnapshot& cluster;
-  std::string phase;
+  JobPhase phase;
   std::string reason;
   Time now{};
   std::chrono::system_clock::time_point wall{};  // at `now`

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "actors/job/job_phase.hpp"
 #include "actors/json_answer.hpp"
 #include "tools/gpunode/text.hpp"
 
@@ -19,9 +20,10 @@ std::string names(const json& progress, const char* key) {
 }
 
 std::string sync_text(const json& progress) {
-  std::string phase = field<std::string>(progress, "phase", "");
+  const auto phase = jobs::parse_job_phase(field<std::string>(progress, "phase", ""));
   double received = field<double>(progress, "sync_received_bytes", 0);
-  if ((phase != "learning" && phase != "syncing") || received <= 0) return {};
+  if (phase != jobs::JobPhase::learning && phase != jobs::JobPhase::syncing) return {};
+  if (received <= 0) return {};
   double total = field<double>(progress, "sync_total_bytes", 0);
   std::string text =
       total > 0 ? "  state transfer " + human_bytes(received) + " of " + human_bytes(total) + " in "
@@ -40,10 +42,11 @@ std::string loss_text(const json& line, const char* key) {
 }
 
 std::string progress_text(const json& progress) {
-  std::string phase = field<std::string>(progress, "phase", "?");
+  const std::string written = field<std::string>(progress, "phase", "?");
+  const bool running = jobs::parse_job_phase(written) == jobs::JobPhase::running;
   auto step = field<std::uint64_t>(progress, "step", 0);
   std::string text;
-  if (phase != "running") text += phase + "  ";
+  if (!running) text += written + "  ";
   text += "step " + std::to_string(step) + "/" +
           std::to_string(field<std::uint64_t>(progress, "steps", 0));
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
@@ -59,7 +62,7 @@ std::string progress_text(const json& progress) {
     text += "  waiting for " + waiting;
   text += sync_text(progress);
   double left = field<double>(progress, "seconds_left", 0);
-  if (phase == "running" && left > 0) text += "  " + human_duration(left) + " left";
+  if (running && left > 0) text += "  " + human_duration(left) + " left";
   if (std::string reason = field<std::string>(progress, "reason", ""); !reason.empty())
     text += "  (" + reason + ")";
   return text;

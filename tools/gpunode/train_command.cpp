@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "actors/job/job_phase.hpp"
 #include "actors/job/patience.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
@@ -60,11 +61,10 @@ int follow(const Invocation& invocation, const std::string& job) {
   for (;;) {
     Answer answer = ask_node(invocation, "job.progress", {{"job", job}});
     if (!answer) return fail(invocation, answer);
-    std::string phase = field<std::string>(answer.body, "phase", "");
-    bool ended = phase == "finished" || phase == "failed";
-    display.show(answer.body, ended);
-    if (phase == "finished") return kOk;
-    if (phase == "failed") {
+    const auto phase = jobs::parse_job_phase(field<std::string>(answer.body, "phase", ""));
+    display.show(answer.body, phase && jobs::is_over(*phase));
+    if (phase == jobs::JobPhase::finished) return kOk;
+    if (phase == jobs::JobPhase::failed) {
       std::string reason = field<std::string>(answer.body, "reason", "no reason is known");
       if (!invocation.json())
         std::fprintf(stderr, "gpunode: job %s failed: %s\n", job.substr(0, 8).c_str(),

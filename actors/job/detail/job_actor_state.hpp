@@ -38,7 +38,8 @@ struct State {
   std::optional<JobLedger> ledger;
   std::uint64_t element_count = 0;  // of a gradient, the loss included
   bool foresees = false;            // the trainer makes use of parts of a total
-  std::string phase = "preparing", reason;
+  JobPhase phase = JobPhase::preparing;
+  std::string reason;
   bool finished = false;  // every member has committed the last step
   bool evaluating = false;
   std::optional<TrainerReady> held;  // ready, and waiting for BeginJob
@@ -98,7 +99,7 @@ void maybe_end(Self* self);
 // A line in the log and in the job's events.
 void note(Self* self, const std::string& text);
 
-void set_phase(Self* self, std::string phase, std::string reason = {});
+void set_phase(Self* self, JobPhase phase, std::string reason = {});
 
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);

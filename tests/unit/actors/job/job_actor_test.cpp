@@ -123,7 +123,7 @@ class JobActor : public ::testing::Test {
   }
 
   // Reads the supervisor's news until the job is in this phase, and then ticks once more.
-  void wait_for(const std::string& phase) {
+  void wait_for(JobPhase phase) {
     while (!HasFailure() && next<JobProgress>(supervisor_).phase != phase) {
     }
     caf::anon_send(job_, Tick{});
@@ -195,7 +195,7 @@ TEST_F(JobActor, says_that_it_is_stopped_when_the_checkpoint_is_on_the_disk) {
   run_to(3);
   auto stopped = order("job.stop");
   compute(4);
-  wait_for("stopped");
+  wait_for(JobPhase::stopped);
   ask("job.progress");
   EXPECT_EQ(stopped.wait_for(std::chrono::seconds(0)), std::future_status::timeout)
       << "the state after the step is not even there";
@@ -217,7 +217,7 @@ TEST_F(JobActor, says_why_a_stop_has_left_no_checkpoint) {
   auto stopped = order("job.stop");
   compute(4);
   apply(4);
-  wait_for("stopped");
+  wait_for(JobPhase::stopped);
   EXPECT_EQ(read_states(), (Steps{4}));
   write_one(Error{ErrorCode::permission_denied, "it is not ours"});
   const nlohmann::json answer = told(stopped);

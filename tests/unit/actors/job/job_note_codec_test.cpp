@@ -16,7 +16,7 @@ TEST(JobNoteCodec, carries_fitness_and_hints_and_survives_damage) {
   EXPECT_EQ(std::get<Fitness>(*back).model_digest, "m");
   JobHint hint;
   hint.name = "job";
-  hint.phase = "running";
+  hint.phase = JobPhase::running;
   hint.labels = {"gpu"};
   hint.wanted = 3;
   auto again = decode_note(encode(JobNote(hint)));

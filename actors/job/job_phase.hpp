@@ -1,0 +1,47 @@
+// Where a node's part in a job stands, as people read it and nodes tell each other. Wider than
+// job::Phase, which is the core's own: it begins before there is a core (preparing, forming) and
+// ends after it (finished, failed).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace gpunode::jobs {
+
+enum class JobPhase : std::uint8_t {
+  preparing,  // the trainer makes itself ready
+  forming,    // the first view is being agreed on
+  outsider,   // no member, and not on its way to be one
+  witness,    // votes, and computes nothing
+  learning,   // follows the members until it has their state
+  syncing,    // a member that is not at the view's step yet
+  running,
+  paused,    // waits for members that do not answer
+  stopped,   // by order
+  finished,  // its result is here
+  failed     // here; others may go on
+};
+
+inline constexpr std::string_view kJobPhases[] = {"preparing", "forming",  "outsider", "witness",
+                                                  "learning",  "syncing",  "running",  "paused",
+                                                  "stopped",   "finished", "failed"};
+
+constexpr std::string_view to_string(JobPhase phase) {
+  return kJobPhases[static_cast<std::size_t>(phase)];
+}
+// Nothing for a text that is no phase's.
+constexpr std::optional<JobPhase> parse_job_phase(std::string_view text) {
+  for (std::size_t index = 0; index < std::size(kJobPhases); ++index)
+    if (kJobPhases[index] == text) return static_cast<JobPhase>(index);
+  return std::nullopt;
+}
+
+// Whether nothing more will become of it at this node.
+constexpr bool is_over(JobPhase phase) {
+  return phase == JobPhase::finished || phase == JobPhase::failed;
+}
+
+}  // namespace gpunode::jobs
