@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/result.hpp"
 
 namespace gpunode {
 
@@ -37,6 +38,20 @@ T field(const nlohmann::json& object, const char* key, T fallback) {
   } catch (const nlohmann::json::exception&) {
     return fallback;
   }
+}
+
+// The answer of a command as ok_json and error_json write it. Fails with the error in it, or with
+// internal when it is no answer at all.
+inline Result<nlohmann::json> parsed_answer(const std::string& text) {
+  nlohmann::json body = nlohmann::json::parse(text, nullptr, false);
+  if (body.is_object() && field<bool>(body, "ok", false)) return body;
+  if (!body.is_object()) body = nlohmann::json::object();
+  const auto told = field<nlohmann::json>(body, "error", nlohmann::json::object());
+  const auto code = field<std::string>(told, "code", "");
+  Error error{ErrorCode::internal, field<std::string>(told, "detail", "the node gave no reason")};
+  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
+    if (code == to_string(static_cast<ErrorCode>(i))) error.code = static_cast<ErrorCode>(i);
+  return error;
 }
 
 }  // namespace gpunode

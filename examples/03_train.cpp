@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/node/node.hpp"
+#include "actors/node/node_json.hpp"
 
 namespace {
 
@@ -32,13 +32,6 @@ learning_rate = 3e-3
 
 using nlohmann::json;
 
-json ask(gpunode::Node& node, const std::string& name, const json& arguments) {
-  json answer = json::parse(node.command(name, arguments.dump()));
-  if (answer.value("ok", false)) return answer;
-  std::fprintf(stderr, "%s: %s\n", name.c_str(), answer.dump().c_str());
-  std::exit(1);
-}
-
 }  // namespace
 
 int main() {
@@ -59,16 +52,16 @@ int main() {
     return 1;
   }
 
-  const json job = ask(**node, "train", {{"job_file", kJob}, {"directory", folder}});
+  const json job = *gpunode::ask(**node, "train", {{"job_file", kJob}, {"directory", folder}});
   json progress;
   do {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    progress = ask(**node, "job.progress", {{"job", job.at("job")}});
+    progress = *gpunode::ask(**node, "job.progress", {{"job", job.at("job")}});
     std::printf("step %d of %d, loss %.2f\n", progress.value("step", 0), progress.value("steps", 0),
                 progress.value("loss", 0.0));
   } while (progress.value("phase", "") != "finished" && progress.value("phase", "") != "failed");
 
-  const json report = ask(**node, "job.show", {{"job", job.at("job")}});
+  const json report = *gpunode::ask(**node, "job.show", {{"job", job.at("job")}});
   std::printf("%s; fed as recomputed from the text: %s\n", progress.value("phase", "").c_str(),
               report["proof"].value("equal_to_fed", false) ? "yes" : "no");
   (*node)->leave();

@@ -1,6 +1,6 @@
 // A program of your own with a model of your own: registers the bigram, starts a node, trains it on
 // a text as a job (which other nodes with this program could join), serves it and continues a text.
-#include <actors/node/node.hpp>
+#include <actors/node/node_json.hpp>
 #include <kernels/model/registry.hpp>
 
 #include <chrono>
@@ -35,13 +35,6 @@ warmup_steps = 5
 weight_decay = 0.0
 )";
 
-json ask(gpunode::Node& node, const std::string& name, const json& arguments) {
-  json answer = json::parse(node.command(name, arguments.dump()));
-  if (answer.value("ok", false)) return answer;
-  std::fprintf(stderr, "embed: %s: %s\n", name.c_str(), answer.dump().c_str());
-  std::exit(1);
-}
-
 }  // namespace
 
 int main() {
@@ -62,18 +55,18 @@ int main() {
     return 1;
   }
 
-  const json job = ask(**node, "train", {{"job_file", kJob}, {"directory", folder}});
+  const json job = *gpunode::ask(**node, "train", {{"job_file", kJob}, {"directory", folder}});
   json progress;
   do {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    progress = ask(**node, "job.progress", {{"job", job.at("job")}});
+    progress = *gpunode::ask(**node, "job.progress", {{"job", job.at("job")}});
   } while (progress["phase"] != "finished" && progress["phase"] != "failed");
   std::printf("%s at step %d, loss %.2f nats a byte\n", progress.value("phase", "").c_str(),
               progress.value("step", 0), progress.value("loss", 0.0));
 
-  ask(**node, "serve", {{"job", job.at("job")}, {"name", "shells"}});
-  const json answer =
-      ask(**node, "generate", {{"model", "shells"}, {"prompt", "she "}, {"max_tokens", 60}});
+  (void)*gpunode::ask(**node, "serve", {{"job", job.at("job")}, {"name", "shells"}});
+  const json answer = *gpunode::ask(**node, "generate",
+                                    {{"model", "shells"}, {"prompt", "she "}, {"max_tokens", 60}});
   std::printf("%s\n", answer.dump().c_str());
 
   (*node)->leave();

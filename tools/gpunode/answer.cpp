@@ -42,16 +42,11 @@ Answer ask_node(const Invocation& invocation, const std::string& command,
   auto text = transport::call_local(
       {invocation.state() + "/node.sock", std::move(request), nullptr, patience});
   if (!text) return unreachable(invocation, text.error());
-  json body = json::parse(*text, nullptr, false);
-  if (!body.is_object())
+  if (!json::accept(*text))
     return failed({ErrorCode::peer_lost, "the node ended before it answered"}, kNoNode);
-  if (field<bool>(body, "ok", false)) return {std::move(body), std::nullopt, kOk};
-  json error = field<json>(body, "error", json::object());
-  std::string code = field<std::string>(error, "code", "internal");
-  Error known{ErrorCode::internal, field<std::string>(error, "detail", "the node gave no reason")};
-  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
-    if (code == to_string(static_cast<ErrorCode>(i))) known.code = static_cast<ErrorCode>(i);
-  return failed(std::move(known), kFailed);
+  auto body = parsed_answer(*text);
+  if (!body) return failed(body.error(), kFailed);
+  return {std::move(*body), std::nullopt, kOk};
 }
 
 int fail(const Invocation& invocation, const Error& error, int exit_code) {
