@@ -9,57 +9,34 @@
 //   supervisor watches them all
 #include "actors/node/node.hpp"
 
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/event_based_actor.hpp>
 #include <caf/logger.hpp>
 #include <caf/send.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <future>
-#include <shared_mutex>
+#include <mutex>
 #include <thread>
 
-#include "actors/answer_once.hpp"
-#include "actors/cluster_state.hpp"
 #include "actors/compute/trainer.hpp"
 #include "actors/health/health_actor.hpp"
 #include "actors/inference/serving_actor.hpp"
 #include "actors/job/job_board_actor.hpp"
-#include "actors/job/job_environment.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/node/admission_actor.hpp"
 #include "actors/node/call_actor.hpp"
 #include "actors/node/cluster_actor.hpp"
-#include "actors/node/commands.hpp"
-#include "actors/node/endpoints.hpp"
-#include "actors/node/entry.hpp"
+#include "actors/node/detail/running_node.hpp"
 #include "actors/node/link_metrics.hpp"
-#include "actors/node/node_parts.hpp"
-#include "actors/node/router.hpp"
 #include "actors/node/supervisor.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/nearest.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/base/version.hpp"
-#include "runtime/storage/posix_file_system.hpp"
-#include "runtime/telemetry/registry.hpp"
-#include "runtime/transport/join_socket.hpp"
-#include "runtime/transport/local_socket.hpp"
 
 namespace gpunode {
 namespace node {
 namespace {
 
-constexpr auto kShutdownPatience = std::chrono::seconds(10);
 constexpr auto kFirstPeerPatience = std::chrono::seconds(10);
-constexpr auto kLeavePatience = std::chrono::seconds(25);  // what a spot notice leaves at least
-constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
-constexpr std::chrono::milliseconds kLongestPatience = std::chrono::hours(24 * 365);
 
 // The device that jobs and models of this node use: a GPU that has every operation, else the CPU.
 std::unique_ptr<ops::Backend> open_backend() {
@@ -69,108 +46,7 @@ std::unique_ptr<ops::Backend> open_backend() {
   return cpu::open_backend();
 }
 
-Error stopping() {
-  return {ErrorCode::cancelled, "this node is stopping"};
-}
-
-// The embedder's own code; what it throws is an answer too.
-Result<std::string> run_handler(const Node::Handler& handler, std::string_view request) {
-  try {
-    return handler(request);
-  } catch (const std::exception& thrown) {
-    return Error{ErrorCode::internal, std::string("the handler threw: ") + thrown.what()};
-  } catch (...) {
-    return Error{ErrorCode::internal, "the handler threw"};
-  }
-}
-
-class RunningNode final : public Node {
- public:
-  RunningNode(NodeConfig config, NodeParts parts)
-      : config_(std::move(config)), parts_(std::move(parts)) {
-    if (!parts_.files) parts_.files = &posix_files_;
-    if (!parts_.clock) parts_.clock = &system_clock_;
-    if (parts_.version.empty()) parts_.version = program_version();
-    router_ = std::make_unique<Router>(*parts_.clock);
-  }
-  ~RunningNode() override {
-    stop();
-    if (ender_.joinable()) ender_.join();
-  }
-
-  Result<void> start() {
-    auto started = start_parts();
-    std::lock_guard lock(end_mutex_);
-    starting_ = false;
-    ended_changed_.notify_all();
-    return started;
-  }
-
-  void publish(const std::string& name, Handler handler) override;
-  Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds patience) override;
-  std::string command(const std::string& name, const std::string& arguments) override;
-  std::string id() const override { return entry_->identity.id().text(); }
-  std::string name() const override { return entry_->name; }
-  std::vector<std::string> endpoints() const override { return entry_->addresses.control; }
-  std::vector<std::string> join_endpoints() const override { return entry_->addresses.join; }
-  void leave() override { end(true); }
-  void stop() override { end(false); }
-  std::string failure() override {
-    std::lock_guard lock(end_mutex_);
-    return failure_;
-  }
-  void wait() override {
-    std::unique_lock lock(end_mutex_);
-    ended_changed_.wait(lock, [this] { return ended_; });
-  }
-  // Whether work that did not end in time still uses the parts of this node. After the end.
-  bool in_use() const { return system_ && system_->registry().running() > 0; }
-
- private:
-  Result<void> start_parts();
-  void wait_for_a_peer();
-  void spawn_children();
-  Result<void> open_doors();
-  void end(bool politely);
-  std::string metrics_text();
-  void end_soon(bool politely);
-  void leave_jobs();
-  void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
-  void fail(std::string reason);
-  void stop_children(bool politely);
-  void run_command(const std::string& name, const std::string& arguments,
-                   std::function<void(std::string)> answer);
-
-  NodeConfig config_;
-  NodeParts parts_;
-  storage::PosixFileSystem posix_files_;
-  SystemClock system_clock_;
-  std::unique_ptr<ops::Backend> backend_;
-  std::unique_ptr<Router> router_;
-  std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
-  ClusterState cluster_state_;
-  telemetry::Registry metrics_;
-  std::unique_ptr<jobs::JobEnvironment> environment_;
-
-  caf::actor_system_config system_config_;
-  std::unique_ptr<caf::actor_system> system_;
-  struct Children {
-    caf::actor cluster, calls, job_board, admission, serving, supervisor;
-  };
-  template <class Message>
-  void send(caf::actor Children::*child, Message message);
-
-  std::shared_mutex children_mutex_;
-  Children children_;  // null before the start and after the end
-  std::unique_ptr<transport::LocalServer> local_server_;
-
-  std::mutex end_mutex_;
-  std::condition_variable ended_changed_;
-  bool starting_ = true, ending_ = false, ended_ = false;
-  std::string failure_;
-  std::thread ender_;  // of a `leave` or `stop` that came as a command
-};
+}  // namespace
 
 Result<void> RunningNode::start_parts() {
   backend_ = open_backend();
@@ -270,22 +146,6 @@ Result<void> RunningNode::open_doors() {
   return {};
 }
 
-// On a thread of its own: who asks is a part of what ends.
-void RunningNode::end_soon(bool politely) {
-  std::lock_guard lock(end_mutex_);
-  if (!ender_.joinable()) ender_ = std::thread([this, politely] { end(politely); });
-}
-
-void RunningNode::fail(std::string reason) {
-  log::error("node", reason + "; this node ends, start it again");
-  {
-    std::lock_guard lock(end_mutex_);
-    if (ending_) return;
-    failure_ = std::move(reason);
-  }
-  end_soon(true);
-}
-
 std::string RunningNode::metrics_text() {
   auto cluster = cluster_state_.read();
   double alive = 0;
@@ -296,150 +156,7 @@ std::string RunningNode::metrics_text() {
   return metrics_.prometheus_text();
 }
 
-// From any thread. The lock is held until the message is in the mailbox: a handle may not outlive
-// the actor system. A node that has ended drops the message.
-template <class Message>
-void RunningNode::send(caf::actor Children::*child, Message message) {
-  std::shared_lock lock(children_mutex_);
-  caf::anon_send(children_.*child, std::move(message));
-}
-
-void RunningNode::run_command(const std::string& name, const std::string& arguments,
-                              std::function<void(std::string)> answer) {
-  static const std::vector<std::string> kKnown = {
-      "node.info", "nodes",    "leave",        "stop",     "token.create", "train",
-      "jobs",      "job.show", "job.progress", "job.stop", "job.resume",   "job.recover",
-      "serve",     "generate", "models",       "metrics",  "job.log",      "job.trace"};
-  caf::actor Children::*target = nullptr;
-  if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
-  if (name == "node.info") return answer(node_info_json(*entry_));
-  if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
-  if (name == "leave") return leave_if_it_may(arguments, std::move(answer));
-  if (name == "stop") {
-    answer(ok_json(nlohmann::json::object()));
-    return end_soon(false);
-  }
-  if (name == "token.create") target = &Children::admission;
-  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::job_board;
-  if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
-  if (!target)
-    return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
-  send(target, Command{name, arguments,
-                       AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
-}
-
-// Refused, with the reason, by who is the last to hold the state of a job.
-void RunningNode::leave_if_it_may(const std::string& arguments,
-                                  std::function<void(std::string)> answer) {
-  auto decide = [this, answer = std::move(answer)](std::string verdict) {
-    answer(verdict);
-    if (field<bool>(arguments_of(verdict), "ok", false)) end_soon(true);
-  };
-  send(&Children::job_board,
-       Command{"leave", arguments,
-               AnswerOnce<std::string>(std::move(decide), error_json(stopping()))});
-}
-
-// The jobs go on without this node before it says goodbye, so nobody waits for a detector.
-void RunningNode::leave_jobs() {
-  auto promise = std::make_shared<std::promise<void>>();
-  auto left = promise->get_future();
-  send(&Children::job_board,
-       Leave{kLeavePatience, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
-  left.wait_for(kLeavePatience + kGoodbyeTerm);
-}
-
-std::string RunningNode::command(const std::string& name, const std::string& arguments) {
-  auto promise = std::make_shared<std::promise<std::string>>();
-  auto answer = promise->get_future();
-  run_command(name, arguments, [promise](std::string text) { promise->set_value(text); });
-  return answer.get();
-}
-
-void RunningNode::publish(const std::string& name, Handler handler) {
-  Publish order{name, nullptr, true};
-  if (handler)
-    order.handler = [this, handler = std::move(handler)](const NodeId&, SharedBytes request,
-                                                         CallReply reply) {
-      // Called by an actor of this system, which therefore is there.
-      system_->spawn<caf::detached>([handler, request, reply] {
-        auto answer = run_handler(handler, as_text(request.view));
-        reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
-                     : Result<SharedBytes>(answer.error()));
-      });
-    };
-  send(&Children::calls, std::move(order));
-}
-
-Result<std::string> RunningNode::call(const std::string& name, std::string_view request,
-                                      std::chrono::milliseconds patience) {
-  auto promise = std::make_shared<std::promise<Result<SharedBytes>>>();
-  auto answer = promise->get_future();
-  AnswerOnce<Result<SharedBytes>> done(
-      [promise](Result<SharedBytes> result) { promise->set_value(std::move(result)); }, stopping());
-  // A century would not fit into nanoseconds from now on.
-  patience = std::clamp(patience, std::chrono::milliseconds(0), kLongestPatience);
-  send(&Children::calls,
-       CallRequest{
-           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), patience, std::move(done)});
-  auto result = answer.get();
-  if (!result) return result.error();
-  return std::string(as_text(result->view));
-}
-
-// Ends the actors, the link under them in between. What is still at work after the patience (a
-// handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
-void RunningNode::stop_children(bool politely) {
-  // First the supervisor, so that what ends now is no failure.
-  for (caf::actor Children::*child : {&Children::supervisor, &Children::job_board,
-                                      &Children::serving, &Children::admission, &Children::calls})
-    send(child, Shutdown{});
-  if (politely) {
-    send(&Children::cluster, Shutdown{});
-    // The goodbye must reach the link before the link closes.
-    std::this_thread::sleep_for(kGoodbyeTerm);
-  } else {
-    std::shared_lock lock(children_mutex_);
-    if (children_.cluster) caf::anon_send_exit(children_.cluster, caf::exit_reason::kill);
-  }
-  entry_->link->close();
-  router_->clear();
-  Children gone;
-  {
-    std::unique_lock lock(children_mutex_);
-    std::swap(gone, children_);
-  }
-  gone = {};
-  Time deadline = parts_.clock->now() + kShutdownPatience;
-  while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (system_->registry().running() > 0)
-    return log::warning("node", "some work did not end in time; stopping without it");
-  system_.reset();
-}
-
-// Shutdown in order: no intake, actors end (goodbyes go out), sockets close in their threads,
-// threads are joined.
-void RunningNode::end(bool politely) {
-  {
-    std::unique_lock lock(end_mutex_);
-    // A child may fail, or a command to stop may come, before the start is over.
-    ended_changed_.wait(lock, [this] { return !starting_; });
-    if (ending_) {
-      ended_changed_.wait(lock, [this] { return ended_; });
-      return;
-    }
-    ending_ = true;
-    politely = politely && failure_.empty();
-  }
-  if (politely && system_) leave_jobs();
-  if (local_server_) local_server_->close();
-  if (entry_ && entry_->join_socket) entry_->join_socket->close();
-  if (system_) stop_children(politely);
-  std::lock_guard lock(end_mutex_);
-  ended_ = true;
-  ended_changed_.notify_all();
-}
+namespace {
 
 // What the embedder holds. Destroying it ends the node, and frees it unless work is left that would
 // touch freed memory: then it is left behind, as the embedder's thread must not hang for others'.

@@ -1,0 +1,127 @@
+// A node while it runs: its parts, its actors, and the locks between their threads and those of the
+// embedder. Shared by node.cpp (what it is made of), node_requests.cpp (what it is asked) and
+// node_end.cpp (how it ends) alone.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/send.hpp>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/job/job_environment.hpp"
+#include "actors/node/entry.hpp"
+#include "actors/node/node.hpp"
+#include "actors/node/node_parts.hpp"
+#include "actors/node/router.hpp"
+#include "kernels/ops/backend.hpp"
+#include "runtime/base/version.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "runtime/telemetry/registry.hpp"
+#include "runtime/transport/local_socket.hpp"
+
+namespace gpunode::node {
+
+class RunningNode final : public Node {
+ public:
+  RunningNode(NodeConfig config, NodeParts parts)
+      : config_(std::move(config)), parts_(std::move(parts)) {
+    if (!parts_.files) parts_.files = &posix_files_;
+    if (!parts_.clock) parts_.clock = &system_clock_;
+    if (parts_.version.empty()) parts_.version = program_version();
+    router_ = std::make_unique<Router>(*parts_.clock);
+  }
+  ~RunningNode() override {
+    stop();
+    if (ender_.joinable()) ender_.join();
+  }
+
+  Result<void> start() {
+    auto started = start_parts();
+    std::lock_guard lock(end_mutex_);
+    starting_ = false;
+    ended_changed_.notify_all();
+    return started;
+  }
+
+  void publish(const std::string& name, Handler handler) override;
+  Result<std::string> call(const std::string& name, std::string_view request,
+                           std::chrono::milliseconds patience) override;
+  std::string command(const std::string& name, const std::string& arguments) override;
+  std::string id() const override { return entry_->identity.id().text(); }
+  std::string name() const override { return entry_->name; }
+  std::vector<std::string> endpoints() const override { return entry_->addresses.control; }
+  std::vector<std::string> join_endpoints() const override { return entry_->addresses.join; }
+  void leave() override { end(true); }
+  void stop() override { end(false); }
+  std::string failure() override {
+    std::lock_guard lock(end_mutex_);
+    return failure_;
+  }
+  void wait() override {
+    std::unique_lock lock(end_mutex_);
+    ended_changed_.wait(lock, [this] { return ended_; });
+  }
+  // Whether work that did not end in time still uses the parts of this node. After the end.
+  bool in_use() const { return system_ && system_->registry().running() > 0; }
+
+ private:
+  Result<void> start_parts();
+  void wait_for_a_peer();
+  void spawn_children();
+  Result<void> open_doors();
+  void end(bool politely);
+  std::string metrics_text();
+  void end_soon(bool politely);
+  void leave_jobs();
+  void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
+  void fail(std::string reason);
+  void stop_children(bool politely);
+  void run_command(const std::string& name, const std::string& arguments,
+                   std::function<void(std::string)> answer);
+
+  NodeConfig config_;
+  NodeParts parts_;
+  storage::PosixFileSystem posix_files_;
+  SystemClock system_clock_;
+  std::unique_ptr<ops::Backend> backend_;
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
+  ClusterState cluster_state_;
+  telemetry::Registry metrics_;
+  std::unique_ptr<jobs::JobEnvironment> environment_;
+
+  caf::actor_system_config system_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  struct Children {
+    caf::actor cluster, calls, job_board, admission, serving, supervisor;
+  };
+  // From any thread. The lock is held until the message is in the mailbox: a handle may not outlive
+  // the actor system. A node that has ended drops the message.
+  template <class Message>
+  void send(caf::actor Children::*child, Message message) {
+    std::shared_lock lock(children_mutex_);
+    caf::anon_send(children_.*child, std::move(message));
+  }
+
+  std::shared_mutex children_mutex_;
+  Children children_;  // null before the start and after the end
+  std::unique_ptr<transport::LocalServer> local_server_;
+
+  std::mutex end_mutex_;
+  std::condition_variable ended_changed_;
+  bool starting_ = true, ending_ = false, ended_ = false;
+  std::string failure_;
+  std::thread ender_;  // of a `leave` or `stop` that came as a command
+};
+
+}  // namespace gpunode::node

@@ -1,0 +1,98 @@
+// How a running node ends: asked for, or because an actor failed that it cannot do without. Whoever
+// comes first ends it, in a thread of its own if it is one of those that end; the others wait.
+#include <chrono>
+#include <future>
+
+#include "actors/answer_once.hpp"
+#include "actors/node/detail/running_node.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::node {
+namespace {
+
+constexpr auto kShutdownPatience = std::chrono::seconds(10);
+constexpr auto kLeavePatience = std::chrono::seconds(25);  // what a spot notice leaves at least
+constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
+
+}  // namespace
+
+// On a thread of its own: who asks is a part of what ends.
+void RunningNode::end_soon(bool politely) {
+  std::lock_guard lock(end_mutex_);
+  if (!ender_.joinable()) ender_ = std::thread([this, politely] { end(politely); });
+}
+
+void RunningNode::fail(std::string reason) {
+  log::error("node", reason + "; this node ends, start it again");
+  {
+    std::lock_guard lock(end_mutex_);
+    if (ending_) return;
+    failure_ = std::move(reason);
+  }
+  end_soon(true);
+}
+
+// The jobs go on without this node before it says goodbye, so nobody waits for a detector.
+void RunningNode::leave_jobs() {
+  auto promise = std::make_shared<std::promise<void>>();
+  auto left = promise->get_future();
+  send(&Children::job_board,
+       Leave{kLeavePatience, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
+  left.wait_for(kLeavePatience + kGoodbyeTerm);
+}
+
+// Ends the actors, the link under them in between. What is still at work after the patience (a
+// handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
+void RunningNode::stop_children(bool politely) {
+  // First the supervisor, so that what ends now is no failure.
+  for (caf::actor Children::*child : {&Children::supervisor, &Children::job_board,
+                                      &Children::serving, &Children::admission, &Children::calls})
+    send(child, Shutdown{});
+  if (politely) {
+    send(&Children::cluster, Shutdown{});
+    // The goodbye must reach the link before the link closes.
+    std::this_thread::sleep_for(kGoodbyeTerm);
+  } else {
+    std::shared_lock lock(children_mutex_);
+    if (children_.cluster) caf::anon_send_exit(children_.cluster, caf::exit_reason::kill);
+  }
+  entry_->link->close();
+  router_->clear();
+  Children gone;
+  {
+    std::unique_lock lock(children_mutex_);
+    std::swap(gone, children_);
+  }
+  gone = {};
+  Time deadline = parts_.clock->now() + kShutdownPatience;
+  while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (system_->registry().running() > 0)
+    return log::warning("node", "some work did not end in time; stopping without it");
+  system_.reset();
+}
+
+// Shutdown in order: no intake, actors end (goodbyes go out), sockets close in their threads,
+// threads are joined.
+void RunningNode::end(bool politely) {
+  {
+    std::unique_lock lock(end_mutex_);
+    // A child may fail, or a command to stop may come, before the start is over.
+    ended_changed_.wait(lock, [this] { return !starting_; });
+    if (ending_) {
+      ended_changed_.wait(lock, [this] { return ended_; });
+      return;
+    }
+    ending_ = true;
+    politely = politely && failure_.empty();
+  }
+  if (politely && system_) leave_jobs();
+  if (local_server_) local_server_->close();
+  if (entry_ && entry_->join_socket) entry_->join_socket->close();
+  if (system_) stop_children(politely);
+  std::lock_guard lock(end_mutex_);
+  ended_ = true;
+  ended_changed_.notify_all();
+}
+
+}  // namespace gpunode::node

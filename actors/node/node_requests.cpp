@@ -1,0 +1,110 @@
+// What a running node is asked by its embedder and by people: calls, published names, commands.
+// Each goes to the actor whose it is; called on any thread.
+#include <caf/event_based_actor.hpp>
+
+#include <algorithm>
+#include <future>
+
+#include "actors/answer_once.hpp"
+#include "actors/json_answer.hpp"
+#include "actors/node/commands.hpp"
+#include "actors/node/detail/running_node.hpp"
+#include "runtime/base/nearest.hpp"
+
+namespace gpunode::node {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestPatience = std::chrono::hours(24 * 365);
+
+Error stopping() {
+  return {ErrorCode::cancelled, "this node is stopping"};
+}
+
+// The embedder's own code; what it throws is an answer too.
+Result<std::string> run_handler(const Node::Handler& handler, std::string_view request) {
+  try {
+    return handler(request);
+  } catch (const std::exception& thrown) {
+    return Error{ErrorCode::internal, std::string("the handler threw: ") + thrown.what()};
+  } catch (...) {
+    return Error{ErrorCode::internal, "the handler threw"};
+  }
+}
+
+}  // namespace
+
+void RunningNode::run_command(const std::string& name, const std::string& arguments,
+                              std::function<void(std::string)> answer) {
+  static const std::vector<std::string> kKnown = {
+      "node.info", "nodes",    "leave",        "stop",     "token.create", "train",
+      "jobs",      "job.show", "job.progress", "job.stop", "job.resume",   "job.recover",
+      "serve",     "generate", "models",       "metrics",  "job.log",      "job.trace"};
+  caf::actor Children::*target = nullptr;
+  if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
+  if (name == "node.info") return answer(node_info_json(*entry_));
+  if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
+  if (name == "leave") return leave_if_it_may(arguments, std::move(answer));
+  if (name == "stop") {
+    answer(ok_json(nlohmann::json::object()));
+    return end_soon(false);
+  }
+  if (name == "token.create") target = &Children::admission;
+  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::job_board;
+  if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
+  if (!target)
+    return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
+  send(target, Command{name, arguments,
+                       AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
+}
+
+// Refused, with the reason, by who is the last to hold the state of a job.
+void RunningNode::leave_if_it_may(const std::string& arguments,
+                                  std::function<void(std::string)> answer) {
+  auto decide = [this, answer = std::move(answer)](std::string verdict) {
+    answer(verdict);
+    if (field<bool>(arguments_of(verdict), "ok", false)) end_soon(true);
+  };
+  send(&Children::job_board,
+       Command{"leave", arguments,
+               AnswerOnce<std::string>(std::move(decide), error_json(stopping()))});
+}
+
+std::string RunningNode::command(const std::string& name, const std::string& arguments) {
+  auto promise = std::make_shared<std::promise<std::string>>();
+  auto answer = promise->get_future();
+  run_command(name, arguments, [promise](std::string text) { promise->set_value(text); });
+  return answer.get();
+}
+
+void RunningNode::publish(const std::string& name, Handler handler) {
+  Publish order{name, nullptr, true};
+  if (handler)
+    order.handler = [this, handler = std::move(handler)](const NodeId&, SharedBytes request,
+                                                         CallReply reply) {
+      // Called by an actor of this system, which therefore is there.
+      system_->spawn<caf::detached>([handler, request, reply] {
+        auto answer = run_handler(handler, as_text(request.view));
+        reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
+                     : Result<SharedBytes>(answer.error()));
+      });
+    };
+  send(&Children::calls, std::move(order));
+}
+
+Result<std::string> RunningNode::call(const std::string& name, std::string_view request,
+                                      std::chrono::milliseconds patience) {
+  auto promise = std::make_shared<std::promise<Result<SharedBytes>>>();
+  auto answer = promise->get_future();
+  AnswerOnce<Result<SharedBytes>> done(
+      [promise](Result<SharedBytes> result) { promise->set_value(std::move(result)); }, stopping());
+  // A century would not fit into nanoseconds from now on.
+  patience = std::clamp(patience, std::chrono::milliseconds(0), kLongestPatience);
+  send(&Children::calls,
+       CallRequest{
+           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), patience, std::move(done)});
+  auto result = answer.get();
+  if (!result) return result.error();
+  return std::string(as_text(result->view));
+}
+
+}  // namespace gpunode::node
