@@ -94,26 +94,6 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   tell_supervisor(self);
 }
 
-// The sums and the state are no longer needed; the core stays and answers late members.
-void end(Self* self) {
-  note(self, "finished");
-  set_phase(self, JobPhase::finished);
-  self->state.left.reset();
-  self->send(self->state.trainer, Shutdown{});
-  self->send(self->state.checkpoints, Shutdown{});
-}
-
-void on_finished(Self* self) {
-  State& state = self->state;
-  state.finished = true;
-  // A witness, or one that got no result: it has nothing to evaluate or to keep.
-  if (state.core->committed() < state.options.spec.train.steps) return end(self);
-  if (state.evaluating) return;
-  keep_result(self);
-  state.evaluating = true;
-  self->send(state.trainer, Evaluate{});
-}
-
 struct CarryOut {
   Self* self;
   void operator()(const job::Send& send) { send_out(self, send); }
@@ -286,32 +266,6 @@ void on_state_read(Self* self, const StateRead& read) {
   wanted.mapped().state = read.state;
   ++state.checkpoints_writing;
   self->send(state.checkpoints, std::move(wanted.mapped()));
-}
-
-}  // namespace
-
-void maybe_end(Self* self) {
-  State& state = self->state;
-  if (!state.finished || state.phase == JobPhase::finished) return;
-  if (!state.ledger->validation_loss() && state.evaluating) return;
-  if (state.checkpoint_done < state.options.spec.train.steps) return;
-  end(self);
-}
-
-namespace {
-
-void on_evaluated(Self* self, const Evaluated& evaluated) {
-  State& state = self->state;
-  state.evaluating = false;
-  if (evaluated.loss)
-    state.ledger->set_validation_loss(*evaluated.loss);
-  else
-    note(self, "no validation loss: " + evaluated.loss.error().message());
-  if (evaluated.windows < evaluated.held_out_windows)
-    note(self, "the validation loss is of " + std::to_string(evaluated.windows) +
-                   " windows, spread evenly over the held-out part's " +
-                   std::to_string(evaluated.held_out_windows));
-  maybe_end(self);
 }
 
 void on_net(Self* self, const NetMessage& net) {

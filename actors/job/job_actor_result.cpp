@@ -1,9 +1,54 @@
-// What is left to do after the job's end: nodes that had a part in it and were away get its result,
-// from the last checkpoint on this node's disk, as the trainer is gone by then. Costs a thread and
-// a copy of the state while one is read.
+// What is left to do after the job's last step: the validation loss, the last checkpoint, and then
+// nodes that had a part in it and were away get its result, from that checkpoint on this node's
+// disk, as the trainer is gone by then. Costs a thread and a copy of the state while one is read.
 #include "actors/job/detail/job_actor_state.hpp"
 
 namespace gpunode::jobs::actor {
+namespace {
+
+// The sums and the state are no longer needed; the core stays and answers late members.
+void end(Self* self) {
+  note(self, "finished");
+  set_phase(self, JobPhase::finished);
+  self->state.left.reset();
+  self->send(self->state.trainer, Shutdown{});
+  self->send(self->state.checkpoints, Shutdown{});
+}
+
+}  // namespace
+
+void on_finished(Self* self) {
+  State& state = self->state;
+  state.finished = true;
+  // A witness, or one that got no result: it has nothing to evaluate or to keep.
+  if (state.core->committed() < state.options.spec.train.steps) return end(self);
+  if (state.evaluating) return;
+  keep_result(self);
+  state.evaluating = true;
+  self->send(state.trainer, Evaluate{});
+}
+
+void on_evaluated(Self* self, const Evaluated& evaluated) {
+  State& state = self->state;
+  state.evaluating = false;
+  if (evaluated.loss)
+    state.ledger->set_validation_loss(*evaluated.loss);
+  else
+    note(self, "no validation loss: " + evaluated.loss.error().message());
+  if (evaluated.windows < evaluated.held_out_windows)
+    note(self, "the validation loss is of " + std::to_string(evaluated.windows) +
+                   " windows, spread evenly over the held-out part's " +
+                   std::to_string(evaluated.held_out_windows));
+  maybe_end(self);
+}
+
+void maybe_end(Self* self) {
+  State& state = self->state;
+  if (!state.finished || state.phase == JobPhase::finished) return;
+  if (!state.ledger->validation_loss() && state.evaluating) return;
+  if (state.checkpoint_done < state.options.spec.train.steps) return;
+  end(self);
+}
 
 void read_state(Self* self, const job::ReadState& order) {
   State& state = self->state;

@@ -93,7 +93,10 @@ void on_checkpoint(Self* self, const CheckpointWritten& written);
 void read_saved(Self* self, const job::ReadSaved& order);
 void give_saved(Self* self, const CheckpointRead& read);
 void keep_copy(Self* self, const job::KeepCopy& order);
-// Ends this node's part once all that the job's end wants is done.
+// Every member has committed the last step; the validation loss is known; and once all that the
+// job's end wants is done, this node's part ends.
+void on_finished(Self* self);
+void on_evaluated(Self* self, const Evaluated& evaluated);
 void maybe_end(Self* self);
 
 // A line in the log and in the job's events.
