@@ -6,8 +6,8 @@
 //   config.listen = "0.0.0.0:7601";
 //   auto node = gpunode::Node::start(config);
 //   if (!node) { std::cerr << node.error().message() << '\n'; return 1; }
-//   (*node)->publish("square", [](std::string_view request) -> gpunode::Result<std::string> { ...
-//   }); auto answer = (*node)->call("square", "12", std::chrono::seconds(1));
+//   (*node)->publish("square", square);  // Result<std::string> square(std::string_view request)
+//   auto answer = (*node)->call("square", "12", std::chrono::seconds(1));
 //   (*node)->wait();
 //
 // A node installs no signal handlers and reads no command line. Several nodes may live in one
