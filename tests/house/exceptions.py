@@ -47,7 +47,7 @@ RETIRED_WORDS = {
     r"MemberState": "PeerHealth (runtime/base/peer.hpp)",
     r"ConnectionState": "LinkState (runtime/base/peer.hpp)",
     r"CAF_ALLOW_UNSAFE_MESSAGE_TYPE": "nothing: actors/own_message.hpp",
-    # r"island": "device group",
+    r"island": "device group",
     # r"foresees?": "speculative apply",
     # r"TotalPart": "speculative apply",
     # r"ExactExchange": "AllReduce",
