@@ -3,12 +3,11 @@
 // which feeds it messages, link events and a tick (every SwimConfig::period / 4), and carries out
 // the actions. Costs O(1) messages a node and period whatever n is; one table of n records.
 //
-//   state    | answer, traffic or newer record | silence, suspect rumour | evidence complete |
-//   owner's goodbye alive    | alive                           | suspect                 | dead |
-//   left suspect  | alive                           | suspect, timer falls    | dead              |
-//   left dead     | alive (newer record only)       | -                       | -                 |
-//   left left     | alive (newer record only)       | -                       | -                 |
-//   -
+//   state    | answer, traffic, newer record | silence or rumour     | evidence complete | goodbye
+//   alive    | alive                         | suspect               | dead              | left
+//   suspect  | alive                         | suspect, for shorter  | dead              | left
+//   dead     | alive (newer record only)     | -                     | -                 | left
+//   left     | alive (newer record only)     | -                     | -                 | -
 //
 // Evidence is complete when a suspicion timer runs out with two observers (one where fewer than two
 // others could confirm), or when two observers (one if n < 4) saw a reset and a refused re-dial.
@@ -58,8 +57,8 @@ struct Connect {  // dial this node (again) and report up or refused
 struct Forget {  // dropped from the table for good: close what belongs to it
   NodeId id;
 };
-struct Conflict {  // our own identity is in use under a higher boot: a copied or restored state
-                   // directory
+// Our own identity is in use under a higher boot: a copied or restored state directory.
+struct Conflict {
   MemberRecord other;
 };
 using Action = std::variant<Send, Changed, Connect, Forget, Conflict>;

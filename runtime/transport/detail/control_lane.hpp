@@ -11,8 +11,7 @@
 //   dialling   | closed, refused, late, not_yet | idle; again after a pause that doubles
 //   dialling   | an answer of another version   | the same, and it is told
 //   any but up | hello of the peer              | up (over the ROUTER), own dial is closed; but of
-//   two
-//              |                                | hellos that cross, that of the smaller id wins
+//              |                                | two that cross, that of the smaller id wins
 //   up         | closed, gap, bad frame, newer hello | idle; on_state(reset)
 // hello and welcome carry a number that their sender only raises, so one that was overtaken by a
 // later one is known to be old.
