@@ -12,7 +12,7 @@
 #include "actors/mailbox.hpp"
 #include "actors/node/call_codec.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
 namespace {

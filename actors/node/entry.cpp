@@ -12,7 +12,7 @@
 #include "runtime/membership/membership_codec.hpp"
 #include "runtime/storage/checksum.hpp"
 #include "runtime/storage/durable_record.hpp"
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/mesh_link.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -112,7 +112,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
     bound.control = bound.bulk = {"memory://" + entry.identity.id().text()};
     return {};
   }
-  transport::ZmqLinkOptions options;
+  transport::MeshLinkOptions options;
   options.node = entry.identity.id();
   options.boot = entry.boot;
   options.curve_public_key = entry.identity.curve_key().value;
@@ -131,7 +131,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
     if (!found || !snapshot->allows(curve, clock->wall())) return {};
     return {transport::Admission::Verdict::accepted, found->node};
   };
-  auto link = transport::ZmqLink::open(std::move(options), std::move(events));
+  auto link = transport::MeshLink::open(std::move(options), std::move(events));
   if (!link) return link.error();
   bound.control = (*link)->control_endpoints();
   bound.bulk = (*link)->bulk_endpoints();

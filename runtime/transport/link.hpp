@@ -1,5 +1,5 @@
-// Link: how a node's messages reach other nodes. The interface; zmq_link is the one over ZeroMQ,
-// memory_link its twin in one process, and both pass the same tests.
+// Link: how a node's messages reach other nodes. The interface; mesh_link is the one over the
+// network, memory_link its twin in one process, and both pass the same tests.
 //
 // Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
 // control). Inside a lane the messages of one urgency to one peer arrive in the order of sending or
@@ -24,6 +24,11 @@
 namespace gpunode::transport {
 
 enum class Lane : std::uint8_t { control, bulk };
+
+// Of one message; more has to be cut into chunks.
+inline constexpr std::size_t kMaxBodyBytes = 256u << 10;
+inline constexpr std::size_t kMaxBulkPayloadBytes = 16u << 20;
+inline constexpr std::size_t kMaxControlPayloadBytes = 1u << 20;
 
 // What a message is about; the receiver's first switch. Append only: the numbers are on the wire.
 enum class Topic : std::uint16_t {
@@ -78,7 +83,7 @@ struct LinkEvents {
   // Asked where a long payload on bulk is to be read to; a link may do without. Empty, or of
   // another length: to the link's own memory. A session that breaks leaves what was lent half
   // written.
-  std::function<WritableBytes(const NodeId& from, const MessageHead& head)> place_of = {};
+  std::function<WritableBytes(const NodeId& from, const MessageHead& head)> memory_for = {};
 };
 
 struct LinkCounters {

@@ -1,4 +1,4 @@
-// MemoryLink: the twin of zmq_link inside one process, over a MemoryNetwork that tests can cut,
+// MemoryLink: the twin of MeshLink inside one process, over a MemoryNetwork that tests can cut,
 // stop one way, slow down, make lossy or reset. Same contract, same tests.
 //
 // A network delivers on one thread of its own, or, in manual mode, only inside deliver() on the

@@ -156,11 +156,11 @@ CLEAN = {
     "actors/CMakeLists.txt": "gpunode_module(node FOLDER node DEPENDS base transport cpu # all\n"
                              "  LIBRARIES CAF::core)\n"
                              "gpunode_module(ingest FOLDER ingest DEPENDS base)\n",
-    "runtime/transport/zmq_link.cpp": "#include <zmq.hpp>\n#include \"runtime/base/bytes.hpp\"\n",
+    "runtime/transport/mesh_link.cpp": "#include <zmq.hpp>\n#include \"runtime/base/bytes.hpp\"\n",
     "runtime/transport/frame_codec.cpp": "#include \"schemas/frame_generated.h\"\n",
     "kernels/tensor/tensor.hpp": "#include \"runtime/base/bytes.hpp\"\n#include <vector>\n",
     "actors/node/node.cpp": "#include \"kernels/cpu/backend.hpp\"\n#include <caf/actor.hpp>\n",
-    "tests/unit/runtime/transport/zmq_link_test.cpp": "#include <zmq.hpp>\n",
+    "tests/unit/runtime/transport/mesh_link_test.cpp": "#include <zmq.hpp>\n",
     "tools/bench/peers/zmq_all_reduce.cpp": "#include <zmq.h>\n",
     "examples/04_embed/main.cpp": "#include \"bigram.hpp\"\n",
 }

@@ -83,7 +83,7 @@ class ExchangeWork final : public RankWork {
     events.on_state = [this](const NodeId& peer, transport::Lane lane, LinkState state) {
       driver_->on_state(peer, lane, state);
     };
-    events.place_of = [this](const NodeId& from, const transport::MessageHead& head) {
+    events.memory_for = [this](const NodeId& from, const transport::MessageHead& head) {
       return driver_->place_of(from, head);
     };
     auto opened = open_rank_link(board, options, std::move(events));
@@ -153,7 +153,7 @@ class ExchangeWork final : public RankWork {
   DriverOptions options_;
   bool inexact_ = false;
   std::unique_ptr<ExchangeDriver> driver_;
-  std::unique_ptr<transport::ZmqLink> link_;
+  std::unique_ptr<transport::MeshLink> link_;
   SharedFloats partial_, sum_;
 };
 

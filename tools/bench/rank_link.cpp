@@ -63,7 +63,7 @@ Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options
                                 transport::LinkEvents events) {
   const security::Identity identity = security::Identity::create();
   auto roll = std::make_shared<Roll>();
-  transport::ZmqLinkOptions chosen;
+  transport::MeshLinkOptions chosen;
   chosen.node = identity.id();
   chosen.boot = 1;
   chosen.curve_public_key = identity.curve_key().value;
@@ -79,7 +79,7 @@ Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options
     if (found == roll->keys.end()) return {};
     return {transport::Admission::Verdict::accepted, found->second};
   };
-  auto link = transport::ZmqLink::open(std::move(chosen), watched(std::move(events), roll));
+  auto link = transport::MeshLink::open(std::move(chosen), watched(std::move(events), roll));
   if (!link) return link.error();
 
   board.tell(options.rank, to_hex(identity.id().value) + " " + to_hex(identity.curve_key().value) +

@@ -1,4 +1,4 @@
-// The links among the ranks of one benchmark: each opens the product's ZmqLink with fresh keys,
+// The links among the ranks of one benchmark: each opens the product's MeshLink with fresh keys,
 // tells its addresses on the board and waits until it reaches every other.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/mesh_link.hpp"
 #include "tools/bench/rank_board.hpp"
 
 namespace gpunode::bench {
@@ -18,11 +18,11 @@ struct RankLinkOptions {
 };
 
 struct RankLink {
-  std::unique_ptr<transport::ZmqLink> link;
+  std::unique_ptr<transport::MeshLink> link;
   std::vector<NodeId> members;  // by rank
 };
 
-// Fails with: what ZmqLink::open fails with, timeout (a rank is not reached).
+// Fails with: what MeshLink::open fails with, timeout (a rank is not reached).
 Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options,
                                 transport::LinkEvents events);
 

@@ -1,5 +1,6 @@
 #include "runtime/transport/detail/bulk_stream.hpp"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -8,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/link.hpp"
 
 namespace gpunode::transport::detail {
 
@@ -18,8 +19,10 @@ namespace {
 
 constexpr std::uint16_t kSealed = 1;
 // Below that a copy costs less than to ask.
-constexpr std::size_t kWorthPlacing = std::size_t{32} << 10;
+constexpr std::size_t kWorthAsking = std::size_t{32} << 10;
 constexpr std::size_t kMaxContentBytes = 4 + kMaxEnvelopeBytes + kMaxBodyBytes;
+// What the kernel may hold that it has not sent: more urgent messages overtake what is not there.
+constexpr int kUnsentBytes = 512 << 10;
 
 struct Header {
   char magic[4] = {'G', 'P', 'B', 'K'};
@@ -43,7 +46,7 @@ T get(const std::byte* from) {
   return value;
 }
 
-bool split(ByteView content, BulkMessage& into) {
+bool split(ByteView content, WireMessage& into) {
   if (content.size() < 4) return false;
   const auto length = get<std::uint32_t>(content.data());
   if (length > content.size() - 4) return false;
@@ -62,7 +65,18 @@ BulkStream::BulkStream(SharedDescriptor connection, BulkChannel channel, std::ui
     : connection_(std::move(connection)),
       channel_(std::move(channel)),
       session_(session),
-      pool_(std::move(pool)) {}
+      pool_(std::move(pool)) {
+  const auto set = [fd = *connection_](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);  // keepalive is silent while bytes are unacknowledged
+  set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
+}
 
 // Writing.
 
@@ -86,7 +100,7 @@ bool BulkStream::begin(Time now, const Envelope& envelope, ByteView body,
   std::memcpy(at + kFrontBytes + 4, head.data(), head.size());
   if (!body.empty()) std::memcpy(at + kFrontBytes + 4 + head.size(), body.data(), body.size());
 
-  Part second{payload.view, payload.owner};
+  Part second{payload.view, payload.owner};  // plain: sent from where its owner keeps it
   if (!channel_.plain) {
     security::BulkSealer& sealer = *channel_.sealer;
     if (sealer.rekey_due(now)) sealer.rekey(now);
@@ -131,7 +145,8 @@ BulkStream::Written BulkStream::write() {
 
 // Reading.
 
-// Until the whole of a part is here; what came behind it is kept.
+// Until the whole of a part is here; what came behind it is kept: mostly the next header, which so
+// costs no system call of its own.
 BulkStream::Filled BulkStream::fill(MutableByteView part) {
   const std::size_t known = std::min(part.size() - filled_, ahead_end_ - ahead_begin_);
   if (known > 0) std::memcpy(part.data() + filled_, ahead_.data() + ahead_begin_, known);
@@ -153,7 +168,7 @@ BulkStream::Filled BulkStream::fill(MutableByteView part) {
   return Filled::yes;
 }
 
-BulkStream::Read BulkStream::read(BulkMessage& into) {
+BulkStream::Read BulkStream::read(WireMessage& into) {
   for (;;) {
     MutableByteView part = front_;
     if (step_ == Step::content) part = content_;
@@ -186,7 +201,7 @@ BulkStream::Read BulkStream::take_header() {
   return Read::nothing;
 }
 
-BulkStream::Read BulkStream::take_content(BulkMessage& into) {
+BulkStream::Read BulkStream::take_content(WireMessage& into) {
   const auto header = get<Header>(front_.data());
   MutableByteView content = content_;
   if (!channel_.plain) {
@@ -203,22 +218,22 @@ BulkStream::Read BulkStream::take_content(BulkMessage& into) {
     into = std::move(incoming_);
     return Read::message;
   }
-  payload_ = place_for(header.payload_bytes);
+  payload_ = memory_for_payload(header.payload_bytes);
   step_ = Step::payload;
   return Read::nothing;
 }
 
-WritableBytes BulkStream::place_for(std::size_t size) {
-  if (channel_.plain && place_of_ && size >= kWorthPlacing) {
-    WritableBytes place = place_of_(incoming_);
-    if (place.view.size() == size) return place;
+WritableBytes BulkStream::memory_for_payload(std::size_t size) {
+  if (channel_.plain && memory_for_ && size >= kWorthAsking) {
+    WritableBytes lent = memory_for_(incoming_);
+    if (lent.view.size() == size) return lent;
   }
   BufferPool::Buffer buffer = pool_->take(size + tag_bytes());
   const MutableByteView bytes(buffer.get(), size + tag_bytes());
   return {std::move(buffer), bytes};
 }
 
-BulkStream::Read BulkStream::take_payload(BulkMessage& into) {
+BulkStream::Read BulkStream::take_payload(WireMessage& into) {
   const std::size_t size = incoming_.envelope.payload_bytes;
   if (!channel_.plain) {
     const auto number = get<std::uint64_t>(front_.data() + kHeaderBytes) + 1;

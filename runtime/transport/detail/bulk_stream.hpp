@@ -7,8 +7,7 @@
 //   header = "GPBK", version 2, flags 2 (1: sealed), session 8, content bytes 4, payload bytes 4;
 // little-endian. Sealed: the header is associated data of both parts, the payload's number is the
 // content's plus one. Plain: no tags, number 0. A part without bytes has no tag either.
-// Costs: nothing is copied in user space but contents and, plain, 8 KiB of a payload; of a payload
-// that has a place not even that of the message.
+// Costs: nothing is copied in user space but contents and, plain, 8 KiB of a payload.
 #pragma once
 
 #include <array>
@@ -32,29 +31,22 @@ struct BulkChannel {
   std::optional<security::BulkOpener> opener;
 };
 
-// One message as it came in.
-struct BulkMessage {
-  Envelope envelope;
-  Bytes body;
-  SharedBytes payload;
-};
-
 class BulkStream {
  public:
+  // Sets the connection's TCP options.
   BulkStream(SharedDescriptor connection, BulkChannel channel, std::uint64_t session,
              std::shared_ptr<BufferPool> pool);
 
   // Asked where a payload is to be read to, with the message before it; empty: into the pool's.
   // Plain channels alone: what was not opened yet is shown to nobody.
-  using PlaceFn = std::function<WritableBytes(const BulkMessage& head)>;
-  void place_payloads(PlaceFn place_of) { place_of_ = std::move(place_of); }
+  using MemoryFn = std::function<WritableBytes(const WireMessage& head)>;
+  void read_payloads_to(MemoryFn memory_for) { memory_for_ = std::move(memory_for); }
 
   // Begins a message; the one before must be through. False: the session has run out of numbers.
   bool begin(Time now, const Envelope& envelope, ByteView body, const SharedBytes& payload);
   enum class Written { all, blocked, broken };
   // Goes on with the message; all: it is in the kernel's hands, or there is none.
   Written write();
-  bool writing() const { return !out_.empty(); }
 
   enum class Read {
     message,
@@ -62,7 +54,7 @@ class BulkStream {
     bad,      // not of this session, does not open, or over a limit
     ended     // the connection
   };
-  Read read(BulkMessage& into);
+  Read read(WireMessage& into);
 
   int descriptor() const { return *connection_; }
   std::uint64_t session() const { return session_; }
@@ -80,16 +72,16 @@ class BulkStream {
 
   Filled fill(MutableByteView part);
   Read take_header();
-  Read take_content(BulkMessage& into);
-  Read take_payload(BulkMessage& into);
-  WritableBytes place_for(std::size_t size);
+  Read take_content(WireMessage& into);
+  Read take_payload(WireMessage& into);
+  WritableBytes memory_for_payload(std::size_t size);
   std::size_t tag_bytes() const { return channel_.plain ? 0 : security::kTagBytes; }
 
   SharedDescriptor connection_;
   BulkChannel channel_;
   std::uint64_t session_;
   std::shared_ptr<BufferPool> pool_;
-  PlaceFn place_of_;
+  MemoryFn memory_for_;
 
   std::vector<Part> out_;
 
@@ -97,8 +89,8 @@ class BulkStream {
   std::size_t filled_ = 0;  // of the part that is being read
   std::array<std::byte, kFrontBytes> front_{};
   Bytes content_;
-  BulkMessage incoming_;
-  WritableBytes payload_;  // its place, with the tag's
+  WireMessage incoming_;
+  WritableBytes payload_;  // where it is read to, with room for the tag
   // Read together with the end of a part: what comes behind it.
   std::array<std::byte, 8192> ahead_;
   std::size_t ahead_begin_ = 0, ahead_end_ = 0;

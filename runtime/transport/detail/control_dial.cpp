@@ -1,11 +1,10 @@
 // The dialling half of the control lane: one DEALER a dialled peer, its monitor, pauses between
 // attempts.
-#include <algorithm>
 #include <cerrno>
 
 #include "runtime/security/crypto.hpp"
+#include "runtime/transport/detail/control_frame.hpp"
 #include "runtime/transport/detail/control_lane.hpp"
-#include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport::detail {
 
@@ -17,75 +16,68 @@ constexpr Duration kDialDeadline = std::chrono::seconds(3);
 
 }  // namespace
 
-ControlLane::Dial* ControlLane::current(const NodeId& node, std::uint64_t dial_id) {
-  Peer* peer = find(node);
+ControlDial* ControlLane::current(const NodeId& node, std::uint64_t dial_id) {
+  ControlPeer* peer = find(node);
   return peer && peer->dial && peer->dial->id == dial_id ? peer->dial.get() : nullptr;
 }
 
-void ControlLane::start_dial(Peer& peer) {
-  const auto& endpoints = peer.address.control_endpoints;
+// One attempt a socket: ZeroMQ's own redialling would neither tell of a refusal nor go to the next
+// address, and after some refusals of the door it stops for ever.
+bool ControlLane::configure_dial(ControlDial& dial, const ControlPeer& peer) {
+  Socket& socket = dial.socket;
+  if (!socket) return false;
+  set_tcp_options(socket);
+  set_frame_limits(socket, kMaxFrameBytes);
+  socket.set(ZMQ_IMMEDIATE, 1);
+  socket.set(ZMQ_RECONNECT_IVL, -1);
+  socket.set(ZMQ_CONNECT_TIMEOUT, 3'000);
+  socket.set_bytes(ZMQ_CURVE_SERVERKEY, peer.address.curve_public_key);
+  socket.set_bytes(ZMQ_CURVE_PUBLICKEY, options_.curve_public_key);
+  socket.set_bytes(ZMQ_CURVE_SECRETKEY, options_.curve_secret_key);
+  dial.monitor = Monitor(control_context(), socket);
+  return socket.connect(dial.endpoint);
+}
+
+void ControlLane::seek(ControlPeer& peer) {
+  const auto& endpoints = endpoints_of(peer);
   if (endpoints.empty() || peer.dial) return;
-  auto dial = std::make_unique<Dial>();
-  dial->id = next_dial_++;
-  dial->nonce = security::random_nonce();
-  dial->endpoint = endpoints[peer.attempts.next_of(endpoints.size())];
-  dial->socket = Socket(context_, ZMQ_DEALER);
-  NodeId node = peer.address.node;
-  std::uint64_t id = dial->id;
-  bool usable = static_cast<bool>(dial->socket);
-  if (usable) {
-    set_tcp_options(dial->socket);
-    dial->socket.set(ZMQ_IMMEDIATE, 1);
-    dial->socket.set(ZMQ_RECONNECT_IVL, -1);
-    dial->socket.set(ZMQ_CONNECT_TIMEOUT, 3'000);
-    configure_dial(dial->socket, peer);
-    dial->monitor = Monitor(context_, dial->socket);
-    usable = dial->socket.connect(dial->endpoint);
-  }
-  peer.dial = std::move(dial);
-  if (!usable) return fail_dial(peer, false);
-  peer.dial->socket_watch = reactor_.watch(peer.dial->socket.fd(), Reactor::Wanted::reading,
-                                           [this, node, id] { service_dial(node, id); });
-  peer.dial->monitor_watch = reactor_.watch(peer.dial->monitor.fd(), Reactor::Wanted::reading,
-                                            [this, node, id] { service_monitor(node, id); });
+  peer.dial = std::make_unique<ControlDial>();
+  ControlDial& dial = *peer.dial;
+  dial.id = next_dial_++;
+  dial.nonce = security::random_nonce();
+  dial.endpoint = endpoints[peer.attempts.next_of(endpoints.size())];
+  dial.socket = Socket(control_context(), ZMQ_DEALER);
+  if (!configure_dial(dial, peer)) return fail_dial(peer, false);
+  const NodeId node = peer.address.node;
+  const std::uint64_t id = dial.id;
+  dial.socket_watch = reactor_.watch(dial.socket.fd(), Reactor::Wanted::reading,
+                                     [this, node, id] { service_dial(node, id); });
+  dial.monitor_watch = reactor_.watch(dial.monitor.fd(), Reactor::Wanted::reading,
+                                      [this, node, id] { service_monitor(node, id); });
   reactor_.post([this, node, id] { service_monitor(node, id); });
   reactor_.after(kDialDeadline, [this, node, id] {
-    Peer* late = find(node);
+    ControlPeer* late = find(node);
     if (current(node, id) && !late->session) fail_dial(*late, false);
   });
 }
 
-void ControlLane::close_dial(Peer& peer) {
+void ControlLane::close_dial(ControlPeer& peer) {
   if (!peer.dial) return;
-  std::unique_ptr<Dial> dial = std::move(peer.dial);
+  const std::unique_ptr<ControlDial> dial = std::move(peer.dial);
   reactor_.unwatch(dial->socket_watch);
   reactor_.unwatch(dial->monitor_watch);
   dial->monitor.stop(dial->socket);
   dial->socket.close();
 }
 
-void ControlLane::fail_dial(Peer& peer, bool refused) {
+void ControlLane::fail_dial(ControlPeer& peer, bool refused) {
   close_dial(peer);
-  if (peer.attempts.on_failed(refused, peer.address.control_endpoints.size()))
-    report(peer, LinkState::refused);
-  schedule_redial(peer);
-}
-
-void ControlLane::schedule_redial(Peer& peer) {
-  if (peer.redial_pending || closing_) return;
-  peer.redial_pending = true;
-  const Duration pause =
-      peer.attempts.next_pause(peer.address.control_endpoints.size(), options_.redial_max);
-  reactor_.after(pause, [this, node = peer.address.node] {
-    Peer* waiting = find(node);
-    if (!waiting) return;
-    waiting->redial_pending = false;
-    if (!waiting->session && !waiting->dial) start_dial(*waiting);
-  });
+  note_failed_dial(peer, refused);
+  redial_later(peer);
 }
 
 void ControlLane::service_monitor(const NodeId& node, std::uint64_t dial_id) {
-  while (Dial* dial = current(node, dial_id)) {
+  while (ControlDial* dial = current(node, dial_id)) {
     auto event = dial->monitor.next();
     if (!event) {
       if (dial->monitor.events() & ZMQ_POLLIN) continue;
@@ -97,8 +89,9 @@ void ControlLane::service_monitor(const NodeId& node, std::uint64_t dial_id) {
 }
 
 // False: the dial is gone.
-bool ControlLane::take_dial_event(Peer& peer, std::uint64_t dial_id, const MonitorEvent& event) {
-  Dial& dial = *peer.dial;
+bool ControlLane::take_dial_event(ControlPeer& peer, std::uint64_t dial_id,
+                                  const MonitorEvent& event) {
+  ControlDial& dial = *peer.dial;
   switch (event.event) {
     case ZMQ_EVENT_CONNECTED:
       dial.connected = true;
@@ -113,11 +106,7 @@ bool ControlLane::take_dial_event(Peer& peer, std::uint64_t dial_id, const Monit
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-      if (peer.session) {
-        break_session(peer, false);
-      } else {
-        fail_dial(peer, false);
-      }
+      peer.session ? break_session(peer, false) : fail_dial(peer, false);
       return false;
     case ZMQ_EVENT_CLOSED:
     case ZMQ_EVENT_CONNECT_RETRIED:
@@ -131,7 +120,7 @@ bool ControlLane::take_dial_event(Peer& peer, std::uint64_t dial_id, const Monit
 
 // ZeroMQ does not say why a connection could not be opened, so it is asked once more.
 void ControlLane::probe_refusal(const NodeId& node, const std::string& endpoint) {
-  Peer* peer = find(node);
+  ControlPeer* peer = find(node);
   auto target = parse_endpoint(endpoint);
   auto address = target ? numeric_address(*target) : std::nullopt;
   int fd = address ? begin_connect(*address) : -1;
@@ -148,30 +137,25 @@ void ControlLane::probe_refusal(const NodeId& node, const std::string& endpoint)
                           });
 }
 
-bool ControlLane::drain_dial(Peer& peer, std::uint64_t dial_id) {
+bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
   NodeId node = peer.address.node;
   for (int i = 0; i < kBatch; ++i) {
     Frames parts = peer.dial->socket.receive(kMaxParts);
     if (parts.empty()) return true;
-    Incoming incoming;
-    Unpacked unpacked = parts.size() == 1 ? unpack(parts[0], incoming) : Unpacked::bad;
-    if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
+    WireMessage message;
+    std::uint16_t other_major = 0;
+    if (parts.size() != 1 || unpack_frame(parts[0], message, other_major) != Unpacked::message) {
       ++dropped_;
-      if (unpacked == Unpacked::other_version) report_version(peer, incoming.other_major);
-      if (peer.session) {
-        break_session(peer, true);
-      } else {
-        fail_dial(peer, false);
-      }
+      if (other_major != 0) report_version(peer, other_major);
+      peer.session ? break_session(peer, true) : fail_dial(peer, false);
       return false;
     }
-    const Envelope& envelope = incoming.envelope;
+    const Envelope& envelope = message.envelope;
     if (peer.session) {
-      take_session(peer, std::move(incoming));
+      take_session(peer, std::move(message));
     } else if (envelope.kind == Kind::welcome && envelope.session == peer.dial->nonce) {
-      peer.seen_boot = std::max(peer.seen_boot, envelope.boot);
-      peer.seen_order = envelope.order;
-      Session session;
+      note_welcome(peer, envelope);
+      ControlSession session;
       session.nonce = envelope.session;
       session.dialled = true;
       open_session(peer, std::move(session));
@@ -183,21 +167,16 @@ bool ControlLane::drain_dial(Peer& peer, std::uint64_t dial_id) {
   return true;
 }
 
-void ControlLane::try_hello(Peer& peer) {
-  Envelope hello;
-  hello.kind = Kind::hello;
-  hello.session = peer.dial->nonce;
-  hello.boot = options_.boot;
-  hello.order = order_ + 1;
-  if (send_frame(pack(hello, {}, {}), peer.dial->socket, nullptr) != Sent::yes) return;
-  order_ = hello.order;
-  peer.dial->hello_sent = true;
+void ControlLane::try_hello(ControlPeer& peer) {
+  Frame hello = pack_frame(greeting(Kind::hello, peer.dial->nonce));
+  peer.dial->hello_sent = send_frame(std::move(hello), peer.dial->socket, nullptr) == Sent::yes;
 }
 
 void ControlLane::service_dial(const NodeId& node, std::uint64_t dial_id) {
+  // Each of sending and receiving swallows ZMQ_FD's news for the other: both, until neither moves.
   for (int round = 0; round < 4; ++round) {
     if (!current(node, dial_id)) return;
-    Peer& peer = *find(node);
+    ControlPeer& peer = *find(node);
     if (!drain_dial(peer, dial_id)) return;
     bool hello_due = peer.dial->handshaken && !peer.dial->hello_sent;
     if (hello_due) try_hello(peer);

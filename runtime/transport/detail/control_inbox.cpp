@@ -1,12 +1,11 @@
 // The listening half of the control lane: the inbox, who opens sessions through it, and what
 // becomes of the connections behind it.
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "runtime/transport/detail/control_frame.hpp"
 #include "runtime/transport/detail/control_lane.hpp"
-#include "runtime/transport/detail/tcp.hpp"
 
 namespace gpunode::transport::detail {
 
@@ -18,13 +17,9 @@ constexpr std::size_t kMaxParts = 3;         // route, frame, and one more to kn
 
 }  // namespace
 
-void ControlLane::accept(Peer& peer, const Envelope& hello, Frames& parts) {
-  bool old = hello.boot < peer.seen_boot ||
-             (hello.boot == peer.seen_boot && hello.order <= peer.seen_order);
-  if (old) return answer_not_yet(hello, parts);
-  peer.seen_boot = hello.boot;
-  peer.seen_order = hello.order;
-  bool mine_wins =
+void ControlLane::accept(ControlPeer& peer, const Envelope& hello, Frames& parts) {
+  if (!is_newest(peer, hello)) return answer_not_yet(hello, parts);
+  const bool mine_wins =
       !peer.session && peer.dial && peer.dial->hello_sent && options_.node < peer.address.node;
   if (mine_wins) return answer_not_yet(hello, parts);
   if (peer.session) {
@@ -33,29 +28,19 @@ void ControlLane::accept(Peer& peer, const Envelope& hello, Frames& parts) {
   }
   close_dial(peer);
 
-  Session session;
+  ControlSession session;
   session.nonce = hello.session;
   session.route = to_bytes(parts[0].view());
   session.source_fd = parts.back().source_fd();
-  session.own_fd = duplicate_connection(session.source_fd, ports_);
-  Envelope welcome;
-  welcome.kind = Kind::welcome;
-  welcome.session = hello.session;
-  welcome.boot = options_.boot;
-  welcome.order = ++order_;
-  if (send_frame(pack(welcome, {}, {}), inbox_, &session.route) != Sent::yes) {
-    if (session.own_fd >= 0) ::close(session.own_fd);
-    return on_broken(peer);
-  }
+  session.connection = duplicate_connection(session.source_fd, ports_);
+  Frame welcome = pack_frame(greeting(Kind::welcome, hello.session));
+  if (send_frame(std::move(welcome), inbox_, &session.route) != Sent::yes) return on_broken(peer);
   open_session(peer, std::move(session));
 }
 
 void ControlLane::answer_not_yet(const Envelope& hello, Frames& parts) {
-  Envelope answer;
-  answer.kind = Kind::not_yet;
-  answer.session = hello.session;
   const Bytes route = to_bytes(parts[0].view());
-  send_frame(pack(answer, {}, {}), inbox_, &route);
+  send_frame(pack_frame(greeting(Kind::not_yet, hello.session)), inbox_, &route);
 }
 
 void ControlLane::service_inbox() {
@@ -71,41 +56,40 @@ void ControlLane::service_inbox() {
 }
 
 void ControlLane::take_inbox(Frames& parts) {
-  // Whose connection it came by: the User-Id that our own door gave out.
+  // Whose connection it came by: the User-Id that our own door gave out. Of the last part, as the
+  // first one may come without (libzmq 4.3.4).
   std::optional<NodeId> origin;
   if (parts.size() == 2) origin = NodeId::parse(parts.back().property("User-Id"));
-  Peer* peer = origin ? find(*origin) : nullptr;
-  Incoming incoming;
-  Unpacked unpacked = origin ? unpack(parts.back(), incoming) : Unpacked::bad;
-  bool of_session = peer && peer->session && !peer->session->dialled &&
-                    std::ranges::equal(peer->session->route, parts[0].view());
+  ControlPeer* peer = origin ? find(*origin) : nullptr;
+  WireMessage message;
+  std::uint16_t other_major = 0;
+  const Unpacked unpacked =
+      origin ? unpack_frame(parts.back(), message, other_major) : Unpacked::bad;
+  const bool of_session = peer && peer->session && !peer->session->dialled &&
+                          std::ranges::equal(peer->session->route, parts[0].view());
   if (unpacked == Unpacked::other_version && !of_session) {
     ++dropped_;
-    if (peer) report_version(*peer, incoming.other_major);
+    if (peer) report_version(*peer, other_major);
     // Any frame of ours tells the peer why.
     return answer_not_yet({}, parts);
   }
-  if (unpacked == Unpacked::bad || unpacked == Unpacked::other_version) {
+  if (unpacked != Unpacked::message) {
     ++dropped_;
     if (of_session) break_session(*peer, true);
     return;
   }
-  if (incoming.envelope.kind == Kind::hello) {
+  if (message.envelope.kind == Kind::hello) {
     read_inbox_monitor();  // the descriptor of an older connection may be in use again
     apply_disconnects();
     end_handshake(parts.back().source_fd());
-    if (!peer) {
-      answer_not_yet(incoming.envelope, parts);
-    } else {
-      accept(*peer, incoming.envelope, parts);
-    }
-    return;
+    if (!peer) return answer_not_yet(message.envelope, parts);
+    return accept(*peer, message.envelope, parts);
   }
   if (!of_session) {
     ++dropped_;
     return;
   }
-  take_session(*peer, std::move(incoming));
+  take_session(*peer, std::move(message));
 }
 
 void ControlLane::read_inbox_monitor() {
@@ -129,15 +113,12 @@ void ControlLane::begin_handshake(int fd) {
   handshakes_.emplace_back(fd, duplicate_connection(fd, ports_));
   if (handshakes_.size() <= kMostHandshakes) return;
   ++dropped_;
-  if (handshakes_.front().second >= 0) ::shutdown(handshakes_.front().second, SHUT_RDWR);
-  end_handshake(handshakes_.front().first);
+  if (const auto& oldest = handshakes_.front().second) ::shutdown(*oldest, SHUT_RDWR);
+  handshakes_.pop_front();
 }
 
 void ControlLane::end_handshake(int fd) {
-  auto found = std::ranges::find(handshakes_, fd, &std::pair<int, int>::first);
-  if (found == handshakes_.end()) return;
-  if (found->second >= 0) ::close(found->second);
-  handshakes_.erase(found);
+  std::erase_if(handshakes_, [fd](const auto& handshake) { return handshake.first == fd; });
 }
 
 void ControlLane::apply_disconnects() {
@@ -146,7 +127,7 @@ void ControlLane::apply_disconnects() {
   for (int fd : fds) {
     auto found = session_of_fd_.find(fd);
     if (found == session_of_fd_.end()) continue;
-    Peer* peer = find(found->second);
+    ControlPeer* peer = find(found->second);
     session_of_fd_.erase(found);
     if (peer && peer->session && peer->session->source_fd == fd) break_session(*peer, false);
   }

@@ -52,7 +52,7 @@ Bytes encode_envelope(const Envelope& envelope) {
   table.add_session(envelope.session);
   table.add_seq(envelope.seq);
   table.add_boot(envelope.boot);
-  table.add_order(envelope.order);
+  table.add_order(envelope.greeting);
   table.add_payload_bytes(envelope.payload_bytes);
   table.add_plain(envelope.plain);
   if (handshake) {
@@ -81,7 +81,7 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   envelope.session = table->session();
   envelope.seq = table->seq();
   envelope.boot = table->boot();
-  envelope.order = table->order();
+  envelope.greeting = table->order();
   envelope.payload_bytes = table->payload_bytes();
   envelope.plain = table->plain();
   if (!take(table->key_share(), envelope.key_share) || !take(table->nonce(), envelope.nonce)) {

@@ -35,12 +35,19 @@ struct Envelope {
   std::uint64_t session = 0;
   std::uint64_t seq = 0;
   std::uint64_t boot = 0;
-  std::uint64_t order = 0;
+  std::uint64_t greeting = 0;  // its number among the sender's; `order` on the wire
   std::uint64_t payload_bytes = 0;
   bool plain = false;
   std::array<std::byte, 32> key_share{};  // zero: none
   std::array<std::byte, 16> nonce{};
   std::string ticket;
+};
+
+// One message between two nodes, as it came in.
+struct WireMessage {
+  Envelope envelope;
+  Bytes body;
+  SharedBytes payload;
 };
 
 Bytes encode_envelope(const Envelope& envelope);

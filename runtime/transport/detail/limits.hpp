@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/transport/link.hpp"
-#include "runtime/transport/zmq_link.hpp"
 
 namespace gpunode::transport::detail {
 

@@ -29,7 +29,7 @@ std::shared_ptr<MemoryEndpoint> MemoryHub::find(const NodeId& node) {
 }
 
 void MemoryHub::push(MemoryEvent event, Time due) {
-  queue.emplace(std::pair{due, next_order++}, std::move(event));
+  queue.emplace(std::pair{due, next_number++}, std::move(event));
   changed.notify_all();
 }
 

@@ -63,7 +63,7 @@ struct MemoryHub {
   std::map<NodeId, std::shared_ptr<MemoryEndpoint>> endpoints;
   std::map<std::pair<NodeId, NodeId>, MemoryPair> pairs;
   std::map<std::pair<Time, std::uint64_t>, MemoryEvent> queue;
-  std::uint64_t next_order = 0;
+  std::uint64_t next_number = 0;
   Time now{};
   MemoryNetwork::FateHook fate;
   const MemoryEndpoint* delivering_to = nullptr;

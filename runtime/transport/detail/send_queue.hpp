@@ -52,23 +52,24 @@ class SendQueue {
   }
   bool is_known(const std::deque<Message>& queue, const Message& message) const {
     if (leaving_ && equal(*leaving_, message)) return true;
-    for (std::size_t place = queue.size(); place-- > 0;) {
-      const Message& other = queue[place];
+    for (std::size_t at = queue.size(); at-- > 0;) {
+      const Message& other = queue[at];
       if (other.stream != message.stream || other.order == 0) continue;
       if (other.order < message.order) return false;
       if (equal(other, message)) return true;
     }
     return false;
   }
-  // The last one takes its place among those of its stream; the places of other streams stay.
+  // Moves the last one before the later ones of its stream. Other streams stay where they are: no
+  // job gains on another by an order.
   static void settle(std::deque<Message>& queue) {
-    std::size_t place = queue.size() - 1;
-    if (queue[place].order == 0) return;
-    for (std::size_t before = place; before-- > 0;) {
-      if (queue[before].stream != queue[place].stream) continue;
-      if (queue[before].order <= queue[place].order) return;
-      std::swap(queue[before], queue[place]);
-      place = before;
+    std::size_t at = queue.size() - 1;
+    if (queue[at].order == 0) return;
+    for (std::size_t before = at; before-- > 0;) {
+      if (queue[before].stream != queue[at].stream) continue;
+      if (queue[before].order <= queue[at].order) return;
+      std::swap(queue[before], queue[at]);
+      at = before;
     }
   }
   std::deque<Message>& of(const Message& message) {

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -193,7 +194,7 @@ Result<Listening> listen_tcp(const std::string& endpoint) {
     ::close(fd);
     return bind_error(endpoint, cause, std::strerror(cause));
   }
-  // The port lies at the same place in both families.
+  // The port lies at the same offset in both families.
   std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
   std::string host = family == AF_INET6 ? "[" + address->text() + "]" : address->text();
   return Listening{fd, "tcp://" + host + ":" + std::to_string(port)};
@@ -230,24 +231,19 @@ void pace_unless_local(int accepted_fd, const std::string& congestion_control) {
     set_congestion_control(accepted_fd, congestion_control);
 }
 
-int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports) {
-  if (fd < 0) return -1;
-  int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (own < 0) return -1;
+SharedDescriptor duplicate_connection(int fd, const std::vector<std::uint16_t>& ports) {
+  const int copy = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return nullptr;
+  SharedDescriptor own = share_descriptor(copy);
   sockaddr_storage local{}, remote{};
   socklen_t size = sizeof local, remote_size = sizeof remote;
-  bool known = getsockname(own, reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
-               getpeername(own, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0 &&
-               (local.ss_family == AF_INET || local.ss_family == AF_INET6);
-  // The port lies at the same place in both families.
-  if (known) {
-    std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
-    for (std::uint16_t ours : ports) {
-      if (ours == port) return own;
-    }
-  }
-  ::close(own);
-  return -1;
+  const bool connected =
+      getsockname(copy, reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
+      getpeername(copy, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0 &&
+      (local.ss_family == AF_INET || local.ss_family == AF_INET6);
+  // The port lies at the same offset in both families.
+  const std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
+  return connected && std::ranges::find(ports, port) != ports.end() ? own : nullptr;
 }
 
 }  // namespace gpunode::transport::detail

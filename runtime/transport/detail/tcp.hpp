@@ -63,8 +63,9 @@ Result<Listening> listen_tcp(const std::string& endpoint);
 Error bind_error(const std::string& endpoint, int cause, const char* text);
 
 // A descriptor of our own for a connection that ZeroMQ accepted, by which it can be shut although
-// ZeroMQ 4.3.4 cannot. -1 unless `fd` is (still) a connection to one of the local `ports`.
-int duplicate_connection(int fd, const std::vector<std::uint16_t>& ports);
+// ZeroMQ 4.3.4 cannot. Null unless `fd` is (still) a connection to one of the local `ports`: ZeroMQ
+// may have closed it, and the number may be another's by now.
+SharedDescriptor duplicate_connection(int fd, const std::vector<std::uint16_t>& ports);
 
 // Where the system paces TCP (BBR), a timer for each segment costs a fifth of all that goes from
 // one program to another on the same machine, where no link is to be spared. It can only be kept

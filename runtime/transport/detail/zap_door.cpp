@@ -1,7 +1,6 @@
 #include "runtime/transport/detail/zap_door.hpp"
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -14,11 +13,11 @@ namespace {
 
 class Door {
  public:
-  explicit Door(void* context) : socket_(context, ZMQ_REP) {
+  Door() : socket_(control_context(), ZMQ_REP) {
     GPUNODE_CHECK(static_cast<bool>(socket_), "no socket for the ZAP responder");
     int bound = zmq_bind(socket_.raw(), "inproc://zeromq.zap.01");
     GPUNODE_CHECK(bound == 0, "another ZAP responder lives in this context");
-    std::thread([this] { run(); }).detach();  // lives as long as the context: for ever
+    std::thread([this] { run(); }).detach();  // for ever, as the context lives
   }
 
   void set(const std::string& domain, KnockFn answer) {
@@ -52,7 +51,6 @@ class Door {
     KnockAnswer answer{500, ""};
     if (parts.size() >= 6) {
       Knock knock;
-      knock.address = as_text(parts[3].view());
       knock.mechanism = as_text(parts[5].view());
       if (parts.size() > 6) knock.key = parts[6].view();
       std::lock_guard lock(mutex_);
@@ -75,23 +73,19 @@ class Door {
   std::map<std::string, KnockFn> answers_;
 };
 
-Door& door_of(void* context) {
-  static std::mutex mutex;
-  static auto& doors = *new std::map<void*, std::unique_ptr<Door>>;
-  std::lock_guard lock(mutex);
-  auto& door = doors[context];
-  if (!door) door = std::make_unique<Door>(context);
-  return *door;
+Door& process_door() {
+  static Door& door = *new Door;  // never ended, as its context is not
+  return door;
 }
 
 }  // namespace
 
-void open_door(void* context, const std::string& domain, KnockFn answer) {
-  door_of(context).set(domain, std::move(answer));
+void open_door(const std::string& domain, KnockFn answer) {
+  process_door().set(domain, std::move(answer));
 }
 
-void close_door(void* context, const std::string& domain) {
-  door_of(context).erase(domain);
+void close_door(const std::string& domain) {
+  process_door().erase(domain);
 }
 
 }  // namespace gpunode::transport::detail

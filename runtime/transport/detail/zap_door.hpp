@@ -1,7 +1,7 @@
-// The door of a ZeroMQ context: the one ZAP responder that libzmq asks about every knock, on a
-// thread of its own a context, dispatching by domain (= node), so that several nodes live in one
-// process. Without a responder libzmq lets every key in; sockets therefore also set
-// ZMQ_ZAP_ENFORCE_DOMAIN (93, hidden in 4.3.4's header), and open() tests itself.
+// The door of the process: the one ZAP responder that libzmq asks about every knock, on a thread of
+// its own, dispatching by domain (= node), so that several nodes live in one process. Without a
+// responder libzmq lets every key in; sockets therefore also set ZMQ_ZAP_ENFORCE_DOMAIN (93, hidden
+// in 4.3.4's header), and MeshLink::open() tests itself.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,6 @@ namespace gpunode::transport::detail {
 inline constexpr int kZapEnforceDomain = 93;
 
 struct Knock {
-  std::string address;
   std::string mechanism;
   ByteView key;  // CURVE's
 };
@@ -26,9 +25,9 @@ struct KnockAnswer {
 
 using KnockFn = std::function<KnockAnswer(const Knock&)>;
 
-// Starts the context's responder on first use. `answer` runs on the responder's thread.
-void open_door(void* context, const std::string& domain, KnockFn answer);
+// Starts the responder on first use. `answer` runs on the responder's thread.
+void open_door(const std::string& domain, KnockFn answer);
 // After it returns `answer` is not called any more.
-void close_door(void* context, const std::string& domain);
+void close_door(const std::string& domain);
 
 }  // namespace gpunode::transport::detail

@@ -162,4 +162,10 @@ void set_tcp_options(Socket& socket) {
   socket.set(ZMQ_BACKLOG, 256);
 }
 
+void set_frame_limits(Socket& socket, std::int64_t most_bytes) {
+  socket.set_wide(ZMQ_MAXMSGSIZE, most_bytes);
+  socket.set(ZMQ_SNDHWM, 1'000);
+  socket.set(ZMQ_RCVHWM, 1'000);
+}
+
 }  // namespace gpunode::transport::detail

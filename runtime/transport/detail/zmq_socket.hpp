@@ -36,7 +36,6 @@ class Frame {
 
   std::byte* data() { return static_cast<std::byte*>(zmq_msg_data(&message_)); }
   std::size_t size() const { return zmq_msg_size(&message_); }
-  MutableByteView bytes() { return {data(), size()}; }
   ByteView view() const {
     return {static_cast<const std::byte*>(zmq_msg_data(const_cast<zmq_msg_t*>(&message_))), size()};
   }
@@ -108,5 +107,8 @@ class Monitor {
 
 // Keepalive 10 s / 5 s / 3 times, TCP_MAXRT 15 s, linger 0, handshake 5 s: all sockets over TCP.
 void set_tcp_options(Socket& socket);
+// The longest frame it takes, and how many may wait. Without the first a stranger's frame takes
+// what memory it likes before any key is checked.
+void set_frame_limits(Socket& socket, std::int64_t most_bytes);
 
 }  // namespace gpunode::transport::detail

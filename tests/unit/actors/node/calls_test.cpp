@@ -14,7 +14,7 @@
 
 #include "actors/node/call_actor.hpp"
 #include "actors/node/call_codec.hpp"
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
 namespace {

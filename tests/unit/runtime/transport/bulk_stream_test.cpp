@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/mesh_link.hpp"
 
 namespace gpunode::transport::detail {
 namespace {
@@ -79,7 +79,7 @@ TEST_P(BulkStreamTest, MessagesOfAllSizesArriveWholeAndInOrder) {
       ++next;
     }
     ASSERT_NE(out.write(), BulkStream::Written::broken);
-    BulkMessage message;
+    WireMessage message;
     const auto read = in.read(message);
     ASSERT_TRUE(read == BulkStream::Read::message || read == BulkStream::Read::nothing);
     if (read == BulkStream::Read::nothing) continue;
@@ -94,7 +94,7 @@ TEST_P(BulkStreamTest, MessagesOfAllSizesArriveWholeAndInOrder) {
 TEST_P(BulkStreamTest, BytesMayComeOneByOne) {
   const Bytes bytes = written(40, 300);
   BulkStream in = reader();
-  BulkMessage message;
+  WireMessage message;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     put(ByteView(bytes).subspan(at, 1));
     const bool last = at + 1 == bytes.size();
@@ -108,25 +108,25 @@ TEST_P(BulkStreamTest, AnEndInTheMidstOfAMessageIsAnEnd) {
   put(ByteView(bytes).first(200));
   writer_fd_.reset();
   BulkStream in = reader();
-  BulkMessage message;
+  WireMessage message;
   EXPECT_EQ(in.read(message), BulkStream::Read::ended);
 }
 
-TEST_P(BulkStreamTest, APayloadIsReadToItsPlaceWhereItFitsAndNothingIsSealed) {
+TEST_P(BulkStreamTest, APayloadIsReadToTheMemoryLentWhereItFitsAndNothingIsSealed) {
   for (const std::size_t room : {60'000, 59'999, 60'001, 0}) {
     SetUp();
     BulkStream out = writer(), in = reader();
-    Bytes place(room);
+    Bytes lent(room);
     std::size_t asked = 0;
-    in.place_payloads([&](const BulkMessage& head) {
+    in.read_payloads_to([&](const WireMessage& head) {
       ++asked;
       EXPECT_EQ(head.body.size(), 40u);
       EXPECT_EQ(head.envelope.payload_bytes, 60'000u);
-      return WritableBytes{nullptr, place};
+      return WritableBytes{nullptr, lent};
     });
     ASSERT_TRUE(out.begin(Time{}, envelope(1, 60'000), Bytes(40),
                           SharedBytes::from(Bytes(60'000, std::byte{5}))));
-    BulkMessage message;
+    WireMessage message;
     BulkStream::Read read = BulkStream::Read::nothing;
     while (read == BulkStream::Read::nothing) {
       ASSERT_NE(out.write(), BulkStream::Written::broken);
@@ -134,23 +134,23 @@ TEST_P(BulkStreamTest, APayloadIsReadToItsPlaceWhereItFitsAndNothingIsSealed) {
     }
     ASSERT_EQ(read, BulkStream::Read::message);
     EXPECT_EQ(asked, GetParam() ? 1u : 0u);
-    EXPECT_EQ(message.payload.view.data() == place.data(), GetParam() && room == 60'000);
+    EXPECT_EQ(message.payload.view.data() == lent.data(), GetParam() && room == 60'000);
     EXPECT_TRUE(std::ranges::equal(message.payload.view, Bytes(60'000, std::byte{5})));
   }
 }
 
-TEST_P(BulkStreamTest, APlaceIsLetGoOfWhenTheConnectionEndsOnTheWay) {
+TEST_P(BulkStreamTest, LentMemoryIsLetGoOfWhenTheConnectionEndsOnTheWay) {
   const Bytes bytes = written(10, 60'000);
   put(ByteView(bytes).first(20'000));
-  auto place = std::make_shared<Bytes>(60'000);
+  auto lent = std::make_shared<Bytes>(60'000);
   {
     BulkStream in = reader();
-    in.place_payloads([&](const BulkMessage&) { return WritableBytes{place, *place}; });
-    BulkMessage message;
+    in.read_payloads_to([&](const WireMessage&) { return WritableBytes{lent, *lent}; });
+    WireMessage message;
     ASSERT_EQ(in.read(message), BulkStream::Read::nothing);
-    EXPECT_EQ(place.use_count(), GetParam() ? 2 : 1);
+    EXPECT_EQ(lent.use_count(), GetParam() ? 2 : 1);
   }
-  EXPECT_EQ(place.use_count(), 1);
+  EXPECT_EQ(lent.use_count(), 1);
 }
 
 TEST_P(BulkStreamTest, AMessageOfAnotherSessionIsBad) {
@@ -158,7 +158,7 @@ TEST_P(BulkStreamTest, AMessageOfAnotherSessionIsBad) {
   ASSERT_TRUE(out.begin(Time{}, envelope(1, 0), {}, {}));
   ASSERT_EQ(out.write(), BulkStream::Written::all);
   BulkStream in = reader();
-  BulkMessage message;
+  WireMessage message;
   EXPECT_EQ(in.read(message), BulkStream::Read::bad);
 }
 
@@ -171,7 +171,7 @@ TEST_P(BulkStreamTest, NoBitMayBeFlippedUnderAKey) {
     put(flipped);
     writer_fd_.reset();
     BulkStream in = reader();
-    BulkMessage message;
+    WireMessage message;
     const auto read = in.read(message);
     if (GetParam()) continue;  // plain: the network is trusted; it only must not crash
     EXPECT_TRUE(read == BulkStream::Read::bad || read == BulkStream::Read::ended) << at;
@@ -187,7 +187,7 @@ TEST_P(BulkStreamTest, WhatIsAnnouncedAsTooLongIsNeverWaitedFor) {
     std::memcpy(huge.data() + field, &length, sizeof length);
     put(ByteView(huge).first(32));
     BulkStream in = reader();
-    BulkMessage message;
+    WireMessage message;
     EXPECT_EQ(in.read(message), BulkStream::Read::bad);
   }
 }
@@ -203,7 +203,7 @@ TEST_P(BulkStreamTest, NoiseIsBadOrAnEnd) {
     put(noise);
     writer_fd_.reset();
     BulkStream in = reader();
-    BulkMessage message;
+    WireMessage message;
     BulkStream::Read read;
     do read = in.read(message);
     while (read == BulkStream::Read::message);
@@ -225,7 +225,7 @@ TEST(BulkStreamKeys, AnotherKeyDoesNotOpen) {
   hello.kind = Kind::hello;
   ASSERT_TRUE(out.begin(Time{}, hello, {}, {}));
   ASSERT_EQ(out.write(), BulkStream::Written::all);
-  BulkMessage message;
+  WireMessage message;
   EXPECT_EQ(in.read(message), BulkStream::Read::bad);
 }
 

@@ -15,7 +15,7 @@ Envelope ticket() {
   envelope.session = 7;
   envelope.seq = 9;
   envelope.boot = 3;
-  envelope.order = 11;
+  envelope.greeting = 11;
   envelope.payload_bytes = 1 << 20;
   envelope.plain = true;
   envelope.key_share.fill(std::byte{0x5a});
@@ -38,7 +38,7 @@ TEST(EnvelopeCodec, EveryFieldComesBackFromAnyAddress) {
     EXPECT_EQ(decoded->session, expected.session);
     EXPECT_EQ(decoded->seq, expected.seq);
     EXPECT_EQ(decoded->boot, expected.boot);
-    EXPECT_EQ(decoded->order, expected.order);
+    EXPECT_EQ(decoded->greeting, expected.greeting);
     EXPECT_EQ(decoded->payload_bytes, expected.payload_bytes);
     EXPECT_EQ(decoded->plain, expected.plain);
     EXPECT_EQ(decoded->key_share, expected.key_share);

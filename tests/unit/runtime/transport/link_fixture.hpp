@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/transport/memory_link.hpp"
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/mesh_link.hpp"
 
 namespace gpunode::transport::test {
 
@@ -179,13 +179,13 @@ class ZmqNet final : public Net {
     bool plain = false;
   };
   std::unique_ptr<Link> open(int number, Boot boot, LinkEvents events) override {
-    return open_zmq(number, boot, std::move(events), {});
+    return open_mesh(number, boot, std::move(events), {});
   }
-  ZmqLinkOptions options(int number, Boot boot, Shape shape) {
+  MeshLinkOptions options(int number, Boot boot, Shape shape) {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[number];
     if (node.keys.open == CurveKey{}) node.keys = KeyPair::create();
-    ZmqLinkOptions options;
+    MeshLinkOptions options;
     options.node = node_id(number);
     options.boot = boot;
     options.curve_public_key = node.keys.open;
@@ -200,8 +200,8 @@ class ZmqNet final : public Net {
     options.admit = [this](const CurveKey& key) { return admit(key); };
     return options;
   }
-  std::unique_ptr<ZmqLink> open_zmq(int number, Boot boot, LinkEvents events, Shape shape) {
-    auto link = ZmqLink::open(options(number, boot, shape), std::move(events));
+  std::unique_ptr<MeshLink> open_mesh(int number, Boot boot, LinkEvents events, Shape shape) {
+    auto link = MeshLink::open(options(number, boot, shape), std::move(events));
     if (!link) {
       ADD_FAILURE() << link.error().message();
       return nullptr;

@@ -45,14 +45,14 @@ class LinkVersionTest : public ::testing::Test {
     std::uint16_t theirs, ours;
   };
 
-  std::unique_ptr<ZmqLink> start(int number) {
+  std::unique_ptr<MeshLink> start(int number) {
     LinkEvents events = journal_.events();
     events.on_other_version = [this](const NodeId& peer, std::uint16_t theirs, std::uint16_t ours) {
       std::lock_guard lock(mutex_);
       told_.push_back({peer, theirs, ours});
       changed_.notify_all();
     };
-    return net_.open_zmq(number, 1, std::move(events), {});
+    return net_.open_mesh(number, 1, std::move(events), {});
   }
   void expect_told_of(const NodeId& peer) {
     std::unique_lock lock(mutex_);
@@ -75,7 +75,7 @@ class LinkVersionTest : public ::testing::Test {
 
 TEST_F(LinkVersionTest, AnOtherVersionThatDialsIsNamedAndAnswered) {
   auto one = start(1);
-  ZmqLinkOptions other = net_.options(2, 1, {.dial_only = true});
+  MeshLinkOptions other = net_.options(2, 1, {.dial_only = true});
   one->set_peer(net_.address(2));
   detail::Socket socket(detail::control_context(), ZMQ_DEALER);
   socket.set_bytes(ZMQ_CURVE_SERVERKEY, net_.address(1).curve_public_key);
@@ -85,7 +85,7 @@ TEST_F(LinkVersionTest, AnOtherVersionThatDialsIsNamedAndAnswered) {
   detail::Envelope hello;
   hello.kind = detail::Kind::hello;
   hello.session = 77;
-  hello.boot = hello.order = 1;
+  hello.boot = hello.greeting = 1;
   for (int attempt = 0; attempt < 3; ++attempt) {
     detail::Frames frames;
     frames.push_back(frame_of(hello, kOther));
@@ -105,7 +105,7 @@ TEST_F(LinkVersionTest, AnOtherVersionThatDialsIsNamedAndAnswered) {
 
 TEST_F(LinkVersionTest, AnOtherVersionThatIsDialledIsNamedOnceWhileItIsTriedAgain) {
   auto one = start(1);
-  ZmqLinkOptions other = net_.options(2, 1, {});
+  MeshLinkOptions other = net_.options(2, 1, {});
   detail::Socket socket(detail::control_context(), ZMQ_ROUTER);
   socket.set(ZMQ_CURVE_SERVER, 1);
   socket.set_bytes(ZMQ_CURVE_SECRETKEY, other.curve_secret_key);

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/transport/detail/outbound.hpp"
-
 namespace gpunode::transport::detail {
 namespace {
 
@@ -29,7 +27,7 @@ TEST(SendQueue, GivesTheUrgentFirstAndEachKindInOrder) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(SendQueue, GivesMessagesOfAStreamByTheirOrderAndLeavesOtherStreamsTheirPlaces) {
+TEST(SendQueue, GivesMessagesOfAStreamByTheirOrderAndLeavesOtherStreamsWhereTheyAre) {
   SendQueue queue;
   const auto push = [&queue](std::uint64_t stream, std::uint64_t order) {
     Message message = message_of(Urgency::normal, stream);
@@ -62,7 +60,7 @@ Message chunk(std::uint64_t order, std::uint8_t body) {
 TEST(SendQueue, DropsAnEqualMessageOnlyWhileTheFirstWaitsOrIsLeaving) {
   SendQueue queue;
   EXPECT_TRUE(queue.push(chunk(5, 1)));
-  EXPECT_TRUE(queue.push(chunk(5, 2)));  // of the same place, but another
+  EXPECT_TRUE(queue.push(chunk(5, 2)));  // of the same order, but another
   EXPECT_TRUE(queue.push(chunk(6, 1)));
   for (int again = 0; again < 3; ++again) {
     EXPECT_FALSE(queue.push(chunk(5, 1)));
@@ -83,27 +81,6 @@ TEST(SendQueue, KeepsEveryMessageThatHasNoOrder) {
   EXPECT_TRUE(queue.push(chunk(0, 1)));
   EXPECT_TRUE(queue.push(chunk(0, 1)));
   EXPECT_EQ(queue.size(), 2u);
-}
-
-TEST(Outbound, CountsNoBytesOfARepetitionAndTakesItAnewAfterAReset) {
-  Outbounds outbounds;
-  const NodeId peer{};
-  const auto outbound = outbounds.add(peer);
-  open(*outbound);
-  const auto send = [&] {
-    return outbounds.send(
-        Lane::bulk, peer, chunk(5, 1), [](const Outbound&, const Message&) { return true; },
-        [](const NodeId&) {});
-  };
-  EXPECT_TRUE(send());
-  EXPECT_TRUE(send());
-  EXPECT_EQ(outbound->bytes, 1u);
-  EXPECT_EQ(outbound->queue.size(), 1u);
-  discard(*outbound);
-  EXPECT_EQ(outbound->bytes, 0u);
-  open(*outbound);
-  EXPECT_TRUE(send());
-  EXPECT_EQ(outbound->queue.size(), 1u);
 }
 
 }  // namespace

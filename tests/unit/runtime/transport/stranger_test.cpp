@@ -215,8 +215,8 @@ class StrangerTest : public ::testing::Test {
 
 TEST_F(StrangerTest, NoPortDiesOfThemAndNoSessionBreaks) {
   Journal journals[2];
-  auto one = net_.open_zmq(1, 1, journals[0].events(), {});
-  auto two = net_.open_zmq(2, 1, journals[1].events(), {});
+  auto one = net_.open_mesh(1, 1, journals[0].events(), {});
+  auto two = net_.open_mesh(2, 1, journals[1].events(), {});
   auto join = open_join();
   one->set_peer(net_.address(2));
   two->set_peer(net_.address(1));
@@ -248,7 +248,7 @@ TEST_F(StrangerTest, NoPortDiesOfThemAndNoSessionBreaks) {
 TEST_F(StrangerTest, APortThatClosesInTheMidstOfThemEndsNothingElse) {
   for (int round = 0; round < 60; ++round) {
     Journal journal;
-    auto link = net_.open_zmq(1, 1, journal.events(), {});
+    auto link = net_.open_mesh(1, 1, journal.events(), {});
     auto join = open_join();
     std::vector<std::string> endpoints{link->control_endpoints()[0], link->bulk_endpoints()[0],
                                        join->endpoint()};

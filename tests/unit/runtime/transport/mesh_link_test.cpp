@@ -1,6 +1,6 @@
-// What only ZmqLink promises: strangers stay out, faults of the network and a killed process are
+// What only MeshLink promises: strangers stay out, faults of the network and a killed process are
 // seen, and bad frames end a session and nothing else.
-#include "runtime/transport/zmq_link.hpp"
+#include "runtime/transport/mesh_link.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -29,15 +29,15 @@ namespace {
 
 using gpunode::testing::FaultProxy;
 
-class ZmqLinkTest : public ::testing::Test {
+class MeshLinkTest : public ::testing::Test {
  protected:
   struct Node {
     Journal journal;
-    std::unique_ptr<ZmqLink> link;
+    std::unique_ptr<MeshLink> link;
   };
   std::unique_ptr<Node> start(int number, ZmqNet::Shape shape = {}, Boot boot = 1) {
     auto node = std::make_unique<Node>();
-    node->link = net_.open_zmq(number, boot, node->journal.events(), shape);
+    node->link = net_.open_mesh(number, boot, node->journal.events(), shape);
     return node;
   }
   void introduce(int a, Node& first, int b, Node& second) {
@@ -55,18 +55,18 @@ class ZmqLinkTest : public ::testing::Test {
   ZmqNet net_;
 };
 
-TEST_F(ZmqLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
+TEST_F(MeshLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
   std::atomic<int> knocks{0};
   std::atomic<bool> admitted{false};
   auto stranger = start(2, {.dial_only = true});
-  ZmqLinkOptions options = net_.options(1, 1, {});
+  MeshLinkOptions options = net_.options(1, 1, {});
   options.admit = [&](const CurveKey& key) {
     ++knocks;
     if (!admitted) return Admission{Admission::Verdict::revoked, {}};
     return net_.admit(key);
   };
   Journal journal;
-  auto link = ZmqLink::open(options, journal.events());
+  auto link = MeshLink::open(options, journal.events());
   ASSERT_TRUE(link) << link.error().message();
   (*link)->set_peer(net_.address(2));
   PeerAddress target{node_id(1), 1, (*link)->control_endpoints(), (*link)->bulk_endpoints(),
@@ -81,7 +81,7 @@ TEST_F(ZmqLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
   (*link)->close();
 }
 
-TEST_F(ZmqLinkTest, AWrongServerKeyIsNotTakenForThePeer) {
+TEST_F(MeshLinkTest, AWrongServerKeyIsNotTakenForThePeer) {
   auto one = start(1);
   auto two = start(2, {.dial_only = true});
   PeerAddress wrong = net_.address(1);
@@ -94,7 +94,7 @@ TEST_F(ZmqLinkTest, AWrongServerKeyIsNotTakenForThePeer) {
   EXPECT_EQ(two->journal.count(node_id(1), Lane::control, LinkState::up), 1u);
 }
 
-TEST_F(ZmqLinkTest, ADialOnlyPeerIsReachedOnTheConnectionThatItOpened) {
+TEST_F(MeshLinkTest, ADialOnlyPeerIsReachedOnTheConnectionThatItOpened) {
   auto one = start(1);
   auto two = start(2, {.dial_only = true});
   EXPECT_TRUE(two->link->control_endpoints().empty());
@@ -109,7 +109,7 @@ TEST_F(ZmqLinkTest, ADialOnlyPeerIsReachedOnTheConnectionThatItOpened) {
   ASSERT_TRUE(one->journal.wait_messages(2));
 }
 
-TEST_F(ZmqLinkTest, ABulkEndpointMayBeAName) {
+TEST_F(MeshLinkTest, ABulkEndpointMayBeAName) {
   if (!detail::resolve({"localhost", 1})) GTEST_SKIP() << "no localhost in this system's names";
   auto one = start(1);
   auto two = start(2, {.dial_only = true});
@@ -122,12 +122,12 @@ TEST_F(ZmqLinkTest, ABulkEndpointMayBeAName) {
   EXPECT_TRUE(one->journal.wait_messages(1));
 }
 
-TEST_F(ZmqLinkTest, PlainBulkIsUsedOnlyIfBothEndsAllowIt) {
+TEST_F(MeshLinkTest, PlainBulkIsUsedOnlyIfBothEndsAllowIt) {
   for (bool second_plain : {false, true}) {
     ZmqNet net;
     Journal journals[2];
-    auto one = net.open_zmq(1, 1, journals[0].events(), {.plain = true});
-    auto two = net.open_zmq(2, 1, journals[1].events(), {.plain = second_plain});
+    auto one = net.open_mesh(1, 1, journals[0].events(), {.plain = true});
+    auto two = net.open_mesh(2, 1, journals[1].events(), {.plain = second_plain});
     // The frames pass a proxy that looks for the text of the payload.
     FaultProxy proxy(port_of(two->bulk_endpoints()[0]));
     PeerAddress address = net.address(2);
@@ -150,7 +150,7 @@ TEST_F(ZmqLinkTest, PlainBulkIsUsedOnlyIfBothEndsAllowIt) {
   }
 }
 
-TEST_F(ZmqLinkTest, AFrameThatDoesNotOpenEndsTheSessionAndTheNextOneWorks) {
+TEST_F(MeshLinkTest, AFrameThatDoesNotOpenEndsTheSessionAndTheNextOneWorks) {
   auto one = start(1);
   auto two = start(2);
   FaultProxy proxy(port_of(two->link->bulk_endpoints()[0]));
@@ -173,7 +173,7 @@ TEST_F(ZmqLinkTest, AFrameThatDoesNotOpenEndsTheSessionAndTheNextOneWorks) {
   EXPECT_EQ(one->journal.count(node_id(2), Lane::control, LinkState::reset), 0u);
 }
 
-TEST_F(ZmqLinkTest, AConnectionThatBreaksIsDialledAgainAndReportedOnBothSides) {
+TEST_F(MeshLinkTest, AConnectionThatBreaksIsDialledAgainAndReportedOnBothSides) {
   auto one = start(1);
   auto two = start(2);
   FaultProxy proxy(port_of(two->link->control_endpoints()[0]));
@@ -196,17 +196,17 @@ TEST_F(ZmqLinkTest, AConnectionThatBreaksIsDialledAgainAndReportedOnBothSides) {
   EXPECT_GE(proxy.counts().resets, 3u);
 }
 
-TEST_F(ZmqLinkTest, ASlowReaderExhaustsItsOwnBudgetAndDelaysNobodyElse) {
+TEST_F(MeshLinkTest, ASlowReaderExhaustsItsOwnBudgetAndDelaysNobodyElse) {
   auto one = start(1);
   auto two = start(2);
   auto three = start(3);
   FaultProxy proxy(port_of(two->link->bulk_endpoints()[0]));
   PeerAddress slow = net_.address(2);
   slow.bulk_endpoints = {proxy.endpoint()};
-  ZmqLinkOptions options = net_.options(4, 1, {.dial_only = true});
+  MeshLinkOptions options = net_.options(4, 1, {.dial_only = true});
   options.bulk_budget_bytes = 20 << 20;
   Journal journal;
-  auto sender = ZmqLink::open(options, journal.events());
+  auto sender = MeshLink::open(options, journal.events());
   ASSERT_TRUE(sender);
   two->link->set_peer(net_.address(4));
   three->link->set_peer(net_.address(4));
@@ -229,12 +229,12 @@ TEST_F(ZmqLinkTest, ASlowReaderExhaustsItsOwnBudgetAndDelaysNobodyElse) {
   (*sender)->close();
 }
 
-TEST_F(ZmqLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
+TEST_F(MeshLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   auto one = start(1);
   auto two = start(2);
   introduce(1, *one, 2, *two);
   // Node 3 is admitted and known, but speaks through a socket of its own making, with a chosen id.
-  ZmqLinkOptions spoof = net_.options(3, 1, {.dial_only = true});
+  MeshLinkOptions spoof = net_.options(3, 1, {.dial_only = true});
   one->link->set_peer(net_.address(3));
   detail::Socket socket(detail::control_context(), ZMQ_DEALER);
   socket.set_bytes(ZMQ_ROUTING_ID, as_bytes(node_id(2).text()));
@@ -259,7 +259,7 @@ TEST_F(ZmqLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   // It is not taken before set_peer() has got through to the lane's thread.
   bool up = false;
   detail::Frames frames;
-  for (hello.order = 1; !up && hello.order < 100; ++hello.order) {
+  for (hello.greeting = 1; !up && hello.greeting < 100; ++hello.greeting) {
     frames = frame(hello);
     ASSERT_EQ(socket.send(frames), detail::Sent::yes);
     up = one->journal.wait(
@@ -294,7 +294,7 @@ TEST_F(ZmqLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   EXPECT_EQ(one->journal.count(node_id(2), Lane::control, LinkState::reset), 0u);
 }
 
-TEST_F(ZmqLinkTest, GarbageOnThePortsDisturbsNoSession) {
+TEST_F(MeshLinkTest, GarbageOnThePortsDisturbsNoSession) {
   auto one = start(1);
   auto two = start(2);
   introduce(1, *one, 2, *two);
@@ -330,7 +330,7 @@ TEST_F(ZmqLinkTest, GarbageOnThePortsDisturbsNoSession) {
   }
 }
 
-TEST_F(ZmqLinkTest, ConnectionsWithoutAKeyAreBoundedAndAnHonestPeerStillGetsIn) {
+TEST_F(MeshLinkTest, ConnectionsWithoutAKeyAreBoundedAndAnHonestPeerStillGetsIn) {
   auto one = start(1);
   for (const std::string& endpoint :
        {one->link->control_endpoints()[0], one->link->bulk_endpoints()[0]}) {
@@ -354,7 +354,7 @@ TEST_F(ZmqLinkTest, ConnectionsWithoutAKeyAreBoundedAndAnHonestPeerStillGetsIn) 
   }
 }
 
-TEST_F(ZmqLinkTest, ALinkThatClosesWhileItDialsLeavesNoDescriptorOpen) {
+TEST_F(MeshLinkTest, ALinkThatClosesWhileItDialsLeavesNoDescriptorOpen) {
   std::vector<std::string> shut;  // ports where nothing listens
   {
     auto gone = start(1);
@@ -391,17 +391,17 @@ TEST_F(ZmqLinkTest, ALinkThatClosesWhileItDialsLeavesNoDescriptorOpen) {
   EXPECT_LE(open_sockets(), before);
 }
 
-TEST_F(ZmqLinkTest, ATakenPortIsNamedAndNothingStaysBehind) {
+TEST_F(MeshLinkTest, ATakenPortIsNamedAndNothingStaysBehind) {
   auto one = start(1);
-  ZmqLinkOptions options = net_.options(2, 1, {});
+  MeshLinkOptions options = net_.options(2, 1, {});
   options.control_listen = one->link->control_endpoints();
-  auto second = ZmqLink::open(options, {});
+  auto second = MeshLink::open(options, {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::already_exists);
   std::string port = std::to_string(port_of(one->link->control_endpoints()[0]));
   EXPECT_NE(second.error().detail.find(port), std::string::npos);
   options.control_listen = {"tcp://203.0.113.7:0"};
-  EXPECT_EQ(ZmqLink::open(options, {}).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(MeshLink::open(options, {}).error().code, ErrorCode::invalid_argument);
 }
 
 // A child process, so that it can be killed.
@@ -427,7 +427,7 @@ bool run_as_child() {
   std::string parent_key, public_key, secret_key;
   int pipe = -1;
   in >> parent_key >> public_key >> secret_key >> pipe;
-  ZmqLinkOptions options;
+  MeshLinkOptions options;
   options.node = node_id(2);
   options.boot = 1;
   options.curve_public_key = key_from(public_key);
@@ -438,7 +438,7 @@ bool run_as_child() {
     return Admission{known ? Admission::Verdict::accepted : Admission::Verdict::revoked,
                      node_id(1)};
   };
-  auto link = ZmqLink::open(options, {});
+  auto link = MeshLink::open(options, {});
   if (!link) ::_exit(1);
   PeerAddress parent;
   parent.node = node_id(1);
@@ -451,7 +451,7 @@ bool run_as_child() {
 
 [[maybe_unused]] const bool child = run_as_child();
 
-TEST_F(ZmqLinkTest, AKilledProcessIsResetAndThenRefusedAtOnce) {
+TEST_F(MeshLinkTest, AKilledProcessIsResetAndThenRefusedAtOnce) {
   KeyPair keys = KeyPair::create();
   auto one = start(1);
   int pipe[2];

@@ -1,6 +1,7 @@
-// ZmqLink: the link between nodes. Composes two lanes, each a thread that owns its sockets: control
-// over ZeroMQ (CURVE), and bulk over bare TCP (a one-time ticket that was agreed over control, then
-// frames sealed with AES-256-GCM).
+// MeshLink: the link between nodes. Two lanes, each a thread that owns its sockets: control over
+// ZeroMQ (CURVE), and bulk over bare TCP (a one-time ticket that was agreed over control, then
+// frames sealed with AES-256-GCM). A gradient goes send() here -> detail/peer_lane.hpp (into the
+// peer's outbox) -> detail/bulk_lane.cpp (flush) -> detail/bulk_stream.cpp (sealed, to the socket).
 //
 // One connection a peer and lane is one session, dialled by either side; it carries both
 // directions. A break ends the session: on_state(reset), then the side that has an address dials
@@ -33,7 +34,7 @@ struct Admission {
   NodeId node;  // of an accepted key
 };
 
-struct ZmqLinkOptions {
+struct MeshLinkOptions {
   NodeId node;
   Boot boot = 0;
   CurveKey curve_public_key{};
@@ -56,20 +57,37 @@ struct ZmqLinkOptions {
   Duration redial_max = std::chrono::seconds(5);
 };
 
-inline constexpr std::size_t kMaxBodyBytes = 256u << 10;
-inline constexpr std::size_t kMaxBulkPayloadBytes = 16u << 20;
-inline constexpr std::size_t kMaxControlPayloadBytes = 1u << 20;
+namespace detail {
+class BulkLane;
+class ControlLane;
+}  // namespace detail
 
-class ZmqLink : public Link {
+class MeshLink final : public Link {
  public:
   // Binds, starts the threads and proves that an unknown key is kept out before it returns.
   // Fails with: already_exists (a port is taken; names it), invalid_argument (an endpoint that
   // cannot be bound), internal (ZeroMQ without CURVE, or the self-test let a stranger in).
-  static Result<std::unique_ptr<ZmqLink>> open(ZmqLinkOptions options, LinkEvents events);
+  static Result<std::unique_ptr<MeshLink>> open(MeshLinkOptions options, LinkEvents events);
+  ~MeshLink() override;
+
+  void set_peer(PeerAddress address) override;
+  void drop_peer(const NodeId& node) override;
+  Result<void> send(const NodeId& to, Lane lane, Message message) override;
+  LinkCounters counters(Lane lane) const override;
+  void close() override;
 
   // What was bound, with the true port numbers; "tcp://0.0.0.0:7601".
-  virtual std::vector<std::string> control_endpoints() const = 0;
-  virtual std::vector<std::string> bulk_endpoints() const = 0;
+  const std::vector<std::string>& control_endpoints() const;
+  const std::vector<std::string>& bulk_endpoints() const;
+
+ private:
+  MeshLink(MeshLinkOptions options, LinkEvents events);
+
+  const MeshLinkOptions options_;
+  const LinkEvents events_;
+  // Behind pointers: their headers name ZeroMQ, and whoever opens a link should not read them.
+  std::unique_ptr<detail::ControlLane> control_;
+  std::unique_ptr<detail::BulkLane> bulk_;
 };
 
 }  // namespace gpunode::transport

@@ -1,0 +1,55 @@
+// What waits for one peer on one lane, on its way from any thread to the lane's. One lock a peer:
+// who sends to one does not wait for who sends to another.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "runtime/base/result.hpp"
+#include "runtime/transport/detail/send_queue.hpp"
+
+namespace gpunode::transport::detail {
+
+inline std::size_t size_of(const Message& message) {
+  return message.body.size() + message.payload.size();
+}
+
+class Outbox {
+ public:
+  // A message over the limit of bytes is taken where nothing else waits.
+  struct Limits {
+    std::size_t messages;
+    std::size_t bytes;  // that wait or are being written
+  };
+  explicit Outbox(Limits limits) : limits_(limits) {}
+
+  // Any thread. True: the lane's thread is to be woken. What equals a message with an order that
+  // still waits goes out as that one. Fails with unavailable, resource_exhausted; they name `to`.
+  Result<bool> push(const NodeId& to, Message message);
+  // May messages wait without a session? On bulk they do while control is up: they open one.
+  void wait_without_session(bool may);
+  bool may_wait_without_session() const;
+  bool empty() const;
+
+  // The lane's thread. take() says that the message before is through; none: the next push wakes.
+  std::optional<Message> take();
+  void put_back(Message message);
+  // There is no session to flush into: the next push wakes. True: something waits for one.
+  bool rest();
+  // There is a session: what waits and what comes may be sent. Its flush counts as posted.
+  void open();
+  // It is gone: throws away what waits and what is half sent.
+  void reset();
+
+ private:
+  const Limits limits_;
+  mutable std::mutex mutex_;
+  SendQueue queue_;
+  bool open_ = false;
+  bool waits_without_session_ = false;
+  bool flush_posted_ = false;
+  std::size_t bytes_ = 0;
+  std::size_t taken_bytes_ = 0;  // of them, of the message that was taken last
+};
+
+}  // namespace gpunode::transport::detail
