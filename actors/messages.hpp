@@ -24,7 +24,8 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/peer.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/fed.hpp"
+#include "runtime/collective/shared_floats.hpp"
 #include "runtime/job/job_actions.hpp"
 
 namespace gpunode::transport {

@@ -10,7 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/fed.hpp"
+#include "runtime/collective/shared_floats.hpp"
+#include "runtime/collective/sum_program.hpp"
+#include "runtime/collective/tree.hpp"
 
 namespace gpunode::compute {
 

@@ -13,7 +13,7 @@
 #include "kernels/model/optimizer.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/shared_floats.hpp"
 
 namespace gpunode::compute {
 

@@ -24,7 +24,11 @@
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "kernels/model/outer_step.hpp"
+#include "runtime/collective/fed.hpp"
 #include "runtime/collective/float_pool.hpp"
+#include "runtime/collective/shared_floats.hpp"
+#include "runtime/collective/step_times.hpp"
+#include "runtime/collective/tree.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/telemetry/span_ring.hpp"
 

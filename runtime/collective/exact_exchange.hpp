@@ -31,6 +31,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/collective/chunk_places.hpp"
 #include "runtime/collective/exchange_message.hpp"
+#include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/sum_route.hpp"
@@ -38,9 +39,6 @@
 #include "runtime/collective/wire_form.hpp"
 
 namespace gpunode::collective {
-
-// Shared, immutable vector of fp32: a partial sum or a result.
-using SharedFloats = std::shared_ptr<const std::vector<float>>;
 
 struct SendTo {
   std::uint16_t rank = 0;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/collective/fed.hpp"
 #include "runtime/collective/step_times.hpp"
 #include "runtime/collective/tree.hpp"
 
@@ -25,18 +26,6 @@ struct ChunkLayout {
   std::uint64_t first(std::uint32_t chunk) const;
   std::uint64_t size(std::uint32_t chunk) const;
   bool operator==(const ChunkLayout&) const = default;
-};
-
-// What was fed into a sum: hash sum over (sample index, bytes) and the number of samples.
-struct Fed {
-  Digest hash_sum;
-  std::uint64_t sample_count = 0;
-  bool operator==(const Fed&) const = default;
-  Fed& operator+=(const Fed& other) {
-    hash_sum += other.hash_sum;
-    sample_count += other.sample_count;
-    return *this;
-  }
 };
 
 // Messages of the exchange. `payload` holds the chunk's floats, little-endian.

@@ -17,7 +17,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/ids.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/exchange_message.hpp"
 #include "runtime/view/view_agreement.hpp"
 
 namespace gpunode::job {

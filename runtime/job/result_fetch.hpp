@@ -12,6 +12,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/collective/shared_floats.hpp"
 #include "runtime/job/job_message.hpp"
 #include "runtime/job/state_transfer.hpp"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/ids.hpp"
+#include "runtime/collective/shared_floats.hpp"
 #include "runtime/job/job_message.hpp"
 #include "runtime/job/state_transfer.hpp"
 

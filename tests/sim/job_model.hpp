@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "runtime/base/digest.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/fed.hpp"
+#include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/tree.hpp"
 
 namespace gpunode::sim {

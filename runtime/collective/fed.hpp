@@ -1,0 +1,23 @@
+// What was fed into a sum: told beside the sum, so that members find out that they computed from
+// other data, and the job can prove what it was trained on.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/digest.hpp"
+
+namespace gpunode::collective {
+
+// What was fed into a sum: hash sum over (sample index, bytes) and the number of samples.
+struct Fed {
+  Digest hash_sum;
+  std::uint64_t sample_count = 0;
+  bool operator==(const Fed&) const = default;
+  Fed& operator+=(const Fed& other) {
+    hash_sum += other.hash_sum;
+    sample_count += other.sample_count;
+    return *this;
+  }
+};
+
+}  // namespace gpunode::collective
