@@ -9,7 +9,6 @@ LONG_FILES = {
     "actors/compute/trainer.cpp": "waits for the state on its device",
     "runtime/job/job_views.cpp": "waits for the division of JobCore",
     "runtime/job/view_proposal.cpp": "waits for the division of JobCore",
-    "tests/unit/runtime/transport/zmq_link_test.cpp": "waits for the new wire path",
 }
 
 # Functions over the limit of lines, as path:name.
