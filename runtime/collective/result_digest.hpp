@@ -9,7 +9,7 @@
 
 namespace gpunode::collective {
 
-// Equal to ExactExchange::result_digest() of the same result, layout and samples.
+// Equal to AllReduce::result_digest() of the same result, layout and samples.
 Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result, const Fed& fed);
 
 }  // namespace gpunode::collective

@@ -26,7 +26,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"

@@ -35,7 +35,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   const view::View& view = agreement.view();
   if (view.stopped && !options.mutations.computes_when_stopped) return;
   const std::uint64_t step = committed + 1;
-  collective::ExactExchange::Options chosen;
+  collective::AllReduce::Options chosen;
   chosen.rank = *view.rank_of(options.self.node);
   chosen.member_count = static_cast<std::uint16_t>(view.members.size());
   chosen.owner_rotation = view.owner_rotation;
@@ -233,7 +233,7 @@ std::vector<NodeId> JobCore::State::computing(const view::View& view) const {
   return nodes;
 }
 
-void JobCore::State::commit(Time at, const collective::ExactExchange& done,
+void JobCore::State::commit(Time at, const collective::AllReduce& done,
                             std::vector<NodeId> computed_by, bool in_view, Actions& out) {
   // Their DONE of this step says that they have ours of the step before.
   for (const view::Member& one : agreement.view().members)

@@ -371,7 +371,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (view.rollback_count != before.rollback_count)
     for (auto& [node, peer] : peers) peer.finished = false;
   // A result that is held, but not yet committed, may be the view's base.
-  std::optional<collective::ExactExchange> held;
+  std::optional<collective::AllReduce> held;
   if (exchange && exchange->held() && exchange_step == committed + 1) held = std::move(exchange);
   exchange.reset();
   if (options.places) options.places->close();

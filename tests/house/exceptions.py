@@ -29,7 +29,7 @@ CALLED_BY_TESTS = {
     "kernels/cpu/cpu_backend.hpp:pin_instruction_set": "one process, one instruction set: parity",
     "kernels/tensor/buffer.hpp:in_use_bytes": "shows that nothing leaks",
     "kernels/tensor/buffer.hpp:held_bytes": "shows that the pool is bounded",
-    "runtime/collective/exact_exchange.hpp:dropped_messages": "shows that bad messages are refused",
+    "runtime/collective/all_reduce.hpp:dropped_messages": "shows that bad messages are refused",
     "runtime/job/state_transfer.hpp:has_snapshot": "shows that a snapshot is let go",
     "runtime/membership/swim.hpp:local_health": "shows that a slow node doubts itself",
     "runtime/security/join_failure.hpp:all_join_failures": "each failure has its own words",
@@ -49,5 +49,5 @@ RETIRED_WORDS = {
     r"island": "device group",
     # r"foresees?": "speculative apply",
     # r"TotalPart": "speculative apply",
-    # r"ExactExchange": "AllReduce",
+    # r"AllReduce": "AllReduce",
 }

@@ -15,7 +15,7 @@
 #include "actors/compute/wire_forms.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 
 namespace gpunode {
@@ -112,10 +112,10 @@ class Learning : public testing::Test {
       Trainers& trainers, std::vector<std::shared_ptr<collective::ErrorFeedback>>& feedback,
       std::uint64_t& bytes) {
     const collective::Tree& tree = trainers[0]->tree();
-    std::vector<collective::ExactExchange> exchanges;
+    std::vector<collective::AllReduce> exchanges;
     std::deque<std::pair<std::uint16_t, collective::SendTo>> wire;
     for (std::uint16_t rank = 0; rank < kMembers; ++rank) {
-      collective::ExactExchange::Options options;
+      collective::AllReduce::Options options;
       options.rank = rank;
       options.member_count = kMembers;
       options.tree = tree;

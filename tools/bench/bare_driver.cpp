@@ -81,7 +81,7 @@ class BareDriver final : public ExchangeDriver {
   void begin() {
     previous_ = std::move(current_);
     ++step_;
-    collective::ExactExchange::Options chosen;
+    collective::AllReduce::Options chosen;
     chosen.rank = options_.rank;
     chosen.member_count = static_cast<std::uint16_t>(options_.members.size());
     chosen.tree = options_.tree;
@@ -158,7 +158,7 @@ class BareDriver final : public ExchangeDriver {
   Digest plan_digest_;
   std::uint64_t step_ = 0;
   job::StepPlaces places_;
-  std::optional<collective::ExactExchange> current_, previous_;
+  std::optional<collective::AllReduce> current_, previous_;
   std::array<std::shared_ptr<std::vector<float>>, 3> buffers_;
   std::deque<std::pair<NodeId, job::StepMessage>> early_;  // of the next step
   std::mutex mutex_;

@@ -9,7 +9,7 @@
 
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -54,7 +54,7 @@ class ExchangeDriver {
 // The product's own path: the job actor of actors/job, run on the link's bulk thread as
 // actors/node runs it, between a trainer that has its partial sum at once and the link.
 std::unique_ptr<ExchangeDriver> make_job_driver();
-// runtime/collective's ExactExchange with runtime/job's messages, fed by one thread: what remains
+// runtime/collective's AllReduce with runtime/job's messages, fed by one thread: what remains
 // without actors, views and votes.
 std::unique_ptr<ExchangeDriver> make_bare_driver();
 

@@ -71,7 +71,7 @@ void OverlapMember::begin_exchange() {
   ++begun_;
   post([this] {
     ++number_;
-    collective::ExactExchange::Options chosen;
+    collective::AllReduce::Options chosen;
     chosen.rank = options_.rank;
     chosen.member_count = options_.member_count;
     chosen.tree = options_.trainer->tree();

@@ -1,5 +1,5 @@
 // A member of a job as the overlap benchmark plays it: the product's Trainer on one thread, the
-// product's ExactExchange on another, and nothing of views, actors and disks.
+// product's AllReduce on another, and nothing of views, actors and disks.
 #pragma once
 
 #include <condition_variable>
@@ -74,7 +74,7 @@ class OverlapMember {
   double gradient_norm_ = 0;
   // On the exchange thread.
   std::uint64_t number_ = 0;  // of the exchange under way
-  std::optional<collective::ExactExchange> current_;
+  std::optional<collective::AllReduce> current_;
   struct Early {
     std::uint16_t from = 0;
     std::uint64_t exchange = 0;
@@ -86,7 +86,7 @@ class OverlapMember {
   std::deque<Job> jobs_;
   std::uint64_t begun_ = 0, committed_number_ = 0;  // exchanges
   collective::SharedFloats committed_;
-  collective::ExactExchange::Arrived arrived_;  // and not foreseen yet
+  collective::AllReduce::Arrived arrived_;  // and not foreseen yet
   bool stop_ = false;
   std::thread thread_;
 };

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 
 namespace gpunode::bench {
 

@@ -101,7 +101,7 @@ struct JobCore::State {
   void foresee(Actions& out);
   void advance(Time now, Actions& out);
   std::vector<NodeId> computing(const view::View& view) const;  // by slice of the step under way
-  void commit(Time now, const collective::ExactExchange& done, std::vector<NodeId> computed_by,
+  void commit(Time now, const collective::AllReduce& done, std::vector<NodeId> computed_by,
               bool in_view, Actions& out);
   void next_plan(const std::vector<collective::StepTimes>& told);
   void follow_places(std::vector<std::uint64_t> found);
@@ -300,10 +300,10 @@ struct JobCore::State {
   std::shared_ptr<collective::ErrorFeedback> feedback;  // of forms that leave something out
 
   // The step under way, and the one before it, which still answers late peers.
-  std::optional<collective::ExactExchange> exchange;
+  std::optional<collective::AllReduce> exchange;
   std::uint64_t exchange_step = 0;
   std::uint64_t told_held = 0;  // step whose fault point was passed
-  std::optional<collective::ExactExchange> previous_exchange;
+  std::optional<collective::AllReduce> previous_exchange;
   Digest plan_digest, previous_plan_digest;          // of slice plan and route
   std::map<collective::TreeNode, Partial> partials;  // of step partial_step
   std::uint64_t partial_step = 0;

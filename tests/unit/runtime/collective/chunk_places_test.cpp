@@ -75,7 +75,7 @@ TEST_F(ChunkPlacesTest, keep_the_vector_as_long_as_a_loan) {
 }
 
 // A connection that breaks in the midst of a result that was read to its place.
-TEST(ExactExchangePlaces, of_half_a_message_spoil_nothing) {
+TEST(AllReducePlaces, of_half_a_message_spoil_nothing) {
   Group group = two_members();
   group.compute_all();
   WritableBytes half = group[0].places()->lend(1, {1, std::nullopt}, 16);
@@ -92,7 +92,7 @@ TEST(ExactExchangePlaces, of_half_a_message_spoil_nothing) {
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
 }
 
-TEST(ExactExchangePlaces, are_closed_once_the_result_is_held) {
+TEST(AllReducePlaces, are_closed_once_the_result_is_held) {
   Group group = two_members();
   group.compute_all();
   Rng rng(1);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 
 namespace gpunode::collective {
 
@@ -91,7 +91,7 @@ class Group {
       : tree_(std::move(tree)), slices_(std::move(slices)) {
     feedback.resize(members);
     for (std::uint16_t rank = 0; rank < members; ++rank) {
-      ExactExchange::Options options;
+      AllReduce::Options options;
       options.rank = rank;
       options.member_count = members;
       options.owner_rotation = rotation;
@@ -111,7 +111,7 @@ class Group {
     }
   }
 
-  ExactExchange& operator[](std::size_t rank) { return exchanges_[rank]; }
+  AllReduce& operator[](std::size_t rank) { return exchanges_[rank]; }
   std::size_t size() const { return exchanges_.size(); }
   Time now() const { return now_; }
 
@@ -162,7 +162,7 @@ class Group {
   }
   bool all_committed() const {
     return std::all_of(exchanges_.begin(), exchanges_.end(),
-                       [](const ExactExchange& exchange) { return exchange.committed(); });
+                       [](const AllReduce& exchange) { return exchange.committed(); });
   }
   const std::vector<Values>& slices() const { return slices_; }
   Values expected() const { return tree_sum(tree_, tree_.root(), slices_); }
@@ -212,7 +212,7 @@ class Group {
   Tree tree_;
   std::vector<Values> slices_;
   Time now_{};
-  std::vector<ExactExchange> exchanges_;
+  std::vector<AllReduce> exchanges_;
 };
 
 inline constexpr ChunkLayout kLayout{10, 4};  // chunks of 4, 4 and 2

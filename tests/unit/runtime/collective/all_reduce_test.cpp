@@ -1,4 +1,4 @@
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(ChunkLayout, chunks_cover_the_vector_without_gaps) {
   }
 }
 
-TEST(ExactExchange, of_one_member_commits_without_a_message_or_a_copy) {
+TEST(AllReduce, of_one_member_commits_without_a_message_or_a_copy) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 1), 1, kLayout, random_slices(rng, 4, 10, true));
@@ -59,7 +59,7 @@ TEST(ExactExchange, of_one_member_commits_without_a_message_or_a_copy) {
   EXPECT_EQ(group[0].result(), sum);
 }
 
-TEST(ExactExchange, sums_an_empty_vector) {
+TEST(AllReduce, sums_an_empty_vector) {
   Tree tree = Tree::of_slices(2);
   Group group(tree, balanced_plan(tree, 2), 2, ChunkLayout::of(0), {{}, {}});
   Rng rng(1);
@@ -69,7 +69,7 @@ TEST(ExactExchange, sums_an_empty_vector) {
   EXPECT_TRUE(group[1].result()->empty());
 }
 
-TEST(ExactExchange, of_scattered_slices_sums_by_the_tree) {
+TEST(AllReduce, of_scattered_slices_sums_by_the_tree) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, SlicePlan{{0, 1, 1, 0}}, 2, kLayout, random_slices(rng, 4, 10, true));
@@ -78,7 +78,7 @@ TEST(ExactExchange, of_scattered_slices_sums_by_the_tree) {
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
 }
 
-TEST(ExactExchange, is_held_with_every_result_and_committed_with_every_done) {
+TEST(AllReduce, is_held_with_every_result_and_committed_with_every_done) {
   Group group = two_members();
   group.compute_all();
   std::vector<Group::Flying> dones;
@@ -101,7 +101,7 @@ TEST(ExactExchange, is_held_with_every_result_and_committed_with_every_done) {
   EXPECT_THAT(group[0].waiting_for(), IsEmpty());
 }
 
-TEST(ExactExchange, sends_results_before_partials_and_nothing_twice) {
+TEST(AllReduce, sends_results_before_partials_and_nothing_twice) {
   Group group = two_members();
   group.compute(1, {1, 1});
   // Rank 1 owns chunk 1 only; two partials leave for chunks 0 and 2.
@@ -117,7 +117,7 @@ TEST(ExactExchange, sends_results_before_partials_and_nothing_twice) {
   EXPECT_TRUE(std::holds_alternative<PartialChunk>(group.wire[2].send.message));
 }
 
-TEST(ExactExchange, sends_a_chunk_as_soon_as_its_range_is_final) {
+TEST(AllReduce, sends_a_chunk_as_soon_as_its_range_is_final) {
   Rng rng(1);
   for (int round = 0; round < 50; ++round) {
     Tree tree = Tree::of_slices(4);
@@ -149,7 +149,7 @@ TEST(ExactExchange, sends_a_chunk_as_soon_as_its_range_is_final) {
   }
 }
 
-TEST(ExactExchange, moves_the_owners_with_the_rotation) {
+TEST(AllReduce, moves_the_owners_with_the_rotation) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 4, 10, true), 1);
@@ -159,9 +159,9 @@ TEST(ExactExchange, moves_the_owners_with_the_rotation) {
   EXPECT_EQ(partials[0].chunk, 1u);
 }
 
-TEST(ExactExchange, sends_partials_and_results_without_a_copy) {
+TEST(AllReduce, sends_partials_and_results_without_a_copy) {
   Tree tree = Tree::of_slices(2);
-  ExactExchange::Options options;
+  AllReduce::Options options;
   options.member_count = 2;
   options.tree = tree;
   options.plan = balanced_plan(tree, 2);
@@ -169,7 +169,7 @@ TEST(ExactExchange, sends_partials_and_results_without_a_copy) {
   options.add = plain_add;
   options.result_buffer = std::make_shared<Values>();
   auto buffer = options.result_buffer;
-  ExactExchange exchange(options, Time{});
+  AllReduce exchange(options, Time{});
   std::vector<SendTo> out;
   auto sum = std::make_shared<const Values>(10, 1.0f);
   exchange.on_partial(Time{}, {0, 0}, sum, {}, out);
@@ -183,7 +183,7 @@ TEST(ExactExchange, sends_partials_and_results_without_a_copy) {
             buffer->data() + 8);
 }
 
-TEST(ExactExchange, lets_members_without_slices_take_part) {
+TEST(AllReduce, lets_members_without_slices_take_part) {
   Rng rng(1);
   Tree tree = Tree::of_slices(2);
   Group group(tree, balanced_plan(tree, 4), 4, kLayout, random_slices(rng, 2, 10, true));
@@ -194,7 +194,7 @@ TEST(ExactExchange, lets_members_without_slices_take_part) {
   EXPECT_TRUE(same_bits(*group[3].result(), group.expected()));
 }
 
-TEST(ExactExchange, passes_infinities_and_nan_through) {
+TEST(AllReduce, passes_infinities_and_nan_through) {
   Tree tree = Tree::of_slices(4);
   float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   std::vector<Values> slices(4, Values(10, 1.0f));
@@ -214,7 +214,7 @@ TEST(ExactExchange, passes_infinities_and_nan_through) {
   EXPECT_EQ(result[1], 4.0f);
 }
 
-TEST(ExactExchange, converges_under_loss_doubling_and_disorder) {
+TEST(AllReduce, converges_under_loss_doubling_and_disorder) {
   std::uint64_t lossy_rounds = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Rng rng(seed);
@@ -252,7 +252,7 @@ TEST(ExactExchange, converges_under_loss_doubling_and_disorder) {
   EXPECT_GT(lossy_rounds, 2000u);  // the faults did strike
 }
 
-TEST(ExactExchange, asks_for_what_is_missing_after_silence_and_backs_off) {
+TEST(AllReduce, asks_for_what_is_missing_after_silence_and_backs_off) {
   Group group = two_members();
   group.tick(milliseconds(499));
   EXPECT_THAT(group.wire, IsEmpty());
@@ -273,7 +273,7 @@ TEST(ExactExchange, asks_for_what_is_missing_after_silence_and_backs_off) {
   EXPECT_EQ(group.wire.size(), 2u);
 }
 
-TEST(ExactExchange, does_not_ask_while_bytes_keep_coming) {
+TEST(AllReduce, does_not_ask_while_bytes_keep_coming) {
   Group group = two_members();
   group.compute(1, {1, 1});
   auto sent = group.wire;
@@ -289,7 +289,7 @@ TEST(ExactExchange, does_not_ask_while_bytes_keep_coming) {
   EXPECT_THAT(needs[0].partial_chunks, ElementsAre(2));
 }
 
-TEST(ExactExchange, answers_the_same_question_alike_every_time) {
+TEST(AllReduce, answers_the_same_question_alike_every_time) {
   Group group = two_members();
   group.compute(0, {1, 0});
   group.wire.clear();
@@ -302,7 +302,7 @@ TEST(ExactExchange, answers_the_same_question_alike_every_time) {
   }
 }
 
-TEST(ExactExchange, a_committed_member_still_answers_a_peer_that_missed_everything) {
+TEST(AllReduce, a_committed_member_still_answers_a_peer_that_missed_everything) {
   Group group = two_members();
   group.compute_all();
   Rng rng(1);
@@ -321,7 +321,7 @@ TEST(ExactExchange, a_committed_member_still_answers_a_peer_that_missed_everythi
   EXPECT_TRUE(group.all_committed());
 }
 
-TEST(ExactExchange, waits_anew_for_done_once_it_holds_the_step_then_tells_its_own_again) {
+TEST(AllReduce, waits_anew_for_done_once_it_holds_the_step_then_tells_its_own_again) {
   Group group = two_members();
   group.tick(milliseconds(400));
   group.compute_all();
@@ -340,7 +340,7 @@ TEST(ExactExchange, waits_anew_for_done_once_it_holds_the_step_then_tells_its_ow
   EXPECT_EQ(of_kind<Done>(group.wire)[0], group[0].done());
 }
 
-TEST(ExactExchange, holding_the_step_starts_the_wait_for_done_of_peers_long_silent) {
+TEST(AllReduce, holding_the_step_starts_the_wait_for_done_of_peers_long_silent) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, SlicePlan{{0, 0, 1, 1}}, 3, ChunkLayout{4, 4}, random_slices(rng, 4, 4, true));
@@ -356,7 +356,7 @@ TEST(ExactExchange, holding_the_step_starts_the_wait_for_done_of_peers_long_sile
   for (const auto& flying : group.wire) EXPECT_NE(flying.from, 0);
 }
 
-TEST(ExactExchange, does_not_answer_questions_that_are_settled) {
+TEST(AllReduce, does_not_answer_questions_that_are_settled) {
   Group group = two_members();
   group.compute_all();
   Rng rng(1);
@@ -368,7 +368,7 @@ TEST(ExactExchange, does_not_answer_questions_that_are_settled) {
   EXPECT_EQ(group.wire.size(), 1u);
 }
 
-TEST(ExactExchange, the_digest_covers_the_values_and_what_was_fed) {
+TEST(AllReduce, the_digest_covers_the_values_and_what_was_fed) {
   Tree tree = Tree::of_slices(1);
   auto digest_of_step = [&](float value, Fed fed) {
     Group group(tree, balanced_plan(tree, 1), 1, kLayout, {Values(10)});
@@ -387,7 +387,7 @@ TEST(ExactExchange, the_digest_covers_the_values_and_what_was_fed) {
   EXPECT_NE(digest_of_step(1.0f, {{1, 2}, 9}), first);
 }
 
-TEST(ExactExchange, a_reconnection_recovers_at_once) {
+TEST(AllReduce, a_reconnection_recovers_at_once) {
   Group group = two_members();
   group.compute_all();
   group.wire.clear();  // the link broke: all is lost
@@ -397,7 +397,7 @@ TEST(ExactExchange, a_reconnection_recovers_at_once) {
   EXPECT_TRUE(group.all_committed());
 }
 
-TEST(ExactExchange, tells_the_times_of_all) {
+TEST(AllReduce, tells_the_times_of_all) {
   Group group = two_members();
   group[0].set_times({1500, 100, 3, 2}, {40, 50, 60, 70});
   group[1].set_times({2500, 0, 1, 1}, {});
@@ -414,7 +414,7 @@ TEST(ExactExchange, tells_the_times_of_all) {
   EXPECT_EQ(group[0].done().times, times[0]);
 }
 
-TEST(ExactExchange, names_whom_it_waits_for) {
+TEST(AllReduce, names_whom_it_waits_for) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, SlicePlan{{0, 0, 1, 1}}, 3, kLayout, random_slices(rng, 4, 10, true));

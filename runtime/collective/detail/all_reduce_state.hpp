@@ -1,19 +1,19 @@
-// The inside of ExactExchange, split over five sources: exact_exchange.cpp (the interface),
-// exchange_sums.cpp (slots, sums and the DONE that follows), exchange_relay.cpp (sums and results
-// on their way through this member), exchange_forms.cpp (chunks that do not travel as floats)
-// and exchange_inputs.cpp (what peers say, and what is asked of them). Pure; owned by its
-// ExactExchange.
+// The inside of AllReduce, split over five sources: all_reduce.cpp (the interface),
+// all_reduce_sums.cpp (slots, sums and the DONE that follows), all_reduce_relay.cpp (sums and results
+// on their way through this member), all_reduce_forms.cpp (chunks that do not travel as floats)
+// and all_reduce_inputs.cpp (what peers say, and what is asked of them). Pure; owned by its
+// AllReduce.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/sum_station.hpp"
 
 namespace gpunode::collective {
 
-struct ExactExchange::State {
+struct AllReduce::State {
   // A node of this member's cover.
   struct CoverNode {
     TreeNode node;
@@ -76,12 +76,12 @@ struct ExactExchange::State {
   void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
   void send_final(Time now, CoverNode& cover_node, std::vector<std::uint32_t> ready,
                   std::vector<SendTo>& out);
-  // exchange_relay.cpp
+  // all_reduce_relay.cpp
   void send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out);
   SharedBytes sum_of(std::uint32_t chunk, const SumStation::Output& output);
   PartialChunk sent_on(std::uint32_t chunk, std::size_t output) const;
   void send_result(std::uint32_t chunk, std::vector<SendTo>& out) const;
-  // exchange_forms.cpp
+  // all_reduce_forms.cpp
   bool feedback() const { return options.forms && options.forms->feedback; }
   void begin_feedback();
   const CoverNode* first_own() const;

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/collective/detail/exchange_state.hpp"
+#include "runtime/collective/detail/all_reduce_state.hpp"
 
 namespace gpunode::collective {
 
 // What this member would lose for good, as it has no partial sum to add it to.
-void ExactExchange::State::begin_feedback() {
+void AllReduce::State::begin_feedback() {
   if (!feedback()) return;
   ErrorFeedback& errors = *options.feedback;
   errors.on_begin(options.layout.element_count);
@@ -24,24 +24,24 @@ void ExactExchange::State::begin_feedback() {
           errors.lost().begin() + static_cast<std::ptrdiff_t>(options.layout.first(chunk)));
 }
 
-const ExactExchange::State::CoverNode* ExactExchange::State::first_own() const {
+const AllReduce::State::CoverNode* AllReduce::State::first_own() const {
   return cover.empty() ? nullptr : &cover.front();
 }
 
-std::size_t ExactExchange::State::partial_bytes(std::uint32_t chunk) const {
+std::size_t AllReduce::State::partial_bytes(std::uint32_t chunk) const {
   const std::uint64_t count = options.layout.size(chunk);
   return options.forms ? options.forms->partial.bytes(count) : count * sizeof(float);
 }
 
-std::size_t ExactExchange::State::result_bytes(std::uint32_t chunk) const {
+std::size_t AllReduce::State::result_bytes(std::uint32_t chunk) const {
   const std::uint64_t count = options.layout.size(chunk);
   return options.forms ? options.forms->result.bytes(count) : count * sizeof(float);
 }
 
 // With feedback, `values` plus what was carried is encoded, and the difference to what arrives is
 // remembered. An error that is not finite belongs to a step that will be skipped.
-SharedBytes ExactExchange::State::encode(const WireForm& form, std::uint32_t chunk,
-                                         const float* values, bool carry, float* arrives) {
+SharedBytes AllReduce::State::encode(const WireForm& form, std::uint32_t chunk, const float* values,
+                                     bool carry, float* arrives) {
   const std::size_t first = options.layout.first(chunk);
   const std::size_t count = options.layout.size(chunk);
   Bytes bytes(form.bytes(count));
@@ -61,8 +61,8 @@ SharedBytes ExactExchange::State::encode(const WireForm& form, std::uint32_t chu
   return SharedBytes::from(std::move(bytes));
 }
 
-void ExactExchange::State::encode_in_parts(const WireForm& form, std::span<const float> values,
-                                           const Carry& with, MutableByteView bytes) {
+void AllReduce::State::encode_in_parts(const WireForm& form, std::span<const float> values,
+                                       const Carry& with, MutableByteView bytes) {
   corrected.assign(values.begin(), values.end());
   for (std::size_t i = 0; i < with.carried.size(); ++i) corrected[i] += with.carried[i];
   form.encode(corrected, bytes);
@@ -75,8 +75,7 @@ void ExactExchange::State::encode_in_parts(const WireForm& form, std::span<const
   if (!with.arrives.empty()) std::ranges::copy(decoded_again, with.arrives.begin());
 }
 
-const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
-                                                         std::uint32_t chunk) {
+const SharedBytes& AllReduce::State::encoded_partial(CoverNode& cover_node, std::uint32_t chunk) {
   cover_node.encoded.resize(chunks.size());
   SharedBytes& bytes = cover_node.encoded[chunk];
   if (!bytes.owner)
@@ -87,8 +86,7 @@ const SharedBytes& ExactExchange::State::encoded_partial(CoverNode& cover_node,
 }
 
 // The slot's floats, decoded into the index-th of a few vectors that serve all chunks.
-const float* ExactExchange::State::floats_of(const Slot& slot, std::size_t index,
-                                             std::uint32_t chunk) {
+const float* AllReduce::State::floats_of(const Slot& slot, std::size_t index, std::uint32_t chunk) {
   if (!slot.is_encoded()) return slot.values;
   decoded.resize(chunks[chunk].slots.size());
   decoded[index].resize(options.layout.size(chunk));
@@ -97,13 +95,13 @@ const float* ExactExchange::State::floats_of(const Slot& slot, std::size_t index
 }
 
 // The owner's sum becomes what the others will make of its bytes.
-void ExactExchange::State::encode_result(std::uint32_t chunk) {
+void AllReduce::State::encode_result(std::uint32_t chunk) {
   float* place = buffer->data() + options.layout.first(chunk);
   chunks[chunk].encoded = encode(options.forms->result, chunk, place, true, place);
 }
 
 // Whether a second result of a chunk says what the first one said.
-bool ExactExchange::State::repeats_result(std::uint32_t chunk, ByteView bytes) {
+bool AllReduce::State::repeats_result(std::uint32_t chunk, ByteView bytes) {
   if (!options.forms) return std::ranges::equal(bytes, place_of(chunk));
   corrected.resize(options.layout.size(chunk));
   options.forms->result.decode(bytes, corrected);

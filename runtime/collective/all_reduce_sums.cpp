@@ -1,6 +1,6 @@
 // Slots, sums and what follows from them: a chunk whose partials are all here is summed and sent to
 // all; a member that has every result says DONE; equal DONEs of all commit the step.
-#include "runtime/collective/detail/exchange_state.hpp"
+#include "runtime/collective/detail/all_reduce_state.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,7 +18,7 @@ void append(Bytes& bytes, std::uint64_t value) {
 
 }  // namespace
 
-ExactExchange::State::State(Options given, Time now) : options(std::move(given)), own_last(now) {
+AllReduce::State::State(Options given, Time now) : options(std::move(given)), own_last(now) {
   GPUNODE_CHECK(options.rank < options.member_count, "rank outside the view");
   GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
   GPUNODE_CHECK(options.add != nullptr, "no addition");
@@ -60,7 +60,7 @@ ExactExchange::State::State(Options given, Time now) : options(std::move(given))
 }
 
 // Of a chunk of its own, one partial sum that is added in its place.
-std::optional<ChunkPlaces::Use> ExactExchange::State::place_use(std::uint32_t chunk) const {
+std::optional<ChunkPlaces::Use> AllReduce::State::place_use(std::uint32_t chunk) const {
   const SumStation& station = station_of(chunk);
   if (station.next != options.rank) return ChunkPlaces::Use{station.next, std::nullopt};
   const SumStation::Output& root = station.outputs.front();
@@ -72,13 +72,13 @@ std::optional<ChunkPlaces::Use> ExactExchange::State::place_use(std::uint32_t ch
   return std::nullopt;
 }
 
-ExactExchange::State::CoverNode* ExactExchange::State::find(TreeNode node) {
+AllReduce::State::CoverNode* AllReduce::State::find(TreeNode node) {
   auto at = std::lower_bound(cover.begin(), cover.end(), node,
                              [](const CoverNode& a, TreeNode b) { return a.node < b; });
   return at != cover.end() && at->node == node ? &*at : nullptr;
 }
 
-PartialChunk ExactExchange::State::partial_of(CoverNode& cover_node, std::uint32_t chunk) {
+PartialChunk AllReduce::State::partial_of(CoverNode& cover_node, std::uint32_t chunk) {
   if (options.forms)
     return {chunk, cover_node.node, *cover_node.fed, encoded_partial(cover_node, chunk)};
   ByteView all = std::as_bytes(std::span(*cover_node.own));
@@ -89,13 +89,13 @@ PartialChunk ExactExchange::State::partial_of(CoverNode& cover_node, std::uint32
                                        options.layout.size(chunk) * sizeof(float))}};
 }
 
-ResultChunk ExactExchange::State::result_of(std::uint32_t chunk) const {
+ResultChunk AllReduce::State::result_of(std::uint32_t chunk) const {
   if (options.forms) return {chunk, *total, chunks[chunk].encoded};
   return {chunk, *total, {result, place_of(chunk)}};
 }
 
-void ExactExchange::State::send_to_others(const ExchangeMessage& message,
-                                          std::vector<SendTo>& out) const {
+void AllReduce::State::send_to_others(const ExchangeMessage& message,
+                                      std::vector<SendTo>& out) const {
   for (std::uint32_t step = 1; step < options.member_count; ++step)
     out.push_back(
         {static_cast<std::uint16_t>((options.rank + step) % options.member_count), message});
@@ -103,8 +103,8 @@ void ExactExchange::State::send_to_others(const ExchangeMessage& message,
 
 // Results leave first, as others wait for them; then partials, chunk by chunk, the chunks of the
 // next rank first so that not all members fall on one owner.
-void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint64_t first,
-                                     std::uint64_t count, std::vector<SendTo>& out) {
+void AllReduce::State::add_final(Time now, CoverNode& cover_node, std::uint64_t first,
+                                 std::uint64_t count, std::vector<SendTo>& out) {
   const ChunkLayout& layout = options.layout;
   if (count == 0 && layout.element_count > 0) return;
   own_last = now;
@@ -123,8 +123,8 @@ void ExactExchange::State::add_final(Time now, CoverNode& cover_node, std::uint6
   send_final(now, cover_node, std::move(ready), out);
 }
 
-void ExactExchange::State::send_final(Time now, CoverNode& cover_node,
-                                      std::vector<std::uint32_t> ready, std::vector<SendTo>& out) {
+void AllReduce::State::send_final(Time now, CoverNode& cover_node, std::vector<std::uint32_t> ready,
+                                  std::vector<SendTo>& out) {
   const ChunkLayout& layout = options.layout;
   const SharedFloats& sum = cover_node.own;
   for (std::uint32_t chunk : ready) {
@@ -148,8 +148,8 @@ void ExactExchange::State::send_final(Time now, CoverNode& cover_node,
 }
 
 // Puts a partial in its slot of a chunk; the last one sums an owned chunk and sends the result.
-void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot,
-                                std::vector<SendTo>& out) {
+void AllReduce::State::fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot,
+                            std::vector<SendTo>& out) {
   Chunk& state = chunks[chunk];
   slot.filled = true;
   state.slots[index] = std::move(slot);
@@ -176,7 +176,7 @@ void ExactExchange::State::fill(Time now, std::uint32_t chunk, std::size_t index
   hold_when_whole(now, out);
 }
 
-void ExactExchange::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) {
+void AllReduce::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) {
   Chunk& state = chunks[chunk];
   state.here = true;
   state.slots = {};
@@ -187,14 +187,14 @@ void ExactExchange::State::chunk_is_here(std::uint32_t chunk, const Digest& dige
 }
 
 // All owners must have summed the same samples.
-bool ExactExchange::State::adopt(const Fed& fed) {
+bool AllReduce::State::adopt(const Fed& fed) {
   if (!total) total = fed;
   if (*total == fed) return true;
   disagreed = true;
   return false;
 }
 
-void ExactExchange::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
+void AllReduce::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
   std::optional<Done>& own = peers[options.rank].done;
   if (results_missing > 0 || own) return;
   Bytes digests;
@@ -215,7 +215,7 @@ void ExactExchange::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
 
 // How long the result took, and whose partial sums were waited for; where sums come by way of
 // others nobody can tell.
-void ExactExchange::State::measure(Time now) {
+void AllReduce::State::measure(Time now) {
   times.gather_us = microseconds(now - own_last);
   if (options.route) return;
   bool owns_any = false;
@@ -236,7 +236,7 @@ void ExactExchange::State::measure(Time now) {
   if (peers.size() > 1) times.last_us = microseconds(last - second);
 }
 
-void ExactExchange::State::compare_dones() {
+void AllReduce::State::compare_dones() {
   const Done* first = nullptr;
   std::uint32_t known = 0;
   for (const Peer& peer : peers) {
@@ -248,7 +248,7 @@ void ExactExchange::State::compare_dones() {
   if (known == peers.size() && !disagreed) committed = true;
 }
 
-void ExactExchange::State::heard(Time now, std::uint16_t rank) {
+void AllReduce::State::heard(Time now, std::uint16_t rank) {
   peers[rank].quiet_since = now;
   peers[rank].patience = options.need_after;
 }

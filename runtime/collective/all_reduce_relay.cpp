@@ -2,7 +2,7 @@
 // them: of a chunk's inputs whole nodes of the tree, or one sum, are made as soon as they are here,
 // sent on towards the owner and kept for whoever asks again; a result goes back to those whose sums
 // came from here.
-#include "runtime/collective/detail/exchange_state.hpp"
+#include "runtime/collective/detail/all_reduce_state.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,8 +10,7 @@
 namespace gpunode::collective {
 
 // Sends whatever the index-th input was the last one of.
-void ExactExchange::State::send_on(std::uint32_t chunk, std::size_t index,
-                                   std::vector<SendTo>& out) {
+void AllReduce::State::send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out) {
   const SumStation& station = station_of(chunk);
   Chunk& state = chunks[chunk];
   state.sums.resize(station.outputs.size());
@@ -28,7 +27,7 @@ void ExactExchange::State::send_on(std::uint32_t chunk, std::size_t index,
 }
 
 // One input goes on as it is, without a copy.
-SharedBytes ExactExchange::State::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
+SharedBytes AllReduce::State::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
   const auto count = static_cast<std::size_t>(options.layout.size(chunk));
   const Chunk& state = chunks[chunk];
   if (output.inputs.size() == 1) {
@@ -43,7 +42,7 @@ SharedBytes ExactExchange::State::sum_of(std::uint32_t chunk, const SumStation::
   return {std::move(sum), bytes};
 }
 
-PartialChunk ExactExchange::State::sent_on(std::uint32_t chunk, std::size_t place) const {
+PartialChunk AllReduce::State::sent_on(std::uint32_t chunk, std::size_t place) const {
   const SumStation& station = station_of(chunk);
   const SumStation::Output& output = station.outputs[place];
   Fed fed;
@@ -51,7 +50,7 @@ PartialChunk ExactExchange::State::sent_on(std::uint32_t chunk, std::size_t plac
   return {chunk, output.node, fed, chunks[chunk].sums[place]};
 }
 
-void ExactExchange::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {
+void AllReduce::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {
   for (const std::uint16_t rank : station_of(chunk).before) out.push_back({rank, result_of(chunk)});
 }
 

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::IsEmpty;
 
-TEST(ExactExchange, a_done_with_another_digest_is_a_disagreement) {
+TEST(AllReduce, a_done_with_another_digest_is_a_disagreement) {
   Group group = two_members();
   group.deliver(1, 0, Done{{1, 2}, {}, {}});
   EXPECT_FALSE(group[0].disagreed());
@@ -23,7 +23,7 @@ TEST(ExactExchange, a_done_with_another_digest_is_a_disagreement) {
   EXPECT_FALSE(group[0].committed());
 }
 
-TEST(ExactExchange, two_peers_that_disagree_are_noticed_before_the_step_is_held) {
+TEST(AllReduce, two_peers_that_disagree_are_noticed_before_the_step_is_held) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
@@ -32,7 +32,7 @@ TEST(ExactExchange, two_peers_that_disagree_are_noticed_before_the_step_is_held)
   EXPECT_TRUE(group[0].disagreed());
 }
 
-TEST(ExactExchange, owners_that_saw_other_samples_are_noticed) {
+TEST(AllReduce, owners_that_saw_other_samples_are_noticed) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 3), 3, kLayout, random_slices(rng, 4, 10, true));
@@ -47,7 +47,7 @@ struct Bad {
   ExchangeMessage message;
 };
 
-TEST(ExactExchange, drops_and_counts_what_cannot_be_right) {
+TEST(AllReduce, drops_and_counts_what_cannot_be_right) {
   Fed fed = fed_of(Tree::of_slices(4), {1, 1});
   SharedBytes four = floats({1, 2, 3, 4}), three = floats({1, 2, 3});
   std::vector<Bad> all{
@@ -92,7 +92,7 @@ TEST(ExactExchange, drops_and_counts_what_cannot_be_right) {
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
 }
 
-TEST(ExactExchange, takes_a_partial_only_from_the_member_that_owes_it) {
+TEST(AllReduce, takes_a_partial_only_from_the_member_that_owes_it) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, SlicePlan{{0, 1, 2, 2}}, 3, kLayout, random_slices(rng, 4, 10, true));
@@ -104,7 +104,7 @@ TEST(ExactExchange, takes_a_partial_only_from_the_member_that_owes_it) {
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
 }
 
-TEST(ExactExchange, a_second_and_other_value_is_dropped_and_the_first_stands) {
+TEST(AllReduce, a_second_and_other_value_is_dropped_and_the_first_stands) {
   Group group = two_members();
   group.compute(1, {1, 1});
   auto sent = group.wire;

@@ -53,7 +53,7 @@ struct Elements {
 // What a member waits for of another.
 enum class Lack : std::uint8_t { nothing, partial_sums, results, confirmation };
 
-class ExactExchange {
+class AllReduce {
  public:
   struct Options {
     std::uint16_t rank = 0;
@@ -76,10 +76,10 @@ class ExactExchange {
   };
 
   // The plan must fit tree and member count (SlicePlan::fits).
-  ExactExchange(Options options, Time now);
-  ~ExactExchange();
-  ExactExchange(ExactExchange&&) noexcept;
-  ExactExchange& operator=(ExactExchange&&) noexcept;
+  AllReduce(Options options, Time now);
+  ~AllReduce();
+  AllReduce(AllReduce&&) noexcept;
+  AllReduce& operator=(AllReduce&&) noexcept;
 
   // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as

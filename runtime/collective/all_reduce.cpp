@@ -1,9 +1,9 @@
-#include "runtime/collective/exact_exchange.hpp"
+#include "runtime/collective/all_reduce.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime/collective/detail/exchange_state.hpp"
+#include "runtime/collective/detail/all_reduce_state.hpp"
 
 namespace gpunode::collective {
 
@@ -16,20 +16,20 @@ struct Overloaded : Cases... {
 
 }  // namespace
 
-ExactExchange::ExactExchange(Options options, Time now)
+AllReduce::AllReduce(Options options, Time now)
     : state_(std::make_unique<State>(std::move(options), now)) {}
-ExactExchange::~ExactExchange() = default;
-ExactExchange::ExactExchange(ExactExchange&&) noexcept = default;
-ExactExchange& ExactExchange::operator=(ExactExchange&&) noexcept = default;
+AllReduce::~AllReduce() = default;
+AllReduce::AllReduce(AllReduce&&) noexcept = default;
+AllReduce& AllReduce::operator=(AllReduce&&) noexcept = default;
 
-void ExactExchange::on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed,
-                               std::vector<SendTo>& out) {
+void AllReduce::on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed,
+                           std::vector<SendTo>& out) {
   on_partial_range(now, node, sum, fed, 0, state_->options.layout.element_count, out);
 }
 
-void ExactExchange::on_partial_range(Time now, TreeNode node, const SharedFloats& sum, Fed fed,
-                                     std::uint64_t first, std::uint64_t count,
-                                     std::vector<SendTo>& out) {
+void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& sum, Fed fed,
+                                 std::uint64_t first, std::uint64_t count,
+                                 std::vector<SendTo>& out) {
   State& state = *state_;
   const ChunkLayout& layout = state.options.layout;
   State::CoverNode* cover_node = state.find(node);
@@ -49,13 +49,13 @@ void ExactExchange::on_partial_range(Time now, TreeNode node, const SharedFloats
   state.add_final(now, *cover_node, first, count, out);
 }
 
-void ExactExchange::set_times(const ComputeTimes& compute, const AfterTimes& before) {
+void AllReduce::set_times(const ComputeTimes& compute, const AfterTimes& before) {
   state_->times.compute = compute;
   state_->times.before = before;
 }
 
-void ExactExchange::on_message(Time now, std::uint16_t from, const ExchangeMessage& message,
-                               std::vector<SendTo>& out) {
+void AllReduce::on_message(Time now, std::uint16_t from, const ExchangeMessage& message,
+                           std::vector<SendTo>& out) {
   State& state = *state_;
   if (from >= state.options.member_count || from == state.options.rank) {
     ++state.dropped;
@@ -68,7 +68,7 @@ void ExactExchange::on_message(Time now, std::uint16_t from, const ExchangeMessa
              message);
 }
 
-void ExactExchange::on_tick(Time now, std::vector<SendTo>& out) {
+void AllReduce::on_tick(Time now, std::vector<SendTo>& out) {
   State& state = *state_;
   const auto& own = state.peers[state.options.rank].done;
   for (std::uint16_t rank = 0; rank < state.options.member_count; ++rank) {
@@ -80,7 +80,7 @@ void ExactExchange::on_tick(Time now, std::vector<SendTo>& out) {
   }
 }
 
-void ExactExchange::on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out) {
+void AllReduce::on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out) {
   State& state = *state_;
   if (peer >= state.options.member_count || peer == state.options.rank) return;
   if (const auto& own = state.peers[state.options.rank].done) out.push_back({peer, *own});
@@ -88,57 +88,57 @@ void ExactExchange::on_reconnected(Time now, std::uint16_t peer, std::vector<Sen
   state.ask(now, peer, out);
 }
 
-std::shared_ptr<ChunkPlaces> ExactExchange::places() const {
+std::shared_ptr<ChunkPlaces> AllReduce::places() const {
   return state_->places;
 }
 
-ExactExchange::Arrived ExactExchange::take_arrived() {
+AllReduce::Arrived AllReduce::take_arrived() {
   if (!state_->buffer) return {};
   return {state_->result, std::exchange(state_->arrived, {})};
 }
 
-bool ExactExchange::held() const {
+bool AllReduce::held() const {
   return state_->peers[state_->options.rank].done.has_value();
 }
-bool ExactExchange::committed() const {
+bool AllReduce::committed() const {
   return state_->committed;
 }
-bool ExactExchange::disagreed() const {
+bool AllReduce::disagreed() const {
   return state_->disagreed;
 }
 
-SharedFloats ExactExchange::result() const {
+SharedFloats AllReduce::result() const {
   GPUNODE_CHECK(held(), "result of a step that is not held");
   return state_->result;
 }
 
-Done ExactExchange::done() const {
+Done AllReduce::done() const {
   GPUNODE_CHECK(held(), "DONE of a step that is not held");
   return *state_->peers[state_->options.rank].done;
 }
 
-Digest ExactExchange::result_digest() const {
+Digest AllReduce::result_digest() const {
   return done().result;
 }
-Fed ExactExchange::fed() const {
+Fed AllReduce::fed() const {
   return done().fed;
 }
 
-std::vector<StepTimes> ExactExchange::times() const {
+std::vector<StepTimes> AllReduce::times() const {
   GPUNODE_CHECK(committed(), "times of a step that is not committed");
   std::vector<StepTimes> times;
   for (const State::Peer& peer : state_->peers) times.push_back(peer.done->times);
   return times;
 }
 
-std::vector<TreeNode> ExactExchange::own_cover() const {
+std::vector<TreeNode> AllReduce::own_cover() const {
   std::vector<TreeNode> nodes;
   for (const State::CoverNode& cover_node : state_->cover) nodes.push_back(cover_node.node);
   std::reverse(nodes.begin(), nodes.end());
   return nodes;
 }
 
-std::vector<std::uint16_t> ExactExchange::waiting_for() const {
+std::vector<std::uint16_t> AllReduce::waiting_for() const {
   std::vector<std::uint16_t> ranks;
   for (std::uint16_t rank = 0; rank < state_->options.member_count; ++rank) {
     const State::Peer& peer = state_->peers[rank];
@@ -148,7 +148,7 @@ std::vector<std::uint16_t> ExactExchange::waiting_for() const {
   return ranks;
 }
 
-Lack ExactExchange::lack_of(std::uint16_t rank) const {
+Lack AllReduce::lack_of(std::uint16_t rank) const {
   if (rank >= state_->peers.size() || rank == state_->options.rank) return Lack::nothing;
   const State::Peer& peer = state_->peers[rank];
   if (held()) return peer.done ? Lack::nothing : Lack::confirmation;
@@ -156,7 +156,7 @@ Lack ExactExchange::lack_of(std::uint16_t rank) const {
   return peer.missing_results > 0 ? Lack::results : Lack::nothing;
 }
 
-std::uint64_t ExactExchange::dropped_messages() const {
+std::uint64_t AllReduce::dropped_messages() const {
   return state_->dropped;
 }
 

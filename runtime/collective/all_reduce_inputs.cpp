@@ -1,5 +1,5 @@
 // What peers say to an exchange, and what is asked of those who fell silent.
-#include "runtime/collective/detail/exchange_state.hpp"
+#include "runtime/collective/detail/all_reduce_state.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,7 @@ constexpr int kMostPatience = 4;  // times need_after between two NEEDs to a sil
 }  // namespace
 
 // Asks a peer for all that is missing of it.
-void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>& out) {
+void AllReduce::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>& out) {
   Peer& peer = peers[rank];
   Need need;
   need.done = !peer.done;
@@ -38,8 +38,8 @@ void ExactExchange::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>
   peer.patience = std::min(peer.patience * 2, options.need_after * kMostPatience);
 }
 
-void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& message,
-                              std::vector<SendTo>& out) {
+void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& message,
+                          std::vector<SendTo>& out) {
   if (message.chunk >= chunks.size() || message.payload.size() != partial_bytes(message.chunk)) {
     ++dropped;
     return;
@@ -80,8 +80,8 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const PartialChunk& 
   fill(now, message.chunk, index, std::move(slot), out);
 }
 
-void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& message,
-                              std::vector<SendTo>& out) {
+void AllReduce::State::on(Time now, std::uint16_t from, const ResultChunk& message,
+                          std::vector<SendTo>& out) {
   if (message.chunk >= chunks.size() || station_of(message.chunk).next != from ||
       message.payload.size() != result_bytes(message.chunk)) {
     ++dropped;
@@ -115,7 +115,7 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const ResultChunk& m
   hold_when_whole(now, out);
 }
 
-void ExactExchange::State::on(Time now, std::uint16_t from, const Done& message) {
+void AllReduce::State::on(Time now, std::uint16_t from, const Done& message) {
   std::optional<Done>& known = peers[from].done;
   if (known) {
     if (*known != message) ++dropped;
@@ -126,13 +126,13 @@ void ExactExchange::State::on(Time now, std::uint16_t from, const Done& message)
   compare_dones();
 }
 
-bool ExactExchange::State::in_order(const std::vector<std::uint32_t>& list) const {
+bool AllReduce::State::in_order(const std::vector<std::uint32_t>& list) const {
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i] >= chunks.size() || (i > 0 && list[i] <= list[i - 1])) return false;
   return true;
 }
 
-void ExactExchange::State::on(std::uint16_t from, const Need& message, std::vector<SendTo>& out) {
+void AllReduce::State::on(std::uint16_t from, const Need& message, std::vector<SendTo>& out) {
   const auto sums_go_there = [&](std::uint32_t chunk) { return station_of(chunk).next == from; };
   const auto result_goes_there = [&](std::uint32_t chunk) {
     return std::ranges::count(station_of(chunk).before, from) > 0;
