@@ -118,7 +118,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   std::size_t capacity = trainer->spec_.train.slices * 2;
   trainer->prefetcher_ =
       std::make_unique<ingest::Prefetcher>(*trainer->reader_, *trainer->clock_, capacity);
-  if (trainer->spec_.exchange.mode == "local")
+  if (trainer->spec_.exchange.mode == job::ExchangeMode::local)
     trainer->local_ = std::make_unique<LocalRound>(trainer->local_options());
   if (auto loaded = trainer->load(); !loaded) return loaded.error();
   return trainer;

@@ -9,7 +9,7 @@ namespace gpunode::compute {
 std::uint64_t Trainer::staged_bytes(const job::JobSpec& spec, const model::Model& model,
                                     std::uint64_t budget_bytes) {
   const std::uint64_t bytes = std::uint64_t{model.parameter_count()} * 3 * sizeof(float);
-  return spec.exchange.mode == "local" || bytes > budget_bytes ? 0 : bytes;
+  return spec.exchange.mode == job::ExchangeMode::local || bytes > budget_bytes ? 0 : bytes;
 }
 
 // A sum that is clipped cannot be applied before all of it is here; most often the next one is too.

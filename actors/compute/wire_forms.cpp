@@ -82,28 +82,35 @@ WireForm with_last_as_it_is(WireForm form) {
 // dense way back, and its bytes do not grow with the members.
 Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend& backend,
                                                                    const job::ExchangeSpec& spec) {
-  auto mode = job::exchange_mode(spec.mode);
-  if (!mode) return mode.error();
-  const std::string& name = spec.mode == "local" ? spec.form : spec.mode;
-  if (name == "exact" || mode->routing.route) return std::shared_ptr<const collective::WireForms>();
+  using Mode = job::ExchangeMode;
+  const Mode mode = spec.mode == Mode::local ? spec.form : spec.mode;
   const ops::Operations& ops = backend.operations();
   collective::WireForms forms;
-  forms.name = name;
-  if (name == "bf16") {
-    forms.partial = form_of(backend, ops::bf16_bytes, ops.pack_bf16, ops.unpack_bf16);
-  } else if (name == "int8") {
-    forms.partial = form_of(backend, ops::int8_bytes, ops.pack_int8, ops.unpack_int8);
-    carry_in_int8(backend, forms.partial);
-    forms.feedback = true;
-  } else if (name == "topk") {
-    const auto bytes = [density = spec.density](std::size_t count) {
-      const double kept = std::ceil(static_cast<double>(count) * density);
-      return ops::top_bytes(std::min(count, static_cast<std::size_t>(kept)));
-    };
-    forms.partial = form_of(backend, bytes, ops.pack_top, ops.unpack_top);
-    forms.feedback = true;
-  } else {
-    return Error{ErrorCode::internal, "exchange mode '" + name + "' has no form"};
+  forms.name = job::facts_of(mode).name;
+  switch (mode) {
+    case Mode::exact:
+    case Mode::ring:
+    case Mode::hierarchical:
+      return std::shared_ptr<const collective::WireForms>();
+    case Mode::bf16:
+      forms.partial = form_of(backend, ops::bf16_bytes, ops.pack_bf16, ops.unpack_bf16);
+      break;
+    case Mode::int8:
+      forms.partial = form_of(backend, ops::int8_bytes, ops.pack_int8, ops.unpack_int8);
+      carry_in_int8(backend, forms.partial);
+      forms.feedback = true;
+      break;
+    case Mode::topk: {
+      const auto bytes = [density = spec.density](std::size_t count) {
+        const double kept = std::ceil(static_cast<double>(count) * density);
+        return ops::top_bytes(std::min(count, static_cast<std::size_t>(kept)));
+      };
+      forms.partial = form_of(backend, bytes, ops.pack_top, ops.unpack_top);
+      forms.feedback = true;
+      break;
+    }
+    case Mode::local:
+      return Error{ErrorCode::internal, "local rounds cannot be the form of local rounds"};
   }
   forms.partial = with_last_as_it_is(std::move(forms.partial));
   forms.result = forms.partial;

@@ -196,8 +196,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.add = options.add;
   core.forms = options.forms;
   core.places = options.places;
-  if (auto mode = job::exchange_mode(options.spec.exchange.mode); mode)
-    core.routing = mode->routing;
+  core.routing = job::facts_of(options.spec.exchange.mode).routing;
   core.place = options.place;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;

@@ -37,9 +37,9 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   std::uint64_t levels = 1;
   while ((1u << levels) < spec.train.slices) ++levels;
   double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
-  if (spec.exchange.mode == "local")
+  if (spec.exchange.mode == job::ExchangeMode::local)
     vectors += 10 + 6 * spec.exchange.rounds_ahead;  // a run, kept moments and changes; another run
-  if (spec.exchange.mode != "exact") vectors += 2;   // what is carried over
+  if (spec.exchange.mode != job::ExchangeMode::exact) vectors += 2;  // what is carried over
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
   double needed =

@@ -145,10 +145,10 @@ std::string report_json(const ReportInput& in) {
   out["seed"] = in.spec.train.seed;
   out["slices_per_step"] = in.spec.train.slices;
   out["fingerprint"] = in.spec.fingerprint;
-  out["exchange_mode"] = in.spec.exchange.mode;
+  out["exchange_mode"] = job::facts_of(in.spec.exchange.mode).name;
   if (auto text = job::inexact_note(in.spec.exchange.mode); !text.empty())
     out["exchange_note"] = text;
-  if (auto mode = job::exchange_mode(in.spec.exchange.mode); mode && mode->routing.plan)
+  if (job::facts_of(in.spec.exchange.mode).routing.plan)
     out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
   out["state_digest"] = ledger.state_digest().text();
   out["fed"] = {{"steps", ledger.committed()},

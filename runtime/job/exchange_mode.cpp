@@ -1,5 +1,6 @@
 #include "runtime/job/exchange_mode.hpp"
 
+#include <array>
 #include <vector>
 
 #include "runtime/base/nearest.hpp"
@@ -7,32 +8,46 @@
 namespace gpunode::job {
 namespace {
 
-constexpr ExchangeMode kModes[] = {
-    {"exact", "float32; the result is the same bits whoever takes part", false},
-    {"ring",
-     "float32, one sum a member from neighbour to neighbour",
-     true,
-     {.route = collective::ring_route, .one_sum = true}},
-    {"hierarchical",
-     "float32, summed inside each place (exchange.group_by) and then between places; the same "
-     "bits as exact",
-     false,
-     {.route = collective::grouped_route, .plan = collective::plan_by_places}},
-    {"bf16", "half the bytes: bfloat16", true},
-    {"int8", "about a quarter of the bytes: int8 with a scale for every 256 values", true},
-    {"topk", "the largest values alone, a share of exchange.density", true},
-    {"local", "exchange.inner_steps steps alone, then the changes of weights in exchange.form",
-     true},
-};
+// By mode, in the order of the enum.
+constexpr std::array<ExchangeModeFacts, 7> kModes = {{
+    {.name = "exact",
+     .meaning = "float32; the result is the same bits whoever takes part",
+     .is_form = true},
+    {.name = "ring",
+     .meaning = "float32, one sum a member from neighbour to neighbour",
+     .inexact = true,
+     .routing = {.route = collective::ring_route, .one_sum = true}},
+    {.name = "hierarchical",
+     .meaning = "float32, summed inside each place (exchange.group_by) and then between places; "
+                "the same bits as exact",
+     .routing = {.route = collective::grouped_route, .plan = collective::plan_by_places}},
+    {.name = "bf16", .meaning = "half the bytes: bfloat16", .inexact = true, .is_form = true},
+    {.name = "int8",
+     .meaning = "about a quarter of the bytes: int8 with a scale for every 256 values",
+     .inexact = true,
+     .is_form = true},
+    {.name = "topk",
+     .meaning = "the largest values alone, a share of exchange.density",
+     .inexact = true,
+     .is_form = true},
+    {.name = "local",
+     .meaning = "exchange.inner_steps steps alone, then the changes of weights in exchange.form",
+     .inexact = true},
+}};
+static_assert(kModes.size() == static_cast<std::size_t>(ExchangeMode::local) + 1);
 
 }  // namespace
 
-Result<ExchangeMode> exchange_mode(const std::string& name) {
+const ExchangeModeFacts& facts_of(ExchangeMode mode) {
+  return kModes[static_cast<std::size_t>(mode)];
+}
+
+Result<ExchangeMode> parse_exchange_mode(const std::string& name) {
   std::vector<std::string> names;
   std::string list;
-  for (const ExchangeMode& mode : kModes) {
-    if (name == mode.name) return mode;
-    names.push_back(mode.name);
+  for (std::size_t place = 0; place < kModes.size(); ++place) {
+    if (name == kModes[place].name) return static_cast<ExchangeMode>(place);
+    names.push_back(kModes[place].name);
     list += (list.empty() ? "" : ", ") + names.back();
   }
   const std::string near = nearest_of(name, names);
@@ -43,10 +58,10 @@ Result<ExchangeMode> exchange_mode(const std::string& name) {
                    "machine; a slow link wants bf16, int8 or topk, a very slow one local"};
 }
 
-std::string inexact_note(const std::string& mode) {
-  const auto known = exchange_mode(mode);
-  if (!known || !known->inexact) return {};
-  return "exchange mode " + mode + ": " + known->meaning +
+std::string inexact_note(ExchangeMode mode) {
+  const ExchangeModeFacts& facts = facts_of(mode);
+  if (!facts.inexact) return {};
+  return std::string("exchange mode ") + facts.name + ": " + facts.meaning +
          "; not exact: the result depends on who takes part, and all members still hold the same";
 }
 

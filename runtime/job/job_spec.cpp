@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "runtime/base/nearest.hpp"
-#include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -48,44 +47,58 @@ std::optional<std::vector<std::uint32_t>> split(const std::string& text) {
 // One row a setting: how it is written and how it is read back. Order is the manifest's order.
 struct Row {
   const char* key;
-  const char* shape;  // what a good value looks like
   std::function<std::string(const JobSpec&)> get;
-  std::function<bool(JobSpec&, const std::string&)> set;
+  std::function<Result<void>(JobSpec&, const std::string&)> set;
 };
+
+Error bad(std::string detail) {
+  return {ErrorCode::invalid_argument, std::move(detail)};
+}
+
+// `shape`: what a good value looks like.
+Error bad_value(const char* key, const char* shape, const std::string& value) {
+  return bad(std::string("key '") + key + "' wants " + shape + ", not '" + value + "'");
+}
 
 template <class Part, class Number>
 Row number_row(const char* key, Part JobSpec::*part, Number Part::*field) {
   const char* shape = std::is_floating_point_v<Number> ? "a number" : "a whole number, 0 or more";
-  return {key, shape,
+  return {key,
           [=](const JobSpec& spec) {
             if constexpr (std::is_floating_point_v<Number>)
               return number_text(spec.*part.*field);
             else
               return std::to_string(spec.*part.*field);
           },
-          [=](JobSpec& spec, const std::string& text) {
+          [=](JobSpec& spec, const std::string& text) -> Result<void> {
             auto value = parse_number<Number>(text);
-            if (value) spec.*part.*field = *value;
-            return value.has_value();
+            if (!value) return bad_value(key, shape, text);
+            spec.*part.*field = *value;
+            return {};
           }};
 }
 
 Row count_row(const char* key, std::uint32_t JobSpec::*field) {
-  return {key, "a whole number, 0 or more",
-          [=](const JobSpec& spec) { return std::to_string(spec.*field); },
-          [=](JobSpec& spec, const std::string& text) {
+  return {key, [=](const JobSpec& spec) { return std::to_string(spec.*field); },
+          [=](JobSpec& spec, const std::string& text) -> Result<void> {
             auto value = parse_number<std::uint32_t>(text);
-            if (value) spec.*field = *value;
-            return value.has_value();
+            if (!value) return bad_value(key, "a whole number, 0 or more", text);
+            spec.*field = *value;
+            return {};
           }};
 }
 
 Row text_row(const char* key, std::function<std::string&(JobSpec&)> field) {
-  return {key, "a text", [=](const JobSpec& spec) { return field(const_cast<JobSpec&>(spec)); },
-          [=](JobSpec& spec, const std::string& text) {
+  return {key, [=](const JobSpec& spec) { return field(const_cast<JobSpec&>(spec)); },
+          [=](JobSpec& spec, const std::string& text) -> Result<void> {
             field(spec) = text;
-            return true;
+            return {};
           }};
+}
+
+Error no_form(const std::string& text) {
+  return bad("exchange.form '" + text +
+             "': in mode local changes travel as exact, bf16, int8 or topk");
 }
 
 const std::vector<Row>& rows() {
@@ -101,12 +114,13 @@ const std::vector<Row>& rows() {
       number_row("train.steps", &JobSpec::train, &TrainSpec::steps),
       number_row("train.batch", &JobSpec::train, &TrainSpec::batch),
       number_row("train.slices", &JobSpec::train, &TrainSpec::slices),
-      {"train.tree", "a list of whole numbers such as [3, 2, 2]",
-       [](const JobSpec& s) { return join(s.train.tree); },
-       [](JobSpec& s, const std::string& text) {
+      {"train.tree", [](const JobSpec& s) { return join(s.train.tree); },
+       [](JobSpec& s, const std::string& text) -> Result<void> {
          auto values = split(text);
-         if (values) s.train.tree = *values;
-         return values.has_value();
+         if (!values)
+           return bad_value("train.tree", "a list of whole numbers such as [3, 2, 2]", text);
+         s.train.tree = *values;
+         return {};
        }},
       number_row("train.learning_rate", &JobSpec::train, &TrainSpec::learning_rate),
       number_row("train.min_learning_rate", &JobSpec::train, &TrainSpec::min_learning_rate),
@@ -119,20 +133,28 @@ const std::vector<Row>& rows() {
       number_row("checkpoint.every", &JobSpec::checkpoint, &CheckpointSpec::every),
       number_row("checkpoint.keep", &JobSpec::checkpoint, &CheckpointSpec::keep),
       text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),
-      text_row("exchange.mode", [](JobSpec& s) -> std::string& { return s.exchange.mode; }),
+      {"exchange.mode", [](const JobSpec& s) { return facts_of(s.exchange.mode).name; },
+       [](JobSpec& s, const std::string& text) -> Result<void> {
+         auto mode = parse_exchange_mode(text);
+         if (!mode) return mode.error();
+         s.exchange.mode = *mode;
+         return {};
+       }},
       text_row("exchange.group_by", [](JobSpec& s) -> std::string& { return s.exchange.group_by; }),
       number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
       number_row("exchange.inner_steps", &JobSpec::exchange, &ExchangeSpec::inner_steps),
-      text_row("exchange.form", [](JobSpec& s) -> std::string& { return s.exchange.form; }),
+      {"exchange.form", [](const JobSpec& s) { return facts_of(s.exchange.form).name; },
+       [](JobSpec& s, const std::string& text) -> Result<void> {
+         auto mode = parse_exchange_mode(text);
+         if (!mode) return no_form(text);
+         s.exchange.form = *mode;
+         return {};
+       }},
       number_row("exchange.outer_rate", &JobSpec::exchange, &ExchangeSpec::outer_rate),
       number_row("exchange.outer_momentum", &JobSpec::exchange, &ExchangeSpec::outer_momentum),
       number_row("exchange.rounds_ahead", &JobSpec::exchange, &ExchangeSpec::rounds_ahead),
   };
   return table;
-}
-
-Error bad(std::string detail) {
-  return {ErrorCode::invalid_argument, std::move(detail)};
 }
 
 // No place in the order of the data, and no count of samples below it, leaves 64 bits.
@@ -175,11 +197,8 @@ Result<void> validate_train(const TrainSpec& train) {
 }
 
 Result<void> validate_exchange(const ExchangeSpec& exchange) {
-  if (auto mode = exchange_mode(exchange.mode); !mode) return mode.error();
-  if (auto form = exchange_mode(exchange.form);
-      !form || exchange.form == "local" || form->routing.route)
-    return bad("exchange.form '" + exchange.form +
-               "': in mode local changes travel as exact, bf16, int8 or topk");
+  const ExchangeModeFacts& form = facts_of(exchange.form);
+  if (!form.is_form) return no_form(form.name);
   if (exchange.group_by.empty() || exchange.group_by.find('=') != std::string::npos)
     return bad("exchange.group_by '" + exchange.group_by +
                "': wants \"machine\", or the key of a label that nodes carry, such as \"rack\"");
@@ -214,10 +233,7 @@ std::vector<std::string> known_keys(const std::string& section) {
 Result<void> set(JobSpec& spec, const std::string& key, const std::string& value) {
   std::vector<std::string> keys;
   for (const Row& row : rows()) {
-    if (key == row.key) {
-      if (row.set(spec, value)) return {};
-      return bad("key '" + key + "' wants " + row.shape + ", not '" + value + "'");
-    }
+    if (key == row.key) return row.set(spec, value);
     keys.push_back(row.key);
   }
   return bad(unknown_word("key", key, keys));

@@ -13,6 +13,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::job {
 
@@ -43,15 +44,15 @@ struct CheckpointSpec {
 };
 
 struct ExchangeSpec {
-  std::string mode = "exact";  // see exchange_mode.hpp
+  ExchangeMode mode = ExchangeMode::exact;
   // Of mode hierarchical: what is one place. "machine", or the key of a label whose value it is.
   std::string group_by = "machine";
   double density = 0.01;  // share of the values that mode topk sends; more: nearer to exact
   // Of mode local only. A step of the job is then a round, and train.warmup_steps counts inner
   // ones.
   std::uint32_t inner_steps = 50;  // that a member does alone; more: fewer bytes, coarser training
-  std::string form = "int8";       // in which the changes of weights travel: another mode's name
-  double outer_rate = 0.7;         // how far the members' mean change is followed
+  ExchangeMode form = ExchangeMode::int8;  // in which the changes of weights travel
+  double outer_rate = 0.7;                 // how far the members' mean change is followed
   double outer_momentum = 0.9;
   // 1: a round's changes travel while the first half of the next round is computed; what the others
   // changed is added to it then. 0: the next round waits for them.
@@ -73,7 +74,9 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   ExchangeSpec exchange;
   // Steps of the data order that a step of the job consumes.
-  std::uint64_t inner_steps() const { return exchange.mode == "local" ? exchange.inner_steps : 1; }
+  std::uint64_t inner_steps() const {
+    return exchange.mode == ExchangeMode::local ? exchange.inner_steps : 1;
+  }
   std::string bulk = "sealed";  // or "plain": trusts all who can read or inject on that network
 
   // Filled in when the job is submitted.

@@ -46,7 +46,8 @@ class Learning : public testing::Test {
     job::JobSpec spec;
     spec.name = "learn";
     spec.data.path = text_path();
-    spec.exchange.mode = mode;
+    auto done = set(spec, "exchange.mode", mode);
+    GPUNODE_CHECK(done, done.error().message());
     spec.train.steps = inner_steps / spec.inner_steps();
     spec.train.batch = 8;
     spec.train.slices = 4;
@@ -98,7 +99,7 @@ class Learning : public testing::Test {
     }
     outcome.validation_loss = trainers[0]->evaluate()->loss;
     std::printf("%-6s %5llu steps: validation loss %.4f, %.1f MB sent\n",
-                spec.exchange.mode.c_str(),
+                job::facts_of(spec.exchange.mode).name,
                 static_cast<unsigned long long>(spec.train.steps * spec.inner_steps()),
                 outcome.validation_loss, 1e-6 * static_cast<double>(outcome.bytes));
     std::fflush(stdout);

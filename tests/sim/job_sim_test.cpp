@@ -110,7 +110,7 @@ std::shared_ptr<const collective::WireForms> upper_halves() {
 }
 
 collective::Routing routing_of(const std::string& mode) {
-  return (*job::exchange_mode(mode)).routing;
+  return job::facts_of(*job::parse_exchange_mode(mode)).routing;
 }
 
 TEST(JobSim, one_seed_told_step_by_step) {

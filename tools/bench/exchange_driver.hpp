@@ -11,6 +11,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/slice_plan.hpp"
+#include "runtime/job/exchange_mode.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::bench {
@@ -21,7 +22,7 @@ struct DriverOptions {
   std::vector<NodeId> members;                             // by rank
   collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
-  std::string mode = "exact";                          // of the exchange, as a job names it
+  job::ExchangeMode mode = job::ExchangeMode::exact;
   std::uint64_t place = 0;                             // of the rank, see collective::StepTimes
   std::shared_ptr<const collective::WireForms> forms;  // of the mode
   transport::Link* link = nullptr;                     // open to all members; outlives the driver

@@ -62,13 +62,13 @@ class ExchangeWork final : public RankWork {
     options_.rank = static_cast<std::uint16_t>(rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
     options_.add = compute::add_of(*backend_);
-    options_.mode = mode;
+    auto known = job::parse_exchange_mode(mode);
+    GPUNODE_CHECK(known, known.error().message());
+    inexact_ = job::facts_of(*known).inexact;
+    options_.mode = *known;
     options_.place = place;
     job::ExchangeSpec spec;
-    spec.mode = mode;
-    auto known = job::exchange_mode(mode);
-    GPUNODE_CHECK(known, known.error().message());
-    inexact_ = known->inexact;
+    spec.mode = *known;
     auto forms = compute::wire_forms_of(*backend_, spec);
     GPUNODE_CHECK(forms, forms.error().message());
     options_.forms = std::move(*forms);
@@ -131,7 +131,7 @@ class ExchangeWork final : public RankWork {
   // leaves out of one sum comes with later ones.
   Result<void> check() const {
     constexpr std::size_t kBlock = 4096;
-    if (options_.forms && options_.forms->name == "topk") return {};
+    if (options_.mode == job::ExchangeMode::topk) return {};
     const float tolerance = 0.02f * static_cast<float>(options_.members.size());
     std::vector<float> wanted(kBlock);
     for (std::size_t begin = 0; begin < sum_->size(); begin += kBlock) {

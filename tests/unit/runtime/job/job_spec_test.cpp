@@ -126,13 +126,14 @@ TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
   for (const char* mode : {"exact", "ring", "hierarchical", "bf16", "int8", "topk", "local"}) {
     ASSERT_TRUE(set(spec, "exchange.mode", mode));
     EXPECT_TRUE(validate(spec)) << mode;
+    EXPECT_EQ(facts_of(spec.exchange.mode).name, std::string(mode));
+    EXPECT_EQ(decode(encode(spec))->exchange.mode, spec.exchange.mode);
   }
   for (const char* mode : {"rings", "gossip", "int4"}) {
-    ASSERT_TRUE(set(spec, "exchange.mode", mode));
-    auto valid = validate(spec);
-    ASSERT_FALSE(valid) << mode;
-    EXPECT_NE(valid.error().message().find(mode), std::string::npos);
-    EXPECT_NE(valid.error().message().find("exact, ring, hierarchical, bf16, int8, topk, local"),
+    auto done = set(spec, "exchange.mode", mode);
+    ASSERT_FALSE(done) << mode;
+    EXPECT_NE(done.error().message().find(mode), std::string::npos);
+    EXPECT_NE(done.error().message().find("exact, ring, hierarchical, bf16, int8, topk, local"),
               std::string::npos);
   }
   ASSERT_TRUE(set(spec, "exchange.mode", "topk"));
@@ -141,9 +142,9 @@ TEST(JobSpec, NamesAnUnknownExchangeModeAndWhatThereIs) {
 }
 
 TEST(JobSpec, ModesThatAreNotExactSaySoAndHierarchicalIsExact) {
-  EXPECT_NE(inexact_note("ring").find("not exact"), std::string::npos);
-  EXPECT_EQ(inexact_note("hierarchical"), "");
-  EXPECT_EQ(inexact_note("exact"), "");
+  EXPECT_NE(inexact_note(ExchangeMode::ring).find("not exact"), std::string::npos);
+  EXPECT_EQ(inexact_note(ExchangeMode::hierarchical), "");
+  EXPECT_EQ(inexact_note(ExchangeMode::exact), "");
 }
 
 TEST(JobSpec, CountsTheInnerStepsOfALocalRound) {
