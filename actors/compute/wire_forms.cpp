@@ -86,7 +86,6 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
   const Mode mode = spec.mode == Mode::local ? spec.form : spec.mode;
   const ops::Operations& ops = backend.operations();
   collective::WireForms forms;
-  forms.name = job::facts_of(mode).name;
   switch (mode) {
     case Mode::exact:
     case Mode::ring:

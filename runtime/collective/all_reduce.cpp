@@ -42,10 +42,7 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
     cover_node->final_elements.resize(layout.chunk_count());
   }
   GPUNODE_CHECK(cover_node->own == sum, "two vectors for one partial sum");
-  if (state.options.member_count == 1) {
-    state.result = sum;
-    state.result_values = sum->data();
-  }
+  if (state.options.member_count == 1) state.result = sum;
   state.add_final(now, *cover_node, first, count, out);
 }
 
@@ -101,7 +98,7 @@ bool AllReduce::held() const {
   return state_->peers[state_->options.rank].done.has_value();
 }
 bool AllReduce::committed() const {
-  return state_->committed;
+  return state_->committed();
 }
 bool AllReduce::disagreed() const {
   return state_->disagreed;

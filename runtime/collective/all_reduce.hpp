@@ -29,6 +29,7 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/collective/chunk_form.hpp"
 #include "runtime/collective/chunk_places.hpp"
 #include "runtime/collective/exchange_message.hpp"
 #include "runtime/collective/shared_floats.hpp"
@@ -36,18 +37,12 @@
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/sum_route.hpp"
 #include "runtime/collective/tree.hpp"
-#include "runtime/collective/wire_form.hpp"
 
 namespace gpunode::collective {
 
 struct SendTo {
   std::uint16_t rank = 0;
   ExchangeMessage message;
-};
-
-// Consecutive elements of the vector.
-struct Elements {
-  std::uint64_t first = 0, count = 0;
 };
 
 // What a member waits for of another.
@@ -66,9 +61,8 @@ class AllReduce {
     std::uint64_t place = 0;                // of this member, as its DONE tells it
     std::shared_ptr<const SumRoute> route;  // null: partials and results go directly; no forms else
     // How chunks travel; null: as they lie in memory. A lone member sends nothing and needs none.
-    std::shared_ptr<const WireForms> forms;
-    std::shared_ptr<ErrorFeedback>
-        feedback;  // wanted by forms->feedback; on_commit is the caller's
+    // Its on_commit is the caller's.
+    std::shared_ptr<ChunkForm> form;
     Duration need_after = std::chrono::milliseconds(500);  // silence before the first NEED
     // Where the result is written, if it is not null; saves mapping a new vector each step. Nobody
     // else may hold or use it before this object and all its results are gone.

@@ -2,13 +2,9 @@
 #include "runtime/collective/detail/all_reduce_state.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 namespace gpunode::collective {
-
-static_assert(std::endian::native == std::endian::little, "payloads are little-endian floats");
 
 namespace {
 
@@ -40,7 +36,8 @@ void AllReduce::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>& ou
 
 void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& message,
                           std::vector<SendTo>& out) {
-  if (message.chunk >= chunks.size() || message.payload.size() != partial_bytes(message.chunk)) {
+  if (message.chunk >= chunks.size() ||
+      message.payload.size() != options.form->partial_bytes(options.layout.size(message.chunk))) {
     ++dropped;
     return;
   }
@@ -55,42 +52,30 @@ void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& mess
   if (chunk.slots.empty()) return;  // summed already: a duplicate
   const std::byte* bytes = message.payload.view.data();
   if (const Slot& known = chunk.slots[index]; known.filled) {
-    const void* first = known.is_encoded() ? static_cast<const void*>(known.encoded.data())
-                                           : static_cast<const void*>(known.values);
-    if (message.payload.size() > 0 && std::memcmp(first, bytes, message.payload.size()) != 0)
-      ++dropped;
+    if (!std::ranges::equal(known.bytes.view, message.payload.view)) ++dropped;
     return;
   }
   if (places && !places->close(message.chunk, {from, message.node}, bytes)) {
     ++dropped;
     return;
   }
-  Slot slot{message.payload.owner, reinterpret_cast<const float*>(bytes)};
-  if (options.forms) {
-    slot.values = nullptr;
-    slot.encoded = message.payload.view;
-  } else if (reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) != 0) {
-    auto copy = std::make_shared<std::vector<float>>(message.payload.size() / sizeof(float));
-    std::memcpy(copy->data(), bytes, message.payload.size());
-    slot.values = copy->data();
-    slot.owner = std::move(copy);
-  }
   station.inputs[index].fed = message.fed;
   heard(now, from);
-  fill(now, message.chunk, index, std::move(slot), out);
+  fill(now, message.chunk, index, {message.payload}, out);
 }
 
 void AllReduce::State::on(Time now, std::uint16_t from, const ResultChunk& message,
                           std::vector<SendTo>& out) {
   if (message.chunk >= chunks.size() || station_of(message.chunk).next != from ||
-      message.payload.size() != result_bytes(message.chunk)) {
+      message.payload.size() != options.form->result_bytes(options.layout.size(message.chunk))) {
     ++dropped;
     return;
   }
   ByteView bytes = message.payload.view;
   Chunk& chunk = chunks[message.chunk];
   if (chunk.here) {
-    if (message.fed != *total || !repeats_result(message.chunk, bytes)) ++dropped;
+    if (message.fed != *total || !options.form->repeats_result(bytes, buffer_of(message.chunk)))
+      ++dropped;
     return;
   }
   const bool free = !places || places->close(message.chunk, {from, std::nullopt}, bytes.data());
@@ -98,17 +83,7 @@ void AllReduce::State::on(Time now, std::uint16_t from, const ResultChunk& messa
     ++dropped;
     return;
   }
-  float* place = buffer->data() + options.layout.first(message.chunk);
-  if (options.forms) {
-    options.forms->result.decode(
-        bytes, {place, static_cast<std::size_t>(options.layout.size(message.chunk))});
-    chunk_is_here(message.chunk, digest_of(place_of(message.chunk)));
-  } else {
-    // The message is still in the cache; its place is not, unless it was read there.
-    chunk_is_here(message.chunk, digest_of(bytes));
-    const bool in_place = bytes.data() == reinterpret_cast<const std::byte*>(place);
-    if (!bytes.empty() && !in_place) std::memcpy(place, bytes.data(), bytes.size());
-  }
+  chunk_is_here(message.chunk, options.form->unpack_result(bytes, buffer_of(message.chunk)));
   --peers[from].missing_results;
   heard(now, from);
   send_result(message.chunk, out);

@@ -30,12 +30,9 @@ void AllReduce::State::send_on(std::uint32_t chunk, std::size_t index, std::vect
 SharedBytes AllReduce::State::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
   const auto count = static_cast<std::size_t>(options.layout.size(chunk));
   const Chunk& state = chunks[chunk];
-  if (output.inputs.size() == 1) {
-    const Slot& only = state.slots[output.inputs.front()];
-    return {only.owner, std::as_bytes(std::span(only.values, count))};
-  }
+  if (output.inputs.size() == 1) return state.slots[output.inputs.front()].bytes;
   std::vector<const float*> inputs;
-  for (const std::uint32_t input : output.inputs) inputs.push_back(state.slots[input].values);
+  for (const std::uint32_t input : output.inputs) inputs.push_back(floats_of(chunk, input));
   auto sum = std::make_shared<std::vector<float>>(count);
   output.program.run(inputs, sum->data(), count, options.add, scratch);
   const ByteView bytes = std::as_bytes(std::span<const float>(*sum));

@@ -3,8 +3,6 @@
 #include "runtime/collective/detail/all_reduce_state.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 namespace gpunode::collective {
@@ -23,7 +21,8 @@ AllReduce::State::State(Options given, Time now) : options(std::move(given)), ow
   GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
   GPUNODE_CHECK(options.add != nullptr, "no addition");
   times.place = options.place;
-  GPUNODE_CHECK(!options.forms || !options.route, "sums that travel in a form go by no route");
+  if (!options.form || options.member_count == 1) options.form = chunk_form_of(nullptr);
+  GPUNODE_CHECK(options.form->is_plain() || !options.route, "packed sums go by no route");
   for (TreeNode node : options.tree.cover(options.plan.slices_of(options.rank)))
     cover.push_back({node});
   std::sort(cover.begin(), cover.end(),
@@ -42,18 +41,15 @@ AllReduce::State::State(Options given, Time now) : options(std::move(given)), ow
     chunks[chunk].missing = static_cast<std::uint32_t>(station.inputs.size());
     for (const SumStation::Input& input : station.inputs) ++peers[input.rank].missing_partials;
   }
-  if (options.member_count == 1) {  // the result will be the only partial
-    options.forms.reset();
-    return;
-  }
-  GPUNODE_CHECK(!feedback() || options.feedback, "no place for what is lost");
-  begin_feedback();
+  if (options.member_count == 1) return;  // the result will be the only partial
+  options.form->on_begin(options.layout.element_count);
+  for (std::uint32_t chunk = 0; chunk < chunks.size() && cover.empty(); ++chunk)
+    if (owner_of(chunk) != options.rank) options.form->keep(part_of(chunk));
   buffer = options.result_buffer ? std::move(options.result_buffer)
                                  : std::make_shared<std::vector<float>>();
   buffer->resize(options.layout.element_count);
   result = buffer;
-  result_values = buffer->data();
-  if (options.forms) return;
+  if (!options.form->is_plain()) return;
   std::vector<std::optional<ChunkPlaces::Use>> uses;
   for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) uses.push_back(place_use(chunk));
   places = std::make_shared<ChunkPlaces>(buffer, options.layout, std::move(uses));
@@ -79,18 +75,16 @@ AllReduce::State::CoverNode* AllReduce::State::find(TreeNode node) {
 }
 
 PartialChunk AllReduce::State::partial_of(CoverNode& cover_node, std::uint32_t chunk) {
-  if (options.forms)
-    return {chunk, cover_node.node, *cover_node.fed, encoded_partial(cover_node, chunk)};
-  ByteView all = std::as_bytes(std::span(*cover_node.own));
-  return {chunk,
-          cover_node.node,
-          *cover_node.fed,
-          {cover_node.own, all.subspan(options.layout.first(chunk) * sizeof(float),
-                                       options.layout.size(chunk) * sizeof(float))}};
+  cover_node.packed.resize(chunks.size());
+  SharedBytes& packed = cover_node.packed[chunk];
+  const bool carries = &cover_node == &cover.front();
+  if (!packed.owner) packed = options.form->pack_partial(cover_node.own, part_of(chunk), carries);
+  return {chunk, cover_node.node, *cover_node.fed, packed};
 }
 
 ResultChunk AllReduce::State::result_of(std::uint32_t chunk) const {
-  if (options.forms) return {chunk, *total, chunks[chunk].encoded};
+  if (const SharedBytes& packed = chunks[chunk].packed; packed.owner)
+    return {chunk, *total, packed};
   return {chunk, *total, {result, place_of(chunk)}};
 }
 
@@ -132,7 +126,11 @@ void AllReduce::State::send_final(Time now, CoverNode& cover_node, std::vector<s
     if (station.passes()) continue;
     const std::uint32_t index = *station.input_of(options.rank, cover_node.node);
     station.inputs[index].fed = cover_node.fed;
-    fill(now, chunk, index, {sum, sum->data() + layout.first(chunk), false}, out);
+    const ByteView bytes = std::as_bytes(std::span(*sum));
+    fill(now, chunk, index,
+         {{sum,
+           bytes.subspan(layout.first(chunk) * sizeof(float), layout.size(chunk) * sizeof(float))}},
+         out);
   }
   std::erase_if(ready, [this](std::uint32_t chunk) { return !station_of(chunk).passes(); });
   const auto distance = [this](std::uint32_t chunk) {
@@ -165,15 +163,23 @@ void AllReduce::State::fill(Time now, std::uint32_t chunk, std::size_t index, Sl
   if (!adopt(fed)) return;
   if (buffer) {
     std::vector<const float*> inputs;
-    for (const Slot& filled : state.slots)
-      inputs.push_back(floats_of(filled, inputs.size(), chunk));
-    station.outputs.front().program.run(inputs, buffer->data() + options.layout.first(chunk),
-                                        options.layout.size(chunk), options.add, scratch);
+    for (std::size_t input = 0; input < state.slots.size(); ++input)
+      inputs.push_back(floats_of(chunk, input));
+    const std::span<float> place = buffer_of(chunk);
+    station.outputs.front().program.run(inputs, place.data(), place.size(), options.add, scratch);
+    state.packed = options.form->pack_result(place, part_of(chunk));
   }
-  if (options.forms) encode_result(chunk);
   chunk_is_here(chunk, digest_of(place_of(chunk)));
   send_result(chunk, out);
   hold_when_whole(now, out);
+}
+
+// A member's own partial sum is never packed for itself.
+const float* AllReduce::State::floats_of(std::uint32_t chunk, std::size_t index) const {
+  const ByteView bytes = chunks[chunk].slots[index].bytes.view;
+  if (station_of(chunk).inputs[index].rank == options.rank)
+    return reinterpret_cast<const float*>(bytes.data());
+  return options.form->unpack_partial(bytes, options.layout.size(chunk), index);
 }
 
 void AllReduce::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) {
@@ -183,7 +189,7 @@ void AllReduce::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) 
   state.sums = {};
   state.digest = digest;
   --results_missing;
-  arrived.push_back({options.layout.first(chunk), options.layout.size(chunk)});
+  arrived.push_back(part_of(chunk));
 }
 
 // All owners must have summed the same samples.
@@ -238,14 +244,16 @@ void AllReduce::State::measure(Time now) {
 
 void AllReduce::State::compare_dones() {
   const Done* first = nullptr;
-  std::uint32_t known = 0;
   for (const Peer& peer : peers) {
     if (!peer.done) continue;
-    ++known;
     if (!first) first = &*peer.done;
     if (peer.done->result != first->result || peer.done->fed != first->fed) disagreed = true;
   }
-  if (known == peers.size() && !disagreed) committed = true;
+}
+
+bool AllReduce::State::committed() const {
+  return !disagreed &&
+         std::ranges::all_of(peers, [](const Peer& peer) { return peer.done.has_value(); });
 }
 
 void AllReduce::State::heard(Time now, std::uint16_t rank) {

@@ -2,6 +2,7 @@
 // way out. Here, so that who computes them need not know how they travel.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -9,5 +10,10 @@ namespace gpunode::collective {
 
 // Shared, immutable vector of fp32: a partial sum or a result.
 using SharedFloats = std::shared_ptr<const std::vector<float>>;
+
+// Consecutive elements of such a vector.
+struct Elements {
+  std::uint64_t first = 0, count = 0;
+};
 
 }  // namespace gpunode::collective

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "runtime/base/bytes.hpp"
@@ -35,7 +34,6 @@ struct WireForm {
 
 // Partial sums and results may travel differently.
 struct WireForms {
-  std::string name;  // "bf16"
   WireForm partial, result;
   bool feedback = false;  // what a step loses is added to the next one: see ErrorFeedback
 };
@@ -52,10 +50,7 @@ class ErrorFeedback {
   std::span<float> lost() { return lost_; }
   void on_begin(std::size_t element_count) { lost_.assign(element_count, 0.0f); }
   void on_commit() { carried_.swap(lost_); }
-  void forget() {
-    carried_.clear();
-    lost_.clear();
-  }
+  void forget() { *this = {}; }
 
  private:
   std::vector<float> carried_, lost_;

@@ -62,8 +62,7 @@ JobCore::State::State(Options chosen)
   decided = {agreement.view(), agreement.votes().decided_by};
   results_since = decided.view.view_id;
   results = collective::FloatPool::create(options.element_count);
-  if (options.forms && options.forms->feedback)
-    feedback = std::make_shared<collective::ErrorFeedback>();
+  form = collective::chunk_form_of(options.forms);
   state_digest = options.initial_state_digest;
   const bool candidate = std::find(options.candidates.begin(), options.candidates.end(),
                                    options.self.node) != options.candidates.end();

@@ -45,8 +45,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   chosen.add = options.add;
   chosen.route = sum_route;
   chosen.place = options.place;
-  chosen.forms = options.forms;
-  chosen.feedback = feedback;
+  chosen.form = form;
   chosen.need_after = options.timings.need_after;
   if (chosen.member_count > 1) chosen.result_buffer = results->take();
   plan_digest = digest_of_plan();
@@ -219,7 +218,7 @@ void JobCore::State::advance(Time at, Actions& out) {
   if (!holds_lease(at)) return;  // goes on with the next grant, or in the next view
   previous_exchange = std::move(exchange);
   exchange.reset();
-  if (feedback) feedback->on_commit();
+  form->on_commit();
   previous_plan_digest = plan_digest;
   step_time = at - step_began;
   commit(at, *previous_exchange, computing(agreement.view()), true, out);
@@ -370,7 +369,7 @@ void JobCore::State::release_gradients(Time at) {
   if (options.places) options.places->close();
   log.clear();
   partials.clear();
-  feedback.reset();
+  form->forget();
   results = collective::FloatPool::create(options.element_count);  // with it go its spares
 }
 

@@ -332,7 +332,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   if (ahead_order == view.order()) std::swap(early, ahead);
   ahead = {};
   previous_exchange.reset();
-  if (feedback) feedback->forget();  // chunks may have other owners
+  form->forget();  // chunks may have other owners
   follow_places(std::vector<std::uint64_t>(view.members.size(), 0));
   const bool redo =
       view.owner_rotation != before.owner_rotation || view.rollback_count != before.rollback_count;

@@ -76,24 +76,26 @@ class Learning : public testing::Test {
     return std::move(*made);
   }
 
+  using Forms = std::vector<std::shared_ptr<collective::ChunkForm>>;  // by rank
+
   Outcome run(const job::JobSpec& spec) {
     auto forms = compute::wire_forms_of(*backend_, spec.exchange);
     GPUNODE_CHECK(forms, forms.error().message());
     std::vector<std::unique_ptr<compute::Trainer>> trainers;
-    std::vector<std::shared_ptr<collective::ErrorFeedback>> feedback;
+    Forms in_form;
     for (std::uint16_t rank = 0; rank < kMembers; ++rank) {
       trainers.push_back(trainer(spec));
-      feedback.push_back(std::make_shared<collective::ErrorFeedback>());
+      in_form.push_back(collective::chunk_form_of(*forms));
     }
     Outcome outcome;
     for (std::uint64_t step = 1; step <= spec.train.steps; ++step) {
-      const auto results = exchange(step, *forms, trainers, feedback, outcome.bytes);
+      const auto results = exchange(step, in_form, trainers, outcome.bytes);
       std::vector<Digest> states;
       for (std::uint16_t rank = 0; rank < kMembers; ++rank) {
         auto report = trainers[rank]->apply(step, *results[rank]);
         GPUNODE_CHECK(report, report.error().message());
         states.push_back(report->state);
-        feedback[rank]->on_commit();
+        in_form[rank]->on_commit();
       }
       EXPECT_EQ(states[0], states[1]) << "step " << step;
     }
@@ -108,10 +110,8 @@ class Learning : public testing::Test {
 
  private:
   using Trainers = std::vector<std::unique_ptr<compute::Trainer>>;
-  std::vector<collective::SharedFloats> exchange(
-      std::uint64_t step, const std::shared_ptr<const collective::WireForms>& forms,
-      Trainers& trainers, std::vector<std::shared_ptr<collective::ErrorFeedback>>& feedback,
-      std::uint64_t& bytes) {
+  std::vector<collective::SharedFloats> exchange(std::uint64_t step, const Forms& forms,
+                                                 Trainers& trainers, std::uint64_t& bytes) {
     const collective::Tree& tree = trainers[0]->tree();
     std::vector<collective::AllReduce> exchanges;
     std::deque<std::pair<std::uint16_t, collective::SendTo>> wire;
@@ -123,8 +123,7 @@ class Learning : public testing::Test {
       options.plan = collective::balanced_plan(tree, kMembers);
       options.layout = collective::ChunkLayout::of(trainers[0]->element_count());
       options.add = add_;
-      options.forms = forms;
-      options.feedback = feedback[rank];
+      options.form = forms[rank];
       exchanges.emplace_back(std::move(options), Time{});
     }
     for (std::uint16_t rank = 0; rank < kMembers; ++rank) {

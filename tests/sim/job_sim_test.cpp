@@ -105,8 +105,7 @@ std::shared_ptr<const collective::WireForms> upper_halves() {
     const MutableByteView bytes = std::as_writable_bytes(out);
     for (std::size_t i = 0; i < in.size(); ++i) bytes[i / 2 * 4 + 2 + i % 2] = in[i];
   };
-  return std::make_shared<const collective::WireForms>(
-      collective::WireForms{"upper halves", form, form, true});
+  return std::make_shared<const collective::WireForms>(collective::WireForms{form, form, true});
 }
 
 collective::Routing routing_of(const std::string& mode) {

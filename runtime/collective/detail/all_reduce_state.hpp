@@ -1,8 +1,8 @@
-// The inside of AllReduce, split over five sources: all_reduce.cpp (the interface),
-// all_reduce_sums.cpp (slots, sums and the DONE that follows), all_reduce_relay.cpp (sums and results
-// on their way through this member), all_reduce_forms.cpp (chunks that do not travel as floats)
-// and all_reduce_inputs.cpp (what peers say, and what is asked of them). Pure; owned by its
-// AllReduce.
+// The inside of AllReduce, split over four sources: all_reduce.cpp (the interface),
+// all_reduce_sums.cpp (slots, sums and the DONE that follows), all_reduce_relay.cpp (sums and
+// results on their way through this member) and all_reduce_inputs.cpp (what peers say, and what is
+// asked of them). By which way chunks travel and as which bytes is told by SumStation and
+// ChunkForm. Pure; owned by its AllReduce.
 #pragma once
 
 #include <optional>
@@ -20,15 +20,12 @@ struct AllReduce::State {
     std::optional<Fed> fed = {};
     SharedFloats own = {};                           // its partial sum; kept for NEEDs
     std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
-    std::vector<SharedBytes> encoded = {};           // of `own`, by chunk, once sent in a form
+    std::vector<SharedBytes> packed = {};            // of `own`, by chunk, once sent
   };
-  // One input of a chunk's station here; freed once all is made of it.
+  // One input of a chunk's station here, as it came; freed once all is made of it.
   struct Slot {
-    std::shared_ptr<const void> owner;
-    const float* values = nullptr;
+    SharedBytes bytes;
     bool filled = false;
-    ByteView encoded = {};  // as it came, in the job's form; `values` is null then
-    bool is_encoded() const { return encoded.data() != nullptr; }
   };
   struct Chunk {
     std::vector<Slot> slots;  // by input of the station; empty if partial sums pass it by
@@ -36,7 +33,7 @@ struct AllReduce::State {
     std::vector<SharedBytes> sums = {};  // by output of a station on the way; kept for NEEDs
     bool here = false;                   // the result is in its place
     Digest digest;
-    SharedBytes encoded;  // the result, if this member owns it and it travels in a form
+    SharedBytes packed;  // the result, if this member owns it and it travels as other bytes
   };
   struct Peer {
     std::uint32_t missing_partials = 0;
@@ -62,9 +59,17 @@ struct AllReduce::State {
   }
   CoverNode* find(TreeNode node);
   ByteView place_of(std::uint32_t chunk) const {
-    return std::as_bytes(std::span(result_values + options.layout.first(chunk),
-                                   static_cast<std::size_t>(options.layout.size(chunk))));
+    return std::as_bytes(std::span(*result))
+        .subspan(static_cast<std::size_t>(options.layout.first(chunk)) * sizeof(float),
+                 static_cast<std::size_t>(options.layout.size(chunk)) * sizeof(float));
   }
+  Elements part_of(std::uint32_t chunk) const {
+    return {options.layout.first(chunk), options.layout.size(chunk)};
+  }
+  std::span<float> buffer_of(std::uint32_t chunk) {
+    return std::span(*buffer).subspan(options.layout.first(chunk), options.layout.size(chunk));
+  }
+  const float* floats_of(std::uint32_t chunk, std::size_t index) const;
   bool is_final(const CoverNode& cover_node, std::uint32_t chunk) const {
     return cover_node.own && cover_node.final_elements[chunk] == options.layout.size(chunk);
   }
@@ -81,21 +86,6 @@ struct AllReduce::State {
   SharedBytes sum_of(std::uint32_t chunk, const SumStation::Output& output);
   PartialChunk sent_on(std::uint32_t chunk, std::size_t output) const;
   void send_result(std::uint32_t chunk, std::vector<SendTo>& out) const;
-  // all_reduce_forms.cpp
-  bool feedback() const { return options.forms && options.forms->feedback; }
-  void begin_feedback();
-  const CoverNode* first_own() const;
-  std::size_t partial_bytes(std::uint32_t chunk) const;
-  std::size_t result_bytes(std::uint32_t chunk) const;
-  SharedBytes encode(const WireForm& form, std::uint32_t chunk, const float* values, bool carry,
-                     float* arrives);
-  void encode_in_parts(const WireForm& form, std::span<const float> values, const Carry& with,
-                       MutableByteView bytes);
-  const SharedBytes& encoded_partial(CoverNode& cover_node, std::uint32_t chunk);
-  const float* floats_of(const Slot& slot, std::size_t index, std::uint32_t chunk);
-  void encode_result(std::uint32_t chunk);
-  bool repeats_result(std::uint32_t chunk, ByteView bytes);
-
   // What of a peer may be read to the place of a chunk.
   std::optional<ChunkPlaces::Use> place_use(std::uint32_t chunk) const;
   void chunk_is_here(std::uint32_t chunk, const Digest& digest);
@@ -103,6 +93,7 @@ struct AllReduce::State {
   void hold_when_whole(Time now, std::vector<SendTo>& out);
   void measure(Time now);
   void compare_dones();
+  bool committed() const;
   void heard(Time now, std::uint16_t rank);
   void ask(Time now, std::uint16_t rank, std::vector<SendTo>& out);
   void send_to_others(const ExchangeMessage& message, std::vector<SendTo>& out) const;
@@ -116,22 +107,19 @@ struct AllReduce::State {
   Options options;
   std::vector<CoverNode> cover;      // this member's, ordered by node
   std::vector<SumStation> stations;  // by owner: this member's part in the chunks of each
-  std::vector<float> scratch, corrected, decoded_again;
-  std::vector<std::vector<float>> decoded;  // by slot
+  std::vector<float> scratch;        // of the programs that sum
   std::vector<Chunk> chunks;
   std::uint32_t results_missing = 0;
   std::vector<Elements> arrived;               // and not told yet
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial
   std::shared_ptr<ChunkPlaces> places;         // of the buffer; null: nothing is read there
   SharedFloats result;                         // the buffer, or that partial
-  const float* result_values = nullptr;
   std::optional<Fed> total;
   std::vector<Peer> peers;  // by rank; this member's own entry only keeps what it said
   StepTimes times;
   Time own_last{};  // when this member's last partial sum was final
   std::uint64_t dropped = 0;
   bool disagreed = false;
-  bool committed = false;
 };
 
 }  // namespace gpunode::collective

@@ -297,7 +297,7 @@ struct JobCore::State {
   collective::Fed running;
 
   std::shared_ptr<collective::FloatPool> results;
-  std::shared_ptr<collective::ErrorFeedback> feedback;  // of forms that leave something out
+  std::shared_ptr<collective::ChunkForm> form;  // in which chunks travel
 
   // The step under way, and the one before it, which still answers late peers.
   std::optional<collective::AllReduce> exchange;

@@ -85,11 +85,10 @@ class Group {
 
   Group(Tree tree, SlicePlan plan, std::uint16_t members, ChunkLayout layout,
         std::vector<Values> slices, std::uint32_t rotation = 0,
-        std::shared_ptr<const WireForms> forms = {},
-        std::vector<std::shared_ptr<ErrorFeedback>> feedback = {},
+        std::vector<std::shared_ptr<ChunkForm>> forms = {},  // by rank; empty: as they lie
         std::shared_ptr<const SumRoute> route = {})
       : tree_(std::move(tree)), slices_(std::move(slices)) {
-    feedback.resize(members);
+    forms.resize(members);
     for (std::uint16_t rank = 0; rank < members; ++rank) {
       AllReduce::Options options;
       options.rank = rank;
@@ -98,9 +97,8 @@ class Group {
       options.tree = tree_;
       options.plan = plan;
       options.layout = layout;
-      options.forms = forms;
+      options.form = forms[rank];
       options.route = route;
-      options.feedback = feedback[rank];
       options.add = [](float* out, std::span<const float* const> inputs, std::size_t count) {
         for (const float* input : inputs)
           GPUNODE_CHECK(reinterpret_cast<std::uintptr_t>(input) % alignof(float) == 0,

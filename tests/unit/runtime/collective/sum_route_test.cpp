@@ -54,7 +54,7 @@ Group group_of(const Tree& tree, const SlicePlan& plan, std::uint16_t members, C
                const RoutePtr& route, std::uint64_t seed = 1, std::uint32_t rotation = 0) {
   Rng rng(seed);
   return Group(tree, plan, members, layout,
-               random_slices(rng, tree.slice_count(), layout.element_count, true), rotation, {}, {},
+               random_slices(rng, tree.slice_count(), layout.element_count, true), rotation, {},
                route);
 }
 
@@ -159,7 +159,7 @@ TEST(RingExchange, is_near_the_exact_sum_and_not_always_equal) {
   const Tree tree = Tree::of_slices(8);
   const ChunkLayout layout{256, 16};
   const SlicePlan plan = scattered_plan(rng, 8, 3);
-  Group group(tree, plan, 3, layout, random_slices(rng, 8, 256, false), 0, {}, {},
+  Group group(tree, plan, 3, layout, random_slices(rng, 8, 256, false), 0, {},
               ring_route(Places(3)));
   run_and_count(group);
   const Values expected = group.expected();

@@ -29,7 +29,13 @@ std::shared_ptr<const WireForms> sixteenths(bool feedback) {
       out[i] = static_cast<float>(whole) * kStep;
     }
   };
-  return std::make_shared<const WireForms>(WireForms{"sixteenths", form, form, feedback});
+  return std::make_shared<const WireForms>(WireForms{form, form, feedback});
+}
+
+std::vector<std::shared_ptr<ChunkForm>> forms_of(std::uint16_t members, bool feedback) {
+  std::vector<std::shared_ptr<ChunkForm>> forms;
+  while (forms.size() < members) forms.push_back(chunk_form_of(sixteenths(feedback)));
+  return forms;
 }
 
 float worst_difference(const Values& a, const Values& b) {
@@ -44,10 +50,8 @@ TEST(WireForm, gives_every_member_the_same_floats_whatever_the_wire_does) {
     const auto members = static_cast<std::uint16_t>(2 + rng.below(3));
     const auto rotation = static_cast<std::uint32_t>(rng.below(5));
     Tree tree = Tree::of_slices(8);
-    std::vector<std::shared_ptr<ErrorFeedback>> feedback;
-    for (int i = 0; i < members; ++i) feedback.push_back(std::make_shared<ErrorFeedback>());
     Group group(tree, scattered_plan(rng, 8, members), members, kLayout,
-                random_slices(rng, 8, 10, false), rotation, sixteenths(round % 2 == 0), feedback);
+                random_slices(rng, 8, 10, false), rotation, forms_of(members, round % 2 == 0));
     group.compute_all();
     for (int turn = 0; turn < 200 && !group.all_committed(); ++turn) {
       group.run(rng, {.loss = 0.2, .doubling = 0.2, .shuffled = true, .shifted = true});
@@ -67,9 +71,8 @@ TEST(WireForm, gives_every_member_the_same_floats_whatever_the_wire_does) {
 TEST(WireForm, sends_its_own_number_of_bytes_and_the_same_ones_again) {
   Rng rng(1);
   Tree tree = Tree::of_slices(2);
-  auto feedback = {std::make_shared<ErrorFeedback>(), std::make_shared<ErrorFeedback>()};
   Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 2, 10, false), 0,
-              sixteenths(true), feedback);
+              forms_of(2, true));
   group.compute(0, {0, 0});
   ASSERT_EQ(group.wire.size(), 1u);  // of chunk 1; the others are its own
   const auto first = std::get<PartialChunk>(group.wire[0].send.message);
@@ -85,7 +88,7 @@ TEST(WireForm, drops_a_payload_of_plain_floats) {
   Rng rng(1);
   Tree tree = Tree::of_slices(2);
   Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 2, 10, false), 0,
-              sixteenths(false));
+              forms_of(2, false));
   const Fed fed = fed_of(tree, {0, 1});
   group.deliver(1, 0, PartialChunk{0, {0, 1}, fed, floats({1, 2, 3, 4})});
   group.deliver(1, 0, ResultChunk{1, fed, floats({1, 2, 3, 4})});
@@ -96,7 +99,7 @@ TEST(WireForm, is_not_used_by_a_lone_member) {
   Rng rng(1);
   Tree tree = Tree::of_slices(4);
   Group group(tree, balanced_plan(tree, 1), 1, kLayout, random_slices(rng, 4, 10, true), 0,
-              sixteenths(false));
+              forms_of(1, false));
   group.compute_all();
   ASSERT_TRUE(group.all_committed());
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
@@ -107,8 +110,7 @@ TEST(ErrorFeedback, makes_up_for_what_earlier_steps_lost) {
   Tree tree = Tree::of_slices(4);
   const auto slices = random_slices(rng, 4, 10, false);
   for (bool with : {false, true}) {
-    std::vector<std::shared_ptr<ErrorFeedback>> feedback;
-    for (int i = 0; i < 3; ++i) feedback.push_back(std::make_shared<ErrorFeedback>());
+    const auto forms = forms_of(3, with);
     constexpr int kSteps = 200;
     std::vector<double> total(10);
     Values wanted;
@@ -116,13 +118,13 @@ TEST(ErrorFeedback, makes_up_for_what_earlier_steps_lost) {
       // Rank 2 has a slice in every other step only.
       const SlicePlan plan{step % 2 ? std::vector<std::uint16_t>{0, 0, 1, 1}
                                     : std::vector<std::uint16_t>{0, 1, 1, 2}};
-      Group group(tree, plan, 3, kLayout, slices, 1, sixteenths(with), feedback);
+      Group group(tree, plan, 3, kLayout, slices, 1, forms);
       group.compute_all();
       group.run(rng, {});
       ASSERT_TRUE(group.all_committed());
       wanted = group.expected();
       for (std::size_t i = 0; i < 10; ++i) total[i] += (*group[0].result())[i];
-      for (auto& one : feedback) one->on_commit();
+      for (auto& one : forms) one->on_commit();
     }
     double worst = 0;
     for (std::size_t i = 0; i < 10; ++i)
