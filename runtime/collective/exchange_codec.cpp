@@ -148,8 +148,10 @@ Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
     }
   }();
   if (!message) return message.error();
-  return RoutedExchange{{exchange.view_id(), exchange.step(), exchange.generation(),
-                         from_wire(*exchange.plan()), exchange.lineage()},
+  HistoryId history;
+  if (exchange.history()) history = {exchange.history()->turn(), exchange.history()->mark()};
+  return RoutedExchange{{exchange.view_id(), exchange.step(), history,
+                         from_wire(*exchange.plan())},
                         std::move(*message)};
 }
 
@@ -166,9 +168,10 @@ ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage&
   auto [type, offset] =
       std::visit([&](const auto& value) { return encode(builder, value); }, message);
   wire::Hash plan = to_wire(route.plan);
+  wire::History history(route.history.mark, route.history.turn);
   wire::FinishExchangeBuffer(
-      builder, wire::CreateExchange(builder, route.view_id, route.step, route.generation, &plan,
-                                    type, offset, route.lineage));
+      builder, wire::CreateExchange(builder, route.view_id, route.step, &history, &plan, type,
+                                    offset));
   ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   return {to_bytes(body), payload_of(message)};
 }

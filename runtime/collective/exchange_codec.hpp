@@ -7,6 +7,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/base/history_id.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exchange_message.hpp"
 
@@ -16,9 +17,8 @@ namespace gpunode::collective {
 struct ExchangeRoute {
   std::uint64_t view_id = 0;
   std::uint64_t step = 0;
-  std::uint32_t generation = 0;
+  HistoryId history;  // of the view
   Digest plan;  // of the sender's slice plan; an owner that sees another freezes the view
-  std::uint64_t lineage = 0;  // of the view
   bool operator==(const ExchangeRoute&) const = default;
 };
 

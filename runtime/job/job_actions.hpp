@@ -116,8 +116,8 @@ struct Checkpoint {
   std::uint64_t step = 0;
   Digest state_digest;      // as given to on_applied
   collective::Fed running;  // as told by Committed
-  std::uint64_t epoch = 0;  // view::checkpoint_epoch of the view that it was made in
-  view::CheckpointName name() const { return {epoch, step}; }
+  HistoryId history;        // that it belongs to
+  view::CheckpointName name() const { return {history, step}; }
 };
 // This node is a witness: make these verified bytes of the members a checkpoint of its own, and
 // call set_checkpoint once it is durable.

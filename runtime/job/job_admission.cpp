@@ -3,6 +3,7 @@
 // sums, but no longer than Timings::give_way, so that they come in at all.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -41,7 +42,7 @@ void JobCore::State::on_join(Time at, const NodeId& from, const JobMessage& mess
   joiner.asked = at;
   joiner.fingerprint = ask.fingerprint;
   joiner.received_bytes = ask.received_bytes;
-  const bool same_view = message.order() == view.order();
+  const bool same_view = message.view == view.name();
   // A step that it applies when the votes are counted takes nothing of its word back; falling
   // behind does.
   if (ask.ready && same_view)
@@ -76,9 +77,9 @@ bool JobCore::State::reaches(const NodeId& node, const Joiner& joiner) const {
 
 // Ready stands for: what it lacks is kept here, so the view waits for that alone. After the last
 // step nobody is any more: there is nothing left to compute.
-std::vector<Learner> JobCore::State::learners() const {
+std::vector<Joining> JobCore::State::learners() const {
   const view::View& view = agreement.view();
-  std::vector<Learner> result;
+  std::vector<Joining> result;
   for (const auto& [node, joiner] : joiners) {
     const bool fits = view.view_id == 0 || joiner.fingerprint == view.fingerprint;
     if (!is_fresh(joiner) || !fits || gone(node) || joiner.barred_until > now) continue;
@@ -138,7 +139,7 @@ void JobCore::State::keep_result(std::uint64_t step, const collective::SharedFlo
     return is_fresh(one.second) && !view.rank_of(one.first) &&
            view.members.size() < options.wanted_nodes;
   });
-  const bool needed = (!begun || learner) && !options.mutations.forgets_results;
+  const bool needed = (!begun || learner) && !broken("forgets_results");
   log.trim(needed ? options.results_kept_bytes : 0);
 }
 
@@ -162,7 +163,7 @@ void JobCore::State::serve_learners(Time at, Actions& out) {
   if (finish_told && !wanted) log.trim(0);
   if (queued.size() > kMaxQueued) queued.resize(kMaxQueued);
   const bool busy = can_exchange() && exchange && !partials.empty() &&
-                    agreement.view().members.size() > 1 && !options.mutations.learners_go_first;
+                    agreement.view().members.size() > 1 && !broken("learners_go_first");
   while (!queued.empty()) {
     if (busy && at < served + pause_of_learners()) return;
     StateSource::Reply one = std::move(queued.front());

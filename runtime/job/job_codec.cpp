@@ -35,6 +35,19 @@ Written written(wire::Body type, Offset<T> at) {
   return {type, at.Union()};
 }
 
+wire::Checkpoint to_wire(const view::CheckpointName& name, const Digest& digest) {
+  return {to_wire(name.history), name.step, to_wire(digest)};
+}
+
+view::CheckpointName name_from_wire(const wire::Checkpoint* from) {
+  if (!from) return {};
+  return {from_wire(&from->history()), from->step()};
+}
+
+Digest digest_from_wire(const wire::Checkpoint* from) {
+  return from ? from_wire(&from->digest()) : Digest{};
+}
+
 Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Standing& where) {
   const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
   const auto plan = out.CreateVector(where.plan);
@@ -44,13 +57,13 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto applied = to_wire(where.applied_result_digest);
   const auto held = to_wire(where.held_result_digest);
   const auto fingerprint = to_wire(where.fingerprint);
-  const auto checkpoint = to_wire(where.checkpoint_digest);
+  const auto checkpoint = to_wire(where.checkpoint, where.checkpoint_digest);
+  const auto floor = to_wire(out, where.floor);
   return wire::CreateStanding(
-      out, where.boot, where.has_memory, where.leaving, where.applied, where.held, &state, &applied,
-      &held, &fingerprint, where.checkpoint_step, &checkpoint, unreachable,
-      static_cast<std::uint8_t>(where.wish), plan, paces, learners, where.checkpoint_epoch,
-      static_cast<std::uint64_t>(where.lease_left.count()), where.durable.epoch,
-      where.durable.step);
+      out, where.boot, where.has_memory, where.leaving, where.finished, where.applied, where.held, &state, &applied,
+      &held, &fingerprint, &checkpoint, unreachable, static_cast<std::uint8_t>(where.wish), plan,
+      paces, learners, static_cast<std::uint64_t>(where.lease_left.count()), floor,
+      where.resume_from, where.met);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -86,6 +99,14 @@ Written write(FlatBufferBuilder& out, const view::Probe& body) {
 Written write(FlatBufferBuilder& out, const view::Echo& body) {
   return written(wire::Body::Echo, wire::CreateEcho(out, body.nonce));
 }
+Written write(FlatBufferBuilder& out, const view::NoteFloor& body) {
+  const auto floor = to_wire(out, body.floor);
+  return written(wire::Body::NoteFloor, wire::CreateNoteFloor(out, floor));
+}
+Written write(FlatBufferBuilder& out, const view::FloorNoted& body) {
+  const auto history = to_wire(body.name.history);
+  return written(wire::Body::FloorNoted, wire::CreateFloorNoted(out, &history, body.name.step));
+}
 Written write(FlatBufferBuilder& out, const Vote& body) {
   return std::visit([&](const auto& vote) { return write(out, vote); }, body.message);
 }
@@ -97,7 +118,7 @@ Written write(FlatBufferBuilder& out, const FreezeHint& body) {
 Written write(FlatBufferBuilder& out, const ViewNotice& body) {
   const auto view = to_wire(out, body.decided.view);
   const auto by = out.CreateVectorOfStructs(to_wire(body.decided.accepted_by));
-  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by));
+  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by, body.committed));
 }
 Written write(FlatBufferBuilder& out, const ViewAsk&) {
   return written(wire::Body::ViewAsk, wire::CreateViewAsk(out));
@@ -105,11 +126,10 @@ Written write(FlatBufferBuilder& out, const ViewAsk&) {
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
   const auto heard = out.CreateVectorOfStructs(to_wire(body.heard));
-  const auto digest = to_wire(body.checkpoint_digest);
-  return written(
-      wire::Body::JoinAsk,
-      wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes, body.ready,
-                          body.step, heard, body.checkpoint.epoch, body.checkpoint.step, &digest));
+  const auto checkpoint = to_wire(body.checkpoint, body.checkpoint_digest);
+  return written(wire::Body::JoinAsk,
+                 wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes,
+                                     body.ready, body.step, heard, &checkpoint));
 }
 Written write(FlatBufferBuilder& out, const WitnessOffer& message) {
   return written(wire::Body::WitnessOffer, wire::CreateWitnessOffer(out, message.leaves));
@@ -151,15 +171,16 @@ Written write(FlatBufferBuilder& out, const ResultPart& body) {
                  wire::CreateResultPart(out, body.step, body.offset, &digest, &fed));
 }
 Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
-  const auto digest = to_wire(body.digest);
-  return written(wire::Body::LeaseAsk,
-                 wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(),
-                                      body.checkpoint.epoch, body.checkpoint.step, &digest));
+  const auto checkpoint = to_wire(body.checkpoint, body.digest);
+  return written(
+      wire::Body::LeaseAsk,
+      wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(), &checkpoint));
 }
 Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
+  const auto checkpoint = to_wire(body.checkpoint, {});
   return written(wire::Body::LeaseGrant,
-                 wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(),
-                                        body.checkpoint.epoch, body.checkpoint.step));
+                 wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(), body.granted,
+                                        body.keeps_copies, &checkpoint));
 }
 Written write(FlatBufferBuilder&, const StepMessage&) {
   return {wire::Body::NONE, {}};
@@ -173,18 +194,19 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   where.boot = from->boot();
   where.has_memory = from->has_memory();
   where.leaving = from->leaving();
+  where.finished = from->finished();
   where.applied = from->applied();
   where.held = from->held();
   where.state_digest = from_wire(from->state_digest());
   where.applied_result_digest = from_wire(from->applied_result_digest());
   where.held_result_digest = from_wire(from->held_result_digest());
   where.fingerprint = from_wire(from->fingerprint());
-  where.checkpoint_step = from->checkpoint_step();
-  where.checkpoint_digest = from_wire(from->checkpoint_digest());
+  where.checkpoint = name_from_wire(from->checkpoint());
+  where.checkpoint_digest = digest_from_wire(from->checkpoint());
   auto unreachable = from_wire(from->unreachable());
   if (!unreachable) return unreachable.error();
   where.unreachable = std::move(*unreachable);
-  if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume))
+  if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume_from))
     return corrupted("a wish that this version does not know");
   where.wish = static_cast<view::Wish>(from->wish());
   if (from->plan()) {
@@ -199,8 +221,11 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   auto learners = from_wire(from->learners());
   if (!learners) return learners.error();
   where.learners = std::move(*learners);
-  where.checkpoint_epoch = from->checkpoint_epoch();
-  where.durable = {from->durable_epoch(), from->durable_step()};
+  auto floor = from_wire(from->floor());
+  if (!floor) return floor.error();
+  where.floor = std::move(*floor);
+  where.resume_from = from->resume_from();
+  where.met = from->met();
   if (from->lease_left() > kLongestLease) return corrupted("a lease without end");
   where.lease_left = Duration(static_cast<std::int64_t>(from->lease_left()));
   if (where.held < where.applied || where.held - where.applied > 1)
@@ -240,7 +265,7 @@ Result<JobBody> read(const wire::ViewNotice& from) {
   if (!view) return view.error();
   auto by = from_wire(from.accepted_by());
   if (!by) return by.error();
-  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}}};
+  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}, from.committed()}};
 }
 
 Result<JobBody> read(const wire::JoinRefused& from) {
@@ -257,8 +282,8 @@ Result<JobBody> read(const wire::JoinAsk& from) {
                          from.ready(),
                          from.step(),
                          std::move(*heard),
-                         {from.checkpoint_epoch(), from.checkpoint_step()},
-                         from_wire(from.checkpoint_digest())}};
+                         name_from_wire(from.checkpoint()),
+                         digest_from_wire(from.checkpoint())}};
 }
 
 Result<JobBody> read(const wire::ResultPart& from, SharedBytes payload) {
@@ -331,13 +356,22 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
     case wire::Body::LeaseAsk: {
       const auto& ask = *frame.body_as_LeaseAsk();
       return JobBody{LeaseAsk{Time(Duration(ask.asked())),
-                              {ask.checkpoint_epoch(), ask.checkpoint_step()},
-                              from_wire(ask.checkpoint_digest())}};
+                              name_from_wire(ask.checkpoint()),
+                              digest_from_wire(ask.checkpoint())}};
     }
     case wire::Body::LeaseGrant: {
       const auto& grant = *frame.body_as_LeaseGrant();
-      return JobBody{LeaseGrant{Time(Duration(grant.asked())),
-                                {grant.checkpoint_epoch(), grant.checkpoint_step()}}};
+      return JobBody{LeaseGrant{Time(Duration(grant.asked())), grant.granted(),
+                                grant.keeps_copies(), name_from_wire(grant.checkpoint())}};
+    }
+    case wire::Body::NoteFloor: {
+      auto floor = from_wire(frame.body_as_NoteFloor()->floor());
+      if (!floor) return floor.error();
+      return JobBody{Vote{view::NoteFloor{std::move(*floor)}}};
+    }
+    case wire::Body::FloorNoted: {
+      const auto& noted = *frame.body_as_FloorNoted();
+      return JobBody{Vote{view::FloorNoted{{from_wire(noted.history()), noted.step()}}}};
     }
     case wire::Body::NONE:
       break;
@@ -350,16 +384,16 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
 EncodedMessage encode_message(const JobMessage& message) {
   if (const auto* step = std::get_if<StepMessage>(&message.body)) {
     auto frame = collective::encode_exchange(
-        {message.view_id, step->step, message.generation, step->plan, message.lineage},
-        step->message);
+        {message.view.view_id, step->step, message.view.history, step->plan}, step->message);
     return {std::move(frame.body), std::move(frame.payload)};
   }
   FlatBufferBuilder out;
   const Written body = std::visit([&](const auto& one) { return write(out, one); }, message.body);
   const auto job = to_wire(message.job);
+  const auto history = to_wire(message.view.history);
   wire::FinishJobFrameBuffer(
-      out, wire::CreateJobFrame(out, &job, message.generation, message.view_id, message.boot,
-                                body.type, body.at, message.lineage));
+      out, wire::CreateJobFrame(out, &job, &history, message.view.view_id, message.boot, body.type,
+                                body.at));
   const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
   if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;
@@ -375,9 +409,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
     const auto layout = collective::ChunkLayout::of(element_count);
     auto routed = collective::decode_exchange(body, std::move(payload), layout.chunk_count());
     if (!routed) return routed.error();
-    message.generation = routed->route.generation;
-    message.view_id = routed->route.view_id;
-    message.lineage = routed->route.lineage;
+    message.view = {routed->route.history, routed->route.view_id};
     message.body = StepMessage{routed->route.step, routed->route.plan, std::move(routed->message)};
     return message;
   }
@@ -392,10 +424,8 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
       frame.body_type() != wire::Body::ResultPart)
     return corrupted("a payload where none belongs");
   if (frame.body_type() != wire::Body::NONE && frame.body() == nullptr) return corrupted("no body");
-  message.generation = frame.generation();
-  message.view_id = frame.view_id();
+  message.view = {from_wire(frame.history()), frame.view_id()};
   message.boot = frame.boot();
-  message.lineage = frame.lineage();
   auto decoded = read_body(frame, std::move(payload));
   if (!decoded) return decoded.error();
   message.body = std::move(*decoded);

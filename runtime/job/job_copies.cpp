@@ -26,18 +26,18 @@ void JobCore::on_saved_read(Time now, std::uint64_t token, SharedBytes bytes, Ac
 void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
   Checkpoint& newest = state_->options.checkpoint;
   if (checkpoint.name() >= newest.name()) newest = checkpoint;
+  state_->lease_asked = Time{};  // ask at once who else has it
   if (state_->copy_written && newest.name() >= state_->copy_name) state_->copy_written.reset();
 }
 
-std::optional<std::uint64_t> JobCore::state_epoch() const {
-  const view::View& view = state_->agreement.view();
-  if (!state_->is_of_lineage()) return std::nullopt;
-  return view::checkpoint_epoch(view.generation, view.rollback_count);
+std::optional<HistoryId> JobCore::state_history() const {
+  if (!state_->is_of_history()) return std::nullopt;
+  return state_->history;
 }
 
-void JobCore::State::end_copies(bool void_lineage) {
+void JobCore::State::end_copies(bool void_history) {
   copy_fetch.reset();
-  if (!void_lineage) return;
+  if (!void_history) return;
   copies.clear();
   offered = {};
 }
@@ -130,7 +130,7 @@ void JobCore::State::carry_out_copy(Time at, StateFetch::Effects& effects, Actio
   const StateMeta meta = *copy_fetch->meta();
   copy_fetch.reset();
   copy_written = at;
-  out.push_back(KeepCopy{{copy_name.step, meta.digest, meta.fed, copy_name.epoch},
+  out.push_back(KeepCopy{{copy_name.step, meta.digest, meta.fed, copy_name.history},
                          std::move(*effects.complete)});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -58,9 +59,8 @@ JobCore::State::State(Options chosen)
       agreement({options.self.node, first_votes(options), options.timings.votes, options.seed,
                  [this](const auto& promisers, bool forced) { return compose(promisers, forced); },
                  [this] { return standing(); },
-                 [this](const NodeId& node) { return suspected(node); }, options.mutations.votes}) {
+                 [this](const NodeId& node) { return suspected(node); }}) {
   decided = {agreement.view(), agreement.votes().decided_by};
-  results_since = decided.view.view_id;
   results = collective::FloatPool::create(options.element_count);
   form = collective::chunk_form_of(options.forms);
   state_digest = options.initial_state_digest;
@@ -103,7 +103,7 @@ void JobCore::on_start(Time now, Actions& out) {
   if (state.agreement.view().is_acceptor(state.options.self.node) && !stands)
     state.agreement.want_change(now);
   // An earlier life of this acceptor may have granted a lease a moment ago.
-  if (!state.options.votes.empty() && !state.options.mutations.forgets_leases)
+  if (!state.options.votes.empty() && !broken("forgets_leases"))
     state.granted_until = now + state.options.timings.lease_term;
   state.tick(now, out);
 }
@@ -212,9 +212,7 @@ void JobCore::State::send(const NodeId& to, JobBody body, Actions& out, bool bul
   if (to == options.self.node) return;
   const view::View& view = agreement.view();
   out.push_back(Send{to,
-                     {options.job, view.generation, view.view_id, options.self.boot,
-                      std::move(body), view.lineage},
-                     bulk});
+                     {options.job, view.name(), options.self.boot, std::move(body)}, bulk});
 }
 
 void JobCore::State::report(std::string text, Actions& out) const {
@@ -279,23 +277,24 @@ void JobCore::State::route(Time at, const NodeId& from, const JobMessage& messag
   if (const auto* offer = std::get_if<WitnessOffer>(&message.body))
     on_witness_offer(at, from, *offer, out);
   const view::View& view = agreement.view();
-  const view::ViewOrder theirs = message.order(), ours = view.order();
+  const view::ViewName theirs = message.view, ours = view.name();
+  const bool one_history = theirs.history == ours.history;
   if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
-    // A job that is finished is not done again by another generation.
-    if (finish_told && !theirs.same_lineage(ours)) return answer_need(from, out);
-    on_notice(at, notice->decided, out);
+    // A job that is finished is not done again in another history.
+    if (finish_told && !one_history) return answer_need(from, out);
+    on_notice(at, from, *notice, out);
     return;
   }
-  peers[from].view = std::max(peers[from].view, theirs);
+  if (theirs.view_id >= peers[from].view.view_id) peers[from].view = theirs;
   if (theirs != ours && (is_about_result(from, message.body) || outlives_views(message)))
     on_learning(at, from, message.body, out);
-  if (theirs < ours) {
+  if (theirs != ours) {
+    // Which of two histories goes before is for who knows both views: each side tells its own.
+    const bool asks = std::holds_alternative<ViewAsk>(message.body);
     const auto* status = std::get_if<StepStatus>(&message.body);
-    if (status && !theirs.same_lineage(ours)) on_foreign_status(at, from, *status, out);
-    tell_view(at, from, out, std::holds_alternative<ViewAsk>(message.body));
-    return;
-  }
-  if (theirs > ours) {
+    if (status && !one_history) on_foreign_status(at, from, *status, out);
+    if (theirs.view_id <= ours.view_id || (!one_history && asks)) tell_view(at, from, out, asks);
+    if (theirs.view_id < ours.view_id) return;
     keep_ahead(from, message);
     Peer& peer = peers[from];
     if (at >= peer.asked + std::chrono::milliseconds(50)) {
@@ -345,6 +344,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   carry_out(at, effects, out);
   copies_tick(at, out);
   lease_tick(at, out);
+  watch_work(at, out);
   watch_members(at, out);
   watch_wish(at, out);
   source.on_tick(at);
@@ -406,11 +406,11 @@ JobStatus JobCore::State::status(Time at) const {
   status.reported = may_report(at) ? committed : reported;
   status.needs_lease = needs_lease();
   status.durable = durable;
-  status.holders = holders;
+  status.holders = static_cast<std::uint32_t>(holders_of(durable.name).size());
   status.total_steps = options.total_steps;
   status.in_phase = at - phase_since;
   status.reason = agreement.waiting_reason();
-  status.generation = view.generation;
+  status.generation = view.generation();
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (stop_told || !member);
   for (const NodeId& node : view.acceptors)

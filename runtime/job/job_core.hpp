@@ -31,6 +31,7 @@
 #include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"
 #include "runtime/job/step_places.hpp"
+#include "runtime/job/watchdog.hpp"
 #include "runtime/view/view.hpp"
 #include "runtime/view/view_agreement.hpp"
 
@@ -79,8 +80,8 @@ struct JobStatus {
   // afterwards, so that no other member can have gone on from an earlier step by then.
   std::uint64_t reported = 0;
   bool needs_lease = false;      // the members alone are no quorum
-  view::CheckpointName durable;  // the newest one that a quorum holds; known to members
-  std::uint32_t holders = 0;     // of it, among those that vote
+  view::Floor durable;        // the newest checkpoint that no view goes behind; known to members
+  std::uint32_t holders = 0;  // of it or a later one, as far as this node knows
   std::uint64_t total_steps = 0;
   std::vector<NodeId> members;
   std::vector<NodeId> witnesses;
@@ -101,31 +102,6 @@ struct JobStatus {
 
 class JobCore {
  public:
-  // Test-only faults; the simulator proves that each is caught.
-  struct Mutations {
-    view::ViewAgreement::Mutations votes;
-    bool apply_on_own_completion = false;
-    bool base_is_lowest_applied = false;
-    bool base_is_highest_held = false;
-    bool joiners_are_acceptors = false;
-    bool no_clique_rule = false;
-    bool computes_when_stopped = false;
-    bool paces_not_in_view = false;
-    bool keeps_dead_witnesses = false;
-    bool admits_unready = false;        // named though the members must wait for its state
-    bool admits_unreached = false;      // named though a member and it do not hear each other
-    bool tells_held_results = false;    // a learner gets results that are not committed yet
-    bool forgets_results = false;       // what a learner still lacks is not kept
-    bool leaves_at_once = false;        // before the others know the view without it
-    bool last_holder_leaves = false;    // without saving the state
-    bool learners_go_first = false;     // parts for learners do not wait for the members' own sums
-    bool ends_without_result = false;   // who was away at the job's end does not ask for its result
-    bool outlives_lease = false;        // commits although its lease has run out
-    bool ignores_leases = false;        // rolls back while a member may still have one
-    bool forgets_leases = false;        // a restarted acceptor takes it that it has granted none
-    bool grants_after_promise = false;  // renews leases, and notes copies, nevertheless
-  };
-
   struct Timings {
     view::VoteTimings votes;
     Duration need_after = std::chrono::milliseconds(500);  // silence before the first NEED
@@ -148,6 +124,7 @@ class JobCore {
     // The holder's is shorter by so much: clocks may differ by a tenth in speed.
     Duration lease_margin = std::chrono::milliseconds(300);
     Duration lease_every = std::chrono::milliseconds(500);  // renewal
+    Watchdog::Timings watchdog;
   };
 
   struct Options {
@@ -175,7 +152,6 @@ class JobCore {
     Bytes votes;             // the job's vote file of an earlier life; empty: none
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;
-    Mutations mutations;
   };
 
   // Fails with invalid_argument (options), corrupted (vote file).
@@ -229,13 +205,18 @@ class JobCore {
   // yield when they meet it. May lose what only the others have committed. Its caller has it
   // audited first.
   Result<void> request_recover(Time now, Actions& out);
+  // The answer to LostQuorum, once it is audited: likewise, but others that had the quorum go before.
+  void go_on_alone(Time now, Actions& out);
+  // Goes on from the checkpoint of this step, though a later one was reported durable: for when its
+  // holders are lost for good. Its caller has it audited first.
+  Result<void> request_resume_from(Time now, std::uint64_t step, Actions& out);
 
   const view::View& view() const;
   JobStatus status(Time now) const;
   std::uint64_t committed() const;      // newest committed step; 0: none
   collective::Fed running_fed() const;  // over steps 1..committed()
-  // view::checkpoint_epoch of the lineage that the state here belongs to; none if that is given up.
-  std::optional<std::uint64_t> state_epoch() const;
+  // Of the state here; none if that belongs to no history of the view.
+  std::optional<HistoryId> state_history() const;
   Digest state_digest() const;  // of the newest state that is in place
 
  private:

@@ -25,15 +25,14 @@ std::string one_digit(double value) {
 }
 }  // namespace
 
-// The state here is one of the view's lineage, at most some steps old.
-bool JobCore::State::is_of_lineage() const {
-  return rollback_count == agreement.view().rollback_count && !foreign_state && !installing &&
-         !restoring;
+// The state here is one of the view's history, at most some steps old.
+bool JobCore::State::is_of_history() const {
+  return history == agreement.view().history() && !installing && !restoring;
 }
 
 // A member of the view that lacks only results that the others keep for it.
 bool JobCore::State::is_late() const {
-  return member && !state_ready && is_of_lineage() && !cut_off &&
+  return member && !state_ready && is_of_history() && !cut_off &&
          committed < agreement.view().base_step;
 }
 
@@ -49,7 +48,7 @@ bool JobCore::State::learns() const {
 }
 
 bool JobCore::State::is_ready(Time at) const {
-  if (!learns() || fetch || !following || !is_of_lineage()) return false;
+  if (!learns() || fetch || !following || !is_of_history()) return false;
   if (!following->has_sources() || at > told_at + kHeardLately) return false;
   // A step that it applies just now takes no longer than it takes the members.
   const std::uint64_t behind = std::max(following->told(), committed) - committed;
@@ -102,7 +101,7 @@ void JobCore::State::on_source(Time at, const NodeId& from, const StepStatus& st
     learned_before = learned_results = 0;
     learn_pace = Duration{};
   }
-  if (!following && !cut_off && result_sources.empty() && is_of_lineage()) follow_results();
+  if (!following && !cut_off && result_sources.empty() && is_of_history()) follow_results();
   if (following) following->on_source(at, from, status.committed, status.results_from);
   learn_tick(at, out);
 }
@@ -133,7 +132,7 @@ void JobCore::State::learn_tick(Time at, Actions& out) {
     cut_off = true;
     if (member) return settle(at, out);
   }
-  if (!following && !cut_off && result_sources.empty() && is_of_lineage()) follow_results();
+  if (!following && !cut_off && result_sources.empty() && is_of_history()) follow_results();
   if (following) {
     ResultFetch::Effects effects;
     following->on_tick(at, effects);
@@ -183,16 +182,16 @@ void JobCore::State::begin_fetch(std::uint64_t step) {
   chosen.max_bytes = options.max_state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   fetch.emplace(std::move(chosen));
-  fetch_origin = origin_of_now();
+  fetch_history = agreement.view().history();
 }
 
 // Members may offer another step than the one asked for: one that they have copied already.
 void JobCore::State::on_offer(Time at, const NodeId& from, const StateMeta& meta, Actions& out) {
   if (!fetch) return;
-  const bool new_to_us = meta.step > committed || !is_of_lineage();
+  const bool new_to_us = meta.step > committed || !is_of_history();
   const bool other = !member && !fetch->meta() && meta.step != fetch->step();
   if (meta.step > options.total_steps || (other && !new_to_us)) return;
-  if (other && !result_sources.empty()) return;  // no results of another generation follow it
+  if (other && !result_sources.empty()) return;  // no results of another history follow it
   if (other) begin_fetch(meta.step);
   StateFetch::Effects effects;
   fetch->on_meta(at, from, meta, effects);
@@ -218,6 +217,7 @@ void JobCore::State::follow(Time at, Actions& out) {
   ++learned_results;
   running += next->fed;
   result_digest = next->digest;
+  watchdog.asked(Watchdog::Work::apply, at);
   out.push_back(Apply{committed, std::move(next->result), next->fed, true});
   const Duration took = at - std::max(learn_applied, learn_began.value_or(at));
   learn_pace = learn_pace == Duration{} ? took : (3 * learn_pace + took) / 4;
@@ -244,7 +244,7 @@ void JobCore::State::drop_results() {
 void JobCore::State::follow_view(const view::View& before) {
   const view::View& view = agreement.view();
   cut_off = false;
-  if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
+  if (view.history() != before.history()) {
     drop_results();
     if (!member) drop_fetch();
     told_committed = 0;
@@ -265,8 +265,7 @@ bool JobCore::State::outlives_views(const JobMessage& message) const {
                        std::holds_alternative<ResultRead>(message.body) ||
                        std::holds_alternative<StatePart>(message.body) ||
                        std::holds_alternative<StateRead>(message.body);
-  return carries && message.order().same_lineage(agreement.view().order()) &&
-         message.view_id >= results_since;
+  return carries && message.view.history == agreement.view().history();
 }
 
 void JobCore::State::lose_learned(const NodeId& node) {

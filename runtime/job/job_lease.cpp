@@ -5,6 +5,7 @@
 // nothing more, tells how much is left, and the proposer of a rollback waits for the longest.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -15,13 +16,13 @@ constexpr Duration kAskAgain = std::chrono::milliseconds(50);  // while there is
 
 bool JobCore::State::holds_lease(Time at) const {
   if (!needs_lease()) return true;
-  if (options.mutations.outlives_lease) return lease_until != Time{};
+  if (broken("outlives_lease")) return lease_until != Time{};
   return at < lease_until;
 }
 
 // Whether all that earlier inputs committed was committed while nobody else went on.
 bool JobCore::State::may_report(Time at) const {
-  if (!is_of_lineage()) return false;
+  if (!is_of_history()) return false;
   return !member || !needs_lease() || (!agreement.frozen() && holds_lease(at));
 }
 
@@ -44,22 +45,28 @@ Duration JobCore::State::lease_granted(Time at) const {
   return std::max(Duration{}, granted_until - at);
 }
 
-// A view was installed: what was granted in the one before binds nobody any more.
+// A view was installed. What this node asked for is void; what it has granted is not: who was left
+// out of the view may still go by it.
 void JobCore::State::end_leases() {
   grants.clear();
-  lease_asked = lease_until = granted_until = Time{};
+  lease_asked = Time{};
+  if (!broken("lease_outlives_view")) lease_until = Time{};
+  if (broken("grants_end_with_view")) granted_until = Time{};
 }
 
 void JobCore::State::lease_tick(Time at, Actions& out) {
   if (may_report(at)) reported = committed;
-  if (!member || !needs_lease() || agreement.frozen() || finish_told) return;
-  const bool holds = holds_lease(at);
-  if (holds) note_durable(out);
-  if (lease_asked == Time{} ||
-      at >= lease_asked + (holds ? options.timings.lease_every : kAskAgain)) {
+  if (!member || agreement.frozen()) return;
+  watch_durable(at, out);
+  // After the last step nothing is committed any more, but its checkpoint is to become durable.
+  const bool needs = needs_lease() && !finish_told, holds = !needs || holds_lease(at);
+  const bool asks = needs || options.checkpoint.name() > durable.name;
+  const Duration every = holds ? options.timings.lease_every : kAskAgain;
+  if (asks && (lease_asked == Time{} || at >= lease_asked + every)) {
     lease_asked = at;
-    const LeaseAsk ask{at, offered.name(), offered.state_digest};
-    for (const NodeId& node : agreement.view().acceptors) send(node, ask, out);
+    const Checkpoint& newest = needs_lease() ? offered : options.checkpoint;
+    const LeaseAsk ask{at, newest.name(), newest.state_digest};
+    for (const NodeId& node : peers_of(agreement.view())) send(node, ask, out);
   }
   if (holds || agreement.wanted() || agreement.view().stopped || !state_ready) return;
   if (at >= std::max(lease_until, installed_at) + options.timings.stall)
@@ -69,50 +76,28 @@ void JobCore::State::lease_tick(Time at, Actions& out) {
 void JobCore::State::on_lease_ask(Time at, const NodeId& from, const JobMessage& message,
                                   const LeaseAsk& ask, Actions& out) {
   const view::View& view = agreement.view();
-  const bool promised = agreement.frozen() && !options.mutations.grants_after_promise;
-  if (!needs_lease() || promised || !view.is_acceptor(options.self.node) ||
-      !view.has_member({from, message.boot}))
-    return;
-  granted_until = at + options.timings.lease_term;
-  send(from, LeaseGrant{ask.asked, options.checkpoint.name()}, out);
-  on_copy_offer(at, ask, out);
+  const bool promised = agreement.frozen() && !broken("grants_after_promise");
+  if (promised || !view.has_member({from, message.boot})) return;
+  LeaseGrant grant{ask.asked, needs_lease() && view.is_acceptor(options.self.node),
+                   !options.witness_only, options.checkpoint.name()};
+  if (grant.granted) granted_until = at + options.timings.lease_term;
+  send(from, grant, out);
+  if (needs_lease()) on_copy_offer(at, ask, out);
 }
 
 void JobCore::State::on_lease_grant(Time at, const NodeId& from, const LeaseGrant& grant,
                                     Actions& out) {
-  if (!member || agreement.frozen() || !agreement.view().is_acceptor(from)) return;
-  if (grant.asked > lease_asked) return;  // not ours
-  LeaseGrant& known = grants[from];
-  known.asked = std::max(known.asked, grant.asked);
-  known.checkpoint = std::max(known.checkpoint, grant.checkpoint);
-  lease_until = std::max(lease_until, lease_end(at));
-  if (!holds_lease(at)) return;
-  note_durable(out);
-  advance(at, out);
-}
-
-// The newest checkpoint that a quorum has: whatever quorum promises next knows of it.
-void JobCore::State::note_durable(Actions& out) {
-  const view::View& view = agreement.view();
-  std::map<NodeId, view::CheckpointName> held{{options.self.node, options.checkpoint.name()}};
-  for (const auto& [node, grant] : grants) held[node] = grant.checkpoint;
-  const auto holders_of = [&](const view::CheckpointName& name) {
-    std::vector<NodeId> nodes;
-    for (const auto& [node, newest] : held)
-      if (view.is_acceptor(node) && newest >= name) nodes.push_back(node);
-    return nodes;
-  };
-  view::CheckpointName newest = std::max(durable, view.durable);
-  const view::CheckpointName before = newest;
-  for (const auto& [node, name] : held)
-    if (name > newest && name.step <= committed && view::is_quorum(view, holders_of(name)))
-      newest = name;
-  durable = newest;
-  holders = static_cast<std::uint32_t>(holders_of(durable).size());
-  if (durable != before)
-    report("checkpoint of step " + std::to_string(durable.step) + " is on " +
-               std::to_string(holders) + " nodes: it outlives this one",
-           out);
+  if (!member || agreement.frozen() || grant.asked > lease_asked) return;  // not ours
+  LeaseGrant& told = told_copies[from];
+  if (grant.asked >= told.asked) told = grant;
+  if (grant.granted && agreement.view().is_acceptor(from)) {
+    LeaseGrant& known = grants[from];
+    known.asked = std::max(known.asked, grant.asked);
+    known.checkpoint = std::max(known.checkpoint, grant.checkpoint);
+    lease_until = std::max(lease_until, lease_end(at));
+  }
+  watch_durable(at, out);
+  if (needs_lease() && holds_lease(at)) advance(at, out);
 }
 
 }  // namespace gpunode::job

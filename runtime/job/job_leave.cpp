@@ -4,6 +4,7 @@
 // else, or when its time runs out, it makes the state a durable checkpoint first.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -60,7 +61,7 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
       }
       return;
     }
-    if (options.mutations.leaves_at_once || !owes_view || others_know(at, out)) tell_left("", out);
+    if (broken("leaves_at_once") || !owes_view || others_know(at, out)) tell_left("", out);
     return;
   }
   if (committed >= options.total_steps) {
@@ -71,8 +72,9 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
     if (*saving != committed) return save_state(out);  // a view has brought one step more
     if (options.checkpoint.step != *saving || awaits_copies(at)) return;
     return tell_left("the checkpoint of step " + std::to_string(*saving) + " is durable here" +
-                         (needs_lease() && durable >= options.checkpoint.name()
-                              ? " and on " + std::to_string(holders - 1) + " other nodes"
+                         (durable.name >= options.checkpoint.name() && durable.holders.size() > 1
+                              ? " and on " + std::to_string(durable.holders.size() - 1) +
+                                    " other nodes"
                               : ""),
                      out);
   }
@@ -102,7 +104,7 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
            out);
   }
   if (waits) return;
-  if (options.mutations.last_holder_leaves) return tell_left("", out);
+  if (broken("last_holder_leaves")) return tell_left("", out);
   save_state(out);
 }
 
@@ -119,19 +121,21 @@ void JobCore::State::save_state(Actions& out) {
 // long as they get on with fetching it.
 bool JobCore::State::awaits_copies(Time at) {
   if (!saved_at) saved_at = at;
-  if (!needs_lease() || durable >= options.checkpoint.name()) return false;
+  if (durable.name >= options.checkpoint.name()) return false;
   return at < *saved_at + kNoCopy || copies.is_busy(at);
 }
 
-// The members of the view without this node have installed it: no vote of this node is missed.
+// The members of the view without this node have installed it: no vote of this node is missed. Who
+// seems to be gone may be back in a moment and wait for that vote, so nobody is left out.
 bool JobCore::State::others_know(Time at, Actions& out) {
   const view::View& view = agreement.view();
-  const view::ViewOrder newest = view.order();
   bool all = true;
   const bool due = at >= leave_asked + kAskEvery;
   if (due) leave_asked = at;
   for (const view::Member& one : view.members) {
-    if (gone(one.node) || peers[one.node].view >= newest) continue;
+    const Peer& peer = peers[one.node];
+    if (peer.view.view_id >= view.view_id) continue;
+    if (broken("leaves_past_gone") && gone(one.node)) continue;
     all = false;
     if (due) send(one.node, ViewAsk{}, out);
   }

@@ -1,11 +1,12 @@
 // Every message between the cores of one job on different nodes. All may be lost, repeated and
 // late; each carries the view that its sender has installed, and the receiver routes by it.
 //
-//   sender's view_id | receiver does
-//   lower            | answers VIEW, ignores the rest (a JOIN is still noted; a result of the same
-//                    | lineage, and a question for one, is as good as before)
-//   equal            | handles it
-//   higher           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
+//   sender's view   | receiver does
+//   older           | answers VIEW, ignores the rest (a JOIN is still noted; a state or result of
+//                   | the same history, and a question for one, is as good as before)
+//   the same        | handles it
+//   newer           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
+//   another history | both: which of the two views goes before is for who knows both
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct FreezeHint {
 };
 struct ViewNotice {
   view::DecidedView decided;
+  std::uint64_t committed = 0;  // by the sender
 };
 struct ViewAsk {};
 // Asks to be admitted as a learner; repeated until the sender is a member that holds the state.
@@ -104,16 +106,19 @@ struct ResultPart {
 
 // A member asks the acceptors for a lease, where the members alone are no quorum
 // (view::needs_lease), and tells of its newest checkpoint, of which witnesses are to hold copies.
+// In other views it asks who else has the checkpoint, and nothing is granted.
 struct LeaseAsk {
   Time asked{};  // by the member's clock, from which its lease counts
   view::CheckpointName checkpoint;
   Digest digest;  // of the state in it
 };
-// For Timings::lease_term, counted by the granter from now. Only an acceptor that has promised
-// nothing in this view grants, and notes with it which checkpoint lies on its disk.
+// A lease is for Timings::lease_term, counted by the granter from now; only an acceptor that has
+// promised nothing in this view grants one.
 struct LeaseGrant {
   Time asked{};
-  view::CheckpointName checkpoint;
+  bool granted = false;
+  bool keeps_copies = false;        // it can hold checkpoints of this job
+  view::CheckpointName checkpoint;  // newest intact one on its disk
 };
 
 using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
@@ -122,12 +127,9 @@ using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk,
 
 struct JobMessage {
   JobId job;
-  std::uint32_t generation = 0;
-  std::uint64_t view_id = 0;  // the newest view that the sender knows
-  Boot boot = 0;              // of the sender
+  view::ViewName view;  // the newest view that the sender knows
+  Boot boot = 0;        // of the sender
   JobBody body;
-  std::uint64_t lineage = 0;  // of the view
-  view::ViewOrder order() const { return {generation, lineage, view_id}; }
 };
 
 }  // namespace gpunode::job

@@ -5,6 +5,7 @@
 // its voters took it back: nobody may be left who can compute it again.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -15,7 +16,7 @@ constexpr Duration kPatience = std::chrono::seconds(60);  // without a byte of t
 
 bool JobCore::State::holds_result() const {
   if (!finish_told || committed < options.total_steps || applied != committed) return false;
-  return through || is_of_lineage();  // who is through stays so when others take the job back
+  return through || is_of_history();  // who is through stays so when others take the job back
 }
 
 // Asked for, and given, whatever the view: the job's end is one.
@@ -30,7 +31,7 @@ bool JobCore::State::is_about_result(const NodeId& from, const JobBody& body) co
 // A member of the view says that the last step is committed.
 void JobCore::State::end_outside(Time at, Actions& out) {
   if (member || finish_told || result_wanted) return;
-  if (!wants_in || leaving || options.mutations.ends_without_result)
+  if (!wants_in || leaving || broken("ends_without_result"))
     return finish_elsewhere("the job is finished; this node was not a member at its end", out);
   result_wanted = true;
   result_progress = at;
@@ -52,7 +53,7 @@ void JobCore::State::on_foreign_status(Time at, const NodeId& from, const StepSt
 // does who is outside, as the view's own members may have died since.
 bool JobCore::State::ended_before(const NodeId& from, const StepStatus& status) const {
   if (!status.finished || !status.state_ready || finish_told) return false;
-  if (committed >= options.total_steps && is_of_lineage()) return false;
+  if (committed >= options.total_steps && is_of_history()) return false;
   const view::View& view = agreement.view();
   if (!member) {
     const bool nobody_left =
@@ -68,7 +69,7 @@ bool JobCore::State::ended_before(const NodeId& from, const StepStatus& status) 
 
 void JobCore::State::end_with_result_of(Time at, const NodeId& from, const std::string& why,
                                         Actions& out) {
-  if (wants_in && !leaving && !options.mutations.ends_without_result) {
+  if (wants_in && !leaving && !broken("ends_without_result")) {
     if (!result_sources.insert(from).second) return;
     if (!result_wanted) report(why + "; this node fetches the result", out);
     result_wanted = true;
@@ -98,7 +99,7 @@ void JobCore::State::watch_result_sources(Time at, Actions& out) {
 void JobCore::State::result_tick(Time at, Actions& out) {
   watch_result_sources(at, out);
   if (!result_wanted || finish_told || (member && result_sources.empty())) return;
-  if (committed >= options.total_steps && applied == committed && is_of_lineage()) {
+  if (committed >= options.total_steps && applied == committed && is_of_history()) {
     drop_fetch();
     drop_results();
     tell_learned(at, out);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {
@@ -58,6 +59,28 @@ std::optional<Stall> JobCore::State::longest_wait(Time at) const {
   if (!longest || longest->lasts < std::max(kLeastStall, kUnusual * usual_step))
     return std::nullopt;
   return longest;
+}
+
+// A member whose own work hangs takes itself out, so that the others need not wait: its core answers
+// them, so nobody else would find it out.
+void JobCore::State::watch_work(Time at, Actions& out) {
+  const auto hang = watchdog.on_tick(at);
+  if (!hang || work_lost || broken("no_watchdog")) return;
+  report(hang->text(), out);
+  const view::View& view = agreement.view();
+  const bool alone = view.members.size() <= 1 && view.acceptors.size() <= 1;
+  if (!member || alone || committed >= options.total_steps) return;
+  work_lost = true;
+  for (const NodeId& node : peers_of(view))
+    send(node, FreezeHint{hang->text(), {options.self.node}}, out);
+  agreement.want_change(at);
+}
+
+void JobCore::State::work_came_back(Actions& out) {
+  if (!work_lost || watchdog.hangs()) return;
+  work_lost = false;
+  report("what had not answered is back: this node asks to come in again", out);
+  wants_in = wants_in || !leaving;
 }
 
 void JobCore::State::watch_stall(Time at, Actions& out) {

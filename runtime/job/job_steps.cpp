@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/base/fault_point.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
@@ -25,7 +26,8 @@ std::size_t chunk_bytes(const collective::ExchangeMessage& message) {
 }  // namespace
 
 bool JobCore::State::can_exchange() const {
-  return member && state_ready && !holding && !agreement.frozen() && result_sources.empty();
+  return member && state_ready && !holding && !work_lost && !agreement.frozen() &&
+         result_sources.empty();
 }
 
 // Starts the exchange of the next step once the state before it is in place.
@@ -33,7 +35,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   if (!can_exchange() || exchange || applied != committed || committed >= options.total_steps)
     return;
   const view::View& view = agreement.view();
-  if (view.stopped && !options.mutations.computes_when_stopped) return;
+  if (view.stopped && !broken("computes_when_stopped")) return;
   const std::uint64_t step = committed + 1;
   collective::AllReduce::Options chosen;
   chosen.rank = *view.rank_of(options.self.node);
@@ -76,7 +78,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
 void JobCore::State::tell_places() {
   const view::View& view = agreement.view();
   StepPlaces::Step step;
-  step.route = {view.view_id, exchange_step, view.generation, plan_digest, view.lineage};
+  step.route = {view.view_id, exchange_step, view.history(), plan_digest};
   for (const view::Member& one : view.members) step.members.push_back(one.node);
   step.chunk_count = collective::ChunkLayout::of(options.element_count).chunk_count();
   step.places = exchange->places();
@@ -89,6 +91,10 @@ void JobCore::State::ask_compute(Actions& out) {
     if (!partials.contains(node)) compute.nodes.push_back(node);
   discard_kept = false;
   fault_point("compute", exchange_step);
+  if (compute.nodes.empty())
+    watchdog.dropped(Watchdog::Work::compute);
+  else
+    watchdog.asked(Watchdog::Work::compute, now);
   out.push_back(std::move(compute));
 }
 
@@ -140,9 +146,9 @@ void JobCore::State::on_step(Time at, const NodeId& from, const StepMessage& mes
 // A view reaches its members one after the other, and bulk is faster than control.
 void JobCore::State::keep_ahead(const NodeId& from, const JobMessage& message) {
   const auto* step = std::get_if<StepMessage>(&message.body);
-  if (!step || message.order() < ahead_order) return;
-  if (ahead_order < message.order()) ahead = {};
-  ahead_order = message.order();
+  if (!step || message.view.view_id < ahead_view.view_id) return;
+  if (ahead_view != message.view) ahead = {};
+  ahead_view = message.view;
   ahead.keep(from, *step, most_early_bytes());
 }
 
@@ -166,6 +172,8 @@ void JobCore::State::answer_need(const NodeId& from, Actions& out) const {
 }
 
 void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out) {
+  watchdog.progressed(Watchdog::Work::compute);
+  work_came_back(out);
   const bool whole = range.first == 0 && range.count == options.element_count;
   if (range.step != committed + 1 || !options.tree.contains(range.node) || !range.sum ||
       range.sum->size() != options.element_count || range.first > options.element_count ||
@@ -185,6 +193,11 @@ void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out
   if (!can_exchange() || !exchange || exchange_step != range.step) return;
   const auto cover = exchange->own_cover();
   if (std::find(cover.begin(), cover.end(), range.node) == cover.end()) return;
+  if (std::all_of(cover.begin(), cover.end(), [this](const auto& node) {
+        const auto found = partials.find(node);
+        return found != partials.end() && is_whole(found->second);
+      }))
+    watchdog.done(Watchdog::Work::compute, at);
   std::vector<collective::SendTo> sends;
   exchange->set_times(compute_times, after);
   exchange->on_partial_range(at, range.node, range.sum, range.fed, range.first, range.count, sends);
@@ -210,10 +223,10 @@ void JobCore::State::advance(Time at, Actions& out) {
     told_held = exchange_step;
     held_at = at;
     fault_point("held", exchange_step);
-    if (options.mutations.tells_held_results)
+    if (broken("tells_held_results"))
       keep_result(exchange_step, exchange->result(), exchange->result_digest(), exchange->fed());
   }
-  const bool own_way = options.mutations.apply_on_own_completion && exchange->held();
+  const bool own_way = broken("apply_on_own_completion") && exchange->held();
   if (!exchange->committed() && !own_way) return;
   if (!holds_lease(at)) return;  // goes on with the next grant, or in the next view
   previous_exchange = std::move(exchange);
@@ -267,6 +280,8 @@ void JobCore::State::commit(Time at, const collective::AllReduce& done,
   source.clear_current();
   keep_result(committed, done.result(), done.result_digest(), done.fed());
   fault_point("commit", committed);
+  watchdog.asked(Watchdog::Work::apply, at);
+  watchdog.dropped(Watchdog::Work::compute);
   out.push_back(Apply{committed, done.result(), fed});
   out.push_back(std::move(told));
   if (committed >= options.total_steps) done_at = at;
@@ -299,6 +314,8 @@ Digest JobCore::State::digest_of_plan() const {
 }
 
 void JobCore::State::on_applied(Time at, std::uint64_t step, const Digest& digest, Actions& out) {
+  watchdog.done(Watchdog::Work::apply, at);
+  work_came_back(out);
   if (step != committed || applied == step) return;
   applied = step;
   after.apply_us = collective::microseconds(at - apply_asked);

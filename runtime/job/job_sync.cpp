@@ -3,6 +3,13 @@
 
 namespace gpunode::job {
 
+namespace {
+// A state on a slow disk: 16 MiB a second.
+Duration time_to_load(std::uint64_t bytes) {
+  return std::chrono::milliseconds(bytes >> 14);
+}
+}  // namespace
+
 void JobCore::State::offer_state(Time at, Actions& out) {
   if (applied != committed || !((member && state_ready) || holds_result())) return;
   StateSource::Effects effects;
@@ -21,8 +28,7 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
   }
   const bool goes_on =
       fetch && fetch->step() == view.base_step && fetch->meta() &&
-      fetch_origin.rollback_count == view.rollback_count &&
-      fetch_origin.order.same_lineage(view.order()) &&
+      fetch_history == view.history() &&
       (view.state_digest == Digest{} || fetch->meta()->digest == view.state_digest);
   if (goes_on) {
     fetch->set_sources(std::move(sources));
@@ -35,7 +41,7 @@ void JobCore::State::start_fetch(Time at, Actions& out) {
     chosen.max_bytes = options.max_state_bytes;
     chosen.part_bytes = options.state_part_bytes;
     fetch.emplace(std::move(chosen));
-    fetch_origin = origin_of_now();
+    fetch_history = view.history();
   }
   if (!learn_began) learn_began = at;
   tick_fetch(at, out);
@@ -53,6 +59,8 @@ void JobCore::State::carry_out(Time, StateFetch::Effects& effects, Actions& out)
   if (!effects.complete) return;
   installing = *fetch->meta();
   drop_fetch();
+  watchdog.dropped(Watchdog::Work::apply);
+  watchdog.asked(Watchdog::Work::install, now, time_to_load(installing->size_bytes));
   out.push_back(InstallState{installing->step, std::move(*effects.complete)});
 }
 
@@ -71,33 +79,29 @@ void JobCore::State::carry_out(StateSource::Effects& effects, Actions& out) {
   if (effects.read_token) out.push_back(ReadState{*effects.read_token, committed});
 }
 
-JobCore::State::StateOrigin JobCore::State::origin_of_now() const {
-  const view::View& view = agreement.view();
-  return {view.order(), view.rollback_count};
-}
-
 void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
-  StateOrigin origin;
   if (installing && installing->step == step) {
     committed = applied = step;
     state_digest = installing->digest;
     result_digest = installing->result_digest;
     running = installing->fed;
-    origin = fetch_origin;
+    history = fetch_history;
     installing.reset();
   } else if (restoring && restoring->step == step) {
     committed = applied = step;
     state_digest = restoring->state_digest;
     result_digest = Digest{};
     running = restoring->running;
-    origin = restore_origin;
+    history = restoring->history;
     restoring.reset();
   } else {
     return;
   }
   // The views may have gone on meanwhile, to a history that this state is no part of.
-  rollback_count = origin.rollback_count;
-  foreign_state = !origin.order.same_lineage(agreement.view().order());
+  const view::View& view = agreement.view();
+  if (view.descends_from(history, committed)) history = view.history();
+  watchdog.done(Watchdog::Work::install, at);
+  work_came_back(out);
   partials.clear();
   partial_step = 0;
   discard_kept = true;

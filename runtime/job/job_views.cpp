@@ -2,6 +2,7 @@
 // decided view means for this node.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/base/fault_point.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
 constexpr Duration kHeardLately = std::chrono::milliseconds(100);
 constexpr Duration kTellEvery = std::chrono::milliseconds(100);
+constexpr Duration kHeardFor = std::chrono::seconds(10);
+constexpr Duration kLoadsFor = std::chrono::seconds(60);  // more than usual, from a disk
 constexpr Duration kSyncStall = std::chrono::seconds(20);
 constexpr Duration kRefusedFor = std::chrono::seconds(5);
 constexpr Duration kBarredFor = std::chrono::seconds(30);
@@ -26,9 +29,10 @@ view::Standing JobCore::State::standing() const {
   view::Standing where;
   where.boot = options.self.boot;
   // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
-  where.has_memory = agreement.view().view_id == 0 || (member && state_ready && !through);
+  where.has_memory = agreement.view().view_id == 0 || (member && state_ready && !through && !work_lost);
   // Who is through without being a member has no trainer any more.
-  where.leaving = leaving || !result_sources.empty() || (finish_told && (!member || through));
+  where.leaving = leaving || work_lost || !result_sources.empty() || (finish_told && (!member || through));
+  where.finished = holds_result();
   where.applied = where.held = committed;
   where.applied_result_digest = where.held_result_digest = result_digest;
   if (applied == committed) where.state_digest = state_digest;
@@ -36,16 +40,16 @@ view::Standing JobCore::State::standing() const {
     where.held = committed + 1;
     where.held_result_digest = exchange->result_digest();
   }
-  if (!through) where.fingerprint = options.fingerprint;  // else fit for nothing more
+  if (!through && !work_lost) where.fingerprint = options.fingerprint;  // else fit for nothing more
   where.wish = wish;
   if (where.has_memory && agreement.view().view_id > 0) {
     where.plan = plan.owner;
     where.paces = paces.to_words();
   }
-  where.checkpoint_step = options.checkpoint.step;
-  where.checkpoint_epoch = options.checkpoint.epoch;
+  where.resume_from = resume_from;
+  where.met = rival;
+  where.checkpoint = options.checkpoint.name();
   where.checkpoint_digest = options.checkpoint.state_digest;
-  where.durable = durable;
   where.lease_left = lease_granted(now);
   // Also those outside: their wish to join may have come to others, never to this node.
   for (const auto& [node, peer] : peers)
@@ -62,35 +66,30 @@ Result<view::View> JobCore::State::compose(
   if (forced) {
     const Digest origin = agreement.view().digest();
     const std::uint64_t self = mix(digest_of(options.self.node.value).low, options.self.boot);
-    rules.forced_lineage = mix(origin.low, mix(self, agreement.votes().promised.round)) | 1;
+    rules.split_mark = mix(origin.low, mix(self, agreement.votes().promised.round)) | 1;
+    rules.split_kind = split_kind;
   }
   rules.tree = options.tree;
   rules.wanted_nodes = options.wanted_nodes;
   rules.min_nodes = options.min_nodes;
   rules.total_steps = options.total_steps;
-  rules.base_is_lowest_applied = options.mutations.base_is_lowest_applied;
-  rules.base_is_highest_held = options.mutations.base_is_highest_held;
-  rules.joiners_are_acceptors = options.mutations.joiners_are_acceptors;
   // Of this view's witnesses those that promised, then who offers itself.
   for (const NodeId& node : witness_candidates()) {
     const bool promised = std::any_of(promisers.begin(), promisers.end(),
                                       [&](const auto& one) { return one.node == node; });
     if (promised || !agreement.view().is_witness(node)) rules.witnesses.push_back(node);
   }
-  rules.no_clique_rule = options.mutations.no_clique_rule;
-  rules.paces_not_in_view = options.mutations.paces_not_in_view;
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
   for (auto& one : heard) {
     const auto joiner = joiners.find(one.node);
     if (joiner != joiners.end() && joiner->second.barred_until > now && !one.standing.has_memory)
       one.standing.leaving = true;
   }
-  rules.admits_unready = options.mutations.admits_unready;
-  rules.admits_unreached = options.mutations.admits_unreached;
-  rules.ignores_leases = options.mutations.ignores_leases;
   Result<view::View> next = propose_view(rules, agreement.view(), heard, learners());
-  const bool undoes = next && !forced && next->rollback_count > agreement.view().rollback_count;
-  if (!undoes) return next;
+  // Waiting for who was heard is a courtesy that ends: it may be heard and yet be deaf for good.
+  const bool undoes = next && !forced && next->restores && agreement.view().view_id > 0;
+  const bool waited = now >= agreement.wanted_since() + kHeardFor;
+  if (!undoes || waited) return next;
   for (const view::Member& one : agreement.view().members) {
     // It may answer yet, and then nothing need be undone.
     const auto peer = peers.find(one.node);
@@ -224,8 +223,8 @@ void JobCore::State::on_commit_boundary(Time at, Actions& out) {
   bool admits = false;
   if (view.members.size() < options.wanted_nodes &&
       at >= installed_at + options.timings.admit_every)
-    for (const Learner& learner : learners())
-      admits = admits || ((learner.ready || options.mutations.admits_unready) &&
+    for (const Joining& learner : learners())
+      admits = admits || ((learner.ready || broken("admits_unready")) &&
                           !view.rank_of(learner.member.node));
   const bool leaves = wants_out(at), stops = wish == view::Wish::stop;
   if (leaves) leave_tried = at;
@@ -252,12 +251,13 @@ void JobCore::State::tell_view(Time at, const NodeId& to, Actions& out, bool alw
   Peer& peer = peers[to];
   if (!always && peer.notified != Time{} && at < peer.notified + kTellEvery) return;
   peer.notified = at;
-  send(to, ViewNotice{decided}, out);
+  send(to, ViewNotice{decided, committed}, out);
 }
 
 void JobCore::State::carry_out(Time at, view::ViewAgreement::Effects& effects, Actions& out) {
   for (auto& [token, bytes] : effects.persists) out.push_back(Persist{token, std::move(bytes)});
   for (auto& [to, message] : effects.sends) send(to, Vote{std::move(message)}, out);
+  if (effects.noted) on_noted(std::move(*effects.noted), out);
   if (!effects.decided) return;
   const view::DecidedView next = std::move(*effects.decided);
   std::set<NodeId> all;
@@ -282,13 +282,23 @@ bool JobCore::State::fits_job(const view::VoteMessage& message) const {
   return true;
 }
 
-void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& out) {
+void JobCore::State::on_notice(Time at, const NodeId& from, const ViewNotice& notice,
+                               Actions& out) {
   const view::View& view = agreement.view();
-  if (next.view.job != options.job) return;
-  if (next.view.order() <= view.order()) return;
-  const bool follows =
-      next.view.order().same_lineage(view.order()) && next.view.view_id == view.view_id + 1;
-  const bool proven = !follows || options.mutations.votes.half_quorum_without_tie ||
+  const view::DecidedView& next = notice.decided;
+  if (next.view.job != options.job || next.view.name() == view.name()) return;
+  switch (view::precedence(next.view, view)) {
+    case view::Precedence::ours:
+      if (next.view.history() != view.history()) tell_view(at, from, out);
+      return;
+    case view::Precedence::open:
+      return meet(at, from, next.view, out);
+    case view::Precedence::theirs:
+      break;
+  }
+  const bool splits = view::parted_by(next.view, view) != 0;
+  const bool follows = !splits && next.view.view_id == view.view_id + 1;
+  const bool proven = !follows || broken("half_quorum_without_tie") ||
                       view::is_quorum(view, next.accepted_by);
   if (!proven || !fits_job(next.view)) {
     report("ignored a view " + std::to_string(next.view.view_id) +
@@ -297,6 +307,40 @@ void JobCore::State::on_notice(Time at, const view::DecidedView& next, Actions& 
     return;
   }
   install(at, next, out);
+}
+
+// Two parts of the job that went on without a quorum: each forms a view for the comparison, so that
+// both know how far either had come; until then each goes on.
+void JobCore::State::meet(Time at, const NodeId& from, const view::View& theirs, Actions& out) {
+  const view::View& view = agreement.view();
+  const std::uint64_t mark = view::parted_by(theirs, view);
+  if (view.met != mark) {
+    rival = mark;
+    const bool decides = member && state_ready;
+    if (decides) change_view(at, "another part of the job was met, which went on by itself", out);
+  }
+  tell_view(at, from, out);
+}
+
+// A view of another history: the state here stays if the new history has come from it.
+void JobCore::State::leave_history(const view::View& before, Actions& out) {
+  const view::View& view = agreement.view();
+  const bool kept = view.descends_from(history, committed) || broken("never_foreign");
+  if (kept) history = view.history();
+  if (view.generation() != before.generation() && committed > 0)
+    report("the job goes on as generation " + std::to_string(view.generation()) +
+               (kept ? "" : ": what this node had done alone is given up"),
+           out);
+  // Whoever has told the end gives its result to who lacks it, whatever the others do.
+  result_wanted = false;
+  result_sources.clear();
+  source.clear();
+  end_copies(true);
+  log.clear();
+  queued.clear();
+  durable = view.floor;
+  for (auto& [node, joiner] : joiners) joiner.ready_at = Time{};
+  for (auto& [node, peer] : peers) peer.finished = false;
 }
 
 void JobCore::State::install(Time at, const view::DecidedView& next, Actions& out) {
@@ -312,48 +356,38 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   end_stall(at, "view " + std::to_string(view.view_id) + " takes its place", out);
   last_commit.reset();
   end_leases();
-  if (!view.order().same_lineage(before.order())) durable = view.durable;
+  if (view.floor.name > durable.name) durable = view.floor;
+  lone_since.reset();
+  if (rival == view.met) rival = 0;
   installed_at = step_began = at;
   committed_at = Time{};
   pause_told = false;
   end_told.clear();
-  if (!view.order().same_lineage(before.order()) && committed > 0) {
-    const auto& kept = view.sync_sources;
-    foreign_state = std::find(kept.begin(), kept.end(), options.self.node) == kept.end();
-    report("the job goes on as generation " + std::to_string(view.generation) +
-               (foreign_state ? ": what this node had done alone is given up" : ""),
-           out);
-  }
+  if (wish == view::Wish::resume_from && view.history() != before.history())
+    wish = view::Wish::none;
   if (view.stopped ? wish == view::Wish::stop : wish == view::Wish::resume) wish = view::Wish::none;
   stop_told = false;
   member = view.has_member(options.self);
   state_ready = false;
   early = {};
-  if (ahead_order == view.order()) std::swap(early, ahead);
+  if (ahead_view == view.name()) std::swap(early, ahead);
   ahead = {};
   previous_exchange.reset();
   form->forget();  // chunks may have other owners
   follow_places(std::vector<std::uint64_t>(view.members.size(), 0));
-  const bool redo =
-      view.owner_rotation != before.owner_rotation || view.rollback_count != before.rollback_count;
-  if (redo) {
+  const bool turned = view.history() != before.history();
+  const bool redo = view.owner_rotation != before.owner_rotation || turned;
+  if (redo && !broken("redo_keeps_partials")) {
     partials.clear();
     partial_step = 0;
     discard_kept = true;
   }
-  if (view.rollback_count != before.rollback_count || !view.order().same_lineage(before.order())) {
-    through = through || had_result;  // it has told the end, and gives its result to who lacks it
-    source.clear();
-    end_copies(true);
-    log.clear();
-    queued.clear();
-    for (auto& [node, joiner] : joiners) joiner.ready_at = Time{};
-    results_since = view.view_id;
-    result_wanted = false;  // its end is void
-    result_sources.clear();
+  if (turned) {
+    through = through || had_result;
+    leave_history(before, out);
   }
   if (view.members.size() < options.wanted_nodes)
-    for (const Learner& one : learners())  // not all members reach it: not soon again
+    for (const Joining& one : learners())  // not all members reach it: not soon again
       if (one.ready && !view.rank_of(one.member.node))
         joiners[one.member.node].barred_until = at + kRefusedFor;
   for (const view::Member& one : before.members) {
@@ -368,8 +402,6 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
       found->second.asked = Time{};
   for (const NodeId& node : peers_of(before))
     if (before.view_id > 0 && !view.rank_of(node) && !view.is_acceptor(node)) left[node] = at;
-  if (view.rollback_count != before.rollback_count)
-    for (auto& [node, peer] : peers) peer.finished = false;
   // A result that is held, but not yet committed, may be the view's base.
   std::optional<collective::AllReduce> held;
   if (exchange && exchange->held() && exchange_step == committed + 1) held = std::move(exchange);
@@ -387,9 +419,10 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   }
   std::vector<NodeId> computed_by = computing(before);
   follow_plan_of(view);
-  const bool rolls_forward = held && !foreign_state && view.base_step == committed + 1 &&
-                             rollback_count == view.rollback_count &&
-                             held->result_digest() == view.result_digest;
+  const bool rolls_forward = held && !view.restores && view.base_step == committed + 1 &&
+                             history == view.history() &&
+                             (held->result_digest() == view.result_digest ||
+                              broken("roll_forward_any_digest"));
   const bool survives = rolls_forward || holds_base() || through;  // which has more than the base
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
   if (rolls_forward) commit(at, *held, std::move(computed_by), false, out);
@@ -401,7 +434,7 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
 void JobCore::State::follow_plan_of(const view::View& view) {
   plan = first_plan(options.tree, view);
   const auto count = static_cast<std::uint16_t>(view.members.size());
-  if (options.mutations.paces_not_in_view)
+  if (broken("paces_not_in_view"))
     paces.members.resize(count);
   else
     paces = collective::Paces::from_words(view.paces, count);
@@ -410,9 +443,7 @@ void JobCore::State::follow_plan_of(const view::View& view) {
 // The state here is the one that the view starts from (it may still be under Apply).
 bool JobCore::State::holds_base() const {
   const view::View& view = agreement.view();
-  if (installing || restoring || foreign_state || committed != view.base_step ||
-      rollback_count != view.rollback_count)
-    return false;
+  if (!is_of_history() || committed != view.base_step) return false;
   return same_or_unknown(result_digest, view.result_digest) &&
          (applied != committed || same_or_unknown(state_digest, view.state_digest));
 }
@@ -420,6 +451,8 @@ bool JobCore::State::holds_base() const {
 // Enters the view as a member: with the state at hand, or by fetching it.
 void JobCore::State::settle(Time at, Actions& out) {
   if (!member || state_ready || installing || restoring || through) return;
+  // What was promised of this state stands until the view that follows from it.
+  if (agreement.frozen()) return;
   const view::View& view = agreement.view();
   if (holds_base()) {
     drop_fetch();
@@ -432,21 +465,22 @@ void JobCore::State::settle(Time at, Actions& out) {
   }
   if (!result_sources.empty()) return;  // which have more than the view begins with
   source.clear();
-  const auto& sources = view.sync_sources;
-  const bool is_source =
-      std::find(sources.begin(), sources.end(), options.self.node) != sources.end();
-  if (view.rollback_count > rollback_count && is_source &&
-      (view.base_step == 0 || view.base_step == options.checkpoint.step)) {
+  // The very state is on this node's own disk, or follows from the manifest.
+  const Checkpoint& kept = options.checkpoint;
+  const bool on_disk = kept.step == view.base_step && kept.step > 0 &&
+                       kept.state_digest == view.state_digest &&
+                       view.descends_from(kept.history, kept.step);
+  if (on_disk || (view.base_step == 0 && view.restores)) {
     fetch.reset();
     if (!learn_began) learn_began = at;
-    restoring =
-        view.base_step == 0 ? Checkpoint{0, options.initial_state_digest, {}} : options.checkpoint;
-    restore_origin = origin_of_now();
+    restoring = on_disk ? kept : Checkpoint{0, options.initial_state_digest, {}, {}};
+    watchdog.dropped(Watchdog::Work::apply);
+    watchdog.asked(Watchdog::Work::install, at, kLoadsFor);
     out.push_back(RestoreState{view.base_step});
     return;
   }
   if (is_late()) return learn_tick(at, out);  // the members still keep the results it lacks
-  if (committed > view.base_step && rollback_count == view.rollback_count)
+  if (committed > view.base_step && history == view.history())
     report("the view resumes from step " + std::to_string(view.base_step) +
                ", before a step that this node has committed: its state is fetched anew",
            out);

@@ -2,6 +2,7 @@
 // itself, and the next view names it; one that dies is replaced by a view change.
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 #include "runtime/job/witness_policy.hpp"
 
@@ -12,6 +13,7 @@ constexpr Duration kRecruitEvery = std::chrono::seconds(5);      // one node is 
 constexpr Duration kRecruitTakes = std::chrono::seconds(3);      // then fewer witnesses will do
 constexpr Duration kReplacementTakes = std::chrono::seconds(1);  // likewise, while one waits to go
 constexpr Duration kLeftFor = std::chrono::seconds(30);          // unless it offers itself again
+constexpr Duration kSilentFor = std::chrono::seconds(10);      // then another one is looked for
 constexpr std::size_t kMaxOffers = 1024;
 }  // namespace
 
@@ -53,12 +55,20 @@ bool JobCore::State::offers_to_witness() const {
          (wants_in && !leaving && view.members.size() >= options.wanted_nodes);
 }
 
+// Its node may be up and its part in the job not: a witness is heard of every join_every.
+bool JobCore::State::takes_part(const NodeId& witness) const {
+  if (gone(witness)) return false;
+  const auto peer = peers.find(witness);
+  const Time heard = peer == peers.end() ? Time{} : peer->second.heard;
+  return now < std::max(heard, installed_at) + kSilentFor || broken("keeps_silent_witnesses");
+}
+
 // Who could be a witness of the next view: those of this one that live, then who offers itself.
 std::vector<NodeId> JobCore::State::witness_candidates() const {
   const view::View& view = agreement.view();
   std::vector<NodeId> nodes;
   for (const NodeId& node : view.acceptors)
-    if (view.is_witness(node) && !leaves(node) && (node == options.self.node || !gone(node)))
+    if (view.is_witness(node) && !leaves(node) && (node == options.self.node || takes_part(node)))
       nodes.push_back(node);
   for (const auto& [node, offered] : witness_offers)
     if (now < offered + options.timings.joiner_fresh && !gone(node) && !leaves(node) &&
@@ -84,7 +94,7 @@ bool JobCore::State::wants_witnesses(Time at) {
   std::vector<NodeId> present;
   for (const NodeId& node : view.acceptors)
     if (view.is_witness(node)) present.push_back(node);
-  if (options.mutations.keeps_dead_witnesses && !present.empty()) return false;
+  if (broken("keeps_dead_witnesses") && !present.empty()) return false;
   std::sort(chosen.begin(), chosen.end());
   std::sort(present.begin(), present.end());
   if (chosen == present) {

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/collective/paced_plan.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/job/rollback.hpp"
 #include "runtime/job/witness_policy.hpp"
 
 namespace gpunode::job {
@@ -39,7 +42,8 @@ Digest result_at(const Standing& standing, std::uint64_t step) {
 struct Base {
   std::uint64_t step = 0;
   bool disagreed = false;
-  Promisers survivors;
+  Promisers survivors;           // members of the next view, as far as it wants so many
+  std::optional<Rollback> back;  // the base is a checkpoint
 };
 
 // The majority's result of a step that differed twice; empty if there is none.
@@ -61,15 +65,15 @@ Result<Base> resume_from(const ProposalRules& rules, const View& current, Promis
     lowest_applied = std::min(lowest_applied, one.standing.applied);
     highest_held = std::max(highest_held, one.standing.held);
   }
-  base.step = rules.base_is_lowest_applied ? lowest_applied
-              : rules.base_is_highest_held ? highest_held
+  base.step = broken("base_is_lowest_applied") ? lowest_applied
+              : broken("base_is_highest_held") ? highest_held
                                            : lowest_held;
   const std::uint64_t step = base.step;
   const Digest first = result_at(survivors.front().standing, step);
   const bool differ = std::any_of(survivors.begin(), survivors.end(), [&](const auto& one) {
     return result_at(one.standing, step) != first;
   });
-  if (!differ || rules.base_is_highest_held) {
+  if (!differ || broken("base_is_highest_held")) {
     base.survivors = std::move(survivors);
     return base;
   }
@@ -87,131 +91,6 @@ Result<Base> resume_from(const ProposalRules& rules, const View& current, Promis
     return not_yet("members hold different results of step " + std::to_string(step) +
                    " for the second time, and no majority holds the same");
   return base;
-}
-
-// In a stopped view nothing was committed after its base: who has a checkpoint of it has it all.
-bool holds_stopped_state(const View& current, const Promisers& promisers) {
-  if (!current.stopped) return false;
-  return current.base_step == 0 ||
-         std::any_of(promisers.begin(), promisers.end(), [&](const auto& one) {
-           return one.standing.checkpoint_step == current.base_step;
-         });
-}
-
-bool told(const Promisers& promisers, const NodeId& node) {
-  return std::any_of(promisers.begin(), promisers.end(),
-                     [&](const auto& one) { return one.node == node; });
-}
-
-// Who votes and does not answer, for people.
-std::string silent_acceptors(const View& current, const Promisers& promisers) {
-  std::string missing;
-  for (const NodeId& acceptor : current.acceptors)
-    if (!told(promisers, acceptor))
-      missing += (missing.empty() ? "" : ", ") + ("node " + acceptor.short_text());
-  return missing;
-}
-
-// Whether no member of the current view can commit any more: all acceptors answer; or every member
-// does; or, where the members need a lease, none that a member may still have is left.
-Result<void> members_have_ended(const ProposalRules& rules, const View& current,
-                                const Promisers& promisers) {
-  const std::string missing = silent_acceptors(current, promisers);
-  if (missing.empty()) return {};
-  if (!view::needs_lease(current))
-    return not_yet("no member that answers still holds the state; waiting for " + missing);
-  Duration left{};
-  for (const auto& one : promisers) left = std::max(left, one.standing.lease_left);
-  const bool all_members =
-      std::all_of(current.members.begin(), current.members.end(),
-                  [&](const view::Member& one) { return told(promisers, one.node); });
-  if (all_members || left == Duration{} || rules.ignores_leases) return {};
-  return not_yet("waiting until the lease of a member that does not answer has run out");
-}
-
-// The newest checkpoint that may have been called durable. Members call it so, and those that have
-// memory tell; if one does not, those that say they hold it, or a later one, make a quorum with
-// those that say nothing.
-view::CheckpointName perhaps_durable(const View& current, const Promisers& promisers) {
-  view::CheckpointName newest = current.durable;
-  if (!view::needs_lease(current)) return newest;
-  std::size_t members = 0;
-  for (const auto& one : promisers) {
-    newest = std::max(newest, one.standing.durable);
-    if (one.standing.has_memory && current.has_member({one.node, one.standing.boot})) ++members;
-  }
-  if (members == current.members.size()) return newest;
-  for (const auto& one : promisers) {
-    const view::CheckpointName name = one.standing.checkpoint();
-    if (name <= newest) continue;
-    std::vector<NodeId> hold;
-    for (const NodeId& acceptor : current.acceptors) {
-      const auto found = std::find_if(promisers.begin(), promisers.end(),
-                                      [&](const auto& other) { return other.node == acceptor; });
-      if (found == promisers.end() || found->standing.checkpoint() >= name)
-        hold.push_back(acceptor);
-    }
-    if (view::is_quorum(current, hold)) newest = name;
-  }
-  return newest;
-}
-
-// The newest checkpoint of the promisers, or the state before step 1, which the manifest alone
-// gives; and who holds it and can compute, a spare node too.
-Result<Base> newest_checkpoint(const View& current, const Promisers& promisers, bool free,
-                               const std::string& waiting) {
-  view::CheckpointName newest;
-  Digest digest;
-  for (const auto& one : promisers)
-    if (one.standing.checkpoint_step > 0 && one.standing.checkpoint() > newest) {
-      newest = one.standing.checkpoint();
-      digest = one.standing.checkpoint_digest;
-    }
-  Base base;
-  base.step = newest.step;
-  if (!free && newest < current.durable)
-    return not_yet("nobody that answers has the checkpoint of step " +
-                   std::to_string(current.durable.step) + ", the newest durable one" + waiting);
-  for (const auto& one : promisers) {
-    const bool holds = base.step == 0 || (one.standing.checkpoint() == newest &&
-                                          one.standing.checkpoint_digest == digest);
-    const bool fit = one.standing.fingerprint == current.fingerprint &&
-                     !(current.is_witness(one.node) && one.standing.leaving);
-    if (holds && fit) base.survivors.push_back(one);
-  }
-  if (base.survivors.empty())
-    return not_yet("nobody that answers can compute the job from step " +
-                   std::to_string(base.step) + waiting);
-  return base;
-}
-
-// Nobody who answers has memory, and nobody else can commit any more: back to a checkpoint. Who had
-// left with the last copy of it has no vote, but is back and asks to come in.
-Result<Base> roll_back(const ProposalRules& rules, const View& current, const Promisers& promisers,
-                       const std::vector<Learner>& learners) {
-  const bool free = rules.forced_lineage != 0 || holds_stopped_state(current, promisers);
-  if (!free)
-    if (Result<void> ended = members_have_ended(rules, current, promisers); !ended)
-      return ended.error();
-  const std::string missing = silent_acceptors(current, promisers);
-  const std::string waiting = missing.empty() ? "" : "; waiting for " + missing;
-  Result<Base> base = newest_checkpoint(current, promisers, free, waiting);
-  if (base || free) return base;
-  Promisers all = promisers;
-  const std::uint64_t epoch = view::checkpoint_epoch(current.generation, current.rollback_count);
-  for (const Learner& one : learners) {
-    const bool fits = one.checkpoint.step > 0 && one.checkpoint.epoch <= epoch;
-    if (!fits || told(promisers, one.member.node)) continue;
-    Standing standing;
-    standing.boot = one.member.boot;
-    standing.fingerprint = current.fingerprint;  // no learner has another
-    standing.checkpoint_epoch = one.checkpoint.epoch;
-    standing.checkpoint_step = one.checkpoint.step;
-    standing.checkpoint_digest = one.checkpoint_digest;
-    all.push_back({one.member.node, std::move(standing)});
-  }
-  Result<Base> with_learners = newest_checkpoint(current, all, free, waiting);
-  return with_learners ? std::move(with_learners) : std::move(base);
 }
 
 bool contains(const std::vector<view::Member>& members, const NodeId& node) {
@@ -234,7 +113,7 @@ bool reaches_learner(const Standing& standing, const NodeId& node) {
 // Leaves out the worst connected, highest rank first, until all survivors reach each other. Any
 // number of survivors is safe; losing most of them at once is more likely a fault of the network.
 bool keep_who_reach_each_other(const ProposalRules& rules, Promisers& survivors) {
-  if (rules.no_clique_rule) return true;
+  if (broken("no_clique_rule")) return true;
   const std::size_t before = survivors.size();
   for (;;) {
     std::size_t worst = 0, most = 0;
@@ -266,15 +145,18 @@ void choose_acceptors(const ProposalRules& rules, const View& current, const Bas
   for (const auto& one : base.survivors)
     if (contains(next.members, one.node) && (current.is_acceptor(one.node) || first_step_done))
       next.acceptors.push_back(one.node);
-  // Only learners outlived the voters: they hold the state, so they vote.
-  if (next.acceptors.empty()) next.acceptors = next.sync_sources;
+  // Only learners outlived the voters: they hold the state, or load it, so they vote.
+  if (next.acceptors.empty())
+    for (const auto& one : base.survivors)
+      if (contains(next.members, one.node)) next.acceptors.push_back(one.node);
   // Ready learners lack a few results only. Fewer than the holders, they leave one of these in
   // every quorum, and a minority of the members may die from the first moment on.
-  const std::size_t newcomers = next.members.size() - next.sync_sources.size();
+  const std::size_t holders = std::min(base.survivors.size(), next.members.size());
+  const std::size_t newcomers = next.members.size() - holders;
   if (ready && newcomers < next.acceptors.size())
-    for (std::size_t rank = next.sync_sources.size(); rank < next.members.size(); ++rank)
+    for (std::size_t rank = holders; rank < next.members.size(); ++rank)
       next.acceptors.push_back(next.members[rank].node);
-  if (rules.joiners_are_acceptors) {
+  if (broken("joiners_are_acceptors")) {
     next.acceptors.clear();
     for (const view::Member& member : next.members) next.acceptors.push_back(member.node);
   }
@@ -321,7 +203,7 @@ void choose_plan(const ProposalRules& rules, const View& current, const Base& ba
     paces.gradient_samples = old_paces.gradient_samples;
   }
   next.paces.clear();
-  if (!rules.paces_not_in_view) next.paces = paces.to_words();
+  if (!broken("paces_not_in_view")) next.paces = paces.to_words();
   collective::SlicePlan before{pacing.plan};
   if (!anyone || !before.fits(rules.tree, before_count)) {
     next.plan = collective::balanced_plan(rules.tree, count).owner;
@@ -336,7 +218,59 @@ bool stops(const View& current, const Promisers& promisers) {
     return std::any_of(promisers.begin(), promisers.end(),
                        [&](const auto& one) { return one.standing.wish == wish; });
   };
+  if (wished(view::Wish::resume_from)) return false;
   return current.stopped ? !wished(view::Wish::resume) : wished(view::Wish::stop);
+}
+
+// The step that a person wants the job to go on from, whatever was reported durable.
+std::optional<std::uint64_t> wanted_from(const Promisers& promisers) {
+  for (const auto& one : promisers)
+    if (one.standing.wish == view::Wish::resume_from) return one.standing.resume_from;
+  return std::nullopt;
+}
+
+// Another part of the job that was met since, or the one that this view was formed for already.
+std::uint64_t met_by(const View& current, const Promisers& promisers) {
+  for (const auto& one : promisers)
+    if (one.standing.met != 0) return one.standing.met;
+  return current.met;
+}
+
+// Alike for whoever proposes the same rollback; which of two different ones holds is decided once.
+std::uint64_t rollback_mark(const View& next) {
+  return mix(mix(next.previous.low, next.previous.high), next.base_step) | 1;
+}
+
+Result<Base> roll_back(const ProposalRules& rules, const View& current, const Promisers& promisers,
+                       const std::vector<Joining>& joining) {
+  const auto permission = rules.split_mark != 0 ? Permission::split : Permission::none;
+  Result<Rollback> back =
+      choose_rollback(current, promisers, joining, permission, wanted_from(promisers));
+  if (!back) return back.error();
+  Base base;
+  base.step = back->name.step;
+  base.survivors = back->fit;
+  base.back = std::move(*back);
+  return base;
+}
+
+// What later views may not go behind. Of a job that had to go further back, or whose part gave up on
+// the others, what it goes on from is all there is. Who leaves with the others' knowledge is not
+// waited for later, as long as somebody else holds a copy.
+view::Floor next_floor(const ProposalRules& rules, const View& current, const Promisers& promisers,
+                       const Base& base) {
+  view::Floor floor = floor_of(current, promisers);
+  const bool behind = base.back ? base.back->name < floor.name : base.step < floor.name.step;
+  if (behind && base.back) return {base.back->name, base.back->holders};
+  if (behind) return rules.split_mark != 0 ? view::Floor{} : floor;
+  std::vector<NodeId> stay;
+  for (const NodeId& node : floor.holders)
+    if (std::none_of(promisers.begin(), promisers.end(), [&](const auto& one) {
+          return one.node == node && one.standing.leaving;
+        }))
+      stay.push_back(node);
+  if (!stay.empty()) floor.holders = std::move(stay);
+  return floor;
 }
 
 // The state after a step, of those that have applied it: what most of them hold, as one of them may
@@ -365,17 +299,14 @@ collective::SlicePlan first_plan(const collective::Tree& tree, const View& view)
 }
 
 Result<View> propose_view(const ProposalRules& rules, const View& current,
-                          const Promisers& promisers, const std::vector<Learner>& learners) {
+                          const Promisers& promisers, const std::vector<Joining>& learners) {
   View next = current;
   next.previous = current.digest();
   next.view_id = current.view_id + 1;
   next.members.clear();
   next.acceptors.clear();
   next.sync_sources.clear();
-  if (rules.forced_lineage != 0) {
-    ++next.generation;
-    next.lineage = rules.forced_lineage;
-  }
+  next.met = met_by(current, promisers);
   next.stopped = stops(current, promisers);
   if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
 
@@ -401,21 +332,30 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   Result<Base> base = lost ? roll_back(rules, current, promisers, learners)
                            : resume_from(rules, current, std::move(staying));
   if (!base) return base.error();
-  if (lost) ++next.rollback_count;
-  next.durable =
-      rules.forced_lineage != 0 ? view::CheckpointName{} : perhaps_durable(current, promisers);
 
   std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank);
   next.base_step = base->step;
+  next.restores = lost;
   next.state_digest = next.result_digest = {};
   for (const auto& one : base->survivors) {
     if (next.members.size() >= rules.wanted_nodes) break;
     next.members.push_back({one.node, one.standing.boot});
-    next.sync_sources.push_back(one.node);
+    if (!lost) next.sync_sources.push_back(one.node);
     if (!lost && next.result_digest == Digest{})
       next.result_digest = result_at(one.standing, base->step);
   }
   if (!lost) next.state_digest = commonest_state(base->survivors, base->step);
+  if (lost) {
+    next.state_digest = base->back->state_digest;
+    next.sync_sources = base->back->holders;
+    if (base->step == 0)
+      for (const view::Member& one : next.members) next.sync_sources.push_back(one.node);
+  }
+  if (rules.split_mark != 0)
+    next.turns.push_back({next.view_id, base->step, rules.split_mark, rules.split_kind});
+  else if (lost)
+    next.turns.push_back({next.view_id, base->step, rollback_mark(next), view::Turn::Kind::rollback});
+  next.floor = next_floor(rules, current, promisers, *base);
   if (base->disagreed) {
     ++next.owner_rotation;
     next.disagreed_step = base->step + 1;
@@ -429,7 +369,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
       return one.node == member.node && one.standing.boot == member.boot;
     });
     const bool reached =
-        rules.no_clique_rule || rules.admits_unreached ||
+        broken("no_clique_rule") || broken("admits_unreached") ||
         std::all_of(base->survivors.begin(), base->survivors.end(), [&](const auto& one) {
           if (where != promisers.end() && cannot_reach(where->standing, one.node)) return false;
           return anyone ? !cannot_reach(one.standing, member.node)
@@ -443,8 +383,8 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
       if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
         admit({one.node, one.standing.boot});
   if (!next.stopped)
-    for (const Learner& learner : learners)
-      if (learner.ready || anyone || rules.admits_unready) admit(learner.member);
+    for (const Joining& learner : learners)
+      if (learner.ready || anyone || broken("admits_unready")) admit(learner.member);
   if (next.members.size() < rules.min_nodes && base->step < rules.total_steps && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");

@@ -8,6 +8,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/job/rollback.hpp"
 #include "runtime/view/view_agreement.hpp"
 
 namespace gpunode::job {
@@ -17,27 +18,11 @@ struct ProposalRules {
   std::uint32_t wanted_nodes = 1;
   std::uint32_t min_nodes = 1;
   std::uint64_t total_steps = ~std::uint64_t{0};  // once through them, no number of nodes is needed
-  // A person gave up on whoever does not answer: the promisers go on as the next generation, told
-  // apart from other recoveries by this number. 0: the rules of agreement hold.
-  std::uint64_t forced_lineage = 0;
+  // Not 0: whoever promised goes on without a quorum, as a history of its own that this number tells
+  // apart from others.
+  std::uint64_t split_mark = 0;
+  view::Turn::Kind split_kind = view::Turn::Kind::split;
   std::vector<NodeId> witnesses;  // who could be one, in order of preference
-  // Test-only faults.
-  bool base_is_lowest_applied = false;
-  bool base_is_highest_held = false;
-  bool joiners_are_acceptors = false;
-  bool no_clique_rule = false;
-  bool paces_not_in_view = false;
-  bool admits_unready = false;
-  bool admits_unreached = false;
-  bool ignores_leases = false;
-};
-
-// A node that asks to come in.
-struct Learner {
-  view::Member member;
-  bool ready = false;                 // holds the state but for results that the members still keep
-  view::CheckpointName checkpoint{};  // on its disk
-  Digest checkpoint_digest{};
 };
 
 // The plan of a view's first step.
@@ -49,6 +34,6 @@ collective::SlicePlan first_plan(const collective::Tree& tree, const view::View&
 // people: not enough nodes, or nobody holds the state.
 Result<view::View> propose_view(const ProposalRules& rules, const view::View& current,
                                 const std::vector<view::ViewAgreement::Promiser>& promisers,
-                                const std::vector<Learner>& learners);
+                                const std::vector<Joining>& learners);
 
 }  // namespace gpunode::job

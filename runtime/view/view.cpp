@@ -19,6 +19,16 @@ class Fold {
     value(digest.low);
   }
   void value(const NodeId& node) { stream_.add(node.value); }
+  void value(const HistoryId& history) {
+    value(history.turn);
+    value(history.mark);
+  }
+  void value(const Turn& turn) {
+    value(turn.view_id);
+    value(turn.base_step);
+    value(turn.mark);
+    value(static_cast<std::uint8_t>(turn.kind));
+  }
   void value(const Member& member) {
     value(member.node);
     value(member.boot);
@@ -39,8 +49,9 @@ class Fold {
 Digest View::digest() const {
   Fold fold;
   fold.value(job);
-  fold.value(generation);
   fold.value(view_id);
+  fold.list(turns);
+  fold.value(met);
   fold.value(previous);
   fold.list(members);
   fold.list(acceptors);
@@ -51,17 +62,14 @@ Digest View::digest() const {
   fold.list(plan);
   fold.value(owner_rotation);
   fold.value(fingerprint);
-  fold.value(rollback_count);
+  fold.value(static_cast<std::uint8_t>(restores));
   fold.value(disagreed_step);
   fold.list(sync_sources);
-  // Later fields only where they say something: older views keep their digest.
-  if (lineage != 0) fold.value(lineage);
-  if (stopped) fold.value(std::uint8_t{1});
-  if (!paces.empty()) fold.list(paces);
-  if (durable != CheckpointName{}) {
-    fold.value(durable.epoch);
-    fold.value(durable.step);
-  }
+  fold.value(static_cast<std::uint8_t>(stopped));
+  fold.list(paces);
+  fold.value(floor.name.history);
+  fold.value(floor.name.step);
+  fold.list(floor.holders);
   return fold.result();
 }
 
@@ -99,6 +107,57 @@ bool needs_lease(const View& view) {
   std::vector<NodeId> members;
   for (const Member& member : view.members) members.push_back(member.node);
   return view.view_id > 0 && !is_quorum(view, members);
+}
+
+bool View::descends_from(const HistoryId& from, std::uint64_t step) const {
+  if (from.turn > turns.size()) return false;
+  const std::uint64_t mark = from.turn == 0 ? 0 : turns[from.turn - 1].mark;
+  if (mark != from.mark) return false;
+  return std::all_of(turns.begin() + from.turn, turns.end(),
+                     [step](const Turn& later) { return step <= later.base_step; });
+}
+
+std::uint32_t View::generation() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.is_split(); }));
+}
+
+namespace {
+
+// The first turn of `view` that the other does not share, if that is a split: the quorum of the
+// last common view went the other way, or no way at all.
+const Turn* split_of(const View& view, const View& other) {
+  std::size_t shared = 0;
+  while (shared < view.turns.size() && shared < other.turns.size() &&
+         view.turns[shared] == other.turns[shared])
+    ++shared;
+  const bool splits = shared < view.turns.size() && view.turns[shared].is_split();
+  return splits ? &view.turns[shared] : nullptr;
+}
+
+Precedence theirs_if(bool yes) {
+  return yes ? Precedence::theirs : Precedence::ours;
+}
+
+}  // namespace
+
+Precedence precedence(const View& theirs, const View& ours) {
+  const Turn* their_split = split_of(theirs, ours);
+  const Turn* our_split = split_of(ours, theirs);
+  if (!their_split && !our_split) return theirs_if(theirs.view_id > ours.view_id);
+  // A view from before the split is what the other side has come from.
+  const bool ordered = Turn::Kind::ordered == (their_split ? their_split : our_split)->kind;
+  if (!our_split) return theirs_if(ours.view_id < their_split->view_id || ordered);
+  if (!their_split) return theirs_if(theirs.view_id >= our_split->view_id && !ordered);
+  if (their_split->kind != our_split->kind) return theirs_if(ordered);
+  if (theirs.met != our_split->mark || ours.met != their_split->mark) return Precedence::open;
+  if (theirs.base_step != ours.base_step) return theirs_if(theirs.base_step > ours.base_step);
+  return theirs_if(their_split->mark < our_split->mark);
+}
+
+std::uint64_t parted_by(const View& theirs, const View& ours) {
+  const Turn* split = split_of(theirs, ours);
+  return split ? split->mark : 0;
 }
 
 }  // namespace gpunode::view

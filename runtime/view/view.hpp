@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/digest.hpp"
+#include "runtime/base/history_id.hpp"
 #include "runtime/base/ids.hpp"
 
 namespace gpunode::view {
@@ -22,33 +23,47 @@ struct Member {
   auto operator<=>(const Member&) const = default;
 };
 
-// Where a view stands among all views of its job: of two, the higher one goes on. Two recoveries
-// that knew nothing of each other share a generation; their lineages differ.
-struct ViewOrder {
-  std::uint32_t generation = 0;
-  std::uint64_t lineage = 0;
-  std::uint64_t view_id = 0;
-  auto operator<=>(const ViewOrder&) const = default;
-  bool same_lineage(const ViewOrder& other) const {
-    return generation == other.generation && lineage == other.lineage;
-  }
+// Where a job began another history: the view that did so, and why.
+struct Turn {
+  enum class Kind : std::uint8_t {
+    rollback,  // nobody held the state any more: back to a checkpoint, by a quorum
+    split,     // a part went on without a quorum, as on_lost_quorum = "continue" has it
+    ordered    // likewise, as a person ordered it (`job recover --force`)
+  };
+  std::uint64_t view_id = 0;    // of the first view of the new history
+  std::uint64_t base_step = 0;  // up to it the new history is the one before
+  std::uint64_t mark = 0;       // of the new history, see HistoryId
+  Kind kind = Kind::rollback;
+  bool is_split() const { return kind != Kind::rollback; }
+  auto operator<=>(const Turn&) const = default;
 };
 
 // Which of a job's checkpoints: of two the higher one replaces the other.
 struct CheckpointName {
-  std::uint64_t epoch = 0;  // generation and rollbacks of the lineage that wrote it
-  std::uint64_t step = 0;   // 0: none
+  HistoryId history;
+  std::uint64_t step = 0;  // 0: none
   auto operator<=>(const CheckpointName&) const = default;
 };
-constexpr std::uint64_t checkpoint_epoch(std::uint32_t generation, std::uint32_t rollbacks) {
-  return std::uint64_t{generation} << 32 | rollbacks;
-}
+
+// The newest checkpoint that may have been reported durable: no view goes behind it.
+struct Floor {
+  CheckpointName name;
+  std::vector<NodeId> holders;  // on whose disks it is, as far as it was known when it was noted
+  bool operator==(const Floor&) const = default;
+};
+
+// A view among all views of its job, as messages name it.
+struct ViewName {
+  HistoryId history;
+  std::uint64_t view_id = 0;
+  auto operator<=>(const ViewName&) const = default;
+};
 
 struct View {
   JobId job;
-  std::uint32_t generation = 0;  // raised only by a human's recovery
-  std::uint64_t lineage = 0;     // of the recovery that began the generation; 0: none did
   std::uint64_t view_id = 0;
+  std::vector<Turn> turns;  // on the way to this view, oldest first
+  std::uint64_t met = 0;    // mark of the part that this view was formed to be compared with
   Digest previous;                   // digest of the view before this one
   std::vector<Member> members;       // a member's place is its rank
   std::vector<NodeId> acceptors;     // who votes on the next view; in order of rank
@@ -59,20 +74,27 @@ struct View {
   std::vector<std::uint16_t> plan;   // slice -> rank, for step base_step + 1 alone
   std::uint32_t owner_rotation = 0;  // shifts the owners of chunks; +1 after a disagreement
   Digest fingerprint;                // the compute fingerprint that every member has
-  std::uint32_t rollback_count = 0;  // times that the job went back to a checkpoint
+  bool restores = false;             // the base is a checkpoint: its sources load it
   std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
-  std::vector<NodeId> sync_sources;  // members that hold the state at base_step
+  std::vector<NodeId> sync_sources;  // who holds the state at base_step
   bool stopped = false;              // nobody computes until a person resumes the job
   // Smoothed times of the members after base_step, from which all derive the plans of later steps
   // alike: words of collective::Paces, which nobody reads here. Empty: none known.
   std::vector<std::uint64_t> paces;
-  // The newest checkpoint that may have been called durable before this view: no rollback goes
-  // behind it.
-  CheckpointName durable;
+  Floor floor;
 
   bool operator==(const View&) const = default;
   Digest digest() const;
-  ViewOrder order() const { return {generation, lineage, view_id}; }
+  // To which its base and all later states belong.
+  HistoryId history() const {
+    if (turns.empty()) return {};
+    return {static_cast<std::uint32_t>(turns.size()), turns.back().mark};
+  }
+  // Whether the state of that history and step is one that this view's states have come from.
+  bool descends_from(const HistoryId& history, std::uint64_t step) const;
+  ViewName name() const { return {history(), view_id}; }
+  // Times that a part went on without a quorum, for people.
+  std::uint32_t generation() const;
   std::optional<std::uint16_t> rank_of(const NodeId& node) const;
   bool has_member(const Member& member) const;
   bool is_acceptor(const NodeId& node) const;
@@ -87,5 +109,17 @@ bool is_quorum(const View& view, std::span<const NodeId> yes);
 // The members alone are no quorum: others may go on without them, from a checkpoint. So the members
 // commit under a lease that a quorum renews, and a rollback waits until it has run out.
 bool needs_lease(const View& view);
+
+// Of two views of one job, which one a node that knows both belongs to. Both sides of a split
+// compute the same from the same two views, so exactly one of them gives way:
+//   one chain                        | the higher view_id
+//   one has split off before the     | the other, which had the quorum; but a split ordered by a
+//   other's view was formed          | person goes before a quorum
+//   both have split off              | ordered before not ordered, then the later base, then the
+//                                    | lower mark; open until both were formed for the comparison
+enum class Precedence : std::uint8_t { ours, theirs, open };
+Precedence precedence(const View& theirs, const View& ours);
+// The mark of the first split of `theirs` that `ours` does not share; 0: there is none.
+std::uint64_t parted_by(const View& theirs, const View& ours);
 
 }  // namespace gpunode::view

@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "runtime/base/broken_rule.hpp"
+
 namespace gpunode::view {
+
+namespace {
+bool by_name(const Floor& left, const Floor& right) {
+  return left.name < right.name;
+}
+}  // namespace
 
 ViewAgreement::ViewAgreement(Options options)
     : options_(std::move(options)), votes_(std::move(options_.votes)), rng_(options_.seed) {
@@ -31,7 +39,7 @@ Duration ViewAgreement::grace() const {
 }
 
 bool ViewAgreement::quorum(std::span<const NodeId> yes) const {
-  if (options_.mutations.half_quorum_without_tie) {
+  if (broken("half_quorum_without_tie")) {
     const auto count = std::count_if(
         yes.begin(), yes.end(), [&](const NodeId& node) { return votes_.view.is_acceptor(node); });
     return 2 * static_cast<std::size_t>(count) >= votes_.view.acceptors.size() && count > 0;
@@ -89,7 +97,7 @@ std::string ViewAgreement::lack_of_quorum() const {
 }
 
 bool ViewAgreement::is_heard(Time now) const {
-  if (options_.mutations.no_quorum_check) return true;
+  if (broken("no_quorum_check")) return true;
   std::vector<NodeId> heard{options_.self};
   for (const auto& [node, asked] : hearing_.echoed)
     if (now <= asked + options_.timings.echo_fresh) heard.push_back(node);
@@ -146,7 +154,7 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   on_prepare(now, options_.self, Prepare{ballot}, out);
   for (const NodeId& peer : peers) {
     if (peer == options_.self) continue;
-    if (options_.mutations.promise_not_durable || !is_acceptor())
+    if (broken("promise_not_durable") || !is_acceptor())
       out.sends.emplace_back(peer, Prepare{ballot});
     else
       deferred_.push_back({next_token_ - 1, peer, Prepare{ballot}});
@@ -163,6 +171,8 @@ void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& 
   if (const auto* probe = std::get_if<Probe>(&message))
     if (is_acceptor()) deliver(now, from, Echo{probe->nonce}, out);
   if (const auto* echo = std::get_if<Echo>(&message)) on_echo(now, from, *echo, out);
+  if (const auto* note = std::get_if<NoteFloor>(&message)) on_note(now, from, *note, out);
+  if (const auto* noted = std::get_if<FloorNoted>(&message)) on_noted(from, *noted, out);
 }
 
 void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out) {
@@ -174,8 +184,9 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
   }
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
-  const Standing where = standing();
-  if (!options_.mutations.no_freeze_on_promise) frozen_ = true;
+  Standing where = standing();
+  where.floor = votes_.floor;
+  if (!broken("no_freeze_on_promise")) frozen_ = true;
   Promise promise{message.ballot, votes_.accepted, where};
   if (is_acceptor())
     persist_then(from, std::move(promise), now, out);
@@ -186,7 +197,7 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
 void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& message, Effects& out) {
   if (!is_acceptor() || message.ballot.round == 0 || message.ballot.proposer != from) return;
   if (message.view.view_id != votes_.view.view_id + 1 || message.view.job != votes_.view.job ||
-      !message.view.order().same_lineage(votes_.view.order()))
+      message.view.previous != votes_.view.digest())
     return;
   highest_round_ = std::max(highest_round_, message.ballot.round);
   if (message.ballot < votes_.promised) {
@@ -197,7 +208,7 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
   votes_.promised = message.ballot;
   votes_.accepted = AcceptedView{message.ballot, message.view};
   standing();
-  if (!options_.mutations.no_freeze_on_promise) frozen_ = true;
+  if (!broken("no_freeze_on_promise")) frozen_ = true;
   persist_then(from, Accepted{message.ballot}, now, out);
 }
 
@@ -287,7 +298,44 @@ void ViewAgreement::try_decide(Effects& out) {
   proposal_.reset();
 }
 
+void ViewAgreement::note_floor(Time now, Floor floor, Effects& out) {
+  if (noting_ && floor.name <= noting_->floor.name) return;
+  noting_ = Noting{std::move(floor), {}, {}};
+  ask_to_note(now, out);
+}
+
+void ViewAgreement::ask_to_note(Time now, Effects& out) {
+  noting_->asked = now;
+  const NoteFloor note{noting_->floor};
+  for (const NodeId& acceptor : votes_.view.acceptors)
+    if (!noting_->noted_by.contains(acceptor) && acceptor != options_.self)
+      out.sends.emplace_back(acceptor, note);
+  if (is_acceptor() && !noting_->noted_by.contains(options_.self))
+    on_note(now, options_.self, note, out);
+}
+
+// A floor noted after a promise could stay unknown to the proposer that was promised.
+void ViewAgreement::on_note(Time now, const NodeId& from, const NoteFloor& message, Effects& out) {
+  const bool promised = frozen_ && !broken("note_after_promise");
+  if (!is_acceptor() || promised) return;
+  const bool news = message.floor.name > votes_.floor.name;
+  if (news) votes_.floor = message.floor;
+  if (message.floor.name < votes_.floor.name) return;
+  persist_then(from, FloorNoted{message.floor.name}, now, out);
+}
+
+void ViewAgreement::on_noted(const NodeId& from, const FloorNoted& message, Effects& out) {
+  if (!noting_ || !votes_.view.is_acceptor(from) || message.name != noting_->floor.name) return;
+  noting_->noted_by.insert(from);
+  const std::vector<NodeId> yes(noting_->noted_by.begin(), noting_->noted_by.end());
+  if (!quorum(yes)) return;
+  out.noted = std::move(noting_->floor);
+  noting_.reset();
+}
+
 void ViewAgreement::on_tick(Time now, Effects& out) {
+  if (noting_ && !frozen_ && now >= noting_->asked + options_.timings.note_every)
+    ask_to_note(now, out);
   if (proposal_) {
     if (!proposal_->value) try_value(now, out);
     if (!proposal_ || now < proposal_->retry_at) return;
@@ -307,7 +355,7 @@ void ViewAgreement::on_tick(Time now, Effects& out) {
 }
 
 void ViewAgreement::persist_then(const NodeId& to, VoteMessage message, Time now, Effects& out) {
-  if (options_.mutations.promise_not_durable) {
+  if (broken("promise_not_durable")) {
     deliver(now, to, std::move(message), out);
     return;
   }
@@ -333,7 +381,11 @@ void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
 }
 
 void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
-  votes_ = Votes{decided.view, decided.accepted_by, {}, {}};
+  // Of another part of the job, or an undone history, nothing noted here is of any meaning.
+  Floor floor = decided.view.floor;
+  if (decided.view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);
+  votes_ = Votes{decided.view, decided.accepted_by, {}, {}, std::move(floor)};
+  noting_.reset();
   frozen_ = false;
   wanted_at_.reset();
   yielded_to_.reset();

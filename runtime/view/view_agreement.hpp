@@ -5,6 +5,9 @@
 //   open      | freeze, persist, PROMISE | freeze, persist, ACCEPTED   | -
 //   frozen    | persist, PROMISE         | persist, ACCEPTED           | propose after the delay
 //   proposing | yields to a higher one   | yields to a higher one      | retry, higher ballot
+//
+//   open also: NOTE of a floor | persist, NOTED; frozen and proposing ignore it
+//
 //   before it proposes, a node makes sure that a quorum hears it and is heard by it (PROBE, ECHO)
 // Members that do not vote (learners) are asked too: they freeze and tell where they stand, but
 // count for no quorum. Lower ballots are answered with REFUSE. A decided view ends the instance:
@@ -36,30 +39,31 @@ struct Ballot {
 };
 
 // What a person asked of the job; the next view carries it out, whoever proposes it.
-enum class Wish : std::uint8_t { none, stop, resume };
+enum class Wish : std::uint8_t { none, stop, resume, resume_from };
 
 // What a promiser tells of itself. All steps and digests are frozen by the promise.
 struct Standing {
   Boot boot = 0;
   bool has_memory = false;       // is a member of the current view and holds its state
   bool leaving = false;          // wants to be left out of the next view
+  bool finished = false;         // has the job's result
   std::uint64_t applied = 0;     // newest committed step
   std::uint64_t held = 0;        // newest step whose whole result is here: applied or applied + 1
   Digest state_digest;           // of the state after `applied`; zero: still being applied
   Digest applied_result_digest;  // of the sum of step `applied`
   Digest held_result_digest;     // of the sum of step `held`
   Digest fingerprint;            // compute fingerprint
-  std::uint64_t checkpoint_step = 0;  // newest durable checkpoint here; 0: none
-  std::uint64_t checkpoint_epoch = 0;
-  Digest checkpoint_digest;
+  CheckpointName checkpoint;     // newest intact one on its disk; step 0: none
+  Digest checkpoint_digest;      // of the state in it
   std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
   Wish wish = Wish::none;
+  std::uint64_t resume_from = 0;  // step, of Wish::resume_from
   std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
   std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
   std::vector<NodeId> learners;      // nodes on their way in that it hears, and that hear it
-  CheckpointName durable;            // newest checkpoint that it has called durable, as a member
-  Duration lease_left{};             // of what it has granted in the current view, when it promised
-  CheckpointName checkpoint() const { return {checkpoint_epoch, checkpoint_step}; }
+  Floor floor;                       // the newest one that it has noted
+  Duration lease_left{};             // of what it has granted, when it promised
+  std::uint64_t met = 0;             // mark of another part of the job, to be compared with
   bool operator==(const Standing&) const = default;
 };
 
@@ -94,7 +98,17 @@ struct Accept {
 struct Accepted {
   Ballot ballot;
 };
-using VoteMessage = std::variant<Prepare, Promise, Refuse, Accept, Accepted, Probe, Echo>;
+// This checkpoint is on enough disks: no later view may go behind it. Only who has promised nothing
+// in this view notes it, so every quorum that decides the next view knows what a quorum has noted.
+struct NoteFloor {
+  Floor floor;
+};
+// It is on the acceptor's disk.
+struct FloorNoted {
+  CheckpointName name;
+};
+using VoteMessage =
+    std::variant<Prepare, Promise, Refuse, Accept, Accepted, Probe, Echo, NoteFloor, FloorNoted>;
 
 // A decided view and the acceptors that were seen to accept it.
 struct DecidedView {
@@ -108,6 +122,7 @@ struct Votes {
   std::vector<NodeId> decided_by;  // proof of `view`, for nodes that know only the one before
   Ballot promised;
   std::optional<AcceptedView> accepted;
+  Floor floor;  // newest noted
 };
 Bytes encode_votes(const Votes& votes);
 Result<Votes> decode_votes(ByteView bytes);  // fails with corrupted
@@ -121,6 +136,7 @@ struct VoteTimings {
   Duration retry_max = std::chrono::milliseconds(4000);
   Duration probe_every = std::chrono::milliseconds(200);  // repeat of PROBE
   Duration echo_fresh = std::chrono::milliseconds(1000);  // an ECHO counts for that long
+  Duration note_every = std::chrono::milliseconds(500);   // repeat of NOTE
 };
 
 class ViewAgreement {
@@ -135,14 +151,6 @@ class ViewAgreement {
   // Stops the data plane for good in this view and says where it stands. Called at every promise.
   using Freeze = std::function<Standing()>;
 
-  // Test-only faults; each must be caught by the simulator.
-  struct Mutations {
-    bool no_freeze_on_promise = false;
-    bool half_quorum_without_tie = false;
-    bool promise_not_durable = false;
-    bool no_quorum_check = false;
-  };
-
   struct Options {
     NodeId self;
     Votes votes;  // of disk, or view 0 and no votes
@@ -151,13 +159,13 @@ class ViewAgreement {
     Compose compose;
     Freeze freeze;
     std::function<bool(const NodeId&)> suspected;
-    Mutations mutations;
   };
 
   struct Effects {
     std::vector<std::pair<NodeId, VoteMessage>> sends;
     std::vector<std::pair<std::uint64_t, Bytes>> persists;  // token, bytes; in order
     std::optional<DecidedView> decided;                     // by this proposer, just now
+    std::optional<Floor> noted;  // what this node asked for: a quorum has it on disk
   };
 
   explicit ViewAgreement(Options options);
@@ -175,6 +183,9 @@ class ViewAgreement {
   void want_change(Time now);
   // `peer` is known to have received what this node sent at `sent`: as good as its ECHO.
   void heard_by(const NodeId& peer, Time sent);
+  // Asks all acceptors to note this; Effects::noted tells once a quorum has. Void with the next view.
+  void note_floor(Time now, Floor floor, Effects& out);
+  const Floor& floor() const { return votes_.floor; }
   // Takes whoever answers within the grace into a new generation, without a quorum. What others
   // did meanwhile is given up: a person's decision, never this node's own.
   void force(Time now, Effects& out);
@@ -204,6 +215,16 @@ class ViewAgreement {
     std::map<NodeId, Time> echoed;                      // when its echo was asked for
   };
 
+  // A floor on its way to a quorum.
+  struct Noting {
+    Floor floor;
+    std::set<NodeId> noted_by;
+    Time asked{};
+  };
+
+  void ask_to_note(Time now, Effects& out);
+  void on_note(Time now, const NodeId& from, const NoteFloor& message, Effects& out);
+  void on_noted(const NodeId& from, const FloorNoted& message, Effects& out);
   bool is_acceptor() const;
   bool is_asked() const;
   std::vector<NodeId> asked() const;
@@ -238,6 +259,7 @@ class ViewAgreement {
   std::uint32_t attempts_ = 0;
   std::optional<Proposal> proposal_;
   Hearing hearing_;
+  std::optional<Noting> noting_;
   std::string waiting_reason_;
   std::uint64_t next_token_ = 1;
   struct Deferred {

@@ -72,9 +72,16 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   const auto state = to_wire(view.state_digest);
   const auto result = to_wire(view.result_digest);
   const auto fingerprint = to_wire(view.fingerprint);
+  const auto floor_at = to_wire(builder, view.floor);
+  std::vector<wire::view::Turn> turns;
+  for (const Turn& turn : view.turns)
+    turns.emplace_back(turn.view_id, turn.base_step, turn.mark,
+                       static_cast<std::uint8_t>(turn.kind));
+  const auto turns_at = builder.CreateVectorOfStructs(turns);
   wire::view::ViewBuilder table(builder);
   table.add_job(&job);
-  table.add_generation(view.generation);
+  table.add_turns(turns_at);
+  table.add_met(view.met);
   table.add_view_id(view.view_id);
   table.add_previous(&previous);
   table.add_members(members_at);
@@ -86,15 +93,38 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_plan(plan_at);
   table.add_owner_rotation(view.owner_rotation);
   table.add_fingerprint(&fingerprint);
-  table.add_rollback_count(view.rollback_count);
+  table.add_restores(view.restores);
   table.add_disagreed_step(view.disagreed_step);
   table.add_sync_sources(sources_at);
-  table.add_lineage(view.lineage);
   table.add_stopped(view.stopped);
   table.add_paces(paces_at);
-  table.add_durable_epoch(view.durable.epoch);
-  table.add_durable_step(view.durable.step);
+  table.add_floor(floor_at);
   return table.Finish();
+}
+
+wire::view::History to_wire(const HistoryId& history) {
+  return {history.mark, history.turn};
+}
+
+flatbuffers::Offset<wire::view::Floor> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                               const Floor& floor) {
+  const auto holders = builder.CreateVectorOfStructs(to_wire(floor.holders));
+  const auto history = to_wire(floor.name.history);
+  return wire::view::CreateFloor(builder, &history, floor.name.step, holders);
+}
+
+HistoryId from_wire(const wire::view::History* history) {
+  return history ? HistoryId{history->turn(), history->mark()} : HistoryId{};
+}
+
+Result<Floor> from_wire(const wire::view::Floor* wire) {
+  Floor floor;
+  if (!wire) return floor;
+  floor.name = {from_wire(wire->history()), wire->step()};
+  auto holders = from_wire(wire->holders());
+  if (!holders) return holders.error();
+  floor.holders = std::move(*holders);
+  return floor;
 }
 
 Digest from_wire(const wire::view::Digest* digest) {
@@ -123,7 +153,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   if (!wire) return corrupted("absent");
   View view;
   view.job = from_wire(wire->job());
-  view.generation = wire->generation();
+  view.met = wire->met();
   view.view_id = wire->view_id();
   view.previous = from_wire(wire->previous());
   if (wire->members()) {
@@ -153,11 +183,22 @@ Result<View> from_wire(const wire::view::View* wire) {
   }
   view.owner_rotation = wire->owner_rotation();
   view.fingerprint = from_wire(wire->fingerprint());
-  view.rollback_count = wire->rollback_count();
+  view.restores = wire->restores();
   view.disagreed_step = wire->disagreed_step();
-  view.lineage = wire->lineage();
   view.stopped = wire->stopped();
-  view.durable = {wire->durable_epoch(), wire->durable_step()};
+  if (wire->turns()) {
+    if (wire->turns()->size() > kMaxTurns) return corrupted("too many histories");
+    if (!lies_aligned(wire->turns())) return corrupted("misplaced histories");
+    for (const wire::view::Turn* turn : *wire->turns()) {
+      if (turn->kind() > static_cast<std::uint8_t>(Turn::Kind::ordered))
+        return corrupted("a history that this version does not know");
+      view.turns.push_back({turn->view_id(), turn->base_step(), turn->mark(),
+                            static_cast<Turn::Kind>(turn->kind())});
+    }
+  }
+  auto floor = from_wire(wire->floor());
+  if (!floor) return floor.error();
+  view.floor = std::move(*floor);
   return checked(std::move(view));
 }
 
@@ -167,11 +208,13 @@ Bytes encode_votes(const Votes& votes) {
   const auto decided_by_at = builder.CreateVectorOfStructs(to_wire(votes.decided_by));
   flatbuffers::Offset<wire::view::View> accepted_at;
   if (votes.accepted) accepted_at = to_wire(builder, votes.accepted->view);
+  const auto floor_at = to_wire(builder, votes.floor);
   const auto promised = to_wire(votes.promised);
   const auto accepted = to_wire(votes.accepted ? votes.accepted->ballot : Ballot{});
   wire::view::VotesBuilder table(builder);
   table.add_view(view_at);
   table.add_decided_by(decided_by_at);
+  table.add_floor(floor_at);
   table.add_promised(&promised);
   if (votes.accepted) {
     table.add_accepted_ballot(&accepted);
@@ -207,6 +250,9 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (!decided_by) return decided_by.error();
   votes.decided_by = std::move(*decided_by);
   votes.promised = from_wire(wire->promised());
+  auto floor = from_wire(wire->floor());
+  if (!floor) return floor.error();
+  votes.floor = std::move(*floor);
   if (wire->accepted()) {
     auto accepted = from_wire(wire->accepted());
     if (!accepted) return accepted.error();

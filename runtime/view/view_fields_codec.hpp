@@ -10,6 +10,7 @@ namespace gpunode::view {
 
 inline constexpr std::size_t kMaxMembers = 1024;
 inline constexpr std::size_t kMaxSlices = 4096;
+inline constexpr std::size_t kMaxTurns = 4096;
 
 wire::view::Digest to_wire(const Digest& digest);
 wire::view::NodeId to_wire(const NodeId& node);
@@ -18,12 +19,18 @@ std::vector<wire::view::NodeId> to_wire(const std::vector<NodeId>& nodes);
 flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                               const View& view);
 
+wire::view::History to_wire(const HistoryId& history);
+flatbuffers::Offset<wire::view::Floor> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                               const Floor& floor);
+
 // An absent field is the value's default.
 Digest from_wire(const wire::view::Digest* digest);
 NodeId from_wire(const wire::view::NodeId* node);
 Ballot from_wire(const wire::view::Ballot* ballot);
 // Fails with corrupted: more nodes than kMaxMembers.
 Result<std::vector<NodeId>> from_wire(const flatbuffers::Vector<const wire::view::NodeId*>* nodes);
+HistoryId from_wire(const wire::view::History* history);
+Result<Floor> from_wire(const wire::view::Floor* floor);  // fails with corrupted: too many holders
 // Fails with corrupted: over a limit, a node twice, a plan that names no member, no acceptor, a
 // tie-breaker that is none.
 Result<View> from_wire(const wire::view::View* view);

@@ -2,13 +2,26 @@
 
 #include <algorithm>
 
+#include "runtime/collective/result_digest.hpp"
+#include "tests/sim/protocol_rules.hpp"
+
 namespace gpunode::sim {
 
+namespace {
+Digest digest_of_sum(const job::Apply& apply) {
+  return collective::result_digest_of(collective::ChunkLayout::of(apply.result->size()),
+                                      *apply.result, apply.fed);
+}
+}  // namespace
+
 JobChecks::JobChecks(const JobModel& model, const view::View& first_view, Rules rules)
-    : model_(model), rules_(rules), truth_(truth_of(model)) {
+    : model_(model),
+      rules_(rules),
+      truth_(truth_of(model)),
+      histories_(model, history_of(first_view)) {
   states_.insert({0, truth_.state[0]});
-  decided_[first_view.order()] = first_view;
-  by_digest_[first_view.digest()] = first_view.order();
+  decided_[name_of(first_view)] = first_view;
+  by_digest_[first_view.digest()] = name_of(first_view);
 }
 
 void JobChecks::fail(std::string text) {
@@ -19,8 +32,8 @@ void JobChecks::fail(std::string text) {
   if (failures_.size() < 8) failures_.push_back(std::move(text));
 }
 
-const view::View* JobChecks::decided(const view::ViewOrder& order) const {
-  const auto found = decided_.find(order);
+const view::View* JobChecks::decided(const ViewName& name) const {
+  const auto found = decided_.find(name);
   return found == decided_.end() ? nullptr : &found->second;
 }
 
@@ -29,76 +42,148 @@ const view::View* JobChecks::before(const view::View& view) const {
   return found == by_digest_.end() ? nullptr : decided(found->second);
 }
 
-void JobChecks::on_prepare(const view::Member& node, const view::ViewOrder& order,
+std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const {
+  std::vector<Later> all;
+  if (const view::View* from = decided(name)) all.push_back({from, false});
+  for (std::size_t next = 0; next < all.size(); ++next) {
+    const Later from = all[next];
+    const auto found = after_.find(from.view->digest());
+    if (found == after_.end()) continue;
+    for (const ViewName& one : found->second) {
+      const view::View* view = decided(one);
+      const Turn turn = turn_between(*from.view, *view);
+      if (turn != Turn::recovery) all.push_back({view, from.undone || turn == Turn::rollback});
+    }
+  }
+  if (!all.empty()) all.erase(all.begin());
+  return all;
+}
+
+HistoryId JobChecks::history(const view::Member& node) const {
+  const auto place = places_.find(node);
+  const view::View* view = place == places_.end() ? nullptr : decided(place->second.view);
+  return history_of(view ? *view : decided_.begin()->second);
+}
+
+void JobChecks::on_prepare(const view::Member& node, const ViewName& name,
                            const std::vector<NodeId>& hears) {
-  const view::View* view = decided(order);
-  if (view && !view::is_quorum(*view, hears))
+  const view::View* view = decided(name);
+  if (view && !rules::may_decide(*view, hears))
     fail("1: node " + node.node.short_text() + " asks for promises, but hears no quorum");
 }
 
-void JobChecks::on_send(const view::Member& node, const job::JobMessage& message,
-                        const Bytes& durable_votes) {
-  if (const auto* step = std::get_if<job::StepMessage>(&message.body)) {
-    const auto found = places_.find(node);
-    if (found == places_.end() || found->second.role == job::Role::outsider)
-      fail("7: a node that is no member takes part in step " + std::to_string(step->step));
-    else if (found->second.syncing && found->second.order == message.order())
-      fail("9: a learner takes part before its state is installed");
-    plan_kinds_.insert(step->plan);
-    if (plans_.try_emplace({message.order(), step->step}, step->plan).first->second != step->plan)
-      fail("16: members follow different slice plans in step " + std::to_string(step->step) +
-           " of view " + std::to_string(message.view_id));
-    if (const auto* done = std::get_if<collective::Done>(&step->message)) {
-      auto& digest = done_[{message.order(), step->step}][node.node];
-      if (digest != Digest{} && digest != done->result)
-        fail("a DONE changed inside a view, step " + std::to_string(step->step));
-      digest = done->result;
-    }
+void JobChecks::check_step(const view::Member& node, const job::JobMessage& message,
+                           const job::StepMessage& step) {
+  const ViewName name = name_of(message);
+  const auto found = places_.find(node);
+  if (found == places_.end() || found->second.role == job::Role::outsider)
+    fail("7: a node that is no member takes part in step " + std::to_string(step.step));
+  else if (found->second.syncing && found->second.view == name)
+    fail("9: a learner takes part before its state is installed");
+  plan_kinds_.insert(step.plan);
+  if (plans_.try_emplace({name, step.step}, step.plan).first->second != step.plan)
+    fail("16: members follow different slice plans in step " + std::to_string(step.step) +
+         " of view " + std::to_string(message.view.view_id));
+  const auto* done = std::get_if<collective::Done>(&step.message);
+  if (done) {
+    auto& digest = done_[{name, step.step}][node.node];
+    if (digest != Digest{} && digest != done->result)
+      fail("a DONE changed inside a view, step " + std::to_string(step.step));
+    digest = done->result;
   }
-  if (std::holds_alternative<job::LeaseGrant>(message.body) &&
-      promised_.contains({node, message.order()}))
-    fail("5: a lease was granted after a promise in the same view");
-  const auto* vote = std::get_if<job::Vote>(&message.body);
-  if (!vote) return;
-  const view::View* view = decided(message.order());
+  const view::View* view = decided(name);
+  const auto state = state_at_.find(node);
+  const bool computes = done || std::holds_alternative<collective::PartialChunk>(step.message);
+  if (!computes || !view || state == state_at_.end() || state->second.step + 1 != step.step) return;
+  const std::uint64_t before = state->second.step;
+  const Digest here = state->second.digest;
+  if (before == view->base_step && !rules::agrees(view->state_digest, here))
+    fail("9: a member goes on from another state of step " + std::to_string(before) +
+         " than view " + std::to_string(view->view_id) + " names");
+  const HistoryId history = history_of(*view);
+  const auto agreed = agreed_.find({history, {before, "state"}});
+  const auto right = rules_.inexact
+                         ? agreed == agreed_.end() ? std::nullopt : std::optional(agreed->second)
+                         : histories_.state(history, before);
+  if (right && *right != here)
+    fail("9: a member computes from a state of step " + std::to_string(before) +
+         " that is not of its view's history");
+}
+
+void JobChecks::check_vote(const view::Member& node, const job::JobMessage& message,
+                           const job::Vote& vote, const Bytes& durable_votes) {
+  const ViewName name = name_of(message);
+  const view::View* view = decided(name);
   if (!view || !view->is_acceptor(node.node)) {
-    if (std::holds_alternative<view::Promise>(vote->message))
-      promised_.insert({node, message.order()});
+    if (std::holds_alternative<view::Promise>(vote.message)) promised_.insert({node.node, name});
     return;
   }
   view::Ballot ballot;
   bool accepted = false;
-  if (const auto* promise = std::get_if<view::Promise>(&vote->message)) ballot = promise->ballot;
-  if (const auto* yes = std::get_if<view::Accepted>(&vote->message)) {
+  if (const auto* promise = std::get_if<view::Promise>(&vote.message)) ballot = promise->ballot;
+  if (const auto* yes = std::get_if<view::Accepted>(&vote.message)) {
     ballot = yes->ballot;
     accepted = true;
   }
   if (ballot.round == 0) return;
-  promised_.insert({node, message.order()});
+  promised_.insert({node.node, name});
   const auto votes = view::decode_votes(durable_votes);
-  const bool durable =
-      votes && (votes->view.order() > message.order() ||
-                (votes->view.order() == message.order() && votes->promised >= ballot &&
-                 (!accepted || (votes->accepted && votes->accepted->ballot >= ballot))));
-  if (!durable) fail("13: a vote left its node before it was durable");
+  if (!votes || !rules::is_on_disk(*votes, name, ballot, accepted))
+    fail("13: a vote left its node before it was durable");
+}
+
+void JobChecks::on_send(const view::Member& node, const job::JobMessage& message,
+                        const Bytes& durable_votes) {
+  if (const auto* step = std::get_if<job::StepMessage>(&message.body))
+    check_step(node, message, *step);
+  if (std::holds_alternative<job::LeaseGrant>(message.body) &&
+      promised_.contains({node.node, name_of(message)}))
+    fail("5: a lease was granted after a promise in the same view");
+  if (const auto* notice = std::get_if<job::ViewNotice>(&message.body))
+    check_decided(notice->decided.view, notice->decided.accepted_by);
+  if (const auto* vote = std::get_if<job::Vote>(&message.body))
+    check_vote(node, message, *vote, durable_votes);
+}
+
+void JobChecks::on_persist(const view::Member& node, const Bytes& bytes) {
+  const auto votes = view::decode_votes(bytes);
+  if (!votes) return fail("13: node " + node.node.short_text() + " writes votes nobody can read");
+  if (votes->view.view_id > 0) check_decided(votes->view, votes->decided_by);
+}
+
+void JobChecks::on_durable(const NodeId& node, const Bytes& bytes) {
+  const auto votes = view::decode_votes(bytes);
+  if (votes && votes->accepted) voted_for_[votes->accepted->view.digest()].insert(node);
+}
+
+// Whoever says that a view was decided names a quorum that has voted for it.
+void JobChecks::check_decided(const view::View& view, const std::vector<NodeId>& by) {
+  const view::View* earlier = before(view);
+  if (!earlier || turn_between(*earlier, view) == Turn::recovery) return;
+  if (!rules::may_decide(*earlier, by))
+    fail("1: no quorum has accepted view " + std::to_string(view.view_id));
+  const std::set<NodeId>& voted = voted_for_[view.digest()];
+  for (const NodeId& node : by)
+    if (!voted.contains(node))
+      fail("13: view " + std::to_string(view.view_id) + " counts a vote that is on no disk");
 }
 
 void JobChecks::on_view(const view::Member& node, const view::View& view, job::Role role) {
   Place& place = places_[node];
-  if (view.order() < place.order) fail("15: a node went back to an older generation or view");
-  place.order = view.order();
+  const view::View* was = decided(place.view);
+  if (was && goes_back(*was, view)) fail("15: a node went back to an older generation or view");
+  place.view = name_of(view);
   place.role = role;
   place.syncing = role == job::Role::learner;
   place.committed = view.base_step;
   const view::View* earlier = before(view);
-  const bool rolls_back = !earlier || earlier->rollback_count != view.rollback_count ||
-                          earlier->generation != view.generation;
-  if (role == job::Role::learner && !rolls_back &&
+  const bool same = earlier && turn_between(*earlier, view) == Turn::same;
+  if (role == job::Role::learner && same &&
       std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
           view.sync_sources.end())
     fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
          " resumes from");
-  const auto found = decided_.find(view.order());
+  const auto found = decided_.find(name_of(view));
   if (found != decided_.end()) {
     if (!(found->second == view))
       fail("1: two views were decided as view " + std::to_string(view.view_id));
@@ -109,80 +194,126 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
 
 void JobChecks::record(const view::View& view) {
   const view::View* earlier = before(view);
-  decided_[view.order()] = view;
-  by_digest_[view.digest()] = view.order();
+  const ViewName name = name_of(view);
+  decided_[name] = view;
+  by_digest_[view.digest()] = name;
   if (!earlier) {
     fail("1: a view does not follow from one that was decided");
-  } else {
-    if (view.view_id != earlier->view_id + 1) fail("1: a view_id was left out");
-    if (view.generation < earlier->generation) fail("15: the generation fell");
-    if (view.generation > earlier->generation) ++generations_;
-    if (view.rollback_count > earlier->rollback_count) ++rollbacks_;
-    if (view.stopped && !earlier->stopped) ++stops_;
-    const auto durable = durable_.find({view.generation, view.lineage});
-    if (durable != durable_.end() && view.rollback_count > earlier->rollback_count &&
-        view.base_step < durable->second.step)
-      fail("19: view " + std::to_string(view.view_id) + " goes back to step " +
-           std::to_string(view.base_step) + ", behind the durable checkpoint of step " +
-           std::to_string(durable->second.step));
-    check_newcomers(*earlier, view);
+    histories_.begin(history_of(view), history_of(decided_.begin()->second), 0, true);
+    return;
   }
-  std::size_t holders = 0, ready = 0;
-  for (const NodeId& acceptor : view.acceptors)
-    if (std::find(view.sync_sources.begin(), view.sync_sources.end(), acceptor) !=
-        view.sync_sources.end())
-      ++holders;
-    else if (!view.is_witness(acceptor))
-      ++ready;
-  if (ready > 0 && ready >= holders) fail("10: acceptors without the state could be a quorum");
-  for (const auto& [order, step] : newest_commit_) {
-    const view::View* older = decided(order);
-    if (order < view.order() && order.same_lineage(view.order()) && step > view.base_step &&
-        older && older->rollback_count == view.rollback_count)
-      fail("3: view " + std::to_string(view.view_id) + " resumes from step " +
-           std::to_string(view.base_step) + ", but step " + std::to_string(step) +
-           " was committed in view " + std::to_string(order.view_id));
+  after_[view.previous].push_back(name);
+  const Turn turn = turn_between(*earlier, view);
+  if (view.view_id != earlier->view_id + 1) fail("1: a view_id was left out");
+  if (turn == Turn::recovery) ++generations_;
+  if (starts_from_checkpoint(*earlier, view)) ++rollbacks_;
+  if (view.stopped && !earlier->stopped) ++stops_;
+  if (turn != Turn::same) {
+    histories_.begin(history_of(view), history_of(*earlier), view.base_step,
+                     starts_from_checkpoint(*earlier, view));
+    parents_[history_of(view)] = {history_of(*earlier), turn};
+    committed_in_.try_emplace(history_of(view), view.base_step);
   }
+  if (turn == Turn::rollback) check_rollback(*earlier, view);
+  check_newcomers(*earlier, view);
+  if (!rules::holders_outvote_newcomers(view))
+    fail("10: acceptors without the state could be a quorum");
+  // What was committed on the way here, and not undone on it, stands.
+  const view::View* later = &view;
+  for (const view::View* older = earlier; older; later = older, older = before(*older)) {
+    if (turn_between(*older, *later) != Turn::same) break;
+    const auto newest = newest_commit_.find(name_of(*older));
+    if (newest == newest_commit_.end() || newest->second <= view.base_step) continue;
+    fail("3: view " + std::to_string(view.view_id) + " resumes from step " +
+         std::to_string(view.base_step) + ", but step " + std::to_string(newest->second) +
+         " was committed in view " + std::to_string(older->view_id));
+  }
+}
+
+// A rollback undoes what its members do not hold any more, and nothing that was called durable.
+void JobChecks::check_rollback(const view::View& before, const view::View& view) {
+  const std::uint64_t floor = floor_of(history_of(before));
+  if (view.base_step < floor)
+    fail("19: view " + std::to_string(view.view_id) + " goes back to step " +
+         std::to_string(view.base_step) + ", behind the durable checkpoint of step " +
+         std::to_string(floor));
+  for (const view::Member& one : view.members) {
+    const auto place = places_.find(one);
+    const bool held = place != places_.end() && place->second.view == name_of(before) &&
+                      place->second.role == job::Role::member && before.has_member(one);
+    const std::uint64_t has = held ? place->second.committed : 0;
+    if (has > view.base_step && has < model_.total_steps)
+      fail("3: view " + std::to_string(view.view_id) + " goes back to step " +
+           std::to_string(view.base_step) + ", though a member of it holds step " +
+           std::to_string(has));
+  }
+}
+
+std::uint64_t JobChecks::floor_of(const HistoryId& history) const {
+  std::uint64_t floor = 0;
+  if (const auto found = durable_.find(history); found != durable_.end())
+    for (const std::uint64_t step : found->second) {
+      // Disks that broke may have taken every copy; a disk that is merely away has not.
+      const bool held = std::any_of(copies_.begin(), copies_.end(), [&](const auto& one) {
+        return one.second.history == history && one.second.step >= step;
+      });
+      if (held || copies_lost_ == 0) floor = std::max(floor, step);
+    }
+  const auto parent = parents_.find(history);
+  if (parent != parents_.end() && parent->second.second == Turn::rollback)
+    floor = std::max(floor, floor_of(parent->second.first));
+  return floor;
+}
+
+void JobChecks::on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint) {
+  const auto known = known_states_.find(checkpoint.state_digest);
+  if (known == known_states_.end()) return;
+  const auto [history, step] = known->second;
+  copies_[node.node] = {history, step};
+}
+
+void JobChecks::on_checkpoint_lost(const NodeId& node) {
+  if (copies_.erase(node) > 0) ++copies_lost_;
 }
 
 // Whom a view names for the first time holds the state, but for the results of a few steps.
 void JobChecks::check_newcomers(const view::View& before, const view::View& view) {
   constexpr std::uint64_t kFewSteps = 50;
-  const bool must = before.view_id > 0 && before.generation == view.generation &&
-                    before.rollback_count == view.rollback_count &&
+  const bool must = before.view_id > 0 && turn_between(before, view) == Turn::same &&
                     view.sync_sources.size() >= rules_.min_nodes;
   if (!must) return;
   for (const view::Member& one : view.members) {
     if (before.has_member(one)) continue;
-    // It may have gone over to another generation before a slow proposer had its votes together.
+    // It may have gone over to another history before a slow proposer had its votes together.
     const auto place = places_.find(one);
-    if (place != places_.end() && !place->second.order.same_lineage(view.order())) continue;
+    const view::View* where = place == places_.end() ? nullptr : decided(place->second.view);
+    if (where && turn_between(*where, view) == Turn::recovery) continue;
     const auto found = state_at_.find(one);
-    const std::uint64_t step = found == state_at_.end() ? 0 : found->second;
+    const std::uint64_t step = found == state_at_.end() ? 0 : found->second.step;
     // Likewise it may have taken the result of the job's end before the rollback.
-    if (view.rollback_count > 0 && step == model_.total_steps) continue;
+    if (history_of(view) != history_of(decided_.begin()->second) && step == model_.total_steps)
+      continue;
     const bool far = step + kFewSteps < view.base_step || (step == 0 && view.base_step > 8);
     if (step > view.base_step || far)
       fail("9: view " + std::to_string(view.view_id) + " names a learner that is not ready");
   }
 }
 
-JobChecks::Lineage JobChecks::lineage_of(const view::Member& node) const {
-  const auto place = places_.find(node);
-  const view::View* view = place == places_.end() ? nullptr : decided(place->second.order);
-  return view ? Lineage{view->generation, view->lineage, view->rollback_count} : Lineage{};
-}
-
-void JobChecks::agree(const Lineage& lineage, std::uint64_t step, const char* what,
+void JobChecks::agree(const HistoryId& history, std::uint64_t step, const char* what,
                       const Digest& digest) {
-  const auto [known, first] = agreed_.insert({{lineage, {step, what}}, digest});
+  const auto [known, first] = agreed_.insert({{history, {step, what}}, digest});
   if (!first && known->second != digest)
     fail("2: members differ in the " + std::string(what) + " of step " + std::to_string(step));
 }
 
 void JobChecks::on_state(const view::Member& node, std::uint64_t step, const Digest& digest) {
-  agree(applying_[node], step, "state", digest);
+  const HistoryId history = applying_[node];
+  state_at_[node] = {step, digest};
   states_.insert({step, digest});
+  known_states_.try_emplace(digest, history, step);
+  if (rules_.inexact) return agree(history, step, "state", digest);
+  if (const auto right = histories_.state(history, step); right && *right != digest)
+    fail("2: the state after step " + std::to_string(step) + " is not that of its history");
 }
 
 void JobChecks::on_foresee(const view::Member& node, const job::Foresee& part) {
@@ -210,32 +341,41 @@ void JobChecks::check_foreseen(const view::Member& node, const job::Apply& apply
 
 void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
   check_foreseen(node, apply);
-  state_at_[node] = apply.step;
-  if (apply.step >= truth_.result.size()) {
+  if (apply.step > model_.total_steps) {
     fail("a step beyond the last");
     return;
   }
-  // The update takes a while; by its end the node may be in another lineage.
-  const Lineage lineage = applying_[node] = lineage_of(node);
+  // The update takes a while; by its end the node may be in another history.
+  const HistoryId in = applying_[node] = history(node);
   const Digest digest = digest_of(bytes_of(std::span<const float>(*apply.result)));
   if (rules_.inexact)
-    agree(lineage, apply.step, "sum", digest);
-  else if (digest != truth_.result[apply.step])
+    agree(in, apply.step, "sum", digest);
+  else if (const auto right = histories_.sum(in, apply.step); !right || *right != digest)
     fail("2: step " + std::to_string(apply.step) + " was committed with another sum");
+  const view::View* view = decided(places_[node].view);
+  if (!view) return;
+  if (apply.step == view->base_step && !rules::agrees(view->result_digest, digest_of_sum(apply)))
+    fail("2: view " + std::to_string(view->view_id) + " is entered with another sum of step " +
+         std::to_string(apply.step) + " than it names");
+  if (apply.learning || apply.step <= view->base_step) return;
+  const auto& done = done_[{name_of(*view), apply.step}];
+  if (const auto own = done.find(node.node); own != done.end())
+    if (own->second != digest_of_sum(apply))
+      fail("6: step " + std::to_string(apply.step) + " is applied with another sum than was told");
 }
 
 void JobChecks::on_committed(const view::Member& node, const job::Committed& commit,
                              job::Phase phase) {
   ++commits_;
   Place& place = places_[node];
-  const view::View* view = decided(place.order);
+  const view::View* view = decided(place.view);
   if (!view || place.role != job::Role::member || phase == job::Phase::paused ||
       phase == job::Phase::outsider) {
     fail("7: a commit by a node that is no active member");
     return;
   }
   highest_commit_ = std::max(highest_commit_, commit.step);
-  auto& newest_here = committed_in_[view->rollback_count];
+  auto& newest_here = committed_in_[history_of(*view)];
   newest_here = std::max(newest_here, commit.step);
   place.committed = commit.step;
   if (!(commit.running == truth_.running[commit.step]))
@@ -243,20 +383,20 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
   if (commit.step <= view->base_step) return;  // rolled forward on entering the view
 
   if (view->stopped) fail("7: a commit while the job is stopped");
-  if (undone_by(view->order()))
-    fail("18: step " + std::to_string(commit.step) + " was committed after others had gone on");
-  auto& newest = newest_commit_[view->order()];
+  auto& newest = newest_commit_[name_of(*view)];
   newest = std::max(newest, commit.step);
-  if (promised_.contains({node, view->order()}))
+  if (promised_.contains({node.node, name_of(*view)}))
     fail("5: a commit in view " + std::to_string(view->view_id) + " after promising in it");
-  const auto& done = done_[{view->order(), commit.step}];
+  const auto& done = done_[{name_of(*view), commit.step}];
   Digest first;
   for (const view::Member& one : view->members) {
     const auto where = places_.find(one);
-    if (where == places_.end() || where->second.order < view->order())
+    const view::View* there = where == places_.end() ? nullptr : decided(where->second.view);
+    const bool here = there && name_of(*there) == name_of(*view);
+    if (!there || (!here && goes_back(*view, *there)))
       fail("8: a commit before every member had installed the view");
-    else if (where->second.order == view->order() && one.node != node.node &&
-             where->second.role == job::Role::member && !where->second.syncing &&
+    else if (here && one.node != node.node && where->second.role == job::Role::member &&
+             !where->second.syncing &&
              (where->second.committed + 1 < commit.step ||
               where->second.committed > commit.step + 1))
       fail("4: members are more than one step apart");
@@ -269,19 +409,15 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     if (first == Digest{}) first = said->second;
     if (said->second != first) fail("6: step applied while digests of DONE differ");
   }
-  for (const auto& [order, later] : decided_)
-    if (order > view->order() && order.same_lineage(view->order()) &&
-        later.rollback_count == view->rollback_count && commit.step > later.base_step)
+  for (const Later& later : later_than(name_of(*view))) {
+    if (commit.step <= later.view->base_step) continue;
+    if (!later.undone)
       fail("8: a straggler committed step " + std::to_string(commit.step) + " after view " +
-           std::to_string(order.view_id) + " resumed from " + std::to_string(later.base_step));
-}
-
-// The view after this one, where that went back to a checkpoint without waiting for all members.
-const view::View* JobChecks::undone_by(const view::ViewOrder& order) const {
-  const view::View* from = decided(order);
-  if (!from || !view::needs_lease(*from)) return nullptr;
-  const view::View* next = decided({order.generation, order.lineage, order.view_id + 1});
-  return next && next->rollback_count > from->rollback_count ? next : nullptr;
+           std::to_string(later.view->view_id) + " resumed from " +
+           std::to_string(later.view->base_step));
+    else if (rules_.end_everywhere || rules::commits_under_lease(*view))
+      fail("18: step " + std::to_string(commit.step) + " was committed after others had gone on");
+  }
 }
 
 void JobChecks::on_report(const view::Member& node, const job::JobStatus& status) {
@@ -289,24 +425,32 @@ void JobChecks::on_report(const view::Member& node, const job::JobStatus& status
   std::uint64_t& told = reported_[node];
   const bool news = status.reported > told;
   told = status.reported;
-  const view::View* view = decided(place.order);
-  if (!view || place.role != job::Role::member || place.syncing) return;
-  const view::View* next = undone_by(place.order);
-  if (news && next && status.reported > next->base_step)
-    fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
-  for (const auto& [order, later] : decided_)
-    if (order > place.order && order.same_lineage(place.order) &&
-        later.rollback_count > view->rollback_count && later.base_step < status.durable.step)
-      fail("19: the durable checkpoint of step " + std::to_string(status.durable.step) +
+  const view::View* view = decided(place.view);
+  if (!view) return;
+  const bool member = place.role == job::Role::member && !place.syncing;
+  const bool counts = rules_.end_everywhere || rules::commits_under_lease(*view);
+  for (const Later& later : later_than(place.view)) {
+    if (!later.undone) continue;
+    if (news && member && counts && status.reported > later.view->base_step)
+      fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
+    if (status.durable.name.step > later.view->base_step && copies_lost_ == 0)
+      fail("19: the durable checkpoint of step " + std::to_string(status.durable.name.step) +
            " is undone");
-  auto& durable = durable_[{view->generation, view->lineage}];
-  durable = std::max(durable, status.durable);
+  }
+  if (status.durable.name.step > 0) durable_[history_of(*view)].insert(status.durable.name.step);
 }
 
-void JobChecks::on_install(const view::Member& node, std::uint64_t step, const Digest& digest) {
-  state_at_[node] = step;
-  const bool known = rules_.inexact ? states_.contains({step, digest})
-                                    : step < truth_.state.size() && digest == truth_.state[step];
+void JobChecks::on_install(const view::Member& node, const HistoryId& in, std::uint64_t step,
+                           const Digest& digest, bool from_checkpoint) {
+  state_at_[node] = {step, digest};
+  bool known = states_.contains({step, digest});
+  if (!rules_.inexact) {
+    if (from_checkpoint)
+      known = histories_.begins_from(in, digest);
+    else
+      known = histories_.state(in, step) == digest ||
+              (step == model_.total_steps && histories_.is_an_end(digest));
+  }
   if (!known) fail("9: a learner installs another state than that of step " + std::to_string(step));
 }
 
@@ -314,15 +458,19 @@ void JobChecks::on_installed(const view::Member& node) {
   Place& place = places_[node];
   place.syncing = false;
   if (place.role == job::Role::learner) place.role = job::Role::member;
-  if (const view::View* view = decided(place.order)) place.committed = view->base_step;
+  if (const view::View* view = decided(place.view)) place.committed = view->base_step;
 }
 
-void JobChecks::on_followed(const view::Member& node, const job::Apply& apply,
-                            std::uint32_t rollbacks) {
-  if (apply.step > committed_in_[rollbacks])
+std::uint64_t JobChecks::newest_commit_in(const HistoryId& history) const {
+  const auto found = committed_in_.find(history);
+  return found == committed_in_.end() ? 0 : found->second;
+}
+
+void JobChecks::on_followed(const view::Member& node, const job::Apply& apply) {
+  if (apply.step > newest_commit_in(history(node)))
     fail("6: a learner follows step " + std::to_string(apply.step) + ", which nobody committed");
   const Place& place = places_[node];
-  const view::View* view = decided(place.order);
+  const view::View* view = decided(place.view);
   if (place.syncing && view && apply.step == view->base_step) on_installed(node);
 }
 
@@ -332,36 +480,30 @@ bool JobChecks::is_needed(const NodeId& node) const {
 }
 
 void JobChecks::on_crash(const view::Member& node) {
-  // Its promises stay on record: they bind the node's next life as an acceptor.
+  // Its promises stay on record: they bind the node's next life.
   places_[node].role = job::Role::outsider;
 }
 
 void JobChecks::on_reread(const Bytes& answered, const Bytes& read) {
   if (answered.empty()) return;
   const auto before = view::decode_votes(answered), after = view::decode_votes(read);
-  const auto ballot = [](const view::Votes& votes) {
-    return votes.accepted ? votes.accepted->ballot : view::Ballot{};
-  };
-  const bool same_view = after && after->view.order() == before->view.order();
-  const bool kept =
-      after &&
-      (before->view.order() < after->view.order() ||
-       (same_view && before->promised <= after->promised && ballot(*before) <= ballot(*after)));
-  if (!kept) fail("13: votes that were answered are gone from the disk");
+  if (!after || !rules::may_follow_on_disk(*before, *after))
+    fail("13: votes that were answered are gone from the disk");
 }
 
 void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   const view::View& view = votes.view;
-  places_[node].order = view.order();  // what it learns from now on is of this view's lineage
+  places_[node].view = name_of(view);  // what it learns from now on is of this view's history
+  state_at_.insert_or_assign(node, State{0, truth_.state[0]});
   if (view.view_id == 0) return;
-  if (const view::View* known = decided(view.order())) {
+  if (const view::View* known = decided(name_of(view))) {
     if (!(*known == view)) fail("13: the vote file holds a view that was never decided");
     return;
   }
   // Decided and durable, and then its node died before it told anybody.
   const view::View* earlier = before(view);
-  const bool forced = earlier && view.generation > earlier->generation;
-  if (earlier && !forced && !view::is_quorum(*earlier, votes.decided_by))
+  const bool forced = earlier && turn_between(*earlier, view) == Turn::recovery;
+  if (earlier && !forced && !rules::may_decide(*earlier, votes.decided_by))
     fail("13: the vote file holds a view that no quorum has accepted");
   record(view);
 }

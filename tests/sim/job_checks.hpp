@@ -1,8 +1,8 @@
 // The invariants of the job protocol, asserted after every action of every simulated node. It sees
-// what a god would see: all views, commits and messages of all nodes and lives.
+// what a god would see: all views, commits and messages of all nodes and lives. The rules that it
+// holds them to are those of protocol_rules.hpp, never the product's own.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "runtime/job/job_core.hpp"
+#include "tests/sim/history.hpp"
 #include "tests/sim/job_model.hpp"
+#include "tests/sim/job_truth.hpp"
 
 namespace gpunode::sim {
 
@@ -18,6 +20,9 @@ class JobChecks {
  public:
   struct Rules {
     std::uint32_t min_nodes = 1;
+    // Whether it holds in all kinds of views, not only where members need a lease, that no rollback
+    // goes behind what a quorum's disks hold, and that nobody commits what a rollback has undone.
+    bool floor_everywhere = true, end_everywhere = true;
     bool only_effects = false;  // count only what harms the result or the lineage
     bool inexact = false;       // sums may differ from those of one node alone, not among members
   };
@@ -31,21 +36,35 @@ class JobChecks {
   void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
   // What a person is told who looks at the job on this node now.
   void on_report(const view::Member& node, const job::JobStatus& status);
-  void on_install(const view::Member& node, std::uint64_t step, const Digest& digest);
+  // `in`: the history in which it was asked for. From a checkpoint, or from a member.
+  void on_install(const view::Member& node, const HistoryId& in, std::uint64_t step,
+                  const Digest& digest, bool from_checkpoint);
   void on_installed(const view::Member& node);
   // The node's state after a step that it applied.
   void on_state(const view::Member& node, std::uint64_t step, const Digest& digest);
   // A learner follows a step that the members committed.
-  void on_followed(const view::Member& node, const job::Apply& apply, std::uint32_t rollbacks);
+  void on_followed(const view::Member& node, const job::Apply& apply);
+  // The history in which a node is now, and the salt of what it computes there.
+  HistoryId history(const view::Member& node) const;
+  std::uint64_t salt(const HistoryId& history, std::uint64_t step) const {
+    return histories_.salt(history, step);
+  }
+  // A state that some history ends with.
+  bool is_an_end(const Digest& state) { return histories_.is_an_end(state); }
+  // A node's disk holds a checkpoint that can be read, or no longer holds it.
+  void on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint);
+  void on_checkpoint_lost(const NodeId& node);
   // Named by the newest view of any lineage.
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
   void on_restart(const view::Member& node, const view::Votes& votes);
+  // A node writes these votes; they are on its disk for good.
+  void on_persist(const view::Member& node, const Bytes& votes);
+  void on_durable(const NodeId& node, const Bytes& votes);
   // What a node may have answered by before a crash, and what its next life reads from its disk.
   void on_reread(const Bytes& answered, const Bytes& read);
   // A proposer asks for promises; `hears`: peers that it reached both ways a moment ago.
-  void on_prepare(const view::Member& node, const view::ViewOrder& order,
-                  const std::vector<NodeId>& hears);
+  void on_prepare(const view::Member& node, const ViewName& name, const std::vector<NodeId>& hears);
 
   void breach(std::string text) { fail(std::move(text)); }
 
@@ -61,53 +80,79 @@ class JobChecks {
 
  private:
   struct Place {
-    view::ViewOrder order;
+    ViewName view;
     job::Role role = job::Role::outsider;
     bool syncing = false;
     std::uint64_t committed = 0;
   };
+  struct State {
+    std::uint64_t step = 0;
+    Digest digest;
+  };
   void fail(std::string text);
   void check_foreseen(const view::Member& node, const job::Apply& apply);
+  void check_step(const view::Member& node, const job::JobMessage& message,
+                  const job::StepMessage& step);
+  void check_vote(const view::Member& node, const job::JobMessage& message, const job::Vote& vote,
+                  const Bytes& durable_votes);
+  void check_decided(const view::View& view, const std::vector<NodeId>& by);
   void record(const view::View& view);
+  void check_rollback(const view::View& before, const view::View& view);
   void check_newcomers(const view::View& before, const view::View& view);
-  const view::View* undone_by(const view::ViewOrder& order) const;
-  const view::View* decided(const view::ViewOrder& order) const;
+  const view::View* decided(const ViewName& name) const;
   const view::View* before(const view::View& view) const;
-
-  // Steps may be redone from an earlier state by another generation, or after a rollback.
-  // Generation, the recovery that began it, rollbacks.
-  using Lineage = std::array<std::uint64_t, 3>;
-  Lineage lineage_of(const view::Member& node) const;
-  void agree(const Lineage& lineage, std::uint64_t step, const char* what, const Digest& digest);
+  // The views that followed on this one in turn, up to a recovery; `undone`: a rollback lies
+  // between.
+  struct Later {
+    const view::View* view;
+    bool undone;
+  };
+  std::vector<Later> later_than(const ViewName& name) const;
+  // The newest step of a durable checkpoint that binds a view which follows on this history.
+  std::uint64_t floor_of(const HistoryId& history) const;
+  void agree(const HistoryId& history, std::uint64_t step, const char* what, const Digest& digest);
+  std::uint64_t newest_commit_in(const HistoryId& history) const;
 
   const JobModel& model_;
   Rules rules_;
-  std::map<std::pair<Lineage, std::pair<std::uint64_t, std::string>>, Digest> agreed_;
-  std::set<std::pair<std::uint64_t, Digest>> states_;  // after a step, in any lineage
   const Truth& truth_;
+  Histories histories_;
+  std::map<HistoryId, std::pair<HistoryId, Turn>> parents_;
+  // In inexact modes: what the first member had.
+  std::map<std::pair<HistoryId, std::pair<std::uint64_t, std::string>>, Digest> agreed_;
+  std::set<std::pair<std::uint64_t, Digest>> states_;  // after a step, in any history
   std::vector<std::string> failures_;
-  std::map<view::ViewOrder, view::View> decided_;
-  std::map<Digest, view::ViewOrder> by_digest_;
+  std::map<ViewName, view::View> decided_;
+  std::map<Digest, ViewName> by_digest_;
+  std::map<Digest, std::vector<ViewName>> after_;  // digest of a view -> those that follow on it
+  std::map<Digest, std::set<NodeId>> voted_for_;   // digest of a view -> on whose disk its vote is
   std::map<view::Member, Place> places_;
-  std::map<view::Member, Lineage> applying_;        // in which the step under Apply was committed
-  std::map<view::Member, std::uint64_t> state_at_;  // step of the newest state of each life
+  std::map<view::Member, HistoryId> applying_;  // in which the step under Apply was committed
+  std::map<view::Member, State> state_at_;      // the newest state of each life
   struct Foreseen {
     std::uint64_t step = 0;
     collective::SharedFloats result;
     std::vector<std::optional<float>> values;
   };
   std::map<view::Member, Foreseen> foresees_;
-  std::set<std::pair<view::Member, view::ViewOrder>> promised_;  // node, view
+  // A promise binds all later lives of its node.
+  std::set<std::pair<NodeId, ViewName>> promised_;
   // view, step -> node -> digest of its DONE
-  std::map<std::pair<view::ViewOrder, std::uint64_t>, std::map<NodeId, Digest>> done_;
-  std::map<view::ViewOrder, std::uint64_t> newest_commit_;  // view -> newest step committed in it
+  std::map<std::pair<ViewName, std::uint64_t>, std::map<NodeId, Digest>> done_;
+  std::map<ViewName, std::uint64_t> newest_commit_;  // view -> newest step committed in it
   // view, step -> digest of the slice plan that its members follow
-  std::map<std::pair<view::ViewOrder, std::uint64_t>, Digest> plans_;
+  std::map<std::pair<ViewName, std::uint64_t>, Digest> plans_;
   std::set<Digest> plan_kinds_;
-  std::map<std::uint32_t, std::uint64_t> committed_in_;  // rollback count -> newest commit
-  std::map<view::Member, std::uint64_t> reported_;       // step that each life told last
-  std::map<std::pair<std::uint32_t, std::uint64_t>, view::CheckpointName>
-      durable_;  // generation, recovery -> newest checkpoint that was called durable
+  std::map<HistoryId, std::uint64_t> committed_in_;       // newest commit
+  std::map<view::Member, std::uint64_t> reported_;        // step that each life told last
+  std::map<HistoryId, std::set<std::uint64_t>> durable_;  // steps that were told as durable
+  struct Copy {
+    HistoryId history;
+    std::uint64_t step = 0;
+  };
+  std::map<NodeId, Copy> copies_;  // the checkpoint that each disk holds
+  std::uint64_t copies_lost_ = 0;  // to disks that broke
+  std::map<Digest, std::pair<HistoryId, std::uint64_t>> known_states_;  // by digest
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;

@@ -81,6 +81,7 @@ void VoteDisk::restore() {
 void JobWorld::persist(std::size_t node, const job::Persist& write) {
   using namespace std::chrono_literals;
   Node& one = nodes_[node];
+  checks_->on_persist(one.member, write.votes);
   one.unsynced.emplace_back(write.token, write.votes);
   const Duration slow = rng_.chance(0.02) ? between(50ms, 400ms) : between(1ms, 8ms);
   one.disk_free = std::max(one.disk_free, now_) + slow;
@@ -88,9 +89,11 @@ void JobWorld::persist(std::size_t node, const job::Persist& write) {
     Node& self = nodes_[node];
     while (!self.unsynced.empty() && self.unsynced.front().first <= token) {
       disks_[node].store(self.unsynced.front().second);
+      checks_->on_durable(id(node), self.unsynced.front().second);
       self.unsynced.pop_front();
     }
-    feed(node, [&](job::Actions& out) { self.core->on_persisted(clock(node), token, out); });
+    feed(node, input_of(Answer::persisted),
+         [&](job::Actions& out) { self.core->on_persisted(clock(node), token, out); });
     if (self.core) look(node);  // it may tell of more than at the last tick
   });
 }

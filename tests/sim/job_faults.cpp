@@ -1,8 +1,10 @@
 // The hostile part of the simulated world: the failure detector's view of it, random faults, and
 // faults planned for dangerous moments.
 #include <algorithm>
+#include <numeric>
 
 #include "tests/sim/job_world.hpp"
+#include "tests/support/broken_rules.hpp"
 
 namespace gpunode::sim {
 
@@ -14,7 +16,7 @@ void JobWorld::detect() {
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
       if (self == peer) continue;
       Wire& wire = wires_[peer][self];
-      const bool reachable = (nodes_[peer].core || is_idle(peer)) &&
+      const bool reachable = (nodes_[peer].core || nodes_[peer].job_dead || is_idle(peer)) &&
                              now_ >= nodes_[peer].paused_until && !wire.cut &&
                              !wires_[self][peer].cut;
       if (reachable) wire.contact = now_;
@@ -30,7 +32,7 @@ void JobWorld::detect() {
       if (seen == verdict) continue;
       if (seen == job::PeerState::dead && !reachable) continue;
       seen = verdict;
-      feed(self, [&](job::Actions& out) {
+      feed(self, input_of(verdict), [&](job::Actions& out) {
         nodes_[self].core->on_peer(clock(self), id(peer), verdict, out);
       });
     }
@@ -58,24 +60,26 @@ std::vector<NodeId> JobWorld::heard_by(std::size_t node) const {
 void JobWorld::tell_spares() {
   std::vector<NodeId> up;
   for (std::size_t node = 0; node < nodes_.size(); ++node)
-    if (nodes_[node].core || is_idle(node)) up.push_back(id(node));
+    if (nodes_[node].core || nodes_[node].job_dead || is_idle(node)) up.push_back(id(node));
   for (Node& node : nodes_)
     if (node.core) node.core->set_spares(up);
   schedule(now_ + 500ms, [this] { tell_spares(); });
 }
 
 void JobWorld::stop_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_stop(clock(node), out); });
+  feed(node, input_of(Answer::stop),
+       [&](job::Actions& out) { (void)nodes_[node].core->request_stop(clock(node), out); });
 }
 
 void JobWorld::resume_job(std::size_t node) {
-  feed(node, [&](job::Actions& out) { (void)nodes_[node].core->request_resume(clock(node), out); });
+  feed(node, input_of(Answer::resume),
+       [&](job::Actions& out) { (void)nodes_[node].core->request_resume(clock(node), out); });
 }
 
 void JobWorld::recover_job(std::size_t node) {
   note(node, "RECOVER");
   nodes_[node].forcing_until = now_ + 5s;
-  feed(node,
+  feed(node, input_of(Answer::recover),
        [&](job::Actions& out) { (void)nodes_[node].core->request_recover(clock(node), out); });
 }
 
@@ -88,7 +92,8 @@ void JobWorld::random_orders() {
   if (options_.stop_rate > 0 && (calm_ || rng_.chance(0.1))) resume_job(node);
   // Two generations may both stand still for want of a quorum: then a person decides.
   const bool late = calm_ && now_ > Time{} + options_.fault_time + 20s;
-  if (options_.recover_rate > 0 && late && rng_.chance(0.005)) recover_job(node);
+  if ((options_.recover_rate > 0 || has_lost_a_machine()) && late && rng_.chance(0.005))
+    recover_job(node);
   schedule(now_ + 100ms, [this] { random_orders(); });
 }
 
@@ -184,14 +189,34 @@ void JobWorld::heal() {
   calm_ = true;
   for (std::size_t from = 0; from < nodes_.size(); ++from)
     for (std::size_t to = 0; to < nodes_.size(); ++to)
-      if (from != to && wires_[from][to].cut) set_cut(from, to, false);
+      if (from != to && wires_[from][to].cut && wires_[from][to].cut_until <= now_)
+        set_cut(from, to, false);
+  schedule(Time{} + options_.fault_time + 60s, [this] {
+    for (std::size_t from = 0; from < nodes_.size(); ++from)
+      for (std::size_t to = 0; to < nodes_.size(); ++to)
+        if (wires_[from][to].cut_until > Time{}) set_cut(from, to, false);
+  });
+  for (Node& node : nodes_) node.compute_hangs = node.apply_hangs = Time{};
   for (std::size_t node = 0; node < nodes_.size(); ++node)
     if (!nodes_[node].gone) restart(node);
   // Who was named when it had left already is missed, and started again by a person.
   schedule(now_ + 20s, [this] {
     for (std::size_t node = 0; node < nodes_.size(); ++node)
-      if (nodes_[node].gone && checks_->is_needed(id(node))) restart(node);
+      if (nodes_[node].gone && !nodes_[node].lost && is_missed(node)) restart(node);
   });
+}
+
+// Whether a view that others know, or have on their disks, waits for this node's vote: a person who
+// sees them wait starts it again.
+bool JobWorld::is_missed(std::size_t node) const {
+  if (checks_->is_needed(id(node))) return true;
+  for (std::size_t other = 0; other < nodes_.size(); ++other) {
+    if (other == node) continue;
+    if (nodes_[other].core && nodes_[other].core->view().is_acceptor(id(node))) return true;
+    const auto votes = view::decode_votes(disks_[other].answered());
+    if (!nodes_[other].core && votes && votes->view.is_acceptor(id(node))) return true;
+  }
+  return false;
 }
 
 bool JobWorld::all_finished() const {
@@ -200,12 +225,17 @@ bool JobWorld::all_finished() const {
 }
 
 WorldResult JobWorld::run() {
+  std::optional<testing::BreakRule> broken;
+  if (!options_.broken_rule.empty()) broken.emplace(options_.broken_rule);
   const std::size_t later = options_.witness_count + options_.late_count;
   for (std::size_t node = 0; node + later < nodes_.size(); ++node) start(node);
   detect();
   tell_spares();
   random_faults();
-  if (options_.stop_rate > 0 || options_.recover_rate > 0) random_orders();
+  const double any_grey = std::accumulate(options_.grey.begin(), options_.grey.end(), 0.0);
+  if (any_grey > 0) grey_faults();
+  const double loses = options_.grey[static_cast<std::size_t>(Grey::lost_machine)];
+  if (options_.stop_rate > 0 || options_.recover_rate > 0 || loses > 0) random_orders();
   schedule(Time{} + options_.fault_time, [this] { heal(); });
   const Time last = Time{} + options_.fault_time + options_.heal_time;
   std::uint64_t handled = 0;
@@ -234,25 +264,20 @@ WorldResult JobWorld::run() {
   result_.ended = now_;
   if (!result_.finished && result_.failures.empty())
     result_.failures.push_back("stuck: the job did not end after all faults were healed");
-  const Truth& truth = truth_of(options_.model);
   if (result_.failures.empty()) {
     bool anyone = false;
-    // In an inexact mode each lineage has an end of its own.
-    std::map<std::array<std::uint64_t, 3>, Digest> last;
+    std::map<HistoryId, Digest> last;  // each history has an end of its own
     for (const Node& node : nodes_)
       if (node.core && node.state_step == options_.model.total_steps) {
         anyone = true;
         const view::View& view = node.core->view();
+        if (!options_.is_inexact() && !checks_->is_an_end(node.state_digest))
+          result_.failures.push_back("a final state is that of no history");
         // Who was through alone has seen the view that it yields to, but takes no part in it.
-        if (options_.is_inexact() && !view.has_member(node.member)) continue;
-        const Digest& expected =
-            last.try_emplace({view.generation, view.lineage, view.rollback_count},
-                             options_.is_inexact() ? node.state_digest : truth.state.back())
-                .first->second;
-        if (node.state_digest != expected)
-          result_.failures.push_back(options_.is_inexact()
-                                         ? "the final states of two nodes differ"
-                                         : "the final state differs from that of one node alone");
+        if (!view.has_member(node.member)) continue;
+        if (last.try_emplace(history_of(view), node.state_digest).first->second !=
+            node.state_digest)
+          result_.failures.push_back("the final states of two nodes differ");
       }
     if (!anyone) result_.failures.push_back("nobody holds the final state");
     for (std::size_t node = 0; anyone && node < nodes_.size(); ++node)

@@ -73,7 +73,7 @@ TEST(JobLearner, the_time_of_members_depends_neither_on_the_state_nor_on_the_lin
 TEST(JobLearner, without_the_rule_that_it_be_ready_members_wait_for_its_state) {
   WorldOptions options = with_a_learner();
   options.last_node_rate = 200'000;
-  options.mutations.admits_unready = true;
+  options.broken_rule = "admits_unready";
   const Seen seen = run_with_a_learner(options);
   EXPECT_TRUE(seen.gap > 1s || !seen.result.failures.empty());
 }
@@ -92,7 +92,7 @@ TEST(JobLearner, results_that_a_learner_lacks_are_kept_until_it_has_them) {
   for (const bool forgets : {false, true}) {
     WorldOptions options = with_a_learner();
     options.last_node_rate = 2'000'000;
-    options.mutations.forgets_results = forgets;
+    if (forgets) options.broken_rule = "forgets_results";
     const Seen seen = run_with_a_learner(options);
     if (forgets) {
       EXPECT_TRUE(seen.admitted == Duration{} || seen.result.learners > 1);
@@ -110,7 +110,7 @@ TEST(JobLearner, who_does_not_reach_every_member_is_not_let_in) {
     WorldOptions options = with_a_learner();
     options.model.ballast_bytes = 0;
     options.fault_time = 8s;
-    options.mutations.admits_unreached = any_way;
+    if (any_way) options.broken_rule = "admits_unreached";
     std::size_t members = 0;
     const Seen seen = run_with_a_learner(options, [&](JobWorld& world) {
       world.at(500ms, [&] {
@@ -162,7 +162,7 @@ int steps_beside_a_learner(bool learner, bool it_goes_first) {
   options.model.ballast_bytes = 6'000'000;
   options.uplink_rate = 16'000'000;
   options.compute_low = options.compute_high = 20ms;
-  options.mutations.learners_go_first = it_goes_first;
+  if (it_goes_first) options.broken_rule = "learners_go_first";
   if (!learner) options.fault_time = 60s;
   JobWorld world(options);
   const WorldResult result = world.run();

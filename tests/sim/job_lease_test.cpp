@@ -32,7 +32,7 @@ TEST(JobLease, a_lone_member_that_dies_is_replaced_by_a_spare_node_from_the_dura
   std::uint64_t durable = 0, after = 0;
   world.at(6s, [&] {
     EXPECT_EQ(world.core(0).view().acceptors.size(), 3u);
-    durable = status(world, 0).durable.step;
+    durable = status(world, 0).durable.name.step;
     EXPECT_GE(status(world, 0).holders, 2u);
     world.crash(0);
   });
@@ -78,7 +78,7 @@ TEST(JobLease, two_of_two_members_die_one_after_the_other_and_the_spare_nodes_go
     JobWorld world(options);
     std::uint64_t before = 0, after = 0;
     world.at(6s, [&] {
-      before = status(world, 0).durable.step;
+      before = status(world, 0).durable.name.step;
       world.crash(0);
     });
     world.at(6s + between, [&] { world.crash(1); });
@@ -92,10 +92,10 @@ TEST(JobLease, two_of_two_members_die_one_after_the_other_and_the_spare_nodes_go
 }
 
 // The lone member is cut off from everybody; returns its own and the others' newest step while so.
-std::pair<std::uint64_t, std::uint64_t> while_cut_off(const job::JobCore::Mutations& mutations,
+std::pair<std::uint64_t, std::uint64_t> while_cut_off(const std::string& rule,
                                                       WorldResult& result) {
   WorldOptions options = small_job(1, 2, 600);
-  options.mutations = mutations;
+  options.broken_rule = rule;
   JobWorld world(options);
   std::uint64_t own = 0, others = 0;
   world.at(6s, [&] {
@@ -130,10 +130,9 @@ TEST(JobLease, a_lone_member_that_is_cut_off_stops_before_the_others_go_on) {
 }
 
 TEST(JobLease, a_member_that_outlives_its_lease_is_caught) {
-  job::JobCore::Mutations mutations;
-  mutations.outlives_lease = true;
+  const std::string rule = "outlives_lease";
   WorldResult result;
-  while_cut_off(mutations, result);
+  while_cut_off(rule, result);
   ASSERT_FALSE(result.failures.empty());
   EXPECT_TRUE(result.failures.front().starts_with("18")) << result.failures.front();
 }
@@ -157,22 +156,20 @@ TEST(JobLease, a_lone_member_that_is_held_longer_than_its_lease_yields_when_it_w
 }
 
 // A lone member with two witnesses, and what happens to them.
-WorldResult lone_member(const job::JobCore::Mutations& mutations,
+WorldResult lone_member(const std::string& rule,
                         const std::function<void(JobWorld&)>& happens) {
   WorldOptions options = small_job(1, 2, 400);
-  options.mutations = mutations;
+  options.broken_rule = rule;
   JobWorld world(options);
   happens(world);
   return world.run();
 }
 
 // It ends well with every rule, and not without the one: `rule` is the number of what then breaks.
-void expect_needed(bool job::JobCore::Mutations::*broken, const char* rule,
+void expect_needed(const std::string& broken, const char* rule,
                    const std::function<void(JobWorld&)>& happens) {
   expect_good(lone_member({}, happens));
-  job::JobCore::Mutations mutations;
-  mutations.*broken = true;
-  const WorldResult result = lone_member(mutations, happens);
+  const WorldResult result = lone_member(broken, happens);
   ASSERT_FALSE(result.failures.empty());
   EXPECT_TRUE(result.failures.front().starts_with(rule)) << result.failures.front();
 }
@@ -187,7 +184,7 @@ void tell_that_member_is_gone(JobWorld& world) {
 
 // Both witnesses die and come back at once, hear nothing of the member and are told it is gone.
 TEST(JobLease, restarted_witnesses_wait_for_the_leases_that_they_may_have_granted) {
-  expect_needed(&job::JobCore::Mutations::forgets_leases, "18", [](JobWorld& world) {
+  expect_needed("forgets_leases", "18", [](JobWorld& world) {
     world.at(6s, [&] {
       cut_off_member(world);
       for (std::size_t node : {1, 2}) world.crash(node);
@@ -199,7 +196,7 @@ TEST(JobLease, restarted_witnesses_wait_for_the_leases_that_they_may_have_grante
 
 // The witnesses are told that the member is gone while it is merely cut off.
 TEST(JobLease, a_rollback_waits_for_the_lease_and_one_that_does_not_is_caught) {
-  expect_needed(&job::JobCore::Mutations::ignores_leases, "18", [](JobWorld& world) {
+  expect_needed("ignores_leases", "18", [](JobWorld& world) {
     world.at(6s, [&] {
       cut_off_member(world);
       tell_that_member_is_gone(world);
@@ -218,7 +215,7 @@ void cut_off_from_one_witness(JobWorld& world) {
 TEST(JobLease, who_has_promised_renews_no_lease_and_one_that_does_is_caught) {
   EXPECT_EQ(lone_member({}, cut_off_from_one_witness).rollbacks, 0u)
       << "the one that hears it asks it, too";
-  expect_needed(&job::JobCore::Mutations::grants_after_promise, "5", cut_off_from_one_witness);
+  expect_needed("grants_after_promise", "5", cut_off_from_one_witness);
 }
 
 TEST(JobLease, without_a_quorum_for_its_lease_a_lone_member_says_whom_it_waits_for) {

@@ -39,7 +39,7 @@ TEST(JobLeave, who_leaves_stays_until_the_others_know_the_view_without_it) {
       WorldOptions options = calm_world(2, 80);
       options.seed = seed;
       options.heal_time = 20s;
-      options.mutations.leaves_at_once = at_once;
+      if (at_once) options.broken_rule = "leaves_at_once";
       JobWorld world(options);
       world.at(1s, [&] { world.leave(0); });
       const WorldResult result = world.run();

@@ -50,7 +50,7 @@ void JobWorld::swallow_bulk(std::size_t one, std::size_t other) {
   for (const auto& [self, peer] : {std::pair(one, other), std::pair(other, one)}) {
     const bool gives_up = std::exchange(wires_[self][peer].swallows_bulk, true);
     if (gives_up && nodes_[self].core)
-      feed(self, [&, self = self, peer = peer](job::Actions& out) {
+      feed(self, input_of(Answer::bulk_reset), [&, self = self, peer = peer](job::Actions& out) {
         nodes_[self].core->on_bulk_reset(clock(self), id(peer), out);
       });
   }
@@ -104,7 +104,7 @@ void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message
   }
   wires_[from][to].delivered = now_;
   feed_swim(to, [&](membership::Swim& swim) { return swim.on_traffic(now_, id(from)); });
-  feed(to,
+  feed(to, input_of(message.body),
        [&](job::Actions& out) { nodes_[to].core->on_message(clock(to), id(from), message, out); });
 }
 

@@ -83,7 +83,7 @@ void JobWorld::carry_out_swim(std::size_t node, const membership::Actions& actio
       send_gossip(node, index_of(gossip->to), gossip->bytes);
     } else if (const auto* changed = std::get_if<membership::Changed>(&action)) {
       if (changed->state == PeerHealth::dead) ++result_.verdicts;
-      feed(node, [&](job::Actions& out) {
+      feed(node, input_of(peer_state(changed->state)), [&](job::Actions& out) {
         nodes_[node].core->on_peer(clock(node), changed->record.id, peer_state(changed->state),
                                    out);
       });

@@ -23,22 +23,23 @@ std::vector<float> JobModel::initial_state() const {
 }
 
 std::vector<float> JobModel::slice_gradient(const Digest& state, std::uint64_t step,
-                                            std::uint32_t slice) const {
+                                            std::uint32_t slice, std::uint64_t salt) const {
   std::vector<float> gradient(element_count);
-  const std::uint64_t key = mix(state.low ^ state.high, step * 8192 + slice);
+  const std::uint64_t key = mix(state.low ^ state.high ^ salt, step * 8192 + slice);
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = value_of(mix(key, i));
   return gradient;
 }
 
 collective::SharedFloats JobModel::node_sum(const Digest& state, std::uint64_t step,
-                                            collective::TreeNode node) const {
+                                            collective::TreeNode node, std::uint64_t salt) const {
   const auto children = tree.children(node);
   if (children.empty())
-    return std::make_shared<const std::vector<float>>(slice_gradient(state, step, node.index));
+    return std::make_shared<const std::vector<float>>(
+        slice_gradient(state, step, node.index, salt));
   auto sum = std::make_shared<std::vector<float>>(element_count);
   bool first = true;
   for (const collective::TreeNode& child : children) {
-    const auto part = node_sum(state, step, child);
+    const auto part = node_sum(state, step, child, salt);
     for (std::size_t i = 0; i < element_count; ++i)
       (*sum)[i] = first ? (*part)[i] : (*sum)[i] + (*part)[i];
     first = false;
@@ -88,12 +89,14 @@ const Truth& truth_of(const JobModel& model) {
                         model.ballast_bytes}];
   if (!truth.state.empty()) return truth;
   std::vector<float> state = model.initial_state();
+  truth.values.push_back(state);
   truth.state.push_back(block_digest_of(model.bytes_of_state(state).view));
   truth.result.emplace_back();
   truth.running.emplace_back();
   for (std::uint64_t step = 1; step <= model.total_steps; ++step) {
-    const auto result = model.node_sum(truth.state.back(), step, model.tree.root());
+    const auto result = model.node_sum(truth.state.back(), step, model.tree.root(), 0);
     JobModel::apply(state, step, *result);
+    truth.values.push_back(state);
     truth.state.push_back(block_digest_of(model.bytes_of_state(state).view));
     truth.result.push_back(digest_of(bytes_of(std::span<const float>(*result))));
     collective::Fed running = truth.running.back();

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "runtime/base/digest.hpp"
-#include "runtime/collective/fed.hpp"
-#include "runtime/collective/shared_floats.hpp"
+#include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/tree.hpp"
 
 namespace gpunode::sim {
@@ -20,12 +19,12 @@ struct JobModel {
   std::uint64_t ballast_bytes = 0;  // makes the state larger than a gradient, as moments do
 
   std::vector<float> initial_state() const;
-  // Gradient of one slice: a function of (state, step, slice) alone.
-  std::vector<float> slice_gradient(const Digest& state, std::uint64_t step,
-                                    std::uint32_t slice) const;
+  // Gradient of one slice: a function of (state, step, slice) and of the history's salt alone.
+  std::vector<float> slice_gradient(const Digest& state, std::uint64_t step, std::uint32_t slice,
+                                    std::uint64_t salt) const;
   // The sum of a tree node, and what was fed into it.
   collective::SharedFloats node_sum(const Digest& state, std::uint64_t step,
-                                    collective::TreeNode node) const;
+                                    collective::TreeNode node, std::uint64_t salt) const;
   collective::Fed node_fed(std::uint64_t step, collective::TreeNode node) const;
   static void apply(std::vector<float>& state, std::uint64_t step,
                     const std::vector<float>& result);
@@ -33,8 +32,9 @@ struct JobModel {
   static void add(float* out, std::span<const float* const> inputs, std::size_t count);
 };
 
-// One node alone: [s] is after step s.
+// One node alone, in the history that begins the job: [s] is after step s.
 struct Truth {
+  std::vector<std::vector<float>> values;  // of the state
   std::vector<Digest> state;
   std::vector<Digest> result;
   std::vector<collective::Fed> running;

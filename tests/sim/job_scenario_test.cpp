@@ -148,12 +148,12 @@ TEST(JobScenario, a_minority_pauses_and_rejoins) {
 }
 
 // Two of five members cannot reach each other, everyone else reaches all: views made meanwhile.
-std::uint64_t views_around_a_broken_link(job::JobCore::Mutations mutations) {
+std::uint64_t views_around_a_broken_link(const std::string& rule) {
   std::uint64_t views = 0;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     WorldOptions options = calm_world(5, 500);
     options.seed = seed;
-    options.mutations = mutations;
+    options.broken_rule = rule;
     options.fault_time = 15s;
     JobWorld world(options);
     world.at(1s, [&] { world.cut_link(1, 2); });
@@ -166,9 +166,8 @@ std::uint64_t views_around_a_broken_link(job::JobCore::Mutations mutations) {
 
 TEST(JobScenario, members_that_cannot_reach_each_other_are_not_named_together) {
   const std::uint64_t with_rule = views_around_a_broken_link({});
-  job::JobCore::Mutations mutations;
-  mutations.no_clique_rule = true;
-  const std::uint64_t without = views_around_a_broken_link(mutations);
+  const std::string rule = "no_clique_rule";
+  const std::uint64_t without = views_around_a_broken_link(rule);
   EXPECT_LT(3 * with_rule, without) << with_rule << " views with the rule";
 }
 
@@ -267,7 +266,7 @@ TEST(JobScenario, a_job_that_may_goes_on_in_both_halves_and_one_yields_when_they
   world.at(25s, [&] {
     EXPECT_EQ(world.core(0).view().members.size(), 2u);
     EXPECT_EQ(world.core(3).view().members.size(), 2u);
-    EXPECT_NE(world.core(0).view().generation, world.core(3).view().generation);
+    EXPECT_NE(world.core(0).view().generation(), world.core(3).view().generation());
     EXPECT_GT(world.core(3).committed(), 100u) << "the half without the tie works, too";
   });
   const WorldResult result = world.run();

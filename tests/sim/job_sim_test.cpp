@@ -105,7 +105,8 @@ std::shared_ptr<const collective::WireForms> upper_halves() {
     const MutableByteView bytes = std::as_writable_bytes(out);
     for (std::size_t i = 0; i < in.size(); ++i) bytes[i / 2 * 4 + 2 + i % 2] = in[i];
   };
-  return std::make_shared<const collective::WireForms>(collective::WireForms{form, form, true});
+  return std::make_shared<const collective::WireForms>(
+      collective::WireForms{form, form, true});
 }
 
 collective::Routing routing_of(const std::string& mode) {
@@ -265,12 +266,12 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
 }
 
 // How many seeds it takes until a faulty core is caught; 0 if none of them does.
-std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool only_effects,
+std::uint64_t seeds_until_caught(const std::string& rule, bool only_effects,
                                  std::string* how, bool small = false) {
   const std::uint64_t kMost = only_effects ? 1000 : 600;
   for (std::uint64_t seed = 1; seed <= kMost; ++seed) {
     WorldOptions options = small ? small_world_of(seed) : world_of(seed);
-    options.mutations = mutations;
+    options.broken_rule = rule;
     options.only_effects = only_effects;
     options.heal_time = std::chrono::seconds(60);
     const WorldResult result = JobWorld(options).run();
@@ -282,15 +283,13 @@ std::uint64_t seeds_until_caught(const job::JobCore::Mutations& mutations, bool 
 }
 
 TEST(JobSimMutations, each_broken_rule_of_leases_is_caught) {
-  const std::pair<const char*, std::function<void(job::JobCore::Mutations&)>> cases[] = {
-      {"commits although its lease is over", [](auto& m) { m.outlives_lease = true; }},
-      {"grants after it has promised", [](auto& m) { m.grants_after_promise = true; }},
+  const std::pair<const char*, const char*> cases[] = {
+      {"commits although its lease is over", "outlives_lease"},
+      {"grants after it has promised", "grants_after_promise"},
   };
-  for (const auto& [name, breaks] : cases) {
-    job::JobCore::Mutations mutations;
-    breaks(mutations);
+  for (const auto& [name, rule] : cases) {
     std::string how;
-    const std::uint64_t seed = seeds_until_caught(mutations, false, &how, true);
+    const std::uint64_t seed = seeds_until_caught(rule, false, &how, true);
     std::printf("%-38s seed %4llu  %s\n", name, static_cast<unsigned long long>(seed), how.c_str());
     EXPECT_GT(seed, 0u) << name << " was not caught";
   }
@@ -299,33 +298,31 @@ TEST(JobSimMutations, each_broken_rule_of_leases_is_caught) {
 TEST(JobSimMutations, each_broken_rule_is_caught) {
   struct Case {
     const char* name;
-    std::function<void(job::JobCore::Mutations&)> breaks;
+    const char* rule;
     bool harms = true;  // within these seeds; else only the rule's own check sees it
   };
   const Case cases[] = {
-      {"apply on own completion", [](auto& m) { m.apply_on_own_completion = true; }},
-      {"base is the lowest applied", [](auto& m) { m.base_is_lowest_applied = true; }},
-      {"base is the highest held", [](auto& m) { m.base_is_highest_held = true; }, false},
-      {"joiners vote at once", [](auto& m) { m.joiners_are_acceptors = true; }, false},
-      {"a promise does not freeze", [](auto& m) { m.votes.no_freeze_on_promise = true; }},
-      {"paces are left out of the view", [](auto& m) { m.paces_not_in_view = true; }, false},
-      {"half without the tie is a quorum", [](auto& m) { m.votes.half_quorum_without_tie = true; }},
-      {"computes while stopped", [](auto& m) { m.computes_when_stopped = true; }},
-      {"proposes without hearing a quorum", [](auto& m) { m.votes.no_quorum_check = true; }, false},
-      {"a promise is not durable", [](auto& m) { m.votes.promise_not_durable = true; }},
-      {"who is not ready is named", [](auto& m) { m.admits_unready = true; }, false},
-      {"learners get what is only held", [](auto& m) { m.tells_held_results = true; }, false},
-      {"who was away ends without the result", [](auto& m) { m.ends_without_result = true; },
+      {"apply on own completion", "apply_on_own_completion"},
+      {"base is the lowest applied", "base_is_lowest_applied"},
+      {"base is the highest held", "base_is_highest_held", false},
+      {"joiners vote at once", "joiners_are_acceptors", false},
+      {"a promise does not freeze", "no_freeze_on_promise"},
+      {"paces are left out of the view", "paces_not_in_view", false},
+      {"half without the tie is a quorum", "half_quorum_without_tie"},
+      {"computes while stopped", "computes_when_stopped"},
+      {"proposes without hearing a quorum", "no_quorum_check", false},
+      {"a promise is not durable", "promise_not_durable"},
+      {"who is not ready is named", "admits_unready", false},
+      {"learners get what is only held", "tells_held_results", false},
+      {"who was away ends without the result", "ends_without_result",
        false},
-      {"the last holder just leaves", [](auto& m) { m.last_holder_leaves = true; }, false},
+      {"the last holder just leaves", "last_holder_leaves", false},
   };
   for (const Case& one : cases) {
-    job::JobCore::Mutations mutations;
-    one.breaks(mutations);
     for (const bool only_effects : {false, true}) {
       if (only_effects && !one.harms) continue;
       std::string how;
-      const std::uint64_t seed = seeds_until_caught(mutations, only_effects, &how);
+      const std::uint64_t seed = seeds_until_caught(one.rule, only_effects, &how);
       std::printf("%-34s seed %4llu  %s\n", one.name, static_cast<unsigned long long>(seed),
                   how.c_str());
       EXPECT_GT(seed, 0u) << one.name << " was not caught";

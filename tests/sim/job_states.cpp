@@ -12,6 +12,10 @@ void JobWorld::with_state(std::size_t node, std::function<void()> act) {
   Node& one = nodes_[node];
   one.state_free =
       std::max(one.state_free, now_) + between(options_.apply_low, options_.apply_high);
+  if (now_ < one.apply_hangs) {
+    struck(node, Grey::hung_apply);
+    one.state_free = std::max(one.state_free, one.apply_hangs);
+  }
   on_node(node, one.state_free - now_, std::move(act));
 }
 
@@ -19,7 +23,7 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
   checks_->on_apply(nodes_[node].member, apply);
   if (apply.learning) {
     ++result_.followed;
-    checks_->on_followed(nodes_[node].member, apply, nodes_[node].core->view().rollback_count);
+    checks_->on_followed(nodes_[node].member, apply);
   }
   with_state(node, [this, node, apply] {
     Node& self = nodes_[node];
@@ -34,7 +38,7 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
     if (!apply.learning && options_.checkpoint_every > 0 &&
         apply.step % options_.checkpoint_every == 0)
       write_checkpoint(node);
-    feed(node, [&](job::Actions& out) {
+    feed(node, input_of(Answer::applied), [&](job::Actions& out) {
       self.core->on_applied(clock(node), apply.step, self.state_digest, out);
     });
   });
@@ -42,16 +46,33 @@ void JobWorld::apply(std::size_t node, const job::Apply& apply) {
 
 void JobWorld::write_checkpoint(std::size_t node) {
   Node& self = nodes_[node];
-  const std::optional<std::uint64_t> lineage = self.core->state_epoch();
-  if (!lineage) return;
-  const std::uint64_t epoch = *lineage;
-  if (self.state_step == 0 ||
-      self.checkpoint.name() >= view::CheckpointName{epoch, self.state_step})
-    return;
-  self.checkpoint = {self.state_step, self.state_digest,
-                     truth_of(options_.model).running[self.state_step], epoch};
-  self.checkpoint_state = self.state;
-  self.core->set_checkpoint(self.checkpoint);
+  const auto checkpoint = checkpoint_of(*self.core, self.state_step, self.state_digest,
+                                        truth_of(options_.model).running[self.state_step]);
+  if (!checkpoint || self.state_step == 0 || self.checkpoint().name() >= checkpoint->name()) return;
+  Duration takes = self.checkpoint_takes;
+  if (strikes(Grey::slow_checkpoint)) {
+    takes = std::max(takes, between(500ms, 10s));
+    struck(node, Grey::slow_checkpoint);
+  }
+  if (takes == Duration{}) return keep_checkpoint(node, *checkpoint, self.state);
+  on_node(node, takes, [this, node, checkpoint, state = self.state] {
+    if (nodes_[node].checkpoint().name() < checkpoint->name())
+      keep_checkpoint(node, *checkpoint, state);
+  });
+}
+
+void JobWorld::keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoint,
+                               std::vector<float> state) {
+  Node& self = nodes_[node];
+  self.saved.push_back({checkpoint, std::move(state)});
+  if (self.saved.size() > options_.checkpoints_kept) {
+    self.saved.erase(self.saved.begin());
+    struck(node, Grey::removed);
+  }
+  checks_->on_checkpoint(self.member, checkpoint);
+  if (strikes(Grey::bad_checkpoint)) spoil_checkpoint(node);
+  feed(node, input_of(Answer::checkpoint),
+       [&](job::Actions&) { self.core->set_checkpoint(checkpoint); });
 }
 
 void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
@@ -61,17 +82,15 @@ void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
       checks_->breach("asked to save another state than the one that is here");
       return;
     }
-    const view::View& view = self.core->view();
-    self.checkpoint = {save.step, self.state_digest, truth_of(options_.model).running[save.step],
-                       view::checkpoint_epoch(view.generation, view.rollback_count)};
-    self.checkpoint_state = self.state;
-    self.core->set_checkpoint(self.checkpoint);
+    const auto checkpoint = checkpoint_of(*self.core, save.step, self.state_digest,
+                                          truth_of(options_.model).running[save.step]);
+    if (checkpoint) keep_checkpoint(node, *checkpoint, self.state);
   });
 }
 
 void JobWorld::read_state(std::size_t node, const job::ReadState& read) {
   with_state(node, [this, node, read] {
-    feed(node, [&](job::Actions& out) {
+    feed(node, input_of(Answer::state_read), [&](job::Actions& out) {
       Node& self = nodes_[node];
       if (self.state_step != read.step) return;
       self.core->on_state_read(clock(node), read.token, options_.model.bytes_of_state(self.state),
@@ -82,32 +101,44 @@ void JobWorld::read_state(std::size_t node, const job::ReadState& read) {
 
 void JobWorld::install_state(std::size_t node, const job::InstallState& install) {
   ++result_.learners;
-  with_state(node, [this, node, install] {
+  const HistoryId in = checks_->history(nodes_[node].member);
+  with_state(node, [this, node, install, in] {
     Node& self = nodes_[node];
     const auto* values = reinterpret_cast<const float*>(install.state.view.data());
     self.state.assign(values, values + options_.model.element_count);
     self.state_step = install.step;
     self.state_digest = block_digest_of(install.state.view);
-    checks_->on_install(self.member, install.step, self.state_digest);
+    checks_->on_install(self.member, in, install.step, self.state_digest, false);
     checks_->on_installed(self.member);
-    feed(node,
+    feed(node, input_of(Answer::state_installed),
          [&](job::Actions& out) { self.core->on_state_installed(clock(node), install.step, out); });
   });
 }
 
 void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore) {
-  with_state(node, [this, node, restore] {
+  const HistoryId in = checks_->history(nodes_[node].member);
+  with_state(node, [this, node, restore, in] {
     Node& self = nodes_[node];
-    if (restore.step != 0 && restore.step != self.checkpoint.step) {
+    const Node::Saved* saved = self.saved_at(restore.step);
+    if (restore.step != 0 && !saved) {
       checks_->breach("asked for a checkpoint that this node does not have");
       return;
     }
-    self.state = restore.step == 0 ? options_.model.initial_state() : self.checkpoint_state;
+    if (restore.step != 0 && saved->bad) {
+      // Its part of the job fails, and begins anew from what else the disk holds.
+      note(node, "the checkpoint of step " + std::to_string(restore.step) + " cannot be read");
+      std::erase_if(self.saved, [](const Node::Saved& one) { return one.bad; });
+      crash(node);
+      if (!self.saved.empty()) checks_->on_checkpoint(self.member, self.checkpoint());
+      schedule(now_ + 1s, [this, node] { restart(node); });
+      return;
+    }
+    self.state = restore.step == 0 ? options_.model.initial_state() : saved->state;
     self.state_step = restore.step;
     self.state_digest = block_digest_of(options_.model.bytes_of_state(self.state).view);
-    checks_->on_install(self.member, restore.step, self.state_digest);
+    checks_->on_install(self.member, in, restore.step, self.state_digest, true);
     checks_->on_installed(self.member);
-    feed(node,
+    feed(node, input_of(Answer::state_installed),
          [&](job::Actions& out) { self.core->on_state_installed(clock(node), restore.step, out); });
   });
 }
@@ -115,26 +146,27 @@ void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore)
 // A member's checkpoint for a witness; the disk is as slow as it likes.
 void JobWorld::read_saved(std::size_t node, const job::ReadSaved& read) {
   on_node(node, between(1ms, 30ms), [this, node, read] {
-    feed(node, [&](job::Actions& out) {
-      Node& self = nodes_[node];
-      SharedBytes bytes;
-      if (self.checkpoint.step == read.step)
-        bytes = options_.model.bytes_of_state(self.checkpoint_state);
-      self.core->on_saved_read(clock(node), read.token, bytes, out);
+    const Node::Saved* saved = nodes_[node].saved_at(read.step);
+    SharedBytes bytes;
+    if (saved && strikes(Grey::failed_read))
+      struck(node, Grey::failed_read);
+    else if (saved && !saved->bad)
+      bytes = options_.model.bytes_of_state(saved->state);
+    feed(node, input_of(Answer::saved_read), [&](job::Actions& out) {
+      nodes_[node].core->on_saved_read(clock(node), read.token, bytes, out);
     });
   });
 }
 
 void JobWorld::keep_copy(std::size_t node, const job::KeepCopy& copy) {
-  on_node(node, between(1ms, 30ms), [this, node, copy] {
+  const Duration takes = std::max(nodes_[node].checkpoint_takes, between(1ms, 30ms));
+  on_node(node, takes, [this, node, copy] {
     Node& self = nodes_[node];
-    if (copy.checkpoint.name() <= self.checkpoint.name()) return;
+    if (copy.checkpoint.name() <= self.checkpoint().name()) return;
     const auto* values = reinterpret_cast<const float*>(copy.state.view.data());
-    self.checkpoint = copy.checkpoint;
-    self.checkpoint_state.assign(values, values + options_.model.element_count);
     ++result_.copies;
     note(node, "holds a copy of the checkpoint of step " + std::to_string(copy.checkpoint.step));
-    self.core->set_checkpoint(self.checkpoint);
+    keep_checkpoint(node, copy.checkpoint, {values, values + options_.model.element_count});
   });
 }
 

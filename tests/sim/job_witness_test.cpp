@@ -110,9 +110,9 @@ TEST(JobWitness, an_even_split_of_four_goes_on_where_the_witness_is) {
 }
 
 // Kills a witness, and later the member whose vote breaks ties: how far the job comes.
-std::uint64_t steps_after_witness_and_tie(job::JobCore::Mutations mutations) {
+std::uint64_t steps_after_witness_and_tie(const std::string& rule) {
   WorldOptions options = with_spares(2, 2, 600);
-  options.mutations = mutations;
+  options.broken_rule = rule;
   options.fault_time = 20s;
   JobWorld world(options);
   std::uint64_t before = 0, after = 0;
@@ -134,9 +134,8 @@ std::uint64_t steps_after_witness_and_tie(job::JobCore::Mutations mutations) {
 TEST(JobWitness,
      a_witness_that_dies_is_replaced_and_without_that_rule_the_next_death_stops_the_job) {
   EXPECT_GT(steps_after_witness_and_tie({}), 10u);
-  job::JobCore::Mutations mutations;
-  mutations.keeps_dead_witnesses = true;
-  EXPECT_LE(steps_after_witness_and_tie(mutations), 1u) << "the step under way at most";
+  const std::string rule = "keeps_dead_witnesses";
+  EXPECT_LE(steps_after_witness_and_tie(rule), 1u) << "the step under way at most";
 }
 
 TEST(JobWitness, a_lone_member_that_dies_and_comes_back_goes_on_by_itself) {

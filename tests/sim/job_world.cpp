@@ -37,9 +37,13 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   first.job = Digest{7, options_.model.seed};
   first.acceptors = candidates_;
   first.tie = candidates_.front();
-  checks_.emplace(
-      options_.model, first,
-      JobChecks::Rules{options_.min_nodes, options_.only_effects, options_.is_inexact()});
+  JobChecks::Rules rules;
+  rules.min_nodes = options_.min_nodes;
+  rules.only_effects = options_.only_effects;
+  rules.inexact = options_.is_inexact();
+  rules.floor_everywhere = options_.floor_everywhere;
+  rules.end_everywhere = options_.end_everywhere;
+  checks_.emplace(options_.model, first, rules);
   result_.planned = options_.planned;
 }
 
@@ -91,7 +95,8 @@ void JobWorld::start(std::size_t node) {
   one.computing.clear();
   one.unsynced.clear();
   one.seen.clear();
-  one.finished = one.gone = one.coming = one.leaves = false;
+  one.finished = one.gone = one.coming = one.leaves = one.job_dead = false;
+  one.compute_hangs = one.apply_hangs = Time{};
 
   job::JobCore::Options chosen;
   chosen.self = one.member;
@@ -113,19 +118,23 @@ void JobWorld::start(std::size_t node) {
   chosen.max_state_bytes = 1u << 23;
   chosen.state_part_bytes = 64;
   if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
+  if (options_.model.ballast_bytes > 0) chosen.state_part_bytes = 65536;
   chosen.votes = one.votes;
-  chosen.checkpoint = one.checkpoint;
+  chosen.checkpoint = one.checkpoint();
   chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
-  chosen.mutations = options_.mutations;
   const bool witnesses = chosen.witness_only;
   auto core = job::JobCore::create(std::move(chosen));
   GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
   one.core.emplace(std::move(*core));
   note(node, "starts, boot " + std::to_string(one.member.boot));
   if (options_.swim_detects) start_swim(node);
-  feed(node, [&](job::Actions& out) {
+  const bool stale = strikes(Grey::stale_hints);
+  if (stale) struck(node, Grey::stale_hints);
+  feed(node, input_of(Answer::started), [&](job::Actions& out) {
     std::vector<NodeId> hints;
-    for (const Node& other : nodes_) hints.push_back(other.member.node);
+    if (stale) hints = candidates_;
+    if (!stale)
+      for (const Node& other : nodes_) hints.push_back(other.member.node);
     one.core->set_hints(hints);
     one.core->on_start(clock(node), out);
     if (one.core && !witnesses) one.core->request_join(clock(node), out);
@@ -134,7 +143,8 @@ void JobWorld::start(std::size_t node) {
   auto tick = std::make_shared<std::function<void()>>();
   *tick = [this, node, life, weak = std::weak_ptr(tick)] {
     if (nodes_[node].life != life || !nodes_[node].core) return;
-    feed(node, [&](job::Actions& out) { nodes_[node].core->on_tick(clock(node), out); });
+    feed(node, input_of(Answer::tick),
+         [&](job::Actions& out) { nodes_[node].core->on_tick(clock(node), out); });
     if (nodes_[node].core) look(node);
     if (const auto self = weak.lock()) on_node(node, kTick, [self] { (*self)(); });
   };
@@ -160,7 +170,7 @@ void JobWorld::crash(std::size_t node) {
       if (nodes_[node].core) return;
       tell_swim(other, node, LinkState::reset);
       tell_swim(other, node, LinkState::refused);
-      feed(other, [&](job::Actions& out) {
+      feed(other, input_of(job::PeerState::refused), [&](job::Actions& out) {
         nodes_[other].seen[node] = job::PeerState::dead;
         nodes_[other].core->on_peer(clock(other), id(node), job::PeerState::refused, out);
       });
@@ -170,17 +180,22 @@ void JobWorld::crash(std::size_t node) {
 
 void JobWorld::restart(std::size_t node) {
   Node& one = nodes_[node];
-  if (one.core) return;
+  if (one.core || one.lost) return;
   if (is_idle(node)) return;  // knows nothing of the job yet
   if (!read_votes(node)) return;
   ++one.member.boot;
   start(node);
 }
 
-void JobWorld::pause(std::size_t node, Duration how_long) {
+void JobWorld::pause(std::size_t node, Duration how_long, bool clock_too) {
   Node& one = nodes_[node];
   if (!one.core || now_ < one.paused_until) return;
   note(node, "paused");
+  if (clock_too) {
+    struck(node, Grey::stopped_clock);
+    one.stopped +=
+        Duration(static_cast<std::int64_t>(static_cast<double>(how_long.count()) * one.speed));
+  }
   one.paused_since = now_;
   one.paused_until = now_ + how_long;
   const std::uint64_t life = one.life;
@@ -207,7 +222,7 @@ void JobWorld::leave(std::size_t node, Duration patience) {
     one.patience = patience;
   }
   one.leaves = true;
-  feed(node,
+  feed(node, input_of(Answer::leave),
        [&](job::Actions& out) { nodes_[node].core->request_leave(clock(node), patience, out); });
 }
 
@@ -216,12 +231,12 @@ void JobWorld::end_process(std::size_t node) {
   ++result_.leaves;
   note(node, "LEFT");
   const view::View& view = one.core->view();
-  const bool others = view.view_id > 0 && !checks_->is_needed(one.member.node);
+  const bool others = view.view_id > 0 && !is_missed(node);
   const job::Phase phase = one.core->status(clock(node)).phase;
   // After the last step there is nothing more to hold.
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
-  if (holder && one.patience >= 1s && one.checkpoint.step != one.core->committed())
+  if (holder && one.patience >= 1s && one.checkpoint().step != one.core->committed())
     checks_->breach("14: the last holder of a state has left without making it durable");
   crash(node);
   --result_.crashes;
@@ -245,14 +260,15 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
       tell_swim(self, peer, LinkState::up);
-      feed(self, [&](job::Actions& out) {
+      feed(self, input_of(job::PeerState::up), [&](job::Actions& out) {
         nodes_[self].core->on_peer(clock(self), id(peer), job::PeerState::up, out);
       });
     });
 }
 
-void JobWorld::feed(std::size_t node, const std::function<void(job::Actions&)>& input) {
+void JobWorld::feed(std::size_t node, Input kind, const std::function<void(job::Actions&)>& input) {
   if (!nodes_[node].core) return;
+  if (options_.coverage) options_.coverage->met(nodes_[node].core->status(clock(node)).phase, kind);
   job::Actions actions;
   input(actions);
   carry_out(node, std::move(actions));
@@ -272,7 +288,7 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     checks_->on_send(one.member, message->message, disks_[node].answered());
     if (const auto* vote = std::get_if<job::Vote>(&message->message.body))
       if (std::holds_alternative<view::Prepare>(vote->message) && one.forcing_until < now_)
-        checks_->on_prepare(one.member, message->message.order(), heard_by(node));
+        checks_->on_prepare(one.member, name_of(message->message), heard_by(node));
     send(node, *message);
     moments_of(node, message->message);
   } else if (auto* write = std::get_if<job::Persist>(&action)) {
@@ -297,7 +313,10 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   } else if (std::get_if<job::LostQuorum>(&action)) {
     const std::uint64_t life = one.life;
     schedule(now_ + between(1ms, 30ms), [this, node, life] {
-      if (nodes_[node].life == life && nodes_[node].core) recover_job(node);
+      if (nodes_[node].life != life || !nodes_[node].core) return;
+      nodes_[node].forcing_until = now_ + 5s;
+      feed(node, input_of(Answer::recover),
+           [&](job::Actions& out) { nodes_[node].core->go_on_alone(clock(node), out); });
     });
   } else if (auto* paused = std::get_if<job::Paused>(&action)) {
     note(node, "paused: " + paused->reason);
@@ -325,6 +344,8 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   } else if (std::get_if<job::Finished>(&action)) {
     note(node, "finished");
     one.finished = true;
+    if (options_.checkpoint_every > 0 && one.core->committed() == options_.model.total_steps)
+      with_state(node, [this, node] { write_checkpoint(node); });  // the result is kept
   } else if (auto* text = std::get_if<job::Report>(&action)) {
     note(node, text->text);
   }
@@ -342,7 +363,7 @@ void JobWorld::commit(std::size_t node, const job::Committed& commit) {
 void JobWorld::look(std::size_t node) {
   const job::JobStatus status = nodes_[node].core->status(clock(node));
   checks_->on_report(nodes_[node].member, status);
-  result_.durable = std::max(result_.durable, status.durable.step);
+  result_.durable = std::max(result_.durable, status.durable.name.step);
 }
 
 void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed) {
@@ -352,13 +373,11 @@ void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed)
     who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
   for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
   note(node, "VIEW " + std::to_string(view.view_id) + " base " + std::to_string(view.base_step) +
-                 (view.generation > 0 ? " generation " + std::to_string(view.generation) : "") +
-                 (view.stopped ? " STOPPED" : "") + " members" + who + " acceptors" + voters +
-                 " role " + std::to_string(static_cast<int>(installed.role)) + " rollbacks " +
-                 std::to_string(view.rollback_count));
+                 told(view) + (view.stopped ? " STOPPED" : "") + " members" + who + " acceptors" +
+                 voters + " role " + std::to_string(static_cast<int>(installed.role)));
   result_.disagreements = std::max<std::uint64_t>(result_.disagreements, view.owner_rotation);
   for (const NodeId& voter : view.acceptors)
-    if (view.is_witness(voter)) witnessed_.insert(view.order());
+    if (view.is_witness(voter)) witnessed_.insert(name_of(view));
   checks_->on_view(nodes_[node].member, view, installed.role);
 }
 
@@ -370,6 +389,7 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
   }
   one.computing_step = wish.step;
   one.order = wish.order;
+  one.salt = checks_->salt(history_of(one.core->view()), wish.step);
   if (one.state_step + 1 != wish.step) {
     checks_->breach("Compute before the state is in place");
     return;
@@ -386,24 +406,30 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
     } else {
       one.compute_free = now_ + takes;
     }
-    on_node(node, one.compute_free - now_,
-            [this, node, tree_node, step = wish.step, slices, takes] {
-              Node& self = nodes_[node];
-              if (self.state_step + 1 != step || self.computing_step != step) return;
-              if (self.computing.erase(tree_node) == 0) return;
-              self.times.compute_us += collective::microseconds(takes);
-              self.times.slices = static_cast<std::uint16_t>(self.times.slices + slices);
-              feed(node, [&](job::Actions& out) {
-                const auto sum = options_.model.node_sum(self.state_digest, step, tree_node);
-                const auto fed = options_.model.node_fed(step, tree_node);
-                // Whole or in two ranges, the last elements first.
-                const std::uint64_t cut = rng_.below(sum->size() + 1);
-                for (const auto& [first, count] :
-                     {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
-                  self.core->on_partial(
-                      now_, {self.order, step, tree_node, sum, fed, first, count, self.times}, out);
-              });
-            });
+    auto tell = std::make_shared<std::function<void()>>();
+    *tell = [this, node, tree_node, step = wish.step, slices, takes, weak = std::weak_ptr(tell)] {
+      Node& self = nodes_[node];
+      if (self.state_step + 1 != step || self.computing_step != step) return;
+      if (now_ < self.compute_hangs) {  // it may end sooner than was planned
+        const auto again = weak.lock();
+        return on_node(node, 100ms, [again] { (*again)(); });
+      }
+      if (self.computing.erase(tree_node) == 0) return;
+      self.times.compute_us += collective::microseconds(takes);
+      self.times.slices = static_cast<std::uint16_t>(self.times.slices + slices);
+      const auto sum = options_.model.node_sum(self.state_digest, step, tree_node, self.salt);
+      const auto fed = options_.model.node_fed(step, tree_node);
+      // Whole or in two ranges, the last elements first.
+      const std::uint64_t cut = rng_.below(sum->size() + 1);
+      feed(node, input_of(Answer::partial), [&](job::Actions& out) {
+        for (const auto& [first, count] :
+             {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
+          self.core->on_partial(
+              now_, {self.order, step, tree_node, sum, fed, first, count, self.times}, out);
+      });
+    };
+    if (now_ < one.compute_hangs) struck(node, Grey::hung_compute);
+    on_node(node, one.compute_free - now_, [tell] { (*tell)(); });
   }
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/job/job_core.hpp"
 #include "runtime/membership/swim.hpp"
 #include "tests/sim/job_checks.hpp"
+#include "tests/sim/job_coverage.hpp"
 #include "tests/sim/job_disk.hpp"
 #include "tests/sim/job_model.hpp"
 
@@ -43,6 +44,27 @@ struct PlannedFault {
   std::uint32_t nth = 1;  // strikes at the nth such moment; 0: at none yet
   bool fired = false;
 };
+
+// Failures that no detector sees at once, or that last.
+enum class Grey : std::uint8_t {
+  hung_compute,     // partial sums come 1 to 60 s late, or not before everything heals
+  hung_apply,       // likewise the update of the state, or any other use of it
+  slow_checkpoint,  // one takes seconds to write
+  failed_read,      // of a checkpoint that is asked for by a witness
+  bad_checkpoint,   // its bytes are not what was written; found out when it is restored
+  removed,          // an old checkpoint, as only so many are kept
+  lost_machine,     // for good, with its disk
+  dead_job,         // the job's part on a node ends and says nothing; the node lives on
+  lasting_cut,      // one way, until everything heals
+  late_cut,         // one way, until a minute after that
+  long_split,       // in two halves, for long enough to go on without each other
+  stopped_clock,    // the node stands still, and so does its clock: a hypervisor's pause
+  stale_hints,      // a life that knows none but the first candidates
+  kCount
+};
+constexpr auto kGreyCount = static_cast<std::size_t>(Grey::kCount);
+std::string_view to_string(Grey fault);
+using GreyRates = std::array<double, kGreyCount>;
 
 struct WorldOptions {
   std::uint64_t seed = 1;
@@ -84,12 +106,18 @@ struct WorldOptions {
   double names_first = 0.0;  // of vote writes cut by a crash: see VoteDisk
   VoteDisk::Mutations disk_mutations;
   std::vector<PlannedFault> planned;
-  bool over_the_wire = true;   // messages pass the codec
-  bool goes_on_alone = false;  // the job's on_lost_quorum is "continue"
-  bool swim_detects = false;   // verdicts come from each node's own Swim, not from an oracle
-  job::JobCore::Mutations mutations;
+  // A second and node, or a second (cuts and splits); of a life (stale_hints), of a write or a read
+  // (checkpoints).
+  GreyRates grey{};
+  std::uint32_t checkpoints_kept = 1;  // on each disk, the newest
+  bool over_the_wire = true;           // messages pass the codec
+  bool goes_on_alone = false;          // the job's on_lost_quorum is "continue"
+  bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
+  std::string broken_rule;  // of the product (runtime/base/broken_rule.hpp), while the world runs
+  bool floor_everywhere = false, end_everywhere = true;  // see JobChecks::Rules
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;
+  Coverage* coverage = nullptr;  // told of every input, if any
   bool is_inexact() const { return forms || routing.one_sum; }
 };
 
@@ -116,6 +144,7 @@ struct WorldResult {
   std::uint64_t lost_votes = 0, cut_votes = 0, torn_votes = 0;
   Time ended{};
   std::vector<PlannedFault> planned;
+  std::array<std::uint64_t, kGreyCount> grey{};  // how often each struck
 };
 
 class JobWorld {
@@ -136,7 +165,19 @@ class JobWorld {
   // Bytes of steps and states are swallowed, both ways, and every 15 s TCP gives up and dials anew;
   // control goes through. Until everything heals.
   void swallow_bulk(std::size_t one, std::size_t other);
-  void pause(std::size_t node, Duration how_long);
+  // With its clock: a hypervisor's pause, which no clock of the node counts.
+  void pause(std::size_t node, Duration how_long, bool clock_too = false);
+  // Its partial sums, or its updates of the state, do not come before so long.
+  void hang_compute(std::size_t node, Duration how_long);
+  void hang_apply(std::size_t node, Duration how_long);
+  // With its disk; it never comes back.
+  void lose_machine(std::size_t node);
+  // Its part of the job ends without a word, and the node goes on: restart() starts it again.
+  void kill_job(std::size_t node);
+  // What its disk holds of its newest checkpoint is not what was written.
+  void spoil_checkpoint(std::size_t node);
+  // Writes and copies of checkpoints on this node take so long from now on.
+  void slow_checkpoints(std::size_t node, Duration each) { nodes_[node].checkpoint_takes = each; }
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
   void recover_job(std::size_t node);
@@ -151,11 +192,12 @@ class JobWorld {
   // By the node's own clock, whose speed is a little off.
   Time clock(std::size_t node) const {
     const auto elapsed = static_cast<double>(now_.time_since_epoch().count());
-    return Time{} + Duration(static_cast<std::int64_t>(elapsed * nodes_[node].speed));
+    return Time{} + Duration(static_cast<std::int64_t>(elapsed * nodes_[node].speed)) -
+           nodes_[node].stopped;
   }
   // What a detector would tell it.
   void tell_peer(std::size_t node, std::size_t peer, job::PeerState state) {
-    feed(node,
+    feed(node, input_of(state),
          [&](job::Actions& out) { nodes_[node].core->on_peer(clock(node), id(peer), state, out); });
   }
   std::uint64_t highest_commit() const { return checks_->highest_commit(); }
@@ -174,7 +216,11 @@ class JobWorld {
   };
   struct Node {
     view::Member member;
-    double speed = 1;  // of its clock
+    double speed = 1;                     // of its clock
+    Duration stopped{};                   // that its clock has missed
+    Time compute_hangs{}, apply_hangs{};  // until then
+    bool lost = false;                    // the machine, for good
+    bool job_dead = false;                // and the node goes on
     std::optional<job::JobCore> core;
     std::optional<membership::Swim> swim;
     std::uint64_t life = 0;  // events of an earlier life are void
@@ -188,10 +234,20 @@ class JobWorld {
     std::uint64_t state_step = 0;
     Digest state_digest;
     Time state_free{};
-    job::Checkpoint checkpoint;  // on disk
-    std::vector<float> checkpoint_state;
+    struct Saved {
+      job::Checkpoint checkpoint;
+      std::vector<float> state;
+      bool bad = false;
+    };
+    std::vector<Saved> saved;  // on disk, the newest last
+    Duration checkpoint_takes{};
+    const Saved* saved_at(std::uint64_t step) const;
+    job::Checkpoint checkpoint() const {
+      return saved.empty() ? job::Checkpoint{} : saved.back().checkpoint;
+    }
     std::set<collective::TreeNode> computing;
     std::uint64_t computing_step = 0;
+    std::uint64_t salt = 0;  // of its history, in the gradients of computing_step
     Time compute_free{};
     collective::ComputeTimes times;              // of computing_step
     std::uint64_t order = 0;                     // of the last Compute
@@ -212,6 +268,7 @@ class JobWorld {
     Time free{};                 // bulk: when what was sent before is through
     std::uint64_t connection = 0;
     bool cut = false;
+    Time cut_until{};  // whatever heals
     bool swallows_bulk = false;
     Time contact{};    // as the detector sees it
     Time delivered{};  // the last message
@@ -222,9 +279,10 @@ class JobWorld {
   void start(std::size_t node);
   // A spare node that nobody has asked yet: it is up, and has no part in the job.
   bool is_idle(std::size_t node) const {
-    return node + options_.witness_count >= nodes_.size() && !nodes_[node].recruited;
+    return node + options_.witness_count >= nodes_.size() && !nodes_[node].recruited &&
+           !nodes_[node].lost;
   }
-  void feed(std::size_t node, const std::function<void(job::Actions&)>& input);
+  void feed(std::size_t node, Input kind, const std::function<void(job::Actions&)>& input);
   void carry_out(std::size_t node, job::Actions actions);
   void carry_out_one(std::size_t node, job::Action& action);
   void apply(std::size_t node, const job::Apply& apply);
@@ -256,14 +314,25 @@ class JobWorld {
   void tell_swim(std::size_t node, std::size_t peer, LinkState state);
   void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
+  void grey_faults();
+  void struck(std::size_t node, Grey fault);
+  // Of a fault with a share, not a rate: whether it strikes now.
+  bool strikes(Grey fault) {
+    const double share = options_.grey[static_cast<std::size_t>(fault)];
+    return share > 0 && !calm_ && rng_.chance(share);
+  }
+  bool has_lost_a_machine() const;
   void random_orders();
   void tell_spares();
   void write_checkpoint(std::size_t node);
+  void keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoint,
+                       std::vector<float> state);
   std::vector<NodeId> heard_by(std::size_t node) const;
   void moment(std::size_t node, Moment what);
   void moments_of(std::size_t node, const job::JobMessage& message);
   void heal();
   bool all_finished() const;
+  bool is_missed(std::size_t node) const;
   std::size_t index_of(const NodeId& id) const;
   Duration between(Duration low, Duration high);
   void note(std::size_t node, const std::string& text) const;
@@ -282,7 +351,7 @@ class JobWorld {
   std::array<std::uint32_t, static_cast<std::size_t>(Moment::kCount)> moments_{};
   std::map<std::uint64_t, Time> commit_times_;
   std::set<NodeId> computed_;
-  std::set<view::ViewOrder> witnessed_;
+  std::set<ViewName> witnessed_;
   WorldResult result_;
 };
 

@@ -21,6 +21,7 @@
 #include "runtime/job/result_log.hpp"
 #include "runtime/job/state_transfer.hpp"
 #include "runtime/job/view_proposal.hpp"
+#include "runtime/job/watchdog.hpp"
 
 namespace gpunode::job {
 
@@ -34,7 +35,7 @@ struct JobCore::State {
     Time doubted_until{};               // another member said that it cannot reach it
     Time notified{};                    // when a VIEW was last sent to it
     Time asked{};                       // when a VIEW was last asked of it
-    view::ViewOrder view;               // newest that it is known to have installed
+    view::ViewName view;                // newest that it is known to have installed
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
     bool unheard = false;               // was waited for in vain: the link to it is broken
     std::optional<Time> vain_since;     // the data connection broke, and no bytes of a step since
@@ -53,11 +54,6 @@ struct JobCore::State {
     std::uint64_t step = 0;  // of its state
     view::CheckpointName checkpoint;
     Digest checkpoint_digest;
-  };
-  // Which history a state belongs to.
-  struct StateOrigin {
-    view::ViewOrder order;
-    std::uint32_t rollback_count = 0;
   };
   // What came before its time.
   struct EarlyMessages {
@@ -117,6 +113,10 @@ struct JobCore::State {
   void end_stall(Time now, const std::string& how, Actions& out);
   void note_step_time(Time now);
 
+  // job_stalls.cpp too: work of this node that hangs
+  void watch_work(Time now, Actions& out);
+  void work_came_back(Actions& out);
+
   // job_views.cpp: view changes and admission
   view::Standing standing() const;
   Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers,
@@ -131,7 +131,9 @@ struct JobCore::State {
   void ask_tick(Time now, Actions& out);
   bool fits_job(const view::View& view) const;
   bool fits_job(const view::VoteMessage& message) const;
-  void on_notice(Time now, const view::DecidedView& decided, Actions& out);
+  void on_notice(Time now, const NodeId& from, const ViewNotice& notice, Actions& out);
+  void meet(Time now, const NodeId& from, const view::View& theirs, Actions& out);
+  void leave_history(const view::View& before, Actions& out);
   void install(Time now, const view::DecidedView& decided, Actions& out);
   void follow_plan_of(const view::View& view);
   bool holds_base() const;
@@ -145,6 +147,8 @@ struct JobCore::State {
   Result<void> stop(Time now, Actions& out);
   Result<void> resume(Time now, Actions& out);
   Result<void> recover(Time now, Actions& out);
+  void split(Time now, view::Turn::Kind kind, Actions& out);
+  Result<void> go_back(Time now, std::uint64_t step, Actions& out);
   void take_wish(Time now, view::Wish wanted, Actions& out);
   void watch_wish(Time now, Actions& out);
   void watch_lost_quorum(Time now, Actions& out);
@@ -154,7 +158,7 @@ struct JobCore::State {
                Actions& out);
   bool is_fresh(const Joiner& joiner) const;
   bool reaches(const NodeId& node, const Joiner& joiner) const;
-  std::vector<Learner> learners() const;
+  std::vector<Joining> learners() const;
   bool may_learn(const NodeId& node) const;
   void on_learner(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void keep_result(std::uint64_t step, const collective::SharedFloats& result, const Digest& digest,
@@ -163,7 +167,7 @@ struct JobCore::State {
   void serve_learners(Time now, Actions& out);
 
   // job_learner.cpp: what a learner does
-  bool is_of_lineage() const;
+  bool is_of_history() const;
   bool is_late() const;
   bool learns() const;
   bool is_ready(Time now) const;
@@ -211,6 +215,7 @@ struct JobCore::State {
   // job_witness.cpp: spare nodes that vote
   void on_witness_offer(Time now, const NodeId& from, const WitnessOffer& offer, Actions& out);
   bool leaves(const NodeId& node) const;
+  bool takes_part(const NodeId& witness) const;
   void tell_that_it_leaves(Actions& out) const;
   bool offers_to_witness() const;
   std::vector<NodeId> witness_candidates() const;
@@ -228,7 +233,10 @@ struct JobCore::State {
                     Actions& out);
   void on_lease_grant(Time now, const NodeId& from, const LeaseGrant& grant, Actions& out);
   Time lease_end(Time now) const;
-  void note_durable(Actions& out);
+  std::size_t copies_wanted(Time now);
+  std::vector<NodeId> holders_of(const view::CheckpointName& name) const;
+  void watch_durable(Time now, Actions& out);
+  void on_noted(view::Floor floor, Actions& out);
   Duration lease_granted(Time now) const;  // what is left of it
   void end_leases();
 
@@ -239,7 +247,7 @@ struct JobCore::State {
   bool give_copy(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void carry_out_copy(StateSource::Effects& effects, Actions& out);
   void carry_out_copy(Time now, StateFetch::Effects& effects, Actions& out);
-  void end_copies(bool void_lineage);
+  void end_copies(bool void_history);
 
   // job_sync.cpp: state transfer
   void start_fetch(Time now, Actions& out);
@@ -248,7 +256,6 @@ struct JobCore::State {
   void carry_out(StateSource::Effects& effects, Actions& out);
   void reply(std::vector<StateSource::Reply>& replies, Actions& out);
   void offer_state(Time now, Actions& out);
-  StateOrigin origin_of_now() const;
   void on_installed(Time now, std::uint64_t step, Actions& out);
 
   Options options;
@@ -263,10 +270,12 @@ struct JobCore::State {
   bool wants_in = false;
   bool leaving = false;
   view::Wish wish = view::Wish::none;  // asked of this node, not yet carried out
+  std::uint64_t resume_from = 0;       // of Wish::resume_from
+  std::uint64_t rival = 0;             // mark of another part of the job that was met
+  view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time wished_at{};
   bool stop_told = false;
   Time alone_told{};             // when LostQuorum was last said
-  bool foreign_state = false;    // the state here belongs to a lineage that was given up
   std::optional<Time> leave_by;  // when it leaves at the latest
   Time leave_began{};            // when it was asked to leave
   Time save_from{};              // when the last holder waits for others no longer
@@ -291,7 +300,7 @@ struct JobCore::State {
   // Where the state is.
   std::uint64_t committed = 0;
   std::uint64_t applied = 0;         // committed, or less while Apply is under way
-  std::uint32_t rollback_count = 0;  // of the lineage that the state belongs to
+  HistoryId history;                 // of the state here
   Digest state_digest;               // after `applied`
   Digest result_digest;              // of the sum of step `committed`; zero: unknown
   collective::Fed running;
@@ -322,10 +331,12 @@ struct JobCore::State {
   Duration step_time{};  // of the last one committed here
   EarlyMessages early;   // for a step that is not begun here yet
   EarlyMessages ahead;   // of a view that is not installed here yet
-  view::ViewOrder ahead_order;
+  view::ViewName ahead_view;
 
   std::map<NodeId, Peer> peers;
   std::map<NodeId, Joiner> joiners;
+  Watchdog watchdog{options.timings.watchdog};
+  bool work_lost = false;  // it hangs: this node takes no part until it comes back
   std::optional<Stall> stall_told;
   Time stalled_since{};
   Duration usual_step{};  // smoothed, commit to commit
@@ -344,8 +355,6 @@ struct JobCore::State {
   Time status_sent{};
   Time done_at{};
 
-  // Results of views from this one on are those of the lineage and its last rollback.
-  std::uint64_t results_since = 0;
   // What learners get from here.
   StateSource source;
   ResultLog log;
@@ -368,8 +377,7 @@ struct JobCore::State {
   std::uint64_t learned_before = 0;  // bytes of fetches that are over
   std::uint64_t learned_results = 0;
   std::optional<StateFetch> fetch;
-  StateOrigin fetch_origin;             // of `fetch` and `installing`
-  StateOrigin restore_origin;           // of `restoring`
+  HistoryId fetch_history;              // of `fetch` and `installing`
   std::optional<StateMeta> installing;  // handed to the driver, not yet confirmed
   std::optional<Checkpoint> restoring;  // asked of the driver, not yet confirmed
 
@@ -378,8 +386,9 @@ struct JobCore::State {
   Time lease_asked{};
   Time lease_until{};
   std::uint64_t reported = 0;  // see JobStatus
-  view::CheckpointName durable;
-  std::uint32_t holders = 0;
+  view::Floor durable;
+  std::map<NodeId, LeaseGrant> told_copies;  // what each other node said last of its checkpoint
+  std::optional<Time> lone_since;            // spare nodes are there, and none holds copies yet
   Time granted_until{};  // as an acceptor, by its own clock
 
   // Copies of checkpoints. As a member: what is offered; as a witness: what is on its way.
