@@ -96,7 +96,9 @@ Result<std::vector<SafetensorsHeader>> Checkpoint::read_headers() const {
   return headers;
 }
 
-Result<void> Checkpoint::verify() const {
+Result<void> Checkpoint::verify(const ReadProgress& progress) const {
+  const std::uint64_t all = manifest_.size_bytes();
+  std::uint64_t read = 0;
   for (const ShardRecord& shard : manifest_.shards) {
     Result<detail::ShardReader> reader = detail::ShardReader::open(*files_, folder_, shard);
     if (!reader) return reader.error().within(folder_.string());
@@ -105,6 +107,8 @@ Result<void> Checkpoint::verify() const {
       Result<ByteView> bytes = reader->block(block);
       if (!bytes) return bytes.error().within(folder_.string());
       whole.add(*bytes);
+      read += bytes->size();
+      if (progress) progress(read, all);
     }
     if (whole.finish() != shard.sha256)
       return corrupted_shard(shard, "SHA-256 does not match: use another checkpoint")

@@ -13,6 +13,9 @@
 
 namespace gpunode::snapshot {
 
+// Told of bytes read so far, of how many.
+using ReadProgress = std::function<void(std::uint64_t, std::uint64_t)>;
+
 class Checkpoint {
  public:
   // Reads the manifest and each shard's header. Fails with not_found, corrupted, unsupported.
@@ -21,8 +24,9 @@ class Checkpoint {
   const Manifest& manifest() const { return manifest_; }
   const storage::Path& folder() const { return folder_; }
 
-  // Reads every byte of every shard. Fails with corrupted, naming shard and byte range.
-  Result<void> verify() const;
+  // Reads every byte of every shard, and tells of each block. Fails with corrupted, naming shard
+  // and byte range.
+  Result<void> verify(const ReadProgress& progress = {}) const;
   // Fills the target's tensors. Names and shapes must be those of the checkpoint, moments asked for
   // must be stored. Fails with invalid_argument naming the first parameter that differs, corrupted.
   Result<void> read_into(const StateTarget& target) const;

@@ -1,6 +1,7 @@
 #include "runtime/snapshot/checkpoint_store.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <set>
 
@@ -112,6 +113,23 @@ Result<ShardRecord> write_shard(storage::FileSystem& files, const Path& folder,
   return record;
 }
 
+// Set aside are folders <job>/damaged/<key>-<n> with the reason in a file beside the shards.
+constexpr const char* kDamagedFolder = "damaged";
+constexpr const char* kReasonFile = "reason.txt";
+constexpr std::uint64_t kReasonLimitBytes = 64u << 10;
+
+std::optional<std::pair<CheckpointKey, std::uint32_t>> parse_damaged(const JobId& job,
+                                                                     const std::string& name) {
+  const std::size_t dash = name.rfind('-');
+  if (dash == name.npos) return std::nullopt;
+  std::optional<CheckpointKey> key = CheckpointKey::parse(job, name.substr(0, dash));
+  std::uint32_t number = 0;
+  const char* end = name.data() + name.size();
+  auto [next, failure] = std::from_chars(name.data() + dash + 1, end, number);
+  if (!key || failure != std::errc{} || next != end) return std::nullopt;
+  return std::pair(*key, number);
+}
+
 std::optional<JobId> parse_job(std::string_view text) {
   Bytes raw = from_hex(text);
   if (raw.size() != 16) return std::nullopt;
@@ -130,15 +148,38 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
   std::sort(keys.begin(), keys.end());
   std::size_t newest = std::max<std::size_t>(1, retention.newest);
   std::vector<CheckpointKey> gone;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    // Among those of its own job that are younger.
-    auto last = std::find_if(keys.begin() + i, keys.end(),
-                             [&](const CheckpointKey& key) { return key.job != keys[i].job; });
-    bool is_new = static_cast<std::size_t>(last - keys.begin()) - i <= newest;
-    bool is_marked = retention.every_steps != 0 && keys[i].step % retention.every_steps == 0;
-    if (!is_new && !is_marked) gone.push_back(keys[i]);
+  for (auto begin = keys.begin(); begin != keys.end();) {
+    const auto end = std::find_if(begin, keys.end(),
+                                  [&](const CheckpointKey& key) { return key.job != begin->job; });
+    const auto furthest = std::max_element(
+        begin, end, [](const auto& one, const auto& other) { return one.step < other.step; });
+    for (auto key = begin; key != end; ++key) {
+      bool is_new = static_cast<std::size_t>(end - key) <= newest;
+      bool is_marked = retention.every_steps != 0 && key->step % retention.every_steps == 0;
+      bool is_floor = retention.durable == *key;
+      bool is_furthest =
+          key == furthest &&
+          (!retention.durable || retention.durable->job != key->job || *retention.durable < *key);
+      bool is_kept = std::count(retention.keep.begin(), retention.keep.end(), *key) > 0;
+      if (!is_new && !is_marked && !is_floor && !is_furthest && !is_kept) gone.push_back(*key);
+    }
+    begin = end;
   }
   return gone;
+}
+
+bool is_damage(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::corrupted:
+    case ErrorCode::unsupported:
+    case ErrorCode::not_found:         // a file of it
+    case ErrorCode::invalid_argument:  // of another model, or no file where one should be
+    case ErrorCode::io_error:
+    case ErrorCode::permission_denied:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Result<Manifest> CheckpointStore::write(const CheckpointMeta& meta, const StateView& state) {
@@ -247,10 +288,51 @@ Result<Checkpoint> CheckpointStore::open(const CheckpointKey& key) const {
   return checkpoint;
 }
 
-Result<void> CheckpointStore::verify(const CheckpointKey& key) const {
+Result<void> CheckpointStore::verify(const CheckpointKey& key, const ReadProgress& progress) const {
   Result<Checkpoint> checkpoint = open(key);
   if (!checkpoint) return checkpoint.error();
-  return checkpoint->verify();
+  return checkpoint->verify(progress);
+}
+
+Result<Damaged> CheckpointStore::set_aside(const CheckpointKey& key, const std::string& reason) {
+  const std::string what =
+      "cannot set the checkpoint of step " + std::to_string(key.step) + " aside";
+  const Path from = path_of(key);
+  const Path folder = from.parent_path() / kDamagedFolder;
+  if (!files_->exists(from))
+    return Error{ErrorCode::not_found, what + ": " + from.string() + " is not there"};
+  if (Result<void> done = files_->create_folder(folder); !done) return done.error().within(what);
+  std::uint32_t number = 1;
+  while (files_->exists(folder / (key.text() + "-" + std::to_string(number)))) ++number;
+  const Path to = folder / (key.text() + "-" + std::to_string(number));
+  if (Result<void> done = files_->rename(from, to); !done) return done.error().within(what);
+  // The new name first: a crash between the two leaves both names or the old one, never none.
+  for (const Path& changed : {folder, from.parent_path()})
+    if (Result<void> done = files_->sync_folder(changed); !done) return done.error().within(what);
+  // For people, who have it from the log too: a full disk is no reason to leave it in the way.
+  const std::string text = reason + "\n";
+  (void)files_->write_atomic(to / kReasonFile, {as_bytes(text)});
+  return Damaged{key, to, reason};
+}
+
+Result<std::vector<Damaged>> CheckpointStore::damaged(const JobId& job) const {
+  const Path folder = root_ / job.text() / kDamagedFolder;
+  Result<std::vector<Entry>> entries = files_->list(folder);
+  if (!entries && entries.error().code == ErrorCode::not_found) return std::vector<Damaged>{};
+  if (!entries) return entries.error().within("damaged checkpoints");
+  std::vector<std::pair<std::pair<CheckpointKey, std::uint32_t>, std::string>> found;
+  for (const Entry& entry : *entries)
+    if (auto parsed = parse_damaged(job, entry.name); parsed && entry.kind == EntryKind::folder)
+      found.emplace_back(*parsed, entry.name);
+  std::sort(found.begin(), found.end());
+  std::vector<Damaged> list;
+  for (const auto& [key, name] : found) {
+    Result<Bytes> bytes = files_->read(folder / name / kReasonFile, kReasonLimitBytes);
+    std::string reason = bytes ? std::string(as_text(*bytes)) : "its reason was not kept";
+    while (reason.ends_with('\n')) reason.pop_back();
+    list.push_back({key.first, folder / name, std::move(reason)});
+  }
+  return list;
 }
 
 Result<void> CheckpointStore::remove(const CheckpointKey& key) {

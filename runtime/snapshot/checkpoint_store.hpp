@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/snapshot/checkpoint.hpp"
@@ -23,10 +25,27 @@ struct StoreOptions {
 struct Retention {
   std::uint32_t newest = 3;       // this many newest stay; at least 1 always does
   std::uint64_t every_steps = 0;  // and every one whose step is a multiple; 0: no others
+  // The job's durable floor: the newest one that was told to be durable. It stays, whatever its
+  // age; none: not known.
+  std::optional<CheckpointKey> durable;
+  std::vector<CheckpointKey> keep;  // these stay as well
 };
 
-// Which of `keys` retention gives up: a pure function, oldest first.
+// Which of `keys` retention gives up: a pure function, oldest first. Of each job the one of the
+// highest step stays too, until the durable floor is newer: a rollback makes later ones that are
+// behind it in steps, and until one of those is durable it may be the furthest that there is.
 std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retention& retention);
+
+// A checkpoint that cannot be used: whose name it had, where its files are kept, and why.
+struct Damaged {
+  CheckpointKey key;
+  storage::Path path;
+  std::string reason;
+};
+
+// Whether an error of reading tells that the checkpoint itself is at fault, and not that this
+// process lacks memory or files for now.
+bool is_damage(ErrorCode code);
 
 class CheckpointStore {
  public:
@@ -47,11 +66,18 @@ class CheckpointStore {
   Result<std::vector<CheckpointKey>> list() const;
   // Fails with not_found, corrupted, unsupported.
   Result<Checkpoint> open(const CheckpointKey& key) const;
-  // Reads every byte. Fails with corrupted, naming shard and byte range.
-  Result<void> verify(const CheckpointKey& key) const;
+  // Reads every byte, telling how far it is. Fails with corrupted, naming shard and byte range.
+  Result<void> verify(const CheckpointKey& key, const ReadProgress& progress = {}) const;
 
   // Removes in one visible moment: it vanishes from list() first.
   Result<void> remove(const CheckpointKey& key);
+  // Moves one that cannot be used to <job>/damaged/<key>-<n>, durably, with the reason in a file:
+  // it is no checkpoint any more, and no function here deletes or replaces it.
+  // Fails with not_found, io_error, permission_denied. A disk that is too full for the reason does
+  // not keep it from being moved.
+  Result<Damaged> set_aside(const CheckpointKey& key, const std::string& reason);
+  // Those of a job that were set aside, oldest first; empty if there is none.
+  Result<std::vector<Damaged>> damaged(const JobId& job) const;
   // Removes what retention gives up; returns what was removed.
   Result<std::vector<CheckpointKey>> apply(const JobId& job, const Retention& retention);
   // Removes what a crash left half written or half removed. Call before the first write.

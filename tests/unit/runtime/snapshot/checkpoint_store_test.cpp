@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/base/fault_point.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
@@ -311,10 +313,94 @@ TEST(Retention, never_gives_up_the_newest_of_any_job) {
   EXPECT_TRUE(expired({}, {}).empty());
 }
 
-TEST(Retention, a_rollback_makes_the_lower_step_the_newest) {
+TEST(Retention, keeps_the_furthest_one_until_a_later_one_behind_it_is_durable) {
   JobId job{1, 1};
-  CheckpointKey old_one{job, 1, 0, 900}, new_one{job, 1, 1, 500};
-  EXPECT_EQ(expired({old_one, new_one}, {.newest = 1}), std::vector<CheckpointKey>{old_one});
+  CheckpointKey far{job, 1, 0, 900}, back{job, 1, 1, 500}, later{job, 1, 1, 520};
+  const std::vector<CheckpointKey> keys = {far, back, later};
+  EXPECT_EQ(expired(keys, {.newest = 1}), (std::vector{back})) << "nothing is known to be durable";
+  EXPECT_EQ(expired(keys, {.newest = 1, .durable = far}), (std::vector{back}));
+  EXPECT_EQ(expired(keys, {.newest = 1, .durable = back}), (std::vector{far}));
+  EXPECT_EQ(expired(keys, {.newest = 1, .durable = later}), (std::vector{far, back}));
+}
+
+TEST(Retention, keeps_the_durable_floor_and_what_it_is_told_to) {
+  JobId job{1, 1};
+  std::vector<CheckpointKey> keys;
+  for (std::uint64_t step = 10; step <= 60; step += 10) keys.push_back({job, 1, 0, step});
+  EXPECT_EQ(expired(keys, {.newest = 2, .durable = keys[0], .keep = {keys[2]}}),
+            (std::vector{keys[1], keys[3]}));
+}
+
+TEST_F(CheckpointStoreTest, a_damaged_one_is_set_aside_with_its_reason_and_stays_there) {
+  for (std::uint64_t step : {1, 2, 3}) write(step);
+  const CheckpointKey key = meta_of(2).key;
+  disk_.truncate(shard(2, "manifest"), 10);
+  const std::string reason = store_.verify(key).error().message();
+  Result<Damaged> aside = store_.set_aside(key, reason);
+  ASSERT_TRUE(aside.has_value()) << aside.error().message();
+  EXPECT_EQ(aside->path.string(), "/checkpoints/" + kJob.text() + "/damaged/" + key.text() + "-1");
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{1, 3}));
+  write(2);  // the name is free, and the second damaged one does not replace the first
+  disk_.damage(shard(2, "weight-000.safetensors"), 500);
+  ASSERT_TRUE(store_.set_aside(key, "a flipped bit").has_value());
+  disk_.crash();
+  ASSERT_TRUE(store_.clean_up().has_value());
+  ASSERT_TRUE(store_.apply(kJob, {.newest = 1}).has_value());
+  EXPECT_EQ(steps(), (std::vector<std::uint64_t>{3}));
+  Result<std::vector<Damaged>> damaged = store_.damaged(kJob);
+  ASSERT_TRUE(damaged.has_value());
+  ASSERT_EQ(damaged->size(), 2u);
+  EXPECT_EQ((*damaged)[0].reason, reason);
+  EXPECT_EQ((*damaged)[1].reason, "a flipped bit");
+  EXPECT_EQ((*damaged)[1].key, key);
+  EXPECT_TRUE(disk_.exists((*damaged)[1].path / "weight-000.safetensors"));
+  EXPECT_EQ(store_.set_aside(key, "again").error().code, ErrorCode::not_found);
+}
+
+TEST_F(CheckpointStoreTest, one_is_set_aside_or_where_it_was_whenever_the_power_goes) {
+  bool seen_aside = false, seen_there = false;
+  for (std::uint64_t moment = 0; moment < 8; ++moment) {
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      MemoryFileSystem disk;
+      CheckpointStore before(disk, "/c");
+      ASSERT_TRUE(before.write(meta_of(1), small_.view()).has_value());
+      FaultFileSystem faults(disk);
+      CheckpointStore dying(faults, "/c");
+      faults.die_after(moment);
+      (void)dying.set_aside(meta_of(1).key, "why");
+      Rng rng(seed);
+      disk.crash(rng);
+      CheckpointStore after(disk, "/c");
+      const bool there = !after.list(kJob)->empty(), aside = !after.damaged(kJob)->empty();
+      EXPECT_TRUE(there || aside) << "moment " << moment << " seed " << seed;
+      (aside ? seen_aside : seen_there) = true;
+    }
+  }
+  EXPECT_TRUE(seen_aside && seen_there);
+}
+
+TEST_F(CheckpointStoreTest, a_disk_too_full_for_the_reason_does_not_keep_it_in_the_way) {
+  write(1);
+  disk_.set_capacity(0);
+  ASSERT_TRUE(store_.set_aside(meta_of(1).key, "why").has_value());
+  EXPECT_TRUE(steps().empty());
+  ASSERT_EQ(store_.damaged(kJob)->size(), 1u);
+}
+
+TEST_F(CheckpointStoreTest, reading_every_byte_tells_how_far_it_is) {
+  ASSERT_TRUE(store_.write(meta_of(1), state_.view()).has_value());
+  std::vector<std::uint64_t> told;
+  std::uint64_t all = 0;
+  ASSERT_TRUE(store_
+                  .verify(meta_of(1).key,
+                          [&](std::uint64_t read, std::uint64_t of) {
+                            told.push_back(read);
+                            all = of;
+                          })
+                  .has_value());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(told.back(), all);
+  EXPECT_EQ(all, store_.open(meta_of(1).key)->manifest().size_bytes());
 }
 
 TEST_F(CheckpointStoreTest, unknown_checkpoints_are_not_found_and_no_folder_is_no_checkpoint) {
