@@ -30,6 +30,18 @@ void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
   if (state_->copy_written && newest.name() >= state_->copy_name) state_->copy_written.reset();
 }
 
+void JobCore::on_checkpoint_lost(Time now, const view::CheckpointName& lost,
+                                 const Checkpoint& newest_intact, Actions& out) {
+  State& state = *state_;
+  state.now = now;
+  state.options.checkpoint = newest_intact;
+  if (state.offered.name() == lost) state.end_copies(true);
+  if (!state.restoring || state.restoring->step == 0 || state.restoring->step != lost.step) return;
+  state.restoring.reset();
+  state.change_view(
+      now, "the checkpoint of step " + std::to_string(lost.step) + " on this node is damaged", out);
+}
+
 std::optional<HistoryId> JobCore::state_history() const {
   if (!state_->is_of_history()) return std::nullopt;
   return state_->history;

@@ -180,6 +180,11 @@ class JobCore {
   void on_saved_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   // A newer checkpoint is durable on this node.
   void set_checkpoint(const Checkpoint& checkpoint);
+  // The checkpoint of this name is damaged here, or gone: what this node holds now is
+  // `newest_intact`, step 0 for none. Where its state was waited for, another view is asked for,
+  // which counts what is really there.
+  void on_checkpoint_lost(Time now, const view::CheckpointName& lost,
+                          const Checkpoint& newest_intact, Actions& out);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.
   void set_hints(std::vector<NodeId> nodes);
   // Nodes of the cluster that are up, whatever they do in this job: whom to ask to be a witness.
