@@ -171,11 +171,9 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
 bool is_damage(ErrorCode code) {
   switch (code) {
     case ErrorCode::corrupted:
-    case ErrorCode::unsupported:
     case ErrorCode::not_found:         // a file of it
     case ErrorCode::invalid_argument:  // of another model, or no file where one should be
     case ErrorCode::io_error:
-    case ErrorCode::permission_denied:
       return true;
     default:
       return false;

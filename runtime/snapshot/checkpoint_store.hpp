@@ -44,7 +44,7 @@ struct Damaged {
 };
 
 // Whether an error of reading tells that the checkpoint itself is at fault, and not that this
-// process lacks memory or files for now.
+// process lacks memory, files or rights for now, or is too old for it.
 bool is_damage(ErrorCode code);
 
 class CheckpointStore {

@@ -30,6 +30,9 @@ class MemoryFileSystem final : public storage::FileSystem {
     bool folder = false;
     Bytes live, durable;                                                // of a file
     std::map<std::string, std::shared_ptr<Node>> names, durable_names;  // of a folder
+    // Renamed from here into other folders: where to. A rename is one entry of a disk's journal, so
+    // that the old name is not gone for good before the new one is there.
+    std::vector<std::pair<std::weak_ptr<Node>, std::string>> moved_out;
   };
   using NodePtr = std::shared_ptr<Node>;
 
@@ -71,15 +74,17 @@ class MemoryFileSystem final : public storage::FileSystem {
     if (!node || !folder) return storage::error_of_errno(ENOENT, "cannot rename", from);
     if (target && target->folder && (!node->folder || !target->names.empty()))
       return storage::error_of_errno(node->folder ? ENOTEMPTY : EISDIR, "cannot rename to", to);
-    find(from.parent_path())->names.erase(from.filename().string());
+    NodePtr source = find(from.parent_path());
+    source->names.erase(from.filename().string());
     folder->names[to.filename().string()] = node;
+    if (source != folder) source->moved_out.emplace_back(folder, to.filename().string());
     return {};
   }
 
   Result<void> sync_folder(const Path& folder) override {
     NodePtr node = find(folder);
     if (!node || !node->folder) return storage::error_of_errno(ENOENT, "cannot sync", folder);
-    node->durable_names = node->names;
+    make_names_durable(*node);
     return {};
   }
 
@@ -218,6 +223,16 @@ class MemoryFileSystem final : public storage::FileSystem {
     return sum;
   }
 
+  static void make_names_durable(Node& node) {
+    node.durable_names = node.names;
+    for (const auto& [folder, name] : std::exchange(node.moved_out, {})) {
+      const NodePtr target = folder.lock();
+      if (!target) continue;
+      if (auto found = target->names.find(name); found != target->names.end())
+        target->durable_names[name] = found->second;
+    }
+  }
+
   static void lose(const NodePtr& node, Rng* rng) {
     if (!node->folder) {
       if (rng && node->live != node->durable && rng->chance(0.5))
@@ -227,7 +242,7 @@ class MemoryFileSystem final : public storage::FileSystem {
       return;
     }
     // Names reach the disk in order or not at all; here all of a folder's or none.
-    if (rng && rng->chance(0.5)) node->durable_names = node->names;
+    if (rng && rng->chance(0.5)) make_names_durable(*node);
     node->names = node->durable_names;
     for (const auto& [name, child] : node->names) lose(child, rng);
   }
