@@ -5,8 +5,8 @@
 //   cluster     --PeerChanged-->             calls, job board -> each job
 //   job         --ComputeStep, TotalPart, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
-//   job         --WriteCheckpoint, ReadCheckpoint--> checkpoint
-//   checkpoint  --CheckpointWritten, CheckpointRead--> job
+//   job         --FindCheckpoint, WriteCheckpoint, ReadCheckpoint--> checkpoint
+//   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
 //   job board   --AuditNote--> admission (owner of the audit log)
 //   anybody     --Command--> cluster, job board, inference (a person's command, answered with JSON)
 #pragma once
@@ -166,7 +166,23 @@ struct WriteCheckpoint {
   collective::Fed running;
   Digest state_digest;
   SharedBytes state;
-  bool copy = false;  // of other members' checkpoint, at a witness
+  bool copy = false;             // of other members' checkpoint, at a witness
+  view::CheckpointName durable;  // the job's newest durable one, as far as known: it is kept
+};
+// One that cannot be used, where its files are kept, and why.
+struct DamagedCheckpoint {
+  view::CheckpointName name;
+  std::string path, reason;
+};
+// Find the newest checkpoint of the job that is intact, reading every byte.
+struct FindCheckpoint {};
+// The answer; also said unasked, whenever one turns out to be damaged or gone and what is left has
+// been looked through.
+struct CheckpointsFound {
+  job::Checkpoint newest;                  // intact; step 0: there is none
+  std::vector<DamagedCheckpoint> lost;     // found out now
+  std::vector<DamagedCheckpoint> damaged;  // all that are kept aside here
+  std::optional<Error> failed;             // the disk could not be looked through
 };
 // Read the job's checkpoint of this step back: every member lost the state, or a witness is to hold
 // a copy (then the token says so, and comes back).

@@ -1,7 +1,8 @@
 // Writes the checkpoints of one job, off the training thread: a detached actor that gets a copy of
 // the state and answers when it is durable. Every member keeps whole checkpoints on its own disk,
 // so each is there as often as the job has members; fit witnesses of small jobs hold copies. A
-// failed write leaves the earlier ones untouched and the job running.
+// failed write leaves the earlier ones untouched and the job running. One that is damaged or cannot
+// be read is set aside and named to the job, with what is left.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -27,11 +28,9 @@ struct CheckpointOptions {
 // A state as the trainer gives it (weights, first and second moments) seen as named tensors.
 snapshot::StateView state_view_of(const model::Model& model, ByteView state);
 
-// The newest readable checkpoint of the job on this disk; step 0 means none.
-job::Checkpoint newest_checkpoint(const CheckpointOptions& options);
-
 // `job` gets a CheckpointWritten for each WriteCheckpoint, a CheckpointRead for each
-// ReadCheckpoint.
+// ReadCheckpoint, a CheckpointsFound for each FindCheckpoint; and a CheckpointsFound after each
+// answer with which one was lost.
 caf::actor spawn_checkpoints(caf::actor_system& system, caf::actor job, CheckpointOptions options);
 
 }  // namespace gpunode::checkpoint

@@ -90,6 +90,7 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
                  std::to_string(view.base_step));
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
          view.view_id);
+  note_anew(self, view);
   if (installed.role == job::Role::outsider) self->state.phase = JobPhase::outsider;
   tell_supervisor(self);
 }
@@ -117,7 +118,7 @@ struct CarryOut {
     if (order.step == 0)
       self->send(self->state.trainer, InstallState{0, {}});
     else
-      self->send(self->state.checkpoints, ReadCheckpoint{order.step});
+      read_checkpoint(self, order.step, 0, true);
   }
   void operator()(const job::ViewInstalled& installed) { on_view(self, installed); }
   void operator()(const job::Paused& paused) {
@@ -156,8 +157,6 @@ void carry_out(Self* self, job::Actions& actions) {
 
 namespace {
 
-void begin(Self* self, const TrainerReady& ready);
-
 // Forms the job once its submitter has answered its user; or when another member has begun, or the
 // submitter seems to be gone.
 void release(Self* self) {
@@ -165,11 +164,17 @@ void release(Self* self) {
   if (auto ready = std::exchange(self->state.held, std::nullopt)) begin(self, *ready);
 }
 
+}  // namespace
+
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
   if (state.options.held) {
     state.held = ready;
     state.held_until = now(self) + kHeldFor;
+    return;
+  }
+  if (state.options.finds_checkpoint) {
+    state.awaits_search = ready;
     return;
   }
   JobActorOptions& options = state.options;
@@ -216,6 +221,12 @@ void begin(Self* self, const TrainerReady& ready) {
   if (!options.remark.empty()) note(self, options.remark);
   for (const auto& [node, reason] : state.refused) note_refused(self, node);
   set_phase(self, JobPhase::forming);
+  for (const std::string& text : std::exchange(state.early_warnings, {}))
+    state.ledger->on_event(now(self), "warning: " + text);
+  if (!state.damaged.empty())
+    note(self, std::to_string(state.damaged.size()) +
+                   " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
+                   (options.checkpoint.step == 0 ? "; no intact one is left" : ""));
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +
                    std::to_string(options.checkpoint.step));
@@ -229,6 +240,8 @@ void begin(Self* self, const TrainerReady& ready) {
     if (options.join) c.request_join(t, out);
   });
 }
+
+namespace {
 
 // A checkpoint is due after every n-th step and after the last.
 bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
@@ -263,8 +276,7 @@ void on_state_read(Self* self, const StateRead& read) {
   auto wanted = state.checkpoints_wanted.extract(read.token & ~kCheckpointToken);
   if (wanted.empty() || wanted.key() != read.step) return;
   wanted.mapped().state = read.state;
-  ++state.checkpoints_writing;
-  self->send(state.checkpoints, std::move(wanted.mapped()));
+  write_checkpoint(self, std::move(wanted.mapped()));
 }
 
 void on_net(Self* self, const NetMessage& net) {
@@ -325,6 +337,7 @@ void on_tick(Self* self) {
   tell_spares(self);
   if (self->state.held && now(self) >= self->state.held_until) release(self);
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
+  watch_disk(self);
   tell_supervisor(self);
   watch_orders(self);
 }
@@ -354,7 +367,10 @@ job::PeerState peer_state(PeerHealth health) {
 // A job without its trainer or its checkpoint writer fails, with the reason.
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
-  if (down.source == state.checkpoints.address()) state.result_token.reset();
+  if (down.source == state.checkpoints.address()) {
+    state.result_token.reset();
+    state.disk.clear();
+  }
   if (is_over(state.phase)) return;
   const char* who = down.source == state.trainer.address() ? "trainer" : "checkpoint writer";
   fail(self,
@@ -369,6 +385,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->monitor(self->state.trainer);
   self->monitor(self->state.checkpoints);
+  if (self->state.options.finds_checkpoint) find_checkpoint(self);
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const NetMessage& net) { on_net(self, net); },
@@ -395,11 +412,12 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
       [self](const CheckpointRead& read) {
+        self->state.disk.done(now(self), DiskWork::read);
         if (read.token != 0) return give_saved(self, read);
         if (self->state.result_token) return give_result(self, read);
-        if (!read.state) return fail(self, read.state.error().within("restoring the job"));
-        self->send(self->state.trainer, InstallState{read.step, *read.state});
+        on_restored(self, read);
       },
+      [self](const CheckpointsFound& found) { on_found(self, found); },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
       [self](const NodeRefused& refused) { on_refused(self, refused); },

@@ -39,6 +39,7 @@ struct JobProgress {
   std::optional<double> loss;  // none: this node has not made a step of the job itself
   double tokens_per_second = 0;
   bool ended = false;
+  std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
 };
 
 // From the supervisor: this node takes no part in the job, and why.
@@ -72,8 +73,10 @@ struct JobActorOptions {
   bool held = false;
   Bytes votes;         // of an earlier life
   std::string remark;  // an event of the job's start here; empty: none
-  // Newest durable one on this node's disk.
+  // Newest durable one on this node's disk; or whether the checkpoint writer is to find it, reading
+  // every byte, before the job begins here.
   job::Checkpoint checkpoint;
+  bool finds_checkpoint = false;
   std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
   std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
   // Spawns the trainer, told who its job is.

@@ -2,8 +2,8 @@
 // are no quorum, the copies that witnesses hold of them. The files are the checkpoint writer's;
 // here is what the core and people are told of them.
 #include "actors/job/detail/job_actor_state.hpp"
-#include "runtime/base/log.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpunode::jobs::actor {
@@ -50,12 +50,110 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& runn
   state.checkpoint_asked = step;
   const view::View& view = state.core->view();
   state.checkpoints_wanted[step] = {
-      step, view.view_id, view.generation, view.rollback_count, running, digest, {}};
+      step, view.view_id, view.generation, view.rollback_count, running, digest, {}, false, {}};
   self->send(state.trainer, ReadState{kCheckpointToken | step});
+}
+
+void find_checkpoint(Self* self) {
+  self->state.disk.add(now(self), {DiskWork::search, 0, false});
+  self->send(self->state.checkpoints, FindCheckpoint{});
+}
+
+void write_checkpoint(Self* self, WriteCheckpoint order) {
+  State& state = self->state;
+  ++state.checkpoints_writing;
+  state.disk.add(now(self), {DiskWork::write, order.step, false});
+  order.durable = std::max(state.core->view().durable, state.core->status(now(self)).durable);
+  self->send(state.checkpoints, std::move(order));
+}
+
+void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores) {
+  self->state.disk.add(now(self), {DiskWork::read, step, restores});
+  self->send(self->state.checkpoints, ReadCheckpoint{step, token});
+}
+
+// One that cannot be read does not end this node's part: the core is told what is left here, once
+// that is known, and another holder or an older checkpoint gives the state.
+void on_restored(Self* self, const CheckpointRead& read) {
+  State& state = self->state;
+  if (read.state) return self->send(state.trainer, InstallState{read.step, *read.state});
+  state.restore_failed = read.step;
+  state.disk.add_first(now(self), {DiskWork::search, 0, true});
+}
+
+void on_found(Self* self, const CheckpointsFound& found) {
+  State& state = self->state;
+  state.disk.done(now(self), DiskWork::search);
+  state.damaged = found.damaged;
+  state.damaged_found += found.lost.size();
+  if (found.failed)
+    warn(self, "cannot look through the checkpoints of the job: " + found.failed->message());
+  for (const DamagedCheckpoint& one : found.lost)
+    warn(self, "the checkpoint of step " + std::to_string(one.name.step) +
+                   " on this node is damaged: " + one.reason + "; kept in " + one.path);
+  if (!found.lost.empty())
+    note(self,
+         found.newest.step == 0
+             ? std::string("no intact checkpoint of the job is left on this node")
+             : "the newest intact checkpoint here is of step " + std::to_string(found.newest.step));
+  const auto failed = std::exchange(state.restore_failed, std::nullopt);
+  if (state.core) {
+    feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
+      for (const DamagedCheckpoint& one : found.lost)
+        if (one.name != found.newest.name())  // else it was written anew
+          core.on_checkpoint_lost(t, one.name, found.newest, out);
+      const bool named = std::any_of(found.lost.begin(), found.lost.end(),
+                                     [&](const auto& one) { return one.name.step == failed; });
+      if (failed && !named) core.on_checkpoint_lost(t, {0, *failed}, found.newest, out);
+    });
+  } else if (std::exchange(state.options.finds_checkpoint, false)) {
+    state.options.checkpoint = found.newest;
+    if (auto ready = std::exchange(state.awaits_search, std::nullopt)) begin(self, *ready);
+  }
+  tell_supervisor(self);
+}
+
+void watch_disk(Self* self) {
+  State& state = self->state;
+  const auto late = state.disk.late(now(self));
+  if (!late) {
+    if (std::exchange(state.disk_told, false)) note(self, "the disk of the checkpoints answers");
+    return;
+  }
+  const auto in_seconds = [](Duration time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+  };
+  std::string text = "the disk of the checkpoints does not answer: ";
+  text += late->order.step > 0 ? "that of step " + std::to_string(late->order.step) + " is "
+                               : std::string("the newest intact one is ");
+  text += std::string(to_string(late->order.work)) + " since " + in_seconds(late->lasts);
+  if (late->usual > Duration{}) text += ", which usually takes " + in_seconds(late->usual);
+  if (state.disk.restores() && state.core) {
+    state.disk.clear();
+    return fail(self, {ErrorCode::timeout,
+                       text + "; this node leaves the view, so that the others need not wait: look "
+                              "at its disk, then start the node again"});
+  }
+  if (std::exchange(state.disk_told, true)) return;
+  warn(self, text + (late->order.work == DiskWork::write
+                         ? "; it is not durable here, and training goes on"
+                         : ""));
+}
+
+void note_anew(Self* self, const view::View& view) {
+  const State& state = self->state;
+  if (view.base_step > 0 || state.damaged.empty()) return;
+  std::uint64_t newest = 0;
+  for (const DamagedCheckpoint& one : state.damaged) newest = std::max(newest, one.name.step);
+  warn(self, "the job begins anew from step 0, although this node has had " +
+                 std::to_string(state.damaged.size()) + " checkpoints of it, up to step " +
+                 std::to_string(newest) +
+                 ": they are damaged, and kept aside (`gpunode job show`)");
 }
 
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
   State& state = self->state;
+  state.disk.done(now(self), DiskWork::write);
   if (!state.ledger) return;
   if (state.checkpoints_writing > 0) --state.checkpoints_writing;
   const std::string which = std::to_string(written.checkpoint.step);
@@ -70,8 +168,7 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
   } else {
     const std::string text = "no " + std::string(written.copy ? "copy of the " : "") +
                              "checkpoint of step " + which + ": " + written.path.error().message();
-    log::warning("job", state.options.spec.name + ": " + text);
-    state.ledger->on_event(now(self), "warning: " + text);
+    warn(self, text);
     if (!written.copy) leave_full_disk(self, written.path.error());
   }
   if (written.copy) return;
@@ -85,10 +182,11 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
 // From the disk, so that the members hold no copy of the state while witnesses are slow.
 void read_saved(Self* self, const job::ReadSaved& order) {
   if (self->state.phase == JobPhase::finished) return;  // they get the result instead
-  self->send(self->state.checkpoints, ReadCheckpoint{order.step, order.token});
+  read_checkpoint(self, order.step, order.token, false);
 }
 
 void give_saved(Self* self, const CheckpointRead& read) {
+  if (!read.state) self->state.disk.add_first(now(self), {DiskWork::search, 0, false});
   if (!read.state)
     note(self, "cannot give a copy of the checkpoint of step " + std::to_string(read.step) + ": " +
                    read.state.error().message());
@@ -101,10 +199,15 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
   State& state = self->state;
   if (!state.core || state.phase == JobPhase::finished) return;
   const job::Checkpoint& one = order.checkpoint;
-  ++state.checkpoints_writing;
-  self->send(state.checkpoints, WriteCheckpoint{one.step, state.core->view().view_id,
-                                                one.epoch >> 32, one.epoch & 0xffffffff,
-                                                one.running, one.state_digest, order.state, true});
+  write_checkpoint(self, {one.step,
+                          state.core->view().view_id,
+                          one.epoch >> 32,
+                          one.epoch & 0xffffffff,
+                          one.running,
+                          one.state_digest,
+                          order.state,
+                          true,
+                          {}});
 }
 
 }  // namespace gpunode::jobs::actor

@@ -11,6 +11,7 @@ void end(Self* self) {
   note(self, "finished");
   set_phase(self, JobPhase::finished);
   self->state.left.reset();
+  self->state.disk.clear();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
@@ -58,7 +59,7 @@ void read_state(Self* self, const job::ReadState& order) {
   if (reads) return;
   state.checkpoints = state.options.spawn_checkpoints(self);
   self->monitor(state.checkpoints);
-  self->send(state.checkpoints, ReadCheckpoint{order.step});
+  read_checkpoint(self, order.step, 0, false);
 }
 
 void give_result(Self* self, const CheckpointRead& read) {

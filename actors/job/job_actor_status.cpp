@@ -57,22 +57,33 @@ void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
   follow_core(state, status);
-  std::string summary =
-      std::string(to_string(state.phase)) + state.reason + std::to_string(status.view_id) + "/" +
-      std::to_string(status.members.size()) + "/" + std::to_string(status.reported / 16);
+  std::string summary = std::string(to_string(state.phase)) + state.reason +
+                        std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.reported / 16) + "/" +
+                        std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
-  self->send(
-      state.options.supervisor,
-      JobProgress{state.options.id, state.phase, state.reason, status.reported,
-                  state.options.spec.train.steps, status.view_id, status.members,
-                  state.ledger ? state.ledger->loss() : std::nullopt,
-                  state.ledger ? state.ledger->tokens_per_second() : 0.0, is_over(state.phase)});
+  self->send(state.options.supervisor,
+             JobProgress{state.options.id, state.phase, state.reason, status.reported,
+                         state.options.spec.train.steps, status.view_id, status.members,
+                         state.ledger ? state.ledger->loss() : std::nullopt,
+                         state.ledger ? state.ledger->tokens_per_second() : 0.0,
+                         is_over(state.phase), state.damaged_found});
 }
 
 void note(Self* self, const std::string& text) {
   log::info("job", self->state.options.spec.name + ": " + text);
   if (self->state.ledger) self->state.ledger->on_event(now(self), text);
+}
+
+void warn(Self* self, const std::string& text) {
+  State& state = self->state;
+  log::warning("job", state.options.spec.name + ": " + text);
+  if (state.ledger)
+    state.ledger->on_event(now(self), "warning: " + text);
+  else
+    state.early_warnings.push_back(text);
 }
 
 void set_phase(Self* self, JobPhase phase, std::string reason) {
@@ -99,7 +110,7 @@ void on_command(Self* self, const Command& command) {
   ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,
                     status,           *cluster,           state.phase,
                     state.reason,     now(self),          state.options.clock->wall(),
-                    state.refused};
+                    state.refused,    state.damaged,      state.disk.late(now(self))};
   command.answer(command.name == "job.progress" ? progress_json(input)
                  : command.name == "job.log"    ? log_json(input)
                                                 : report_json(input));

@@ -71,7 +71,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
                                             environment->options().files,
                                             environment->checkpoint_root(),
                                             environment->options().clock};
-  options.checkpoint = checkpoint::newest_checkpoint(checkpoints);
+  options.finds_checkpoint = true;
   trainer->spans = std::move(spans);
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
@@ -236,6 +236,7 @@ void on_progress(Self* self, const JobProgress& progress) {
   auto it = state.jobs.find(progress.id);
   if (it == state.jobs.end()) return;
   bool ended_now = progress.ended && !it->second.progress.ended;
+  const std::uint64_t damaged_before = it->second.progress.damaged_checkpoints;
   it->second.progress = progress;
   const job::JobSpec& spec = it->second.spec;
   JobHint hint{spec.name,
@@ -251,6 +252,8 @@ void on_progress(Self* self, const JobProgress& progress) {
                progress.loss.value_or(0)};
   self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
   record_metrics(*self->state.options.metrics, spec.name, progress);
+  count_damaged(*self->state.options.metrics, spec.name, damaged_before,
+                progress.damaged_checkpoints);
   if (!ended_now || !it->second.actor) return;
   // Remember the report, so that `job show` still knows after a restart.
   auto keep =

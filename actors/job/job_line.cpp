@@ -59,6 +59,14 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
       .set(progress.tokens_per_second);
 }
 
+void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,
+                   std::uint64_t now) {
+  telemetry::Counter& found = metrics.counter(
+      "gpunode_checkpoints_damaged_total",
+      "Checkpoints of the job found damaged on this node, and set aside", {{"job", name}});
+  if (now > before) found.add(now - before);
+}
+
 std::optional<JobId> parse_job_id(const std::string& text) {
   Bytes raw = from_hex(text);
   if (raw.size() != 16) return std::nullopt;

@@ -24,6 +24,10 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress);
 
+// Of one life of a job's actor, which counts from 0 on.
+void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,
+                   std::uint64_t now);
+
 // Nothing unless the text is 32 hexadecimal digits, as JobId::text writes them.
 std::optional<JobId> parse_job_id(const std::string& text);
 

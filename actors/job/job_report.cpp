@@ -169,6 +169,15 @@ std::string report_json(const ReportInput& in) {
     out["times"] = times_of(times, in.cluster);
   if (ledger.checkpoint_step() > 0)
     out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
+  json damaged = json::array();
+  for (const DamagedCheckpoint& one : in.damaged)
+    damaged.push_back({{"step", one.name.step}, {"path", one.path}, {"reason", one.reason}});
+  out["damaged_checkpoints"] = damaged;
+  if (in.late_disk)
+    out["late_disk"] = {{"work", to_string(in.late_disk->order.work)},
+                        {"step", in.late_disk->order.step},
+                        {"seconds", seconds(in.late_disk->lasts)},
+                        {"usual_seconds", seconds(in.late_disk->usual)}};
   if (in.status.durable.step > 0 && in.status.needs_lease)
     out["durable"] = {{"step", in.status.durable.step}, {"nodes", in.status.holders}};
   json events = json::array();

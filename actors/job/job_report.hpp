@@ -6,8 +6,10 @@
 #include <string>
 
 #include "actors/cluster_state.hpp"
+#include "actors/job/disk_watch.hpp"
 #include "actors/job/job_ledger.hpp"
 #include "actors/job/job_phase.hpp"
+#include "actors/messages.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 
@@ -24,6 +26,8 @@ struct ReportInput {
   Time now{};
   std::chrono::system_clock::time_point wall{};  // at `now`
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
+  std::vector<DamagedCheckpoint> damaged = {};   // checkpoints kept aside here
+  std::optional<LateOrder> late_disk = {};
 };
 
 // One line of progress: step, loss, speed, members, time left.

@@ -58,6 +58,15 @@ Rows fields_of(const json& report) {
     rows.push_back({"checkpoint", "step " +
                                       std::to_string(field<std::uint64_t>(checkpoint, "step", 0)) +
                                       ", " + field<std::string>(checkpoint, "path", "")});
+  for (const json& one : field<json>(report, "damaged_checkpoints", json::array()))
+    rows.push_back({"damaged", "checkpoint of step " +
+                                   std::to_string(field<std::uint64_t>(one, "step", 0)) + ": " +
+                                   field<std::string>(one, "reason", "?") + "; kept in " +
+                                   field<std::string>(one, "path", "?")});
+  if (json late = field<json>(report, "late_disk", json()); late.is_object())
+    rows.push_back({"disk", "does not answer: a checkpoint is " +
+                                field<std::string>(late, "work", "?") + " since " +
+                                human_duration(field<double>(late, "seconds", 0))});
   json durable = field<json>(report, "durable", json());
   if (durable.is_object())
     rows.push_back({"durable", "step " + std::to_string(field<std::uint64_t>(durable, "step", 0)) +

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/job/disk_watch.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_ledger.hpp"
 #include "runtime/job/job_core.hpp"
@@ -47,9 +48,16 @@ struct State {
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint32_t checkpoints_writing = 0;
-  bool checkpoint_left_out = false;        // the last one that was due
-  bool left_out_told = false;              // since the disk last kept up
-  std::optional<Error> checkpoint_failed;  // why this node's last one is not on its disk
+  bool checkpoint_left_out = false;             // the last one that was due
+  bool left_out_told = false;                   // since the disk last kept up
+  std::optional<Error> checkpoint_failed;       // why this node's last one is not on its disk
+  DiskWatch disk;                               // what the checkpoint writer has yet to do
+  bool disk_told = false;                       // that it is late with the first of these
+  std::optional<std::uint64_t> restore_failed;  // step that is not here; what is, is looked for
+  std::vector<DamagedCheckpoint> damaged;       // kept aside on this node's disk
+  std::uint64_t damaged_found = 0;
+  std::optional<TrainerReady> awaits_search;  // ready before the newest checkpoint is found
+  std::vector<std::string> early_warnings;    // of before there was a ledger
   std::vector<Order> orders;
   Time spares_told{};
   Time heard{};                     // when another node last said anything of the job
@@ -87,6 +95,17 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& runn
 // The same for a step after which one is due, unless too many are on their way to the disk.
 void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest);
 
+// Orders to the checkpoint writer, which is watched from then on.
+void find_checkpoint(Self* self);
+void write_checkpoint(Self* self, WriteCheckpoint order);
+void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores);
+// What it found, and what was lost: named to people, and told to the core.
+void on_found(Self* self, const CheckpointsFound& found);
+void on_restored(Self* self, const CheckpointRead& read);
+// Says that the disk hangs, if it does; ends this node's part where the members wait for it.
+void watch_disk(Self* self);
+// The job goes on from step 0 where this node has kept damaged checkpoints.
+void note_anew(Self* self, const view::View& view);
 // A checkpoint is on this node's disk, or could not be written.
 void on_checkpoint(Self* self, const CheckpointWritten& written);
 // A member's checkpoint for its witnesses, and a witness's copy of one.
@@ -98,9 +117,11 @@ void keep_copy(Self* self, const job::KeepCopy& order);
 void on_finished(Self* self);
 void on_evaluated(Self* self, const Evaluated& evaluated);
 void maybe_end(Self* self);
+void begin(Self* self, const TrainerReady& ready);
 
-// A line in the log and in the job's events.
+// A line in the log and in the job's events; the same as a warning.
 void note(Self* self, const std::string& text);
+void warn(Self* self, const std::string& text);
 
 void set_phase(Self* self, JobPhase phase, std::string reason = {});
 

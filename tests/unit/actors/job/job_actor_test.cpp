@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <atomic>
 #include <future>
 #include <limits>
 
@@ -26,7 +27,8 @@ class JobActor : public ::testing::Test {
  protected:
   void TearDown() override { caf::anon_send_exit(job_, caf::exit_reason::kill); }
 
-  void start(std::uint64_t steps, std::uint64_t every, std::size_t elements = kSmall) {
+  void start(std::uint64_t steps, std::uint64_t every, std::size_t elements = kSmall,
+             bool finds_checkpoint = false) {
     elements_ = elements;
     NodeId id;
     id.value[0] = std::byte{1};
@@ -42,8 +44,12 @@ class JobActor : public ::testing::Test {
     options.spec.train.slices = 1;
     options.spec.checkpoint.every = every;
     options.spec.candidates = {id};
-    options.self = {id, 1};
-    options.store_votes = [](ByteView) { return Result<void>{}; };
+    options.self = {id, ++boot_};
+    options.votes = *votes_;
+    options.store_votes = [votes = votes_](ByteView bytes) {
+      *votes = to_bytes(bytes);
+      return Result<void>{};
+    };
     options.send = [](const NodeId&, transport::Lane, transport::Message) {
       return Result<void>{};
     };
@@ -53,7 +59,8 @@ class JobActor : public ::testing::Test {
       std::copy_n(in[0], count, out);
     };
     options.cluster = &cluster_;
-    options.clock = &clock_;
+    options.clock = &time_;
+    options.finds_checkpoint = finds_checkpoint;
     options.supervisor = caf::actor(supervisor_.ptr());
     job_ = spawn_job(system_, std::move(options));
     caf::anon_send(job_, TrainerReady{elements, {2, 2}, "", {3, 3}, 1, false});
@@ -149,7 +156,42 @@ class JobActor : public ::testing::Test {
             {order.step, order.state_digest, order.running, 0}, order.copy, std::move(path), {}});
   }
 
-  SystemClock clock_;
+  // Sees the clock jump, as if the disk had hung for so long.
+  class JumpingClock final : public Clock {
+   public:
+    Time now() const override { return clock_.now() + ahead_.load(); }
+    std::chrono::system_clock::time_point wall() const override { return clock_.wall(); }
+    void jump(Duration by) { ahead_ = ahead_.load() + by; }
+
+   private:
+    SystemClock clock_;
+    std::atomic<Duration> ahead_{Duration{}};
+  };
+  // Of a job with this checkpoint on its disk, which begins as it is found.
+  void find(const CheckpointsFound& found) {
+    next<FindCheckpoint>(writer_);
+    caf::anon_send(job_, found);
+  }
+  static job::Checkpoint checkpoint(std::uint64_t step) {
+    return {step, {step, step}, {}, view::checkpoint_epoch(0, 0)};
+  }
+
+  // The node dies after step 4 and comes back with a checkpoint of that step, which it is to read.
+  void come_back() {
+    start(10, 0);
+    run_to(4);
+    ask("job.progress");
+    caf::anon_send_exit(job_, caf::exit_reason::kill);
+    all<ComputeStep>(trainer_);  // of the step that it died in
+    start(10, 0, kSmall, true);
+    find({checkpoint(4), {}, {}, std::nullopt});
+    ASSERT_EQ(next<ReadCheckpoint>(writer_).step, 4u);
+    done_ = 4;
+  }
+
+  JumpingClock time_;
+  std::shared_ptr<Bytes> votes_ = std::make_shared<Bytes>();
+  std::uint64_t boot_ = 0;
   ClusterState cluster_;
   caf::actor_system_config config_;
   caf::actor_system system_{config_};
@@ -231,6 +273,79 @@ TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
   caf::anon_send(job_, TrainerFailed{{ErrorCode::internal, "planned"}});
   next<Shutdown>(trainer_);
   next<Shutdown>(writer_);
+}
+
+TEST_F(JobActor, begins_when_its_newest_intact_checkpoint_is_found_and_names_the_damaged_ones) {
+  start(10, 0, kSmall, true);
+  const DamagedCheckpoint bad{{0, 6}, "/there", "a bit is flipped"};
+  EXPECT_EQ(ask("job.progress")["phase"], "preparing");
+  find({checkpoint(4), {bad}, {bad}, std::nullopt});
+  EXPECT_EQ(events_with("a bit is flipped"), 1u);
+  EXPECT_EQ(events_with("newest checkpoint here is of step 4"), 1u);
+  const nlohmann::json shown = ask("job.show");
+  ASSERT_EQ(shown["damaged_checkpoints"].size(), 1u) << shown;
+  EXPECT_EQ(shown["damaged_checkpoints"][0]["step"], 6);
+  EXPECT_EQ(shown["damaged_checkpoints"][0]["path"], "/there");
+  EXPECT_EQ(shown["damaged_checkpoints"][0]["reason"], "a bit is flipped");
+  std::uint64_t counted = 0;
+  for (const JobProgress& one : all<JobProgress>(supervisor_)) counted = one.damaged_checkpoints;
+  EXPECT_EQ(counted, 1u);
+}
+
+TEST_F(JobActor, a_checkpoint_that_is_damaged_as_it_is_restored_makes_way_for_an_older_one) {
+  come_back();
+  const DamagedCheckpoint bad{checkpoint(4).name(), "/there", "a bit is flipped"};
+  caf::anon_send(job_, CheckpointRead{4, 0, Error{ErrorCode::corrupted, "a bit is flipped"}});
+  caf::anon_send(job_, CheckpointsFound{checkpoint(2), {bad}, {bad}, std::nullopt});
+  EXPECT_EQ(next<ReadCheckpoint>(writer_).step, 2u);
+  caf::anon_send(job_, CheckpointRead{2, 0, SharedBytes::from(Bytes(8))});
+  EXPECT_EQ(next<InstallState>(trainer_).step, 2u);
+  caf::anon_send(job_, StateInstalled{2});
+  done_ = 2;
+  run_to(3);
+  EXPECT_EQ(events_with("failed"), 0u);
+  EXPECT_EQ(events_with("checkpoint of step 4 on this node is damaged"), 2u)
+      << "why it is set aside, and why the view ends";
+}
+
+TEST_F(JobActor, one_that_was_the_last_is_named_when_the_job_begins_anew) {
+  come_back();
+  const DamagedCheckpoint bad{checkpoint(4).name(), "/there", "a bit is flipped"};
+  caf::anon_send(job_, CheckpointRead{4, 0, Error{ErrorCode::corrupted, "a bit is flipped"}});
+  caf::anon_send(job_, CheckpointsFound{{}, {bad}, {bad}, std::nullopt});
+  EXPECT_EQ(next<InstallState>(trainer_).step, 0u);
+  EXPECT_EQ(events_with("begins anew from step 0"), 1u);
+}
+
+TEST_F(JobActor, leaves_the_view_when_its_disk_does_not_give_the_state_that_is_waited_for) {
+  come_back();
+  time_.jump(std::chrono::seconds(61));
+  wait_for("failed");
+  const nlohmann::json shown = ask("job.show");
+  EXPECT_NE(shown["reason"].get<std::string>().find("that of step 4 is read since 61 s"),
+            std::string::npos)
+      << shown["reason"];
+}
+
+TEST_F(JobActor, says_that_the_disk_does_not_answer_and_trains_on) {
+  start(10, 2);
+  run_to(2);
+  EXPECT_EQ(read_states(), (Steps{2}));
+  ask("job.log");  // it is with the writer
+  time_.jump(std::chrono::seconds(59));
+  caf::anon_send(job_, Tick{});
+  EXPECT_FALSE(ask("job.show").contains("late_disk"));
+  time_.jump(std::chrono::seconds(3));
+  caf::anon_send(job_, Tick{});
+  EXPECT_EQ(ask("job.show")["late_disk"]["step"], 2);
+  EXPECT_EQ(events_with("does not answer"), 1u);
+  EXPECT_EQ(events_with("is durable"), 0u);
+  run_to(4);
+  EXPECT_EQ(events_with("does not answer"), 1u) << "it is said once";
+  write_one();
+  caf::anon_send(job_, Tick{});
+  EXPECT_EQ(events_with("disk of the checkpoints answers"), 1u);
+  EXPECT_EQ(events_with("checkpoint of step 2 is durable"), 1u);
 }
 
 }  // namespace

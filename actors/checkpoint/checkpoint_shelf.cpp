@@ -1,0 +1,209 @@
+#include "actors/checkpoint/checkpoint_shelf.hpp"
+
+#include <cstdio>
+
+#include "runtime/base/log.hpp"
+
+namespace gpunode::checkpoint {
+namespace {
+
+constexpr auto kSayEvery = std::chrono::seconds(10);
+
+snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCheckpoint& order) {
+  snapshot::CheckpointMeta meta;
+  meta.key = {options.job, order.generation, order.rollback_epoch, order.step};
+  meta.job_name = options.spec.name;
+  meta.view_id = order.view_id;
+  meta.model = {options.model->kind(), options.model->config()};
+  meta.sampler_seed = options.spec.train.seed;
+  meta.sampler_position = order.step * options.spec.inner_steps() * options.spec.train.batch;
+  meta.sample_sum = order.running.hash_sum;
+  meta.sample_count = order.running.sample_count;
+  meta.state_digest = order.state_digest;
+  meta.unix_seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(options.clock->wall().time_since_epoch())
+          .count();
+  return meta;
+}
+
+view::CheckpointName name_of(const snapshot::CheckpointKey& key) {
+  return {view::checkpoint_epoch(static_cast<std::uint32_t>(key.generation),
+                                 static_cast<std::uint32_t>(key.rollback_epoch)),
+          key.step};
+}
+
+snapshot::CheckpointKey key_of(const JobId& job, const view::CheckpointName& name) {
+  return {job, name.epoch >> 32, name.epoch & 0xffffffff, name.step};
+}
+
+std::string gigabytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+}  // namespace
+
+CheckpointShelf::CheckpointShelf(CheckpointOptions options)
+    : options_(std::move(options)), store_(*options_.files, options_.root) {
+  note_damaged();
+  lost_.clear();  // of earlier lives
+}
+
+// Takes up what stands aside and was not known to.
+void CheckpointShelf::note_damaged() {
+  auto damaged = store_.damaged(options_.job);
+  if (!damaged) return;  // no news
+  for (const snapshot::Damaged& one : *damaged) {
+    DamagedCheckpoint told{name_of(one.key), one.path.string(), one.reason};
+    if (aside_.emplace(one.path, told).second) lost_.push_back(std::move(told));
+  }
+}
+
+bool CheckpointShelf::has_lost() {
+  note_damaged();
+  return !lost_.empty();
+}
+
+void CheckpointShelf::lose(const Key& key, const Error& why) {
+  intact_.erase(key);
+  DamagedCheckpoint told{name_of(key), store_.path_of(key).string(), why.message()};
+  if (snapshot::is_damage(why.code)) {
+    auto aside = store_.set_aside(key, why.message());
+    if (aside) {
+      told.path = aside->path.string();
+      aside_.emplace(aside->path, told);
+      return lost_.push_back(std::move(told));
+    }
+    if (aside.error().code == ErrorCode::not_found) {  // another hand took it
+      const std::size_t before = lost_.size();
+      note_damaged();
+      if (lost_.size() == before) lost_.push_back(std::move(told));
+      return;
+    }
+    told.reason += "; " + aside.error().message();
+  }
+  in_place_[key] = told;
+  lost_.push_back(std::move(told));
+}
+
+// Reads every byte, unless that was done before.
+Result<job::Checkpoint> CheckpointShelf::check(const Key& key) {
+  auto checkpoint = store_.open(key);
+  if (!checkpoint) return checkpoint.error();
+  if (!intact_.contains(key)) {
+    const std::string what =
+        options_.spec.name + ": the checkpoint of step " + std::to_string(key.step);
+    Time said = options_.clock->now();
+    const auto say = [&](std::uint64_t read, std::uint64_t all) {
+      if (options_.clock->now() < said + kSayEvery) return;
+      said = options_.clock->now();
+      log::info("checkpoint",
+                what + " is looked through: " + gigabytes(read) + " of " + gigabytes(all) + " GB");
+    };
+    if (auto whole = checkpoint->verify(say); !whole) return whole.error();
+    intact_.insert(key);
+  }
+  const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
+  const view::CheckpointName name = name_of(key);
+  return job::Checkpoint{
+      name.step, meta.state_digest, {meta.sample_sum, meta.sample_count}, name.epoch};
+}
+
+CheckpointsFound CheckpointShelf::find() {
+  note_damaged();
+  CheckpointsFound found;
+  auto keys = store_.list(options_.job);
+  if (!keys) found.failed = keys.error();
+  for (; keys && !keys->empty(); keys->pop_back()) {
+    const Key& key = keys->back();
+    if (in_place_.contains(key)) continue;
+    auto intact = check(key);
+    if (intact) {
+      found.newest = *intact;
+      break;
+    }
+    lose(key, intact.error());
+  }
+  newest_ = found.newest;
+  found.lost = std::exchange(lost_, {});
+  for (const auto& [path, one] : aside_) found.damaged.push_back(one);
+  for (const auto& [key, one] : in_place_) found.damaged.push_back(one);
+  return found;
+}
+
+// Whether the checkpoint of this name is intact and of the state that is to be written.
+Result<void> CheckpointShelf::check_same(const snapshot::CheckpointMeta& meta) {
+  auto there = check(meta.key);
+  if (!there) return there.error();
+  if (there->state_digest == meta.state_digest) return {};
+  return Error{ErrorCode::corrupted, "it holds the state " + there->state_digest.text() +
+                                         ", and the job's after this step is " +
+                                         meta.state_digest.text()};
+}
+
+Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
+  const snapshot::CheckpointMeta meta = meta_of(options_, order);
+  const std::string path = store_.path_of(meta.key).string();
+  const snapshot::StateView state = state_view_of(*options_.model, order.state.view);
+  auto written = store_.write(meta, state);
+  // A restarted member may reach a step whose checkpoint it wrote in an earlier life.
+  if (!written && written.error().code == ErrorCode::already_exists) {
+    auto same = check_same(meta);
+    if (same) return path;
+    lose(meta.key, same.error());
+    written = store_.write(meta, state);
+  }
+  if (!written) return written.error();
+  intact_.insert(meta.key);
+  snapshot::Retention retention{.newest = options_.spec.checkpoint.keep};
+  if (order.durable.step > 0) retention.durable = key_of(options_.job, order.durable);
+  for (const auto& [key, one] : in_place_) retention.keep.push_back(key);
+  auto removed = store_.apply(options_.job, retention);
+  if (!removed)
+    log::warning("checkpoint", options_.spec.name +
+                                   ": cannot remove old checkpoints: " + removed.error().message());
+  else
+    for (const Key& key : *removed) intact_.erase(key);
+  return path;
+}
+
+Result<SharedBytes> CheckpointShelf::read(std::uint64_t step) {
+  auto keys = store_.list(options_.job);
+  if (!keys) return keys.error();
+  for (auto key = keys->rbegin(); key != keys->rend(); ++key) {
+    if (key->step != step || in_place_.contains(*key)) continue;
+    auto state = read(*key);
+    if (!state) lose(*key, state.error());
+    return state;
+  }
+  const Error gone{ErrorCode::not_found,
+                   "no checkpoint of step " + std::to_string(step) + " is here"};
+  const std::uint64_t epoch = newest_.step == step ? newest_.epoch : 0;
+  lost_.push_back({{epoch, step}, options_.root.string(), gone.message()});
+  return gone;
+}
+
+Result<SharedBytes> CheckpointShelf::read(const Key& key) const {
+  auto checkpoint = store_.open(key);
+  if (!checkpoint) return checkpoint.error();
+  const model::Model& model = *options_.model;
+  std::size_t count = model.parameter_count();
+  Bytes bytes(3 * count * sizeof(float));
+  std::span<float> all(reinterpret_cast<float*>(bytes.data()), 3 * count);
+  snapshot::StateTarget target;
+  std::size_t at = 0;
+  for (const model::ParameterSpec& spec : model.parameters()) {
+    std::size_t size = spec.element_count();
+    target.parameters.push_back({spec.name,
+                                 {spec.shape.begin(), spec.shape.end()},
+                                 all.subspan(at, size),
+                                 all.subspan(count + at, size),
+                                 all.subspan(2 * count + at, size)});
+    at += size;
+  }
+  if (auto read = checkpoint->read_into(target); !read) return read.error();
+  return SharedBytes::from(std::move(bytes));
+}
+
+}  // namespace gpunode::checkpoint
