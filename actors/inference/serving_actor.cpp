@@ -77,6 +77,8 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
 
 struct Model {
   caf::actor actor;
+  std::string job;                             // whose newest checkpoint it is; empty: of a path
+  std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path, digest, description;
   std::uint64_t step = 0;
   bool ready = false;
@@ -93,8 +95,20 @@ std::string call_name(const std::string& model) {
   return "model/" + model;
 }
 
-// The folder of the newest durable checkpoint whose job has this name or id.
-Result<std::string> newest_checkpoint(const ServingOptions& options, const std::string& job) {
+// Its job's node notices, and looks for what is left.
+void set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& key,
+               const Error& why) {
+  auto aside = store.set_aside(key, why.message());
+  log::warning("serving",
+               "the checkpoint of step " + std::to_string(key.step) + " of job " +
+                   key.job.text().substr(0, 8) + " is damaged: " + why.message() + "; " +
+                   (aside ? "kept in " + aside->path.string() : aside.error().message()));
+}
+
+// The newest durable checkpoint whose job has this name or id. Those that turn out to be damaged
+// on the way are set aside.
+Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
+                                                  const std::string& job) {
   snapshot::CheckpointStore store(*options.files, options.checkpoints);
   auto keys = store.list();
   if (!keys && keys.error().code != ErrorCode::not_found) return keys.error();
@@ -102,6 +116,8 @@ Result<std::string> newest_checkpoint(const ServingOptions& options, const std::
   std::int64_t newest_time = 0;
   for (const snapshot::CheckpointKey& key : keys ? *keys : std::vector<snapshot::CheckpointKey>{}) {
     auto checkpoint = store.open(key);
+    if (!checkpoint && checkpoint.error().code == ErrorCode::corrupted)
+      set_aside(store, key, checkpoint.error());
     if (!checkpoint) continue;
     const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
     bool named = meta.job_name == job;
@@ -114,7 +130,21 @@ Result<std::string> newest_checkpoint(const ServingOptions& options, const std::
   if (!newest)
     return Error{ErrorCode::not_found, "no durable checkpoint of job '" + job +
                                            "' on this node; `gpunode checkpoint ls` lists them"};
-  return store.path_of(*newest).string();
+  return *newest;
+}
+
+Result<void> choose_newest(const ServingOptions& options, Model& model) {
+  auto found = newest_checkpoint(options, model.job);
+  if (!found) return found.error();
+  model.key = *found;
+  model.path =
+      snapshot::CheckpointStore(*options.files, options.checkpoints).path_of(*found).string();
+  return {};
+}
+
+void load(Self* self, const Model& model) {
+  const ServingOptions& options = self->state.options;
+  self->send(model.actor, Load{{options.backend, options.files, options.clock, model.path, 1}});
 }
 
 void serve(Self* self, const Command& command) {
@@ -128,19 +158,19 @@ void serve(Self* self, const Command& command) {
   if (state.models.contains(name))
     return command.answer(error_json(
         {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
+  Model chosen;
+  chosen.path = path;
   if (path.empty()) {
-    auto found = newest_checkpoint(state.options, job);
-    if (!found) return command.answer(error_json(found.error()));
-    path = *found;
+    chosen.job = job;
+    if (auto found = choose_newest(state.options, chosen); !found)
+      return command.answer(error_json(found.error()));
   }
-  Model& model = state.models[name];
-  model.path = path;
+  Model& model = state.models[name] = std::move(chosen);
   model.answer = command.answer;
   model.actor =
       self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
   self->monitor(model.actor);
-  self->send(model.actor,
-             Load{{state.options.backend, state.options.files, state.options.clock, path, 1}});
+  load(self, model);
 }
 
 void on_loaded(Self* self, const Loaded& loaded) {
@@ -148,6 +178,12 @@ void on_loaded(Self* self, const Loaded& loaded) {
   auto it = state.models.find(loaded.name);
   if (it == state.models.end()) return;
   Model& model = it->second;
+  if (!loaded.digest && model.key && loaded.digest.error().code == ErrorCode::corrupted) {
+    snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
+    set_aside(store, *model.key, loaded.digest.error());
+    // An older one does as well; a disk that cannot set anything aside gives the same one again.
+    if (!store.open(*model.key) && choose_newest(state.options, model)) return load(self, model);
+  }
   auto answer = std::move(model.answer);
   if (!loaded.digest) {
     self->send(model.actor, Shutdown{});

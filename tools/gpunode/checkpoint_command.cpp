@@ -1,5 +1,6 @@
 // `checkpoint ls`, `verify` and `export`: straight on the files of a state directory, with or
-// without a node. Reads only, so that it can run beside the node that writes there.
+// without a node. They may run beside the node that writes there: what is exported and turns out to
+// be damaged is set aside, which that node notices; nothing else is changed.
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -172,6 +173,20 @@ int run_checkpoint_verify(const Invocation& invocation) {
   return first_damage ? kFailed : kOk;
 }
 
+namespace {
+
+// A damaged one is out of the way of the next export.
+Error set_aside(Shelf& shelf, const CheckpointKey& key, const Error& why) {
+  if (why.code != ErrorCode::corrupted) return why;
+  auto aside = shelf.store.set_aside(key, why.message());
+  return {why.code, why.detail + "; " +
+                        (aside ? "it is now kept in " + aside->path.string() +
+                                     ", and the newest one that is left is exported next"
+                               : aside.error().detail)};
+}
+
+}  // namespace
+
 int run_checkpoint_export(const Invocation& invocation) {
   std::string out = invocation.arguments.text("--out");
   if (out.empty())
@@ -187,10 +202,12 @@ int run_checkpoint_export(const Invocation& invocation) {
   for (const Found& found : *list)
     if (found.key.job == newest->key.job || time_of(found) >= time_of(*newest)) newest = &found;
   auto checkpoint = shelf.store.open(newest->key);
-  if (!checkpoint) return fail(invocation, checkpoint.error().within(newest->key.text()));
+  if (!checkpoint)
+    return fail(invocation,
+                set_aside(shelf, newest->key, checkpoint.error()).within(newest->key.text()));
   storage::Path path = std::filesystem::absolute(out).lexically_normal();
   auto written = snapshot::export_weights(shelf.files, *checkpoint, path);
-  if (!written) return fail(invocation, written.error());
+  if (!written) return fail(invocation, set_aside(shelf, newest->key, written.error()));
   if (invocation.json())
     print_json({{"path", path.string()},
                 {"bytes", written->size_bytes},

@@ -161,7 +161,7 @@ std::vector<Command> make_commands() {
        run_checkpoint_verify},
       {"checkpoint export",
        "write the weights as one safetensors file",
-       "Needs no node.",
+       "Needs no node. One that turns out to be damaged is moved aside, and named.",
        {{"JOB", "its name, or the beginning of its id"}},
        {{"--out", "FILE", "the file to write (required)"},
         {"--step", "N", "the checkpoint of this step (default: the newest)"},
