@@ -161,8 +161,7 @@ struct Evaluated {
 struct WriteCheckpoint {
   std::uint64_t step = 0;
   std::uint64_t view_id = 0;
-  std::uint64_t generation = 0;
-  std::uint64_t rollback_epoch = 0;
+  HistoryId history;  // to which the state belongs
   collective::Fed running;
   Digest state_digest;
   SharedBytes state;

@@ -19,9 +19,7 @@ struct State {
 using Self = caf::stateful_actor<State>;
 
 job::Checkpoint checkpoint_of(const WriteCheckpoint& order) {
-  return {order.step, order.state_digest, order.running,
-          view::checkpoint_epoch(static_cast<std::uint32_t>(order.generation),
-                                 static_cast<std::uint32_t>(order.rollback_epoch))};
+  return {order.step, order.state_digest, order.running, order.history};
 }
 
 // What is left is told once it has been looked through, which may take long.

@@ -11,7 +11,7 @@ constexpr auto kSayEvery = std::chrono::seconds(10);
 
 snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCheckpoint& order) {
   snapshot::CheckpointMeta meta;
-  meta.key = {options.job, order.generation, order.rollback_epoch, order.step};
+  meta.key = {options.job, order.history, order.step};
   meta.job_name = options.spec.name;
   meta.view_id = order.view_id;
   meta.model = {options.model->kind(), options.model->config()};
@@ -27,13 +27,11 @@ snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCh
 }
 
 view::CheckpointName name_of(const snapshot::CheckpointKey& key) {
-  return {view::checkpoint_epoch(static_cast<std::uint32_t>(key.generation),
-                                 static_cast<std::uint32_t>(key.rollback_epoch)),
-          key.step};
+  return {key.history, key.step};
 }
 
 snapshot::CheckpointKey key_of(const JobId& job, const view::CheckpointName& name) {
-  return {job, name.epoch >> 32, name.epoch & 0xffffffff, name.step};
+  return {job, name.history, name.step};
 }
 
 std::string gigabytes(std::uint64_t bytes) {
@@ -107,7 +105,7 @@ Result<job::Checkpoint> CheckpointShelf::check(const Key& key) {
   const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
   const view::CheckpointName name = name_of(key);
   return job::Checkpoint{
-      name.step, meta.state_digest, {meta.sample_sum, meta.sample_count}, name.epoch};
+      name.step, meta.state_digest, {meta.sample_sum, meta.sample_count}, name.history};
 }
 
 CheckpointsFound CheckpointShelf::find() {
@@ -179,8 +177,8 @@ Result<SharedBytes> CheckpointShelf::read(std::uint64_t step) {
   }
   const Error gone{ErrorCode::not_found,
                    "no checkpoint of step " + std::to_string(step) + " is here"};
-  const std::uint64_t epoch = newest_.step == step ? newest_.epoch : 0;
-  lost_.push_back({{epoch, step}, options_.root.string(), gone.message()});
+  const HistoryId history = newest_.step == step ? newest_.history : HistoryId{};
+  lost_.push_back({{history, step}, options_.root.string(), gone.message()});
   return gone;
 }
 

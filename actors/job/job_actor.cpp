@@ -157,6 +157,13 @@ void carry_out(Self* self, job::Actions& actions) {
 
 namespace {
 
+std::vector<NodeId> other_nodes(const ClusterSnapshot& cluster) {
+  std::vector<NodeId> others;
+  for (const NodeInfo& node : cluster.nodes)
+    if (!node.self) others.push_back(node.id);
+  return others;
+}
+
 // Forms the job once its submitter has answered its user; or when another member has begun, or the
 // submitter seems to be gone.
 void release(Self* self) {
@@ -230,13 +237,11 @@ void begin(Self* self, const TrainerReady& ready) {
   if (options.checkpoint.step > 0)
     note(self, "taken up again; the newest checkpoint here is of step " +
                    std::to_string(options.checkpoint.step));
-  std::vector<NodeId> hints;
-  for (const NodeInfo& node : options.cluster->read()->nodes)
-    if (!node.self) hints.push_back(node.id);
   feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
-    c.set_hints(hints);
+    c.set_hints(other_nodes(*options.cluster->read()));
     c.on_start(t, out);
-    for (const auto& [peer, health] : state.early_peers) c.on_peer(t, peer, health, out);
+    for (const auto& [peer, health] : std::exchange(state.early_peers, {}))
+      c.on_peer(t, peer, health, out);
     if (options.join) c.request_join(t, out);
   });
 }
@@ -258,7 +263,7 @@ void on_applied(Self* self, const Applied& applied) {
   // Asked before the core may apply the next step: the trainer answers in order. Who only follows
   // the members writes no checkpoints.
   if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
-      state.core->state_epoch())
+      state.core->state_history())
     due_checkpoint(self, applied.step, applied.state);
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     core.on_applied(t, applied.step, applied.state, out);
@@ -304,14 +309,15 @@ void on_net(Self* self, const NetMessage& net) {
 
 void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
   if (!self->state.core) {
-    self->state.early_peers.emplace_back(peer, health);
+    if (!is_over(self->state.phase)) self->state.early_peers.emplace_back(peer, health);
     return;
   }
   feed(self,
        [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
 }
 
-// Who is up, for the choice of witnesses.
+// Who is up, for the choice of witnesses; and who there is, as all peers of a node may be replaced
+// while it is cut off.
 void tell_spares(Self* self) {
   State& state = self->state;
   if (!state.core || now(self) < state.spares_told + kSparesEvery) return;
@@ -321,6 +327,7 @@ void tell_spares(Self* self) {
   for (const NodeInfo& node : cluster->nodes)
     if (!node.self && cluster->alive(node.id)) up.push_back(node.id);
   state.core->set_spares(std::move(up));
+  state.core->set_hints(other_nodes(*cluster));
 }
 
 // Whether there is nothing to do but to answer, now and then, who was away at the end.
@@ -425,6 +432,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);
       },
       [self](const BeginJob&) { release(self); },
+      [self](const GoOnAlone&) { go_on_alone(self); },
       [self](const Leave& leave) { on_leave(self, leave); },
       [self](const Shutdown&) {
         self->send(self->state.trainer, Shutdown{});

@@ -11,6 +11,8 @@
 #include <caf/actor.hpp>
 #include <caf/fwd.hpp>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <functional>
 #include <map>
 #include <optional>
@@ -56,10 +58,12 @@ struct RecruitWitness {
 };
 
 // To the supervisor: the job's members have lost their quorum and it is to go on nevertheless. Has
-// to be audited, and ordered.
+// to be audited first.
 struct LostQuorum {
   JobId id;
 };
+// The supervisor's answer, once it is audited.
+struct GoOnAlone {};
 
 struct JobActorOptions {
   JobId id;
@@ -95,6 +99,10 @@ struct JobActorOptions {
 
 // Whether a command changes the job, and is no mere question: stop, resume, recover.
 bool is_order(const std::string& command);
+// The step from which a person wants a job to go on, whatever was reported durable; none: the
+// command is another one.
+std::optional<std::uint64_t> resumed_from(const std::string& command,
+                                          const nlohmann::json& arguments);
 
 // Stands where a trainer or a checkpoint writer would, at a job's witness: is ready at once, and
 // does nothing.

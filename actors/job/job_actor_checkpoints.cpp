@@ -49,8 +49,9 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& runn
   State& state = self->state;
   state.checkpoint_asked = step;
   const view::View& view = state.core->view();
+  const HistoryId history = state.core->state_history().value_or(view.history());
   state.checkpoints_wanted[step] = {
-      step, view.view_id, view.generation, view.rollback_count, running, digest, {}, false, {}};
+      step, view.view_id, history, running, digest, {}, false, {}};
   self->send(state.trainer, ReadState{kCheckpointToken | step});
 }
 
@@ -63,7 +64,7 @@ void write_checkpoint(Self* self, WriteCheckpoint order) {
   State& state = self->state;
   ++state.checkpoints_writing;
   state.disk.add(now(self), {DiskWork::write, order.step, false});
-  order.durable = std::max(state.core->view().durable, state.core->status(now(self)).durable);
+  order.durable = state.core->status(now(self)).durable.name;
   self->send(state.checkpoints, std::move(order));
 }
 
@@ -104,7 +105,7 @@ void on_found(Self* self, const CheckpointsFound& found) {
           core.on_checkpoint_lost(t, one.name, found.newest, out);
       const bool named = std::any_of(found.lost.begin(), found.lost.end(),
                                      [&](const auto& one) { return one.name.step == failed; });
-      if (failed && !named) core.on_checkpoint_lost(t, {0, *failed}, found.newest, out);
+      if (failed && !named) core.on_checkpoint_lost(t, {{}, *failed}, found.newest, out);
     });
   } else if (std::exchange(state.options.finds_checkpoint, false)) {
     state.options.checkpoint = found.newest;
@@ -160,11 +161,9 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
   if (written.path) {
     state.ledger->on_checkpoint(written.checkpoint.step, *written.path);
     if (state.core) state.core->set_checkpoint(written.checkpoint);
-    const bool small = state.core && state.core->status(now(self)).needs_lease;
     const double seconds = std::chrono::duration<double>(written.took).count();
     note(self, (written.copy ? "copy of the checkpoint of step " : "checkpoint of step ") + which +
-                   (small ? " is durable here (" : " is durable (") +
-                   std::to_string(seconds).substr(0, 5) + " s)");
+                   " is on this node's disk (" + std::to_string(seconds).substr(0, 5) + " s)");
   } else {
     const std::string text = "no " + std::string(written.copy ? "copy of the " : "") +
                              "checkpoint of step " + which + ": " + written.path.error().message();
@@ -201,8 +200,7 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
   const job::Checkpoint& one = order.checkpoint;
   write_checkpoint(self, {one.step,
                           state.core->view().view_id,
-                          one.epoch >> 32,
-                          one.epoch & 0xffffffff,
+                          one.history,
                           one.running,
                           one.state_digest,
                           order.state,

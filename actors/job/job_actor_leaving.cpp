@@ -17,6 +17,7 @@ void fail(Self* self, const Error& error) {
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
   self->state.core.reset();
+  self->state.early_peers.clear();
 }
 
 void on_leave(Self* self, const Leave& leave) {

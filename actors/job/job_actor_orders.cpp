@@ -1,4 +1,4 @@
-// What a person orders of a job: stop, resume, recover by force. The core carries an order out with
+// What a person orders of a job: stop, resume, resume from a step, recover by force. The core carries an order out with
 // its next view; the answer waits for that, or says what it still waits for.
 #include <algorithm>
 
@@ -11,11 +11,21 @@ bool is_order(const std::string& command) {
   return command == "job.stop" || command == "job.resume" || command == "job.recover";
 }
 
+std::optional<std::uint64_t> resumed_from(const std::string& command,
+                                          const nlohmann::json& arguments) {
+  if (command != "job.resume" || !arguments.contains("from")) return std::nullopt;
+  return field<std::uint64_t>(arguments, "from", 0);
+}
+
 namespace actor {
 
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
+
+std::optional<std::uint64_t> resumes_from(const Command& command) {
+  return resumed_from(command.name, arguments_of(command.arguments));
+}
 
 Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   auto cluster = self->state.options.cluster->read();
@@ -40,6 +50,7 @@ Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
 // Whether the order is carried out: the view says so, and a stop's last checkpoint is through here.
 bool is_done(const State& state, const Order& order, const job::JobStatus& status) {
   if (order.command.name == "job.recover") return status.generation > order.generation;
+  if (resumes_from(order.command)) return state.core->view().history() != order.history;
   if (order.command.name == "job.resume") return !status.stopped;
   return status.stop_told && status.phase != job::Phase::frozen &&
          (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0);
@@ -72,6 +83,7 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
                   {"step", status.committed},
                   {"view", status.view_id},
+                  {"base_step", state.core->view().base_step},
                   {"generation", status.generation},
                   {"members", members},
                   {"checkpoint_step", state.ledger ? state.ledger->checkpoint_step() : 0}});
@@ -84,16 +96,23 @@ void take_order(Self* self, const Command& command) {
   if (!state.core)
     return command.answer(error_json(
         {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
-  Order order{command, now(self), state.core->status(now(self)).generation};
+  Order order{command, now(self), state.core->status(now(self)).generation,
+              state.core->view().history()};
   Result<void> taken;
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
     if (command.name == "job.stop") taken = core.request_stop(t, out);
-    if (command.name == "job.resume") taken = core.request_resume(t, out);
+    const auto from = resumes_from(command);
+    if (from) taken = core.request_resume_from(t, *from, out);
+    if (command.name == "job.resume" && !from) taken = core.request_resume(t, out);
     if (command.name == "job.recover") taken = core.request_recover(t, out);
   });
   if (!taken) return command.answer(error_json(taken.error()));
   state.orders.push_back(std::move(order));
   watch_orders(self);
+}
+
+void go_on_alone(Self* self) {
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.go_on_alone(t, out); });
 }
 
 void watch_orders(Self* self) {

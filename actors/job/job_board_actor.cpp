@@ -2,6 +2,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <algorithm>
@@ -365,10 +366,15 @@ void tell_all(Self* self, const Message& message) {
     if (job.actor) self->send(job.actor, message);
 }
 
-// The job's own setting orders what else a person would: audited and carried out the same way.
+// The job's own setting orders what else a person would: audited likewise.
 void go_on_alone(Self* self, const JobId& id) {
-  const Command order{"job.recover", R"({"why":"on_lost_quorum"})", [](const std::string&) {}};
-  job_command(self, order, id.text(), self->state.options.self, false);
+  const auto found = self->state.jobs.find(id);
+  if (found == self->state.jobs.end() || !found->second.actor) return;
+  audit_job(self, id, "job_recovered",
+            {{"asked_at", self->state.options.self.text()}, {"why", "on_lost_quorum"}},
+            [actor = found->second.actor](Result<void> logged) {
+              if (logged) caf::anon_send(actor, GoOnAlone{});  // else it is said again
+            });
 }
 
 // The actor of a witness has ended, to start again as one that computes.

@@ -82,7 +82,7 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
         error_json({ErrorCode::not_found,
                     "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
   std::string request = command.name + "\n" + wanted;
-  if (command.name == "job.trace") request += "\n" + command.arguments;
+  if (command.name == "job.trace" || is_order(command.name)) request += "\n" + command.arguments;
   self->send(
       self->state.options.calls,
       CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
@@ -110,7 +110,26 @@ void show_job(Self* self, const Command& command, const JobId& id) {
         ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
 }
 
-// stop, resume, recover: the job's actor carries them out; force only once it is audited.
+}  // namespace
+
+void audit_job(Self* self, const JobId& id, const std::string& event,
+               std::vector<std::pair<std::string, std::string>> more,
+               std::function<void(Result<void>)> done) {
+  const Job& job = self->state.jobs.at(id);
+  AuditNote entry{event,
+                  {{"job", id.text()},
+                   {"name", job.spec.name},
+                   {"view", std::to_string(job.progress.view_id)},
+                   {"step", std::to_string(job.progress.step)}},
+                  std::move(done)};
+  entry.fields.insert(entry.fields.end(), more.begin(), more.end());
+  self->send(self->state.options.audit, std::move(entry));
+}
+
+namespace {
+
+// stop, resume, recover: the job's actor carries them out; what may give up states that were
+// reported, only once it is audited.
 void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
   const Job& job = self->state.jobs.at(id);
   if (!job.actor || job.progress.ended)
@@ -118,19 +137,16 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
         error_json({ErrorCode::wrong_state,
                     "job '" + job.spec.name + "' has ended here: " +
                         (job.progress.reason.empty() ? "it is finished" : job.progress.reason)}));
-  if (command.name != "job.recover") return self->send(job.actor, command);
-  AuditNote entry{"job_recovered",
-                  {{"job", id.text()},
-                   {"name", job.spec.name},
-                   {"asked_at", by.text()},
-                   {"why", field<std::string>(arguments_of(command.arguments), "why", "a person")},
-                   {"view", std::to_string(job.progress.view_id)},
-                   {"step", std::to_string(job.progress.step)}},
-                  [command, actor = job.actor](Result<void> logged) {
-                    if (!logged) return command.answer(error_json(logged.error()));
-                    caf::anon_send(actor, command);
-                  }};
-  self->send(self->state.options.audit, std::move(entry));
+  const auto from = resumed_from(command.name, arguments_of(command.arguments));
+  if (command.name != "job.recover" && !from) return self->send(job.actor, command);
+  std::vector<std::pair<std::string, std::string>> more = {{"asked_at", by.text()},
+                                                           {"why", "a person"}};
+  if (from) more.emplace_back("from", std::to_string(*from));
+  audit_job(self, id, from ? "job_resumed_from" : "job_recovered", std::move(more),
+            [command, actor = job.actor](Result<void> logged) {
+              if (!logged) return command.answer(error_json(logged.error()));
+              caf::anon_send(actor, command);
+            });
 }
 
 void trace_job(Self* self, const Command& command, const JobId& id) {

@@ -178,8 +178,8 @@ std::string report_json(const ReportInput& in) {
                         {"step", in.late_disk->order.step},
                         {"seconds", seconds(in.late_disk->lasts)},
                         {"usual_seconds", seconds(in.late_disk->usual)}};
-  if (in.status.durable.step > 0 && in.status.needs_lease)
-    out["durable"] = {{"step", in.status.durable.step}, {"nodes", in.status.holders}};
+  if (in.status.durable.name.step > 0)
+    out["durable"] = {{"step", in.status.durable.name.step}, {"nodes", in.status.holders}};
   json events = json::array();
   std::size_t skipped = 0, count = ledger.events().size();
   for (const JobLedger::Event& event : ledger.events())

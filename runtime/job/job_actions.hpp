@@ -138,7 +138,7 @@ struct Stopped {
   collective::Fed running;  // over steps 1..step
 };
 // No quorum has answered for a while, and the job is to go on nevertheless: have it audited, then
-// call request_recover. Said again as long as it stays so.
+// call go_on_alone. Said again as long as it stays so.
 struct LostQuorum {};
 // Ask this spare node to stand as a witness of the job. Lost or refused, it is asked for again.
 struct Recruit {

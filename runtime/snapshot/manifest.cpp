@@ -1,12 +1,15 @@
 #include "runtime/snapshot/manifest.hpp"
 
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 
 namespace gpunode::snapshot {
 
 std::string CheckpointKey::text() const {
-  return std::to_string(generation) + "-" + std::to_string(rollback_epoch) + "-" +
-         std::to_string(step);
+  char mark[17];
+  std::snprintf(mark, sizeof mark, "%016" PRIx64, history.mark);
+  return std::to_string(history.turn) + "-" + mark + "-" + std::to_string(step);
 }
 
 std::string CheckpointKey::folder() const {
@@ -14,16 +17,18 @@ std::string CheckpointKey::folder() const {
 }
 
 std::optional<CheckpointKey> CheckpointKey::parse(const JobId& job, std::string_view name) {
-  CheckpointKey key{job, 0, 0, 0};
-  std::uint64_t* fields[] = {&key.generation, &key.rollback_epoch, &key.step};
+  CheckpointKey key{job, {}, 0};
   const char* at = name.data();
   const char* end = name.data() + name.size();
-  for (int i = 0; i < 3; ++i) {
-    if (i > 0 && (at == end || *at++ != '-')) return std::nullopt;
-    auto [next, failure] = std::from_chars(at, end, *fields[i]);
-    if (failure != std::errc{}) return std::nullopt;
+  const auto read = [&](auto& field, int base) {
+    auto [next, failure] = std::from_chars(at, end, field, base);
     at = next;
-  }
+    return failure == std::errc{};
+  };
+  const auto dash = [&] { return at != end && *at++ == '-'; };
+  if (!read(key.history.turn, 10) || !dash() || !read(key.history.mark, 16) || !dash() ||
+      !read(key.step, 10))
+    return std::nullopt;
   // Only the one way of writing it, so that a key has one folder.
   if (at != end || key.text() != name) return std::nullopt;
   return key;

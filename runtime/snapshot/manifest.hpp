@@ -1,7 +1,7 @@
 // What a checkpoint says about itself. The directory of one checkpoint is
-//   <root>/<job>/<generation>-<rollback_epoch>-<step>/
+//   <root>/<job>/<turn>-<mark>-<step>/   (turn and mark of its history; the mark as 16 hex digits)
 // with a file `manifest` (schemas/checkpoint.fbs, then its SHA-256) and shards in safetensors.
-// Keys sort by age: a later generation or rollback epoch is newer whatever its step.
+// Keys sort by age: one of a history with more turns is newer whatever its step.
 // Source of the shard format: the safetensors specification (github.com/huggingface/safetensors).
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/history_id.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/snapshot/state_view.hpp"
 #include "runtime/storage/checksum.hpp"
@@ -21,12 +22,11 @@ namespace gpunode::snapshot {
 
 struct CheckpointKey {
   JobId job;
-  std::uint64_t generation = 0;
-  std::uint64_t rollback_epoch = 0;
+  HistoryId history;
   std::uint64_t step = 0;  // committed steps in the state
 
   auto operator<=>(const CheckpointKey&) const = default;
-  std::string folder() const;  // "<job>/<generation>-<rollback_epoch>-<step>"
+  std::string folder() const;  // "<job>/<turn>-<mark>-<step>"
   std::string text() const;    // what people and logs call it
   // The key of the checkpoint folder `name` of a job.
   static std::optional<CheckpointKey> parse(const JobId& job, std::string_view name);

@@ -70,7 +70,7 @@ Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
     return refused("a field is missing");
   auto text = [](const flatbuffers::String* s) { return s ? s->str() : std::string(); };
   CheckpointMeta meta;
-  meta.key = {from_wire(*from.job()), from.generation(), from.rollback_epoch(), from.step()};
+  meta.key = {from_wire(*from.job()), {from.history_turn(), from.history_mark()}, from.step()};
   meta.job_name = text(from.job_name());
   meta.view_id = from.view_id();
   meta.model.kind = text(from.model_kind());
@@ -215,8 +215,8 @@ Bytes encode_manifest(const Manifest& manifest) {
   auto parameters_at = builder.CreateVector(parameters);
   auto shards_at = builder.CreateVector(shards);
   auto root =
-      wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.generation,
-                           meta.key.rollback_epoch, meta.key.step, meta.view_id, kind, settings_at,
+      wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.history.turn,
+                           meta.key.history.mark, meta.key.step, meta.view_id, kind, settings_at,
                            optimizer_at, meta.sampler_seed, meta.sampler_position, &sum,
                            meta.sample_count, &state, meta.unix_seconds, parameters_at, shards_at);
   wire::FinishManifestBuffer(builder, root);

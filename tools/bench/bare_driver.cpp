@@ -90,7 +90,7 @@ class BareDriver final : public ExchangeDriver {
     chosen.add = options_.add;
     chosen.result_buffer = free_buffer();
     current_.emplace(std::move(chosen), now());
-    places_.open({{kView, step_, 0, plan_digest_, 0},
+    places_.open({{kView, step_, {}, plan_digest_},
                   options_.members,
                   layout_.chunk_count(),
                   current_->places()});
@@ -142,7 +142,7 @@ class BareDriver final : public ExchangeDriver {
       const bool partial = std::holds_alternative<collective::PartialChunk>(one.message);
       const bool need = std::holds_alternative<collective::Need>(one.message);
       job::EncodedMessage encoded = job::encode_message(
-          {kJob, 0, kView, 1, job::StepMessage{step, plan_digest_, one.message}});
+          {kJob, {{}, kView}, 1, job::StepMessage{step, plan_digest_, one.message}});
       // What is lost is asked for again.
       (void)options_.link->send(
           options_.members[one.rank], need ? Lane::control : Lane::bulk,

@@ -99,7 +99,7 @@ std::string time_text(std::int64_t unix_seconds) {
 json json_of(const Found& found, const Shelf& shelf) {
   json out = {{"job", found.key.job.text()},
               {"step", found.key.step},
-              {"generation", found.key.generation},
+              {"turn", found.key.history.turn},
               {"path", shelf.store.path_of(found.key).string()}};
   if (found.manifest) {
     const snapshot::CheckpointMeta& meta = found.manifest->meta;

@@ -16,13 +16,17 @@ std::string members_text(const json& answer) {
   return names;
 }
 
-std::string text_of(const std::string& order, const json& answer) {
+std::string text_of(const std::string& order, bool from, const json& answer) {
   const std::string name = field<std::string>(answer, "name", "?");
   const std::string step = std::to_string(field<std::uint64_t>(answer, "step", 0));
   if (order == "job stop")
     return name + " is stopped after step " + step + "; `gpunode job resume " + name +
            "` goes on from there\n";
   const std::string with = " from step " + step + " with " + members_text(answer) + "\n";
+  if (order == "job resume" && from)
+    return name + " goes on from its checkpoint of step " +
+           std::to_string(field<std::uint64_t>(answer, "base_step", 0)) + " with " +
+           members_text(answer) + "\n";
   if (order == "job resume") return name + " goes on" + with;
   return name + " goes on as generation " +
          std::to_string(field<std::uint64_t>(answer, "generation", 0)) + with;
@@ -43,12 +47,18 @@ int run_job_stop(const Invocation& invocation) {
                 kUsage);
   json arguments = {{"job", job}};
   if (force) arguments["force"] = true;
+  const bool from = invocation.arguments.has("--from");
+  if (from) {
+    const auto step = invocation.arguments.whole("--from", 0, 0, UINT64_MAX);
+    if (!step) return fail(invocation, step.error(), kUsage);
+    arguments["from"] = *step;
+  }
   Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderPatience);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);
   else
-    print(text_of(order, answer.body));
+    print(text_of(order, from, answer.body));
   return kOk;
 }
 

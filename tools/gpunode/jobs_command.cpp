@@ -72,7 +72,7 @@ Rows fields_of(const json& report) {
     rows.push_back({"durable", "step " + std::to_string(field<std::uint64_t>(durable, "step", 0)) +
                                    ", on " +
                                    std::to_string(field<std::uint64_t>(durable, "nodes", 0)) +
-                                   " nodes: the job goes on from there without its members"});
+                                   " nodes: the job goes back no further"});
   if (double bytes = field<double>(report, "sync_received_bytes", 0); bytes > 0)
     rows.push_back(
         {"learned", human_bytes(bytes) + " in " +

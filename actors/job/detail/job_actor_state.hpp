@@ -29,6 +29,7 @@ struct Order {
   Command command;
   Time since;
   std::uint32_t generation = 0;  // when it was given
+  HistoryId history;             // likewise
 };
 
 struct State {
@@ -145,6 +146,8 @@ void keep_result(Self* self);
 
 // A person orders: stop, resume, recover. Answered once it is done, or after a patience.
 void take_order(Self* self, const Command& command);
+// The job has lost its quorum, and that it goes on without it is audited.
+void go_on_alone(Self* self);
 void watch_orders(Self* self);
 void on_stopped(Self* self, const job::Stopped& stopped);
 

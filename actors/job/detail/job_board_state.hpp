@@ -80,6 +80,11 @@ std::optional<JobId> find_job(Self* self, const std::string& wanted);
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward);
 
+// Writes to the audit log what is done to a job, then calls `done`, on the log's thread.
+void audit_job(Self* self, const JobId& id, const std::string& event,
+               std::vector<std::pair<std::string, std::string>> more,
+               std::function<void(Result<void>)> done);
+
 // The directory's key of a node's hint about a job.
 std::string hint_key(const JobId& id);
 

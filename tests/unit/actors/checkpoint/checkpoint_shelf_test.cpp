@@ -34,19 +34,18 @@ class Shelf : public ::testing::Test {
     return CheckpointShelf(std::move(options));
   }
   // The state is `value` everywhere, and its digest too.
-  WriteCheckpoint order(std::uint64_t step, float value, std::uint64_t rollbacks = 0) {
+  WriteCheckpoint order(std::uint64_t step, float value, std::uint32_t rollbacks = 0) {
     Bytes bytes(3 * model_->parameter_count() * sizeof(float));
     std::fill_n(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float), value);
     WriteCheckpoint order;
     order.step = step;
-    order.generation = 1;
-    order.rollback_epoch = rollbacks;
+    order.history = {1 + rollbacks, 0};
     order.state_digest = {static_cast<std::uint64_t>(value), 1};
     order.state = SharedBytes::from(std::move(bytes));
     return order;
   }
   storage::Path folder(std::uint64_t step) {
-    return storage::Path("/c") / kJob.text() / ("1-0-" + std::to_string(step));
+    return storage::Path("/c") / kJob.text() / ("1-0000000000000000-" + std::to_string(step));
   }
   void flip_a_bit(std::uint64_t step) {
     disk_.damage(folder(step) / "second_moment-000.safetensors", 2000);
@@ -69,7 +68,7 @@ TEST_F(Shelf, the_newest_intact_one_is_found_and_each_damaged_one_on_the_way_is_
   CheckpointShelf shelf = open();
   const CheckpointsFound found = shelf.find();
   EXPECT_EQ(found.newest.step, 10u);
-  EXPECT_EQ(found.newest.epoch, view::checkpoint_epoch(1, 0));
+  EXPECT_EQ(found.newest.history, (HistoryId{1, 0}));
   ASSERT_EQ(found.lost.size(), 2u);
   EXPECT_EQ(found.lost[0].name.step, 30u);
   EXPECT_NE(found.lost[0].reason.find("manifest"), std::string::npos) << found.lost[0].reason;
@@ -106,7 +105,7 @@ TEST_F(Shelf, one_that_is_damaged_when_it_is_read_is_set_aside_and_what_is_left_
   const CheckpointsFound found = shelf.find();
   EXPECT_EQ(found.newest.step, 10u);
   ASSERT_EQ(found.lost.size(), 1u);
-  EXPECT_EQ(found.lost[0].name, (view::CheckpointName{view::checkpoint_epoch(1, 0), 20}));
+  EXPECT_EQ(found.lost[0].name, (view::CheckpointName{{1, 0}, 20}));
   auto state = shelf.read(10);
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(first_value(*state), 2);
@@ -121,7 +120,7 @@ TEST_F(Shelf, one_that_vanished_is_told_by_the_name_that_it_had) {
   const CheckpointsFound found = shelf.find();
   EXPECT_EQ(found.newest.step, 10u);
   ASSERT_EQ(found.lost.size(), 1u);
-  EXPECT_EQ(found.lost[0].name, (view::CheckpointName{view::checkpoint_epoch(1, 0), 20}));
+  EXPECT_EQ(found.lost[0].name, (view::CheckpointName{{1, 0}, 20}));
 }
 
 TEST_F(Shelf, an_equal_one_is_not_written_again_and_one_that_differs_makes_way) {
@@ -181,7 +180,7 @@ TEST_F(Shelf, one_that_another_hand_set_aside_is_noticed) {
   CheckpointShelf shelf = open();
   for (std::uint64_t step : {10, 20}) ASSERT_TRUE(shelf.write(order(step, 1)).has_value());
   snapshot::CheckpointStore other(disk_, "/c");
-  ASSERT_TRUE(other.set_aside({kJob, 1, 0, 20}, "serving could not read it").has_value());
+  ASSERT_TRUE(other.set_aside({kJob, {1, 0}, 20}, "serving could not read it").has_value());
   EXPECT_TRUE(shelf.has_lost());
   const CheckpointsFound found = shelf.find();
   EXPECT_EQ(found.newest.step, 10u);
@@ -204,7 +203,7 @@ TEST_F(Shelf, retention_keeps_the_durable_floor) {
   ASSERT_TRUE(shelf.write(order(10, 1)).has_value());
   for (std::uint64_t step : {20, 30, 40, 50}) {
     WriteCheckpoint next = order(step, 1);
-    next.durable = {view::checkpoint_epoch(1, 0), 10};
+    next.durable = {{1, 0}, 10};
     ASSERT_TRUE(shelf.write(next).has_value());
   }
   EXPECT_TRUE(disk_.exists(folder(10)));

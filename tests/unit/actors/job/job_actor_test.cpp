@@ -153,7 +153,7 @@ class JobActor : public ::testing::Test {
     caf::anon_send(
         job_,
         CheckpointWritten{
-            {order.step, order.state_digest, order.running, 0}, order.copy, std::move(path), {}});
+            {order.step, order.state_digest, order.running, order.history}, order.copy, std::move(path), {}});
   }
 
   // Sees the clock jump, as if the disk had hung for so long.
@@ -173,7 +173,7 @@ class JobActor : public ::testing::Test {
     caf::anon_send(job_, found);
   }
   static job::Checkpoint checkpoint(std::uint64_t step) {
-    return {step, {step, step}, {}, view::checkpoint_epoch(0, 0)};
+    return {step, {step, step}, {}, {}};
   }
 
   // The node dies after step 4 and comes back with a checkpoint of that step, which it is to read.
@@ -277,7 +277,7 @@ TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
 
 TEST_F(JobActor, begins_when_its_newest_intact_checkpoint_is_found_and_names_the_damaged_ones) {
   start(10, 0, kSmall, true);
-  const DamagedCheckpoint bad{{0, 6}, "/there", "a bit is flipped"};
+  const DamagedCheckpoint bad{{{}, 6}, "/there", "a bit is flipped"};
   EXPECT_EQ(ask("job.progress")["phase"], "preparing");
   find({checkpoint(4), {bad}, {bad}, std::nullopt});
   EXPECT_EQ(events_with("a bit is flipped"), 1u);
@@ -320,7 +320,7 @@ TEST_F(JobActor, one_that_was_the_last_is_named_when_the_job_begins_anew) {
 TEST_F(JobActor, leaves_the_view_when_its_disk_does_not_give_the_state_that_is_waited_for) {
   come_back();
   time_.jump(std::chrono::seconds(61));
-  wait_for("failed");
+  wait_for(JobPhase::failed);
   const nlohmann::json shown = ask("job.show");
   EXPECT_NE(shown["reason"].get<std::string>().find("that of step 4 is read since 61 s"),
             std::string::npos)
@@ -339,13 +339,14 @@ TEST_F(JobActor, says_that_the_disk_does_not_answer_and_trains_on) {
   caf::anon_send(job_, Tick{});
   EXPECT_EQ(ask("job.show")["late_disk"]["step"], 2);
   EXPECT_EQ(events_with("does not answer"), 1u);
-  EXPECT_EQ(events_with("is durable"), 0u);
+  EXPECT_EQ(events_with("is on this node's disk"), 0u);
   run_to(4);
   EXPECT_EQ(events_with("does not answer"), 1u) << "it is said once";
   write_one();
   caf::anon_send(job_, Tick{});
   EXPECT_EQ(events_with("disk of the checkpoints answers"), 1u);
-  EXPECT_EQ(events_with("checkpoint of step 2 is durable"), 1u);
+  EXPECT_EQ(events_with("checkpoint of step 2 is on this node's disk"), 1u);
+  EXPECT_EQ(events_with("checkpoint of step 2 is durable: on this node alone"), 1u);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace gpunode::collective {
 namespace {
 
 constexpr std::uint32_t kChunks = 100;
-const ExchangeRoute kRoute{7, 1234567890123, 3, {11, 22}};
+const ExchangeRoute kRoute{7, 1234567890123, {3, 4}, {11, 22}};
 
 SharedBytes payload() {
   return SharedBytes::from(Bytes(64, std::byte{5}));

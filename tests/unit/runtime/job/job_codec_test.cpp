@@ -26,11 +26,13 @@ view::View some_view() {
   view.plan = {0, 1, 1, 0};
   view.base_step = 33;
   view.sync_sources = {node(1)};
+  view.turns = {{5, 20, 66, view::Turn::Kind::rollback}, {7, 30, 77, view::Turn::Kind::split}};
+  view.floor = {{{1, 66}, 25}, {node(2)}};
   return view;
 }
 
 JobMessage framed(JobBody body) {
-  return {kJob, 2, 7, 5, std::move(body)};
+  return {kJob, {{2, 6}, 7}, 5, std::move(body)};
 }
 
 // Body of the same message after a trip over the wire.
@@ -39,8 +41,7 @@ T back(T body) {
   const EncodedMessage wire = encode_message(framed(JobBody{body}));
   auto decoded = decode_message(wire.body, wire.payload, kJob, kElements);
   EXPECT_TRUE(decoded) << decoded.error().message();
-  EXPECT_EQ(decoded->view_id, 7u);
-  EXPECT_EQ(decoded->generation, 2u);
+  EXPECT_EQ(decoded->view, (view::ViewName{{2, 6}, 7}));
   return std::get<T>(decoded->body);
 }
 
@@ -57,6 +58,8 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(Vote{view::Refuse{{3, node(1)}}}));
   all.push_back(framed(Vote{view::Accept{{3, node(1)}, some_view()}}));
   all.push_back(framed(Vote{view::Accepted{{3, node(1)}}}));
+  all.push_back(framed(Vote{view::NoteFloor{{{{1, 5}, 20}, {node(1), node(2)}}}}));
+  all.push_back(framed(Vote{view::FloorNoted{{{1, 5}, 20}}}));
   all.push_back(framed(FreezeHint{"why", {node(1)}}));
   all.push_back(framed(ViewNotice{{some_view(), {node(1)}}}));
   all.push_back(framed(ViewAsk{}));
@@ -69,8 +72,8 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, {}}}));
   all.push_back(framed(ResultRead{5, 6, 7}));
-  all.push_back(framed(LeaseAsk{Time(Duration(7)), {1, 40}, {8, 9}}));
-  all.push_back(framed(LeaseGrant{Time(Duration(7)), {1, 40}}));
+  all.push_back(framed(LeaseAsk{Time(Duration(7)), {{1, 5}, 40}, {8, 9}}));
+  all.push_back(framed(LeaseGrant{Time(Duration(7)), true, true, {{1, 5}, 40}}));
   all.push_back(framed(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
   return all;
@@ -83,7 +86,12 @@ TEST(JobCodec, votes_come_back_whole) {
   standing.applied = 32;
   standing.held = 33;
   standing.held_result_digest = {7, 8};
-  standing.checkpoint_step = 30;
+  standing.checkpoint = {{1, 5}, 30};
+  standing.checkpoint_digest = {3, 4};
+  standing.floor = {{{1, 5}, 20}, {node(1), node(3)}};
+  standing.wish = view::Wish::resume_from;
+  standing.resume_from = 20;
+  standing.met = 77;
   standing.unreachable = {node(3)};
   standing.learners = {node(4)};
   const view::Promise promise{
@@ -109,25 +117,33 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   const auto status = back(StepStatus{5, true, true, 3});
   EXPECT_TRUE(status.finished);
   EXPECT_EQ(status.results_from, 3u);
-  const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}, {2, 40}, {8, 9}});
+  const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}, {{2, 5}, 40}, {8, 9}});
   EXPECT_EQ(ask.received_bytes, 77u);
   EXPECT_TRUE(ask.ready);
   EXPECT_EQ(ask.step, 12u);
   EXPECT_EQ(ask.heard, std::vector<NodeId>{node(3)});
-  EXPECT_EQ(ask.checkpoint, (view::CheckpointName{2, 40}));
+  EXPECT_EQ(ask.checkpoint, (view::CheckpointName{{2, 5}, 40}));
   EXPECT_EQ(ask.checkpoint_digest, (Digest{8, 9}));
-  const auto lease = back(LeaseAsk{Time(Duration(7)), {1, 40}, {8, 9}});
+  const auto lease = back(LeaseAsk{Time(Duration(7)), {{1, 5}, 40}, {8, 9}});
   EXPECT_EQ(lease.asked, Time(Duration(7)));
-  EXPECT_EQ(lease.checkpoint, (view::CheckpointName{1, 40}));
+  EXPECT_EQ(lease.checkpoint, (view::CheckpointName{{1, 5}, 40}));
   EXPECT_EQ(lease.digest, (Digest{8, 9}));
-  const auto grant = back(LeaseGrant{Time(Duration(7)), {1, 40}});
+  const auto grant = back(LeaseGrant{Time(Duration(7)), true, true, {{1, 5}, 40}});
   EXPECT_EQ(grant.asked, Time(Duration(7)));
-  EXPECT_EQ(grant.checkpoint, (view::CheckpointName{1, 40}));
+  EXPECT_TRUE(grant.granted && grant.keeps_copies);
+  EXPECT_EQ(grant.checkpoint, (view::CheckpointName{{1, 5}, 40}));
   const auto result = back(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))});
   EXPECT_EQ(result.digest, (Digest{1, 1}));
   EXPECT_EQ(result.fed.sample_count, 4u);
   EXPECT_EQ(result.payload.size(), 10u);
   EXPECT_EQ(back(ResultRead{5, 6, 7}).length, 7u);
+}
+
+TEST(JobCodec, a_floor_comes_back_whole) {
+  const view::Floor floor{{{1, 5}, 20}, {node(1), node(2)}};
+  EXPECT_EQ(std::get<view::NoteFloor>(back(Vote{view::NoteFloor{floor}}).message).floor, floor);
+  const auto noted = back(Vote{view::FloorNoted{floor.name}});
+  EXPECT_EQ(std::get<view::FloorNoted>(noted.message).name, floor.name);
 }
 
 TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {

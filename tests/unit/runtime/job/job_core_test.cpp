@@ -164,7 +164,7 @@ TEST(JobCore, nothing_is_promised_before_the_disk_answers) {
   Actions out;
   core->on_start(Time{}, out);
   out.clear();
-  core->on_message(Time{} + 1ms, node(1), {{1, 1}, 0, 0, 1, Vote{view::Prepare{{4, node(1)}}}},
+  core->on_message(Time{} + 1ms, node(1), {{1, 1}, {{}, 0}, 1, Vote{view::Prepare{{4, node(1)}}}},
                    out);
   EXPECT_TRUE(of<Send>(out).empty());
   ASSERT_EQ(of<Persist>(out).size(), 1u);
@@ -179,7 +179,7 @@ TEST(JobCore, messages_of_another_job_are_ignored) {
   Actions out;
   core->on_start(Time{}, out);
   out.clear();
-  core->on_message(Time{} + 1ms, node(1), {{9, 9}, 0, 0, 1, Vote{view::Prepare{{4, node(1)}}}},
+  core->on_message(Time{} + 1ms, node(1), {{9, 9}, {{}, 0}, 1, Vote{view::Prepare{{4, node(1)}}}},
                    out);
   EXPECT_TRUE(out.empty());
 }
@@ -189,7 +189,7 @@ TEST(JobCore, a_newer_view_is_asked_for_and_an_unproven_one_ignored) {
   Actions out;
   core->on_start(Time{}, out);
   out.clear();
-  core->on_message(Time{} + 1s, node(1), {{1, 1}, 0, 3, 1, StepStatus{1, true, false}}, out);
+  core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 3}, 1, StepStatus{1, true, false}}, out);
   ASSERT_EQ(of<Send>(out).size(), 1u);
   EXPECT_TRUE(std::holds_alternative<ViewAsk>(of<Send>(out)[0].message.body));
   view::View view = core->view();
@@ -197,9 +197,9 @@ TEST(JobCore, a_newer_view_is_asked_for_and_an_unproven_one_ignored) {
   view.members = {{node(1), 1}, {node(2), 1}};
   view.plan = {0, 0, 1, 1};
   out.clear();
-  core->on_message(Time{} + 1s, node(1), {{1, 1}, 0, 1, 1, ViewNotice{{view, {node(1)}}}}, out);
+  core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1)}}}}, out);
   EXPECT_TRUE(of<ViewInstalled>(out).empty()) << "one of three is no quorum";
-  core->on_message(Time{} + 1s, node(1), {{1, 1}, 0, 1, 1, ViewNotice{{view, {node(1), node(3)}}}},
+  core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}},
                    out);
   EXPECT_EQ(of<ViewInstalled>(out).size(), 1u);
 }
@@ -215,9 +215,9 @@ TEST(JobCore, a_view_whose_plan_does_not_fit_the_job_is_ignored) {
        {std::vector<std::uint16_t>{0, 1}, std::vector<std::uint16_t>{0, 1, 2, 3}}) {
     view.plan = plan;
     core->on_message(Time{} + 1s, node(1),
-                     {{1, 1}, 0, 1, 1, ViewNotice{{view, {node(1), node(3)}}}}, out);
+                     {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}}, out);
     core->on_message(Time{} + 1s, node(1),
-                     {{1, 1}, 0, 0, 1, Vote{view::Accept{{4, node(1)}, view}}}, out);
+                     {{1, 1}, {{}, 0}, 1, Vote{view::Accept{{4, node(1)}, view}}}, out);
   }
   EXPECT_TRUE(of<ViewInstalled>(out).empty());
   EXPECT_EQ(core->view().view_id, 0u);

@@ -36,7 +36,7 @@ class StepPlacesTest : public testing::Test {
     return places_.lend(from, body, 16).view.size();
   }
 
-  const collective::ExchangeRoute route_{5, 7, 1, {3, 4}, 9};
+  const collective::ExchangeRoute route_{5, 7, {1, 9}, {3, 4}};
   StepPlaces places_;
 };
 
@@ -55,9 +55,9 @@ TEST_F(StepPlacesTest, belong_to_one_step_of_one_view) {
     collective::ExchangeRoute other = route_;
     if (field == 0) ++other.view_id;
     if (field == 1) ++other.step;
-    if (field == 2) ++other.generation;
+    if (field == 2) ++other.history.turn;
     if (field == 3) ++other.plan.low;
-    if (field == 4) ++other.lineage;
+    if (field == 4) ++other.history.mark;
     EXPECT_EQ(lent(node(1), body(other, collective::ResultChunk{0, {}, {}})), 0u) << field;
   }
   places_.close();

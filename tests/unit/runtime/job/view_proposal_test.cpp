@@ -113,7 +113,7 @@ TEST(ViewProposal, who_fetched_its_state_votes_after_the_first_step_it_took_part
 }
 
 TEST(ViewProposal, learners_fill_up_to_the_wanted_number) {
-  const std::vector<Learner> joiners{{{node(7), 1}, true}, {{node(8), 1}, true}};
+  const std::vector<Joining> joiners{{{node(7), 1}, true}, {{node(8), 1}, true}};
   Promisers members{at(1, 10, 10), at(2, 10, 10)};
   for (auto& one : members) one.standing.learners = {node(7), node(8)};
   const auto next = propose_view(rules_of(3), current_of(2), members, joiners);
@@ -123,7 +123,7 @@ TEST(ViewProposal, learners_fill_up_to_the_wanted_number) {
 }
 
 TEST(ViewProposal, ready_learners_vote_at_once_as_long_as_every_quorum_holds_the_state) {
-  std::vector<Learner> joiners;
+  std::vector<Joining> joiners;
   Promisers members{at(1, 10, 10), at(2, 10, 10), at(3, 10, 10)};
   for (std::uint8_t i = 7; i < 10; ++i) {
     joiners.push_back({{node(i), 1}, true});
@@ -151,7 +151,7 @@ TEST(ViewProposal, a_learner_that_a_survivor_does_not_reach_stays_outside) {
 TEST(ViewProposal, a_learner_that_is_not_ready_is_named_only_where_the_job_waits_for_it) {
   Promisers members{at(1, 10, 10), at(2, 10, 10)};
   for (auto& one : members) one.standing.learners = {node(7)};
-  const std::vector<Learner> learner{{{node(7), 1}, false}};
+  const std::vector<Joining> learner{{{node(7), 1}, false}};
   ProposalRules rules = rules_of(3);
   EXPECT_EQ(propose_view(rules, current_of(2), members, learner)->members.size(), 2u);
   rules.min_nodes = 3;
@@ -256,8 +256,10 @@ TEST(ViewProposal, the_job_goes_back_only_when_every_acceptor_says_that_it_lost_
   auto back = propose_view(rules_of(2), current_of(2), {first, second}, {});
   ASSERT_TRUE(back);
   EXPECT_EQ(back->base_step, 0u);
-  EXPECT_EQ(back->rollback_count, 1u);
-  second.standing.checkpoint_step = 8;
+  EXPECT_EQ(back->history().turn, 1u);
+  EXPECT_EQ(back->generation(), 0u);
+  EXPECT_TRUE(back->restores);
+  second.standing.checkpoint = {{}, 8};
   second.standing.checkpoint_digest = digest(5);
   back = propose_view(rules_of(2), current_of(2), {first, second}, {});
   ASSERT_TRUE(back);
@@ -295,7 +297,7 @@ TEST(ViewProposal, forming_takes_the_most_common_fingerprint) {
 TEST(ViewProposal, a_wish_to_stop_is_carried_out_and_lets_nobody_in) {
   auto wisher = at(2, 12, 12);
   wisher.standing.wish = view::Wish::stop;
-  const std::vector<Learner> joiners{{{node(7), 1}, true}};
+  const std::vector<Joining> joiners{{{node(7), 1}, true}};
   const auto next = propose_view(rules_of(4), current_of(2), {at(1, 12, 12), wisher}, joiners);
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->stopped);
@@ -318,7 +320,7 @@ TEST(ViewProposal, a_stopped_job_is_taken_up_by_a_quorum_that_has_its_last_check
   auto restarted = [](int number, std::uint64_t checkpoint) {
     auto one = at(number, 0, 0);
     one.standing.has_memory = false;
-    one.standing.checkpoint_step = checkpoint;
+    one.standing.checkpoint = {{}, checkpoint};
     one.standing.wish = view::Wish::resume;
     return one;
   };
@@ -332,14 +334,15 @@ TEST(ViewProposal, a_stopped_job_is_taken_up_by_a_quorum_that_has_its_last_check
 
 TEST(ViewProposal, a_recovery_by_force_begins_a_generation_with_whoever_answers) {
   ProposalRules rules = rules_of(3);
-  rules.forced_lineage = 99;
+  rules.split_mark = 99;
+  rules.split_kind = view::Turn::Kind::ordered;
   const auto next = propose_view(rules, current_of(3), {at(3, 12, 13)}, {});
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->generation, 1u);
-  EXPECT_EQ(next->lineage, 99u);
+  EXPECT_EQ(next->generation(), 1u);
+  EXPECT_EQ(next->history(), (HistoryId{1, 99}));
   EXPECT_EQ(next->base_step, 13u) << "what it holds may have been committed by the others";
   EXPECT_EQ(next->acceptors, std::vector<NodeId>{node(3)});
-  EXPECT_GT(next->order(), current_of(3).order());
+  EXPECT_EQ(view::precedence(*next, current_of(3)), view::Precedence::theirs);
 }
 
 // Promisers that follow `plan` after their last step, and whose paces are `paces`.

@@ -315,7 +315,7 @@ TEST(Retention, never_gives_up_the_newest_of_any_job) {
 
 TEST(Retention, keeps_the_furthest_one_until_a_later_one_behind_it_is_durable) {
   JobId job{1, 1};
-  CheckpointKey far{job, 1, 0, 900}, back{job, 1, 1, 500}, later{job, 1, 1, 520};
+  CheckpointKey far{job, {1, 1}, 900}, back{job, {2, 1}, 500}, later{job, {2, 1}, 520};
   const std::vector<CheckpointKey> keys = {far, back, later};
   EXPECT_EQ(expired(keys, {.newest = 1}), (std::vector{back})) << "nothing is known to be durable";
   EXPECT_EQ(expired(keys, {.newest = 1, .durable = far}), (std::vector{back}));

@@ -114,18 +114,23 @@ TEST(ManifestCodec, contradictions_are_refused) {
 
 TEST(CheckpointKey, has_one_name_and_parses_no_other) {
   JobId job{1, 2};
-  CheckpointKey key{job, 1, 0, 250};
-  EXPECT_EQ(key.text(), "1-0-250");
-  EXPECT_EQ(CheckpointKey::parse(job, "1-0-250"), key);
-  for (const char* name : {"", "1", "1-0", "1-0-", "1-0-250-", "01-0-250", "1-0-250x", "-1-0-250",
-                           "1--0-250", ".tmp-1-0-250", "1-0-99999999999999999999", "+1-0-2"})
+  CheckpointKey key{job, {1, 0xabc}, 250};
+  EXPECT_EQ(key.text(), "1-0000000000000abc-250");
+  EXPECT_EQ(CheckpointKey::parse(job, "1-0000000000000abc-250"), key);
+  const std::string mark = "0000000000000abc";
+  for (const std::string& name :
+       {std::string(), std::string("1"), "1-" + mark, "1-" + mark + "-", "1-" + mark + "-250-",
+        "01-" + mark + "-250", "1-" + mark + "-250x", "-1-" + mark + "-250", "1--" + mark + "-250",
+        ".tmp-1-" + mark + "-250", "1-" + mark + "-99999999999999999999", "+1-" + mark + "-2",
+        std::string("1-abc-250"), std::string("1-0000000000000ABC-250"), "1-0" + mark + "-250",
+        "4294967296-" + mark + "-250"})
     EXPECT_FALSE(CheckpointKey::parse(job, name).has_value()) << name;
 }
 
-TEST(CheckpointKey, a_later_rollback_is_newer_whatever_its_step) {
+TEST(CheckpointKey, one_of_a_later_history_is_newer_whatever_its_step) {
   JobId job{1, 2};
-  EXPECT_LT((CheckpointKey{job, 1, 0, 900}), (CheckpointKey{job, 1, 1, 100}));
-  EXPECT_LT((CheckpointKey{job, 1, 9, 900}), (CheckpointKey{job, 2, 0, 100}));
+  EXPECT_LT((CheckpointKey{job, {1, 5}, 900}), (CheckpointKey{job, {1, 6}, 100}));
+  EXPECT_LT((CheckpointKey{job, {1, 9}, 900}), (CheckpointKey{job, {2, 0}, 100}));
 }
 
 }  // namespace

@@ -54,9 +54,9 @@ class State {
   std::vector<Parameter> parameters_;
 };
 
-inline CheckpointMeta meta_of(std::uint64_t step, std::uint64_t epoch = 0) {
+inline CheckpointMeta meta_of(std::uint64_t step, std::uint32_t turn = 0) {
   CheckpointMeta meta;
-  meta.key = {JobId{0x1122334455667788, 0x99aabbccddeeff00}, 1, epoch, step};
+  meta.key = {JobId{0x1122334455667788, 0x99aabbccddeeff00}, {turn, 7}, step};
   meta.job_name = "letters";
   meta.view_id = 7;
   meta.model = {"gpt", {{"layers", "4"}, {"heads", "4"}}};

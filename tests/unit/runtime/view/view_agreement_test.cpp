@@ -226,6 +226,32 @@ TEST(ViewAgreement, by_force_whoever_answers_goes_on_without_a_quorum) {
   EXPECT_EQ(lone.composed_of, 1u);
 }
 
+TEST(ViewAgreement, a_floor_is_noted_once_a_quorum_has_it_on_disk) {
+  const Floor floor{{{}, 40}, {node(1), node(2)}};
+  Acceptor member(1), other(2);
+  ViewAgreement::Effects asked;
+  member.agreement->note_floor(Time{}, floor, asked);
+  ASSERT_EQ(asked.persists.size(), 1u) << "it votes itself";
+  EXPECT_FALSE(member.durable(asked.persists[0].first).noted) << "one of three";
+  const auto writes = other.say(node(1), NoteFloor{floor});
+  EXPECT_TRUE(writes.sends.empty());
+  ASSERT_EQ(writes.persists.size(), 1u);
+  EXPECT_EQ(decode_votes(writes.persists[0].second)->floor, floor);
+  const auto told = other.durable(writes.persists[0].first);
+  ASSERT_NE(sent<FloorNoted>(told), nullptr);
+  const auto noted = member.say(node(2), FloorNoted{floor.name}).noted;
+  ASSERT_TRUE(noted);
+  EXPECT_EQ(*noted, floor);
+}
+
+TEST(ViewAgreement, who_has_promised_notes_no_floor_any_more) {
+  Acceptor acceptor(2);
+  acceptor.say(node(1), Prepare{{1, node(1)}});
+  const auto effects = acceptor.say(node(1), NoteFloor{{{{}, 40}, {node(1)}}});
+  EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
+  EXPECT_EQ(acceptor.agreement->floor(), Floor{});
+}
+
 TEST(ViewAgreement, messages_of_strangers_and_stolen_ballots_are_ignored) {
   Acceptor acceptor(2);
   auto effects = acceptor.say(node(3), Prepare{{9, node(1)}});  // not its own ballot
@@ -264,6 +290,11 @@ TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
   votes.view.state_digest = {1, 2};
   votes.view.sync_sources = {node(1), node(2)};
   votes.view.disagreed_step = 8;
+  votes.view.turns = {{2, 5, 55, Turn::Kind::rollback}, {3, 7, 66, Turn::Kind::ordered}};
+  votes.view.met = 9;
+  votes.view.restores = true;
+  votes.view.floor = {{{1, 55}, 6}, {node(1)}};
+  votes.floor = {{{2, 66}, 9}, {node(2), node(3)}};
   votes.decided_by = {node(1), node(2), node(3)};
   votes.promised = {9, node(2)};
   votes.accepted = AcceptedView{{8, node(3)}, votes.view};
@@ -273,6 +304,7 @@ TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
   EXPECT_EQ(back->decided_by, votes.decided_by);
   EXPECT_EQ(back->promised, votes.promised);
   EXPECT_EQ(back->accepted, votes.accepted);
+  EXPECT_EQ(back->floor, votes.floor);
 }
 
 }  // namespace
