@@ -228,15 +228,7 @@ void begin(Self* self, const TrainerReady& ready) {
   if (!options.remark.empty()) note(self, options.remark);
   for (const auto& [node, reason] : state.refused) note_refused(self, node);
   set_phase(self, JobPhase::forming);
-  for (const std::string& text : std::exchange(state.early_warnings, {}))
-    state.ledger->on_event(now(self), "warning: " + text);
-  if (!state.damaged.empty())
-    note(self, std::to_string(state.damaged.size()) +
-                   " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
-                   (options.checkpoint.step == 0 ? "; no intact one is left" : ""));
-  if (options.checkpoint.step > 0)
-    note(self, "taken up again; the newest checkpoint here is of step " +
-                   std::to_string(options.checkpoint.step));
+  tell_what_was_found(self);
   feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
     c.set_hints(other_nodes(*options.cluster->read()));
     c.on_start(t, out);

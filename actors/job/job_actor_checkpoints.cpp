@@ -50,8 +50,7 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& runn
   state.checkpoint_asked = step;
   const view::View& view = state.core->view();
   const HistoryId history = state.core->state_history().value_or(view.history());
-  state.checkpoints_wanted[step] = {
-      step, view.view_id, history, running, digest, {}, false, {}};
+  state.checkpoints_wanted[step] = {step, view.view_id, history, running, digest, {}, false, {}};
   self->send(state.trainer, ReadState{kCheckpointToken | step});
 }
 
@@ -206,6 +205,20 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
                           order.state,
                           true,
                           {}});
+}
+
+// What lay on this node's disk when its part in the job began.
+void tell_what_was_found(Self* self) {
+  State& state = self->state;
+  const std::uint64_t step = state.options.checkpoint.step;
+  for (const std::string& text : std::exchange(state.early_warnings, {}))
+    state.ledger->on_event(now(self), "warning: " + text);
+  if (!state.damaged.empty())
+    note(self, std::to_string(state.damaged.size()) +
+                   " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
+                   (step == 0 ? "; no intact one is left" : ""));
+  if (step > 0)
+    note(self, "taken up again; the newest checkpoint here is of step " + std::to_string(step));
 }
 
 }  // namespace gpunode::jobs::actor

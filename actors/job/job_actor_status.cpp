@@ -57,11 +57,10 @@ void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
   follow_core(state, status);
-  std::string summary = std::string(to_string(state.phase)) + state.reason +
-                        std::to_string(status.view_id) + "/" +
-                        std::to_string(status.members.size()) + "/" +
-                        std::to_string(status.reported / 16) + "/" +
-                        std::to_string(state.damaged_found);
+  std::string summary =
+      std::string(to_string(state.phase)) + state.reason + std::to_string(status.view_id) + "/" +
+      std::to_string(status.members.size()) + "/" + std::to_string(status.reported / 16) + "/" +
+      std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
   self->send(state.options.supervisor,

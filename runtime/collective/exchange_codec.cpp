@@ -150,8 +150,7 @@ Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
   if (!message) return message.error();
   HistoryId history;
   if (exchange.history()) history = {exchange.history()->turn(), exchange.history()->mark()};
-  return RoutedExchange{{exchange.view_id(), exchange.step(), history,
-                         from_wire(*exchange.plan())},
+  return RoutedExchange{{exchange.view_id(), exchange.step(), history, from_wire(*exchange.plan())},
                         std::move(*message)};
 }
 
@@ -169,9 +168,8 @@ ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage&
       std::visit([&](const auto& value) { return encode(builder, value); }, message);
   wire::Hash plan = to_wire(route.plan);
   wire::History history(route.history.mark, route.history.turn);
-  wire::FinishExchangeBuffer(
-      builder, wire::CreateExchange(builder, route.view_id, route.step, &history, &plan, type,
-                                    offset));
+  wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, route.view_id, route.step,
+                                                           &history, &plan, type, offset));
   ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   return {to_bytes(body), payload_of(message)};
 }

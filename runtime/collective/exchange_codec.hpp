@@ -18,7 +18,7 @@ struct ExchangeRoute {
   std::uint64_t view_id = 0;
   std::uint64_t step = 0;
   HistoryId history;  // of the view
-  Digest plan;  // of the sender's slice plan; an owner that sees another freezes the view
+  Digest plan;        // of the sender's slice plan; an owner that sees another freezes the view
   bool operator==(const ExchangeRoute&) const = default;
 };
 

@@ -59,11 +59,11 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto fingerprint = to_wire(where.fingerprint);
   const auto checkpoint = to_wire(where.checkpoint, where.checkpoint_digest);
   const auto floor = to_wire(out, where.floor);
-  return wire::CreateStanding(
-      out, where.boot, where.has_memory, where.leaving, where.finished, where.applied, where.held, &state, &applied,
-      &held, &fingerprint, &checkpoint, unreachable, static_cast<std::uint8_t>(where.wish), plan,
-      paces, learners, static_cast<std::uint64_t>(where.lease_left.count()), floor,
-      where.resume_from, where.met);
+  return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.finished,
+                              where.applied, where.held, &state, &applied, &held, &fingerprint,
+                              &checkpoint, unreachable, static_cast<std::uint8_t>(where.wish), plan,
+                              paces, learners, static_cast<std::uint64_t>(where.lease_left.count()),
+                              floor, where.resume_from, where.met);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -172,9 +172,8 @@ Written write(FlatBufferBuilder& out, const ResultPart& body) {
 }
 Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
   const auto checkpoint = to_wire(body.checkpoint, body.digest);
-  return written(
-      wire::Body::LeaseAsk,
-      wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(), &checkpoint));
+  return written(wire::Body::LeaseAsk,
+                 wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(), &checkpoint));
 }
 Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
   const auto checkpoint = to_wire(body.checkpoint, {});
@@ -276,14 +275,9 @@ Result<JobBody> read(const wire::JoinRefused& from) {
 Result<JobBody> read(const wire::JoinAsk& from) {
   auto heard = from_wire(from.heard());
   if (!heard) return heard.error();
-  return JobBody{JoinAsk{from_wire(from.fingerprint()),
-                         from.outside(),
-                         from.received_bytes(),
-                         from.ready(),
-                         from.step(),
-                         std::move(*heard),
-                         name_from_wire(from.checkpoint()),
-                         digest_from_wire(from.checkpoint())}};
+  return JobBody{JoinAsk{from_wire(from.fingerprint()), from.outside(), from.received_bytes(),
+                         from.ready(), from.step(), std::move(*heard),
+                         name_from_wire(from.checkpoint()), digest_from_wire(from.checkpoint())}};
 }
 
 Result<JobBody> read(const wire::ResultPart& from, SharedBytes payload) {
@@ -355,8 +349,7 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       return read(*frame.body_as_ResultPart(), std::move(payload));
     case wire::Body::LeaseAsk: {
       const auto& ask = *frame.body_as_LeaseAsk();
-      return JobBody{LeaseAsk{Time(Duration(ask.asked())),
-                              name_from_wire(ask.checkpoint()),
+      return JobBody{LeaseAsk{Time(Duration(ask.asked())), name_from_wire(ask.checkpoint()),
                               digest_from_wire(ask.checkpoint())}};
     }
     case wire::Body::LeaseGrant: {
@@ -391,9 +384,8 @@ EncodedMessage encode_message(const JobMessage& message) {
   const Written body = std::visit([&](const auto& one) { return write(out, one); }, message.body);
   const auto job = to_wire(message.job);
   const auto history = to_wire(message.view.history);
-  wire::FinishJobFrameBuffer(
-      out, wire::CreateJobFrame(out, &job, &history, message.view.view_id, message.boot, body.type,
-                                body.at));
+  wire::FinishJobFrameBuffer(out, wire::CreateJobFrame(out, &job, &history, message.view.view_id,
+                                                       message.boot, body.type, body.at));
   const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
   if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;

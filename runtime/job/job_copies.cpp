@@ -25,7 +25,9 @@ void JobCore::on_saved_read(Time now, std::uint64_t token, SharedBytes bytes, Ac
 
 void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
   Checkpoint& newest = state_->options.checkpoint;
-  if (checkpoint.name() >= newest.name()) newest = checkpoint;
+  // One of a history that was given up counts for nothing, however late its step.
+  const bool counts = state_->agreement.view().descends_from(newest.history, newest.step);
+  if (checkpoint.name() >= newest.name() || !counts) newest = checkpoint;
   state_->lease_asked = Time{};  // ask at once who else has it
   if (state_->copy_written && newest.name() >= state_->copy_name) state_->copy_written.reset();
 }

@@ -211,8 +211,7 @@ Digest JobCore::state_digest() const {
 void JobCore::State::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
   if (to == options.self.node) return;
   const view::View& view = agreement.view();
-  out.push_back(Send{to,
-                     {options.job, view.name(), options.self.boot, std::move(body)}, bulk});
+  out.push_back(Send{to, {options.job, view.name(), options.self.boot, std::move(body)}, bulk});
 }
 
 void JobCore::State::report(std::string text, Actions& out) const {
@@ -353,6 +352,7 @@ void JobCore::State::tick(Time at, Actions& out) {
   join_tick(at, out);
   witness_tick(at, out);
   ask_tick(at, out);
+  gossip_tick(at, out);
   if (fetch && member) tick_fetch(at, out);
   maybe_begin(at, out);
   if (can_exchange() && exchange) {

@@ -79,7 +79,7 @@ struct JobStatus {
   // Like committed; but where a lease is needed, only what was committed while it was known to hold
   // afterwards, so that no other member can have gone on from an earlier step by then.
   std::uint64_t reported = 0;
-  bool needs_lease = false;      // the members alone are no quorum
+  bool needs_lease = false;   // the members alone are no quorum
   view::Floor durable;        // the newest checkpoint that no view goes behind; known to members
   std::uint32_t holders = 0;  // of it or a later one, as far as this node knows
   std::uint64_t total_steps = 0;

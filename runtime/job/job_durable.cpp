@@ -50,7 +50,8 @@ void JobCore::State::watch_durable(Time at, Actions& out) {
   view::CheckpointName newest = durable.name;
   const std::size_t wanted = copies_wanted(at);
   const auto consider = [&](const view::CheckpointName& name) {
-    const bool ours = name.step <= committed && agreement.view().descends_from(name.history, name.step);
+    const bool ours =
+        name.step <= committed && agreement.view().descends_from(name.history, name.step);
     if (name > newest && ours && holders_of(name).size() >= wanted) newest = name;
   };
   consider(mine);

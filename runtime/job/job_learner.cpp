@@ -41,7 +41,7 @@ bool JobCore::State::learns() const {
   if (view.view_id == 0 || finish_told || installing || restoring) return false;
   if (member && result_sources.empty()) return is_late();
   if (result_wanted) return wants_in && !leaving;
-  if (view.stopped) return false;
+  if (view.stopped || work_lost) return false;  // it could not compute what it is named for
   const bool room =
       view.members.size() < options.wanted_nodes || view.rank_of(options.self.node).has_value();
   return wants_in && !leaving && room;
@@ -65,7 +65,7 @@ std::uint64_t JobCore::State::learned_bytes() const {
 // Asks for admission, and shows members how far the state has come.
 void JobCore::State::join_tick(Time at, Actions& out) {
   const view::View& view = agreement.view();
-  if (!wants_in || leaving || finish_told || (member && state_ready)) return;
+  if (!wants_in || leaving || work_lost || finish_told || (member && state_ready)) return;
   if (view.view_id == 0 && view.is_acceptor(options.self.node)) return;
   const bool full =
       !member && view.members.size() >= options.wanted_nodes && !view.rank_of(options.self.node);

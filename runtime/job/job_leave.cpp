@@ -71,12 +71,12 @@ void JobCore::State::leave_tick(Time at, Actions& out) {
   if (saving) {
     if (*saving != committed) return save_state(out);  // a view has brought one step more
     if (options.checkpoint.step != *saving || awaits_copies(at)) return;
-    return tell_left("the checkpoint of step " + std::to_string(*saving) + " is durable here" +
-                         (durable.name >= options.checkpoint.name() && durable.holders.size() > 1
-                              ? " and on " + std::to_string(durable.holders.size() - 1) +
-                                    " other nodes"
-                              : ""),
-                     out);
+    return tell_left(
+        "the checkpoint of step " + std::to_string(*saving) + " is durable here" +
+            (durable.name >= options.checkpoint.name() && durable.holders.size() > 1
+                 ? " and on " + std::to_string(durable.holders.size() - 1) + " other nodes"
+                 : ""),
+        out);
   }
   const bool stuck = pause_told;
   const bool last = agreement.view().members.size() == 1 || (leave_tried && at >= save_from);

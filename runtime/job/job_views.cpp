@@ -29,9 +29,11 @@ view::Standing JobCore::State::standing() const {
   view::Standing where;
   where.boot = options.self.boot;
   // The state before step 1 follows from the manifest: every acceptor of view 0 holds it.
-  where.has_memory = agreement.view().view_id == 0 || (member && state_ready && !through && !work_lost);
+  where.has_memory =
+      agreement.view().view_id == 0 || (member && state_ready && !through && !work_lost);
   // Who is through without being a member has no trainer any more.
-  where.leaving = leaving || work_lost || !result_sources.empty() || (finish_told && (!member || through));
+  where.leaving =
+      leaving || work_lost || !result_sources.empty() || (finish_told && (!member || through));
   where.finished = holds_result();
   where.applied = where.held = committed;
   where.applied_result_digest = where.held_result_digest = result_digest;
@@ -224,8 +226,8 @@ void JobCore::State::on_commit_boundary(Time at, Actions& out) {
   if (view.members.size() < options.wanted_nodes &&
       at >= installed_at + options.timings.admit_every)
     for (const Joining& learner : learners())
-      admits = admits || ((learner.ready || broken("admits_unready")) &&
-                          !view.rank_of(learner.member.node));
+      admits = admits ||
+               ((learner.ready || broken("admits_unready")) && !view.rank_of(learner.member.node));
   const bool leaves = wants_out(at), stops = wish == view::Wish::stop;
   if (leaves) leave_tried = at;
   if (leaves)
@@ -244,6 +246,20 @@ void JobCore::State::ask_tick(Time at, Actions& out) {
   std::set<NodeId> targets(hints.begin(), hints.end());
   for (const NodeId& node : peers_of(agreement.view())) targets.insert(node);
   for (const NodeId& node : targets) send(node, ViewAsk{}, out);
+}
+
+// Parts of a job that went on apart have nothing to say to each other: each lets those outside its
+// view hear which history it is in, so that they meet.
+void JobCore::State::gossip_tick(Time at, Actions& out) {
+  constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
+  const view::View& view = agreement.view();
+  const bool may_be_split = options.goes_on_alone || view.generation() > 0;
+  if (!may_be_split || !member || at < gossiped + kGossipEvery) return;
+  gossiped = at;
+  std::set<NodeId> others(hints.begin(), hints.end());
+  for (const auto& [node, peer] : peers) others.insert(node);
+  for (const NodeId& node : others)
+    if (!view.rank_of(node) && !view.is_acceptor(node)) answer_need(node, out);
 }
 
 void JobCore::State::tell_view(Time at, const NodeId& to, Actions& out, bool always) {
@@ -298,8 +314,8 @@ void JobCore::State::on_notice(Time at, const NodeId& from, const ViewNotice& no
   }
   const bool splits = view::parted_by(next.view, view) != 0;
   const bool follows = !splits && next.view.view_id == view.view_id + 1;
-  const bool proven = !follows || broken("half_quorum_without_tie") ||
-                      view::is_quorum(view, next.accepted_by);
+  const bool proven =
+      !follows || broken("half_quorum_without_tie") || view::is_quorum(view, next.accepted_by);
   if (!proven || !fits_job(next.view)) {
     report("ignored a view " + std::to_string(next.view.view_id) +
                " that is not proven or does not fit the job",
@@ -419,10 +435,9 @@ void JobCore::State::install(Time at, const view::DecidedView& next, Actions& ou
   }
   std::vector<NodeId> computed_by = computing(before);
   follow_plan_of(view);
-  const bool rolls_forward = held && !view.restores && view.base_step == committed + 1 &&
-                             history == view.history() &&
-                             (held->result_digest() == view.result_digest ||
-                              broken("roll_forward_any_digest"));
+  const bool rolls_forward =
+      held && !view.restores && view.base_step == committed + 1 && history == view.history() &&
+      (held->result_digest() == view.result_digest || broken("roll_forward_any_digest"));
   const bool survives = rolls_forward || holds_base() || through;  // which has more than the base
   out.push_back(ViewInstalled{view, survives ? Role::member : Role::learner, wanted_since});
   if (rolls_forward) commit(at, *held, std::move(computed_by), false, out);
@@ -457,6 +472,7 @@ void JobCore::State::settle(Time at, Actions& out) {
   if (holds_base()) {
     drop_fetch();
     drop_results();
+    if (view.restores) result_digest = {};  // as at the members that load the checkpoint
     state_ready = true;
     tell_learned(at, out);
     offer_state(at, out);

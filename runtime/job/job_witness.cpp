@@ -13,7 +13,7 @@ constexpr Duration kRecruitEvery = std::chrono::seconds(5);      // one node is 
 constexpr Duration kRecruitTakes = std::chrono::seconds(3);      // then fewer witnesses will do
 constexpr Duration kReplacementTakes = std::chrono::seconds(1);  // likewise, while one waits to go
 constexpr Duration kLeftFor = std::chrono::seconds(30);          // unless it offers itself again
-constexpr Duration kSilentFor = std::chrono::seconds(10);      // then another one is looked for
+constexpr Duration kSilentFor = std::chrono::seconds(10);        // then another one is looked for
 constexpr std::size_t kMaxOffers = 1024;
 }  // namespace
 

@@ -49,8 +49,7 @@ bool holds_stopped_state(const View& current, const Promisers& promisers) {
   return current.base_step == 0 ||
          std::any_of(promisers.begin(), promisers.end(), [&](const auto& one) {
            const CheckpointName& name = one.standing.checkpoint;
-           return name.step == current.base_step &&
-                  current.descends_from(name.history, name.step);
+           return name.step == current.base_step && current.descends_from(name.history, name.step);
          });
 }
 
@@ -127,8 +126,9 @@ Result<void> reaches_floor(const View& current, const view::Floor& floor, const 
     return not_yet("every copy of the durable checkpoint of step " + step +
                    " is lost; waiting for " + list_of(missing) + ", which may have an older one");
   if (newest.step > 0) return {};
-  return not_yet("every copy of the durable checkpoint of step " + step +
-                 " is lost, and nobody has an older one; `gpunode job resume --from 0` starts anew");
+  return not_yet(
+      "every copy of the durable checkpoint of step " + step +
+      " is lost, and nobody has an older one; `gpunode job resume --from 0` starts anew");
 }
 
 view::Floor newest_floor(const View& current, const Promisers& promisers) {
@@ -163,8 +163,7 @@ Result<Rollback> choose_rollback(const View& current, const Promisers& promisers
                    ": the newest that is here is of step " +
                    std::to_string(newest_of(current, all, {}).name.step));
   if (!ordered)
-    if (Result<void> kept =
-            reaches_floor(current, floor_of(current, promisers), all, newest.name);
+    if (Result<void> kept = reaches_floor(current, floor_of(current, promisers), all, newest.name);
         !kept)
       return kept.error();
 

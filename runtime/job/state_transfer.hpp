@@ -31,7 +31,7 @@ class StateSource {
   // The driver holds the state after this step, until clear_current().
   void set_current(Time now, StateMeta meta, Effects& out);
   void clear_current() { current_.reset(); }
-  // Forgets everything: the states of this lineage are void.
+  // Forgets everything: the states of this history are void.
   void clear();
   // urgent: the view waits for this very step. Else a snapshot of another step that is being read
   // may be offered instead.

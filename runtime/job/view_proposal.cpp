@@ -4,8 +4,8 @@
 #include <map>
 
 #include "runtime/base/broken_rule.hpp"
-#include "runtime/collective/paced_plan.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/collective/paced_plan.hpp"
 #include "runtime/job/rollback.hpp"
 #include "runtime/job/witness_policy.hpp"
 
@@ -57,7 +57,7 @@ Promisers majority_at(const Promisers& survivors, std::uint64_t step) {
   return {};
 }
 
-Result<Base> resume_from(const ProposalRules& rules, const View& current, Promisers survivors) {
+Result<Base> resume_from(const View& current, Promisers survivors) {
   Base base;
   std::uint64_t lowest_held = ~std::uint64_t{0}, lowest_applied = lowest_held, highest_held = 0;
   for (const auto& one : survivors) {
@@ -67,7 +67,7 @@ Result<Base> resume_from(const ProposalRules& rules, const View& current, Promis
   }
   base.step = broken("base_is_lowest_applied") ? lowest_applied
               : broken("base_is_highest_held") ? highest_held
-                                           : lowest_held;
+                                               : lowest_held;
   const std::uint64_t step = base.step;
   const Digest first = result_at(survivors.front().standing, step);
   const bool differ = std::any_of(survivors.begin(), survivors.end(), [&](const auto& one) {
@@ -112,7 +112,7 @@ bool reaches_learner(const Standing& standing, const NodeId& node) {
 
 // Leaves out the worst connected, highest rank first, until all survivors reach each other. Any
 // number of survivors is safe; losing most of them at once is more likely a fault of the network.
-bool keep_who_reach_each_other(const ProposalRules& rules, Promisers& survivors) {
+bool keep_who_reach_each_other(Promisers& survivors) {
   if (broken("no_clique_rule")) return true;
   const std::size_t before = survivors.size();
   for (;;) {
@@ -265,9 +265,8 @@ view::Floor next_floor(const ProposalRules& rules, const View& current, const Pr
   if (behind) return rules.split_mark != 0 ? view::Floor{} : floor;
   std::vector<NodeId> stay;
   for (const NodeId& node : floor.holders)
-    if (std::none_of(promisers.begin(), promisers.end(), [&](const auto& one) {
-          return one.node == node && one.standing.leaving;
-        }))
+    if (std::none_of(promisers.begin(), promisers.end(),
+                     [&](const auto& one) { return one.node == node && one.standing.leaving; }))
       stay.push_back(node);
   if (!stay.empty()) floor.holders = std::move(stay);
   return floor;
@@ -326,11 +325,10 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     staying.push_back(holders.front());
   }
   std::stable_sort(staying.begin(), staying.end(), by_rank);
-  if (!keep_who_reach_each_other(rules, staying))
-    return not_yet("most members cannot reach each other");
+  if (!keep_who_reach_each_other(staying)) return not_yet("most members cannot reach each other");
   const bool lost = staying.empty();
   Result<Base> base = lost ? roll_back(rules, current, promisers, learners)
-                           : resume_from(rules, current, std::move(staying));
+                           : resume_from(current, std::move(staying));
   if (!base) return base.error();
 
   std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank);
@@ -354,7 +352,8 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   if (rules.split_mark != 0)
     next.turns.push_back({next.view_id, base->step, rules.split_mark, rules.split_kind});
   else if (lost)
-    next.turns.push_back({next.view_id, base->step, rollback_mark(next), view::Turn::Kind::rollback});
+    next.turns.push_back(
+        {next.view_id, base->step, rollback_mark(next), view::Turn::Kind::rollback});
   next.floor = next_floor(rules, current, promisers, *base);
   if (base->disagreed) {
     ++next.owner_rotation;

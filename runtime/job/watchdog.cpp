@@ -29,8 +29,8 @@ std::string_view name_of(Watchdog::Work work) {
 std::string Watchdog::Hang::text() const {
   const std::string often =
       usual > Duration{} ? "it usually takes " + seconds_text(usual) : "it was never done here yet";
-  return std::string(name_of(work)) + " has not answered for " + seconds_text(lasts) + " (" + often +
-         ")";
+  return std::string(name_of(work)) + " has not answered for " + seconds_text(lasts) + " (" +
+         often + ")";
 }
 
 void Watchdog::asked(Work work, Time now, Duration extra) {

@@ -1,7 +1,8 @@
 // MeshLink: the link between nodes. Two lanes, each a thread that owns its sockets: control over
 // ZeroMQ (CURVE), and bulk over bare TCP (a one-time ticket that was agreed over control, then
-// frames sealed with AES-256-GCM). A gradient goes send() here -> detail/peer_lane.hpp (into the
-// peer's outbox) -> detail/bulk_lane.cpp (flush) -> detail/bulk_stream.cpp (sealed, to the socket).
+// frames sealed with AES-256-GCM). A gradient goes send() here -> detail/peer_lane.hpp (send) ->
+// detail/outbox.cpp (waits) -> detail/bulk_lane.cpp (flush) -> detail/bulk_stream.cpp (sealed, to
+// the socket).
 //
 // One connection a peer and lane is one session, dialled by either side; it carries both
 // directions. A break ends the session: on_state(reset), then the side that has an address dials

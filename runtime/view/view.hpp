@@ -62,15 +62,15 @@ struct ViewName {
 struct View {
   JobId job;
   std::uint64_t view_id = 0;
-  std::vector<Turn> turns;  // on the way to this view, oldest first
-  std::uint64_t met = 0;    // mark of the part that this view was formed to be compared with
-  Digest previous;                   // digest of the view before this one
-  std::vector<Member> members;       // a member's place is its rank
-  std::vector<NodeId> acceptors;     // who votes on the next view; in order of rank
-  NodeId tie;                        // with it, exactly half of the acceptors is a quorum
-  std::uint64_t base_step = 0;       // members resume from the state after this step
-  Digest state_digest;               // of that state; zero: no proposer had it applied yet
-  Digest result_digest;              // of the sum of base_step; zero for step 0
+  std::vector<Turn> turns;        // on the way to this view, oldest first
+  std::uint64_t met = 0;          // mark of the part that this view was formed to be compared with
+  Digest previous;                // digest of the view before this one
+  std::vector<Member> members;    // a member's place is its rank
+  std::vector<NodeId> acceptors;  // who votes on the next view; in order of rank
+  NodeId tie;                     // with it, exactly half of the acceptors is a quorum
+  std::uint64_t base_step = 0;    // members resume from the state after this step
+  Digest state_digest;            // of that state; zero: no proposer had it applied yet
+  Digest result_digest;           // of the sum of base_step; zero for step 0
   std::vector<std::uint16_t> plan;   // slice -> rank, for step base_step + 1 alone
   std::uint32_t owner_rotation = 0;  // shifts the owners of chunks; +1 after a disagreement
   Digest fingerprint;                // the compute fingerprint that every member has

@@ -383,7 +383,8 @@ void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
 void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
   // Of another part of the job, or an undone history, nothing noted here is of any meaning.
   Floor floor = decided.view.floor;
-  if (decided.view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);
+  if (decided.view.history() == votes_.view.history())
+    floor = std::max(floor, votes_.floor, by_name);
   votes_ = Votes{decided.view, decided.accepted_by, {}, {}, std::move(floor)};
   noting_.reset();
   frozen_ = false;

@@ -57,7 +57,7 @@ struct Standing {
   Digest checkpoint_digest;      // of the state in it
   std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
   Wish wish = Wish::none;
-  std::uint64_t resume_from = 0;  // step, of Wish::resume_from
+  std::uint64_t resume_from = 0;     // step, of Wish::resume_from
   std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
   std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
   std::vector<NodeId> learners;      // nodes on their way in that it hears, and that hear it

@@ -212,9 +212,9 @@ class TrainingTest(cluster.ProcessTest):
             self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
             self.assertEqual(self.export(node, self.steps), self.undisturbed(),
                              f"weights of {node.name}")
-        self.check_one_lineage(nodes)
+        self.check_one_history(nodes)
 
-    def check_one_lineage(self, nodes):
+    def check_one_history(self, nodes):
         """No two nodes have committed a step with different states."""
         seen = {}
         for node in nodes:

@@ -44,7 +44,7 @@ const view::View* JobChecks::before(const view::View& view) const {
 
 std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const {
   std::vector<Later> all;
-  if (const view::View* from = decided(name)) all.push_back({from, false});
+  if (const view::View* from = decided(name)) all.push_back({from, nullptr});
   for (std::size_t next = 0; next < all.size(); ++next) {
     const Later from = all[next];
     const auto found = after_.find(from.view->digest());
@@ -52,11 +52,20 @@ std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const 
     for (const ViewName& one : found->second) {
       const view::View* view = decided(one);
       const Turn turn = turn_between(*from.view, *view);
-      if (turn != Turn::recovery) all.push_back({view, from.undone || turn == Turn::rollback});
+      const view::View* undone = !from.undone && turn == Turn::rollback ? from.view : from.undone;
+      if (turn != Turn::recovery) all.push_back({view, undone});
     }
   }
   if (!all.empty()) all.erase(all.begin());
   return all;
+}
+
+// Whether a rollback had to wait until this node can commit no more: it is a member of the view that
+// was undone, or may go by a lease of an earlier one. Whom a quorum left out before may still come to
+// the end of a step that the views without it had held, too.
+bool JobChecks::is_waited_for(const view::Member& node, const view::View& in,
+                              const view::View& undone) const {
+  return rules::commits_under_lease(in) || undone.has_member(node);
 }
 
 HistoryId JobChecks::history(const view::Member& node) const {
@@ -278,7 +287,7 @@ void JobChecks::on_checkpoint_lost(const NodeId& node) {
 
 // Whom a view names for the first time holds the state, but for the results of a few steps.
 void JobChecks::check_newcomers(const view::View& before, const view::View& view) {
-  constexpr std::uint64_t kFewSteps = 50;
+  constexpr std::uint64_t kFewSteps = 150;  // as many as are made while its word is fresh
   const bool must = before.view_id > 0 && turn_between(before, view) == Turn::same &&
                     view.sync_sources.size() >= rules_.min_nodes;
   if (!must) return;
@@ -415,97 +424,9 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
       fail("8: a straggler committed step " + std::to_string(commit.step) + " after view " +
            std::to_string(later.view->view_id) + " resumed from " +
            std::to_string(later.view->base_step));
-    else if (rules_.end_everywhere || rules::commits_under_lease(*view))
+    else if (is_waited_for(node, *view, *later.undone))
       fail("18: step " + std::to_string(commit.step) + " was committed after others had gone on");
   }
-}
-
-void JobChecks::on_report(const view::Member& node, const job::JobStatus& status) {
-  const Place& place = places_[node];
-  std::uint64_t& told = reported_[node];
-  const bool news = status.reported > told;
-  told = status.reported;
-  const view::View* view = decided(place.view);
-  if (!view) return;
-  const bool member = place.role == job::Role::member && !place.syncing;
-  const bool counts = rules_.end_everywhere || rules::commits_under_lease(*view);
-  for (const Later& later : later_than(place.view)) {
-    if (!later.undone) continue;
-    if (news && member && counts && status.reported > later.view->base_step)
-      fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
-    if (status.durable.name.step > later.view->base_step && copies_lost_ == 0)
-      fail("19: the durable checkpoint of step " + std::to_string(status.durable.name.step) +
-           " is undone");
-  }
-  if (status.durable.name.step > 0) durable_[history_of(*view)].insert(status.durable.name.step);
-}
-
-void JobChecks::on_install(const view::Member& node, const HistoryId& in, std::uint64_t step,
-                           const Digest& digest, bool from_checkpoint) {
-  state_at_[node] = {step, digest};
-  bool known = states_.contains({step, digest});
-  if (!rules_.inexact) {
-    if (from_checkpoint)
-      known = histories_.begins_from(in, digest);
-    else
-      known = histories_.state(in, step) == digest ||
-              (step == model_.total_steps && histories_.is_an_end(digest));
-  }
-  if (!known) fail("9: a learner installs another state than that of step " + std::to_string(step));
-}
-
-void JobChecks::on_installed(const view::Member& node) {
-  Place& place = places_[node];
-  place.syncing = false;
-  if (place.role == job::Role::learner) place.role = job::Role::member;
-  if (const view::View* view = decided(place.view)) place.committed = view->base_step;
-}
-
-std::uint64_t JobChecks::newest_commit_in(const HistoryId& history) const {
-  const auto found = committed_in_.find(history);
-  return found == committed_in_.end() ? 0 : found->second;
-}
-
-void JobChecks::on_followed(const view::Member& node, const job::Apply& apply) {
-  if (apply.step > newest_commit_in(history(node)))
-    fail("6: a learner follows step " + std::to_string(apply.step) + ", which nobody committed");
-  const Place& place = places_[node];
-  const view::View* view = decided(place.view);
-  if (place.syncing && view && apply.step == view->base_step) on_installed(node);
-}
-
-bool JobChecks::is_needed(const NodeId& node) const {
-  const view::View& newest = decided_.rbegin()->second;
-  return newest.rank_of(node) || newest.is_acceptor(node);
-}
-
-void JobChecks::on_crash(const view::Member& node) {
-  // Its promises stay on record: they bind the node's next life.
-  places_[node].role = job::Role::outsider;
-}
-
-void JobChecks::on_reread(const Bytes& answered, const Bytes& read) {
-  if (answered.empty()) return;
-  const auto before = view::decode_votes(answered), after = view::decode_votes(read);
-  if (!after || !rules::may_follow_on_disk(*before, *after))
-    fail("13: votes that were answered are gone from the disk");
-}
-
-void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
-  const view::View& view = votes.view;
-  places_[node].view = name_of(view);  // what it learns from now on is of this view's history
-  state_at_.insert_or_assign(node, State{0, truth_.state[0]});
-  if (view.view_id == 0) return;
-  if (const view::View* known = decided(name_of(view))) {
-    if (!(*known == view)) fail("13: the vote file holds a view that was never decided");
-    return;
-  }
-  // Decided and durable, and then its node died before it told anybody.
-  const view::View* earlier = before(view);
-  const bool forced = earlier && turn_between(*earlier, view) == Turn::recovery;
-  if (earlier && !forced && !rules::may_decide(*earlier, votes.decided_by))
-    fail("13: the vote file holds a view that no quorum has accepted");
-  record(view);
 }
 
 }  // namespace gpunode::sim

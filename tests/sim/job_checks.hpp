@@ -22,8 +22,7 @@ class JobChecks {
     std::uint32_t min_nodes = 1;
     // Whether it holds in all kinds of views, not only where members need a lease, that no rollback
     // goes behind what a quorum's disks hold, and that nobody commits what a rollback has undone.
-    bool floor_everywhere = true, end_everywhere = true;
-    bool only_effects = false;  // count only what harms the result or the lineage
+    bool only_effects = false;  // count only what harms the result or the history
     bool inexact = false;       // sums may differ from those of one node alone, not among members
   };
   JobChecks(const JobModel& model, const view::View& first_view, Rules rules);
@@ -45,6 +44,8 @@ class JobChecks {
   // A learner follows a step that the members committed.
   void on_followed(const view::Member& node, const job::Apply& apply);
   // The history in which a node is now, and the salt of what it computes there.
+  bool is_waited_for(const view::Member& node, const view::View& in,
+                     const view::View& undone) const;
   HistoryId history(const view::Member& node) const;
   std::uint64_t salt(const HistoryId& history, std::uint64_t step) const {
     return histories_.salt(history, step);
@@ -54,7 +55,7 @@ class JobChecks {
   // A node's disk holds a checkpoint that can be read, or no longer holds it.
   void on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint);
   void on_checkpoint_lost(const NodeId& node);
-  // Named by the newest view of any lineage.
+  // Named by the newest view of any history.
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
   void on_restart(const view::Member& node, const view::Votes& votes);
@@ -104,8 +105,8 @@ class JobChecks {
   // The views that followed on this one in turn, up to a recovery; `undone`: a rollback lies
   // between.
   struct Later {
-    const view::View* view;
-    bool undone;
+    const view::View* view = nullptr;
+    const view::View* undone = nullptr;  // the first view on the way that a rollback followed
   };
   std::vector<Later> later_than(const ViewName& name) const;
   // The newest step of a durable checkpoint that binds a view which follows on this history.

@@ -76,6 +76,11 @@ void VoteDisk::restore() {
     GPUNODE_CHECK(record(files_).store(answered_).has_value(), "a disk in memory does not fail");
 }
 
+void VoteDisk::wipe() {
+  (void)files_.remove(kPath);
+  answered_.clear();
+}
+
 // ---- the world's part
 
 void JobWorld::persist(std::size_t node, const job::Persist& write) {

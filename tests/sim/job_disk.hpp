@@ -35,6 +35,8 @@ class VoteDisk {
   Result<Bytes> load();
   // A person puts back a copy of the last votes that anybody was answered by.
   void restore();
+  // A new disk.
+  void wipe();
   // The last votes that anybody may have been answered by.
   const Bytes& answered() const { return answered_; }
 

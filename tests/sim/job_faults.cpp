@@ -206,17 +206,12 @@ void JobWorld::heal() {
   });
 }
 
-// Whether a view that others know, or have on their disks, waits for this node's vote: a person who
-// sees them wait starts it again.
+// The newest view names it; or it ended before the others could know a view without it.
 bool JobWorld::is_missed(std::size_t node) const {
   if (checks_->is_needed(id(node))) return true;
-  for (std::size_t other = 0; other < nodes_.size(); ++other) {
-    if (other == node) continue;
-    if (nodes_[other].core && nodes_[other].core->view().is_acceptor(id(node))) return true;
-    const auto votes = view::decode_votes(disks_[other].answered());
-    if (!nodes_[other].core && votes && votes->view.is_acceptor(id(node))) return true;
-  }
-  return false;
+  return nodes_[node].hurried && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) {
+           return one.core && !one.finished && one.core->view().is_acceptor(id(node));
+         });
 }
 
 bool JobWorld::all_finished() const {
@@ -234,6 +229,7 @@ WorldResult JobWorld::run() {
   random_faults();
   const double any_grey = std::accumulate(options_.grey.begin(), options_.grey.end(), 0.0);
   if (any_grey > 0) grey_faults();
+  if (options_.model.ballast_bytes > 0 && options_.uplink_rate > 0) struck(0, Grey::large_state);
   const double loses = options_.grey[static_cast<std::size_t>(Grey::lost_machine)];
   if (options_.stop_rate > 0 || options_.recover_rate > 0 || loses > 0) random_orders();
   schedule(Time{} + options_.fault_time, [this] { heal(); });

@@ -12,7 +12,7 @@ std::string_view to_string(Grey fault) {
   constexpr std::string_view kNames[] = {
       "hung compute", "hung apply",    "slow checkpoint", "failed read", "bad checkpoint",
       "old removed",  "lost machine",  "dead job",        "lasting cut", "late cut",
-      "long split",   "stopped clock", "stale hints"};
+      "long split",   "stopped clock", "stale hints",     "large state"};
   static_assert(std::size(kNames) == kGreyCount);
   return kNames[static_cast<std::size_t>(fault)];
 }
@@ -39,6 +39,17 @@ void JobWorld::lose_machine(std::size_t node) {
   one.votes.clear();
   checks_->on_checkpoint_lost(id(node));
   struck(node, Grey::lost_machine);
+}
+
+void JobWorld::restart_empty(std::size_t node) {
+  Node& one = nodes_[node];
+  if (one.core) return;
+  one.saved.clear();
+  one.votes.clear();
+  checks_->on_checkpoint_lost(id(node));
+  disks_[node].wipe();
+  ++one.member.boot;
+  start(node);
 }
 
 bool JobWorld::has_lost_a_machine() const {

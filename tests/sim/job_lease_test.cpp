@@ -156,8 +156,7 @@ TEST(JobLease, a_lone_member_that_is_held_longer_than_its_lease_yields_when_it_w
 }
 
 // A lone member with two witnesses, and what happens to them.
-WorldResult lone_member(const std::string& rule,
-                        const std::function<void(JobWorld&)>& happens) {
+WorldResult lone_member(const std::string& rule, const std::function<void(JobWorld&)>& happens) {
   WorldOptions options = small_job(1, 2, 400);
   options.broken_rule = rule;
   JobWorld world(options);

@@ -12,11 +12,18 @@ void JobWorld::with_state(std::size_t node, std::function<void()> act) {
   Node& one = nodes_[node];
   one.state_free =
       std::max(one.state_free, now_) + between(options_.apply_low, options_.apply_high);
-  if (now_ < one.apply_hangs) {
-    struck(node, Grey::hung_apply);
-    one.state_free = std::max(one.state_free, one.apply_hangs);
-  }
-  on_node(node, one.state_free - now_, std::move(act));
+  if (now_ < one.apply_hangs) struck(node, Grey::hung_apply);
+  one.state_acts.push_back(std::move(act));
+  on_node(node, one.state_free - now_, [this, node] { act_on_state(node); });
+}
+
+// The next one that waits; it may hang, and end sooner than was planned.
+void JobWorld::act_on_state(std::size_t node) {
+  Node& one = nodes_[node];
+  if (now_ < one.apply_hangs) return on_node(node, 100ms, [this, node] { act_on_state(node); });
+  const std::function<void()> act = std::move(one.state_acts.front());
+  one.state_acts.pop_front();
+  act();
 }
 
 void JobWorld::apply(std::size_t node, const job::Apply& apply) {

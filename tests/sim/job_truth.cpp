@@ -33,7 +33,6 @@ std::uint64_t Histories::salt(const HistoryId& id, std::uint64_t step) const {
 // Finds the values that the history begins from.
 bool Histories::settle(History& history) {
   if (history.settled) return !history.states.empty();
-  if (history.from_checkpoint && history.base_step > 0) return false;
   const std::uint64_t base = history.base_step;
   const std::optional<Digest> from = base == 0 ? state(first_, 0) : state(history.parent, base);
   if (!from) return false;
@@ -87,19 +86,7 @@ std::optional<Digest> Histories::sum(const HistoryId& id, std::uint64_t step) {
 }
 
 bool Histories::begins_from(const HistoryId& id, const Digest& digest) {
-  History& history = all_.at(id);
-  if (!history.from_checkpoint || history.base_step == 0 || history.settled)
-    return state(id, history.base_step) == digest;
-  // Of any history: a checkpoint of one that was given up is as good as any, if it is the newest.
-  for (const auto& [other, known] : all_)
-    if (other != id && known.base_step <= history.base_step) (void)state(other, history.base_step);
-  const auto values = values_.find({history.base_step, digest});
-  if (values == values_.end()) return false;
-  history.values = values->second;
-  history.states.push_back(digest);
-  history.sums.emplace_back();
-  history.settled = true;
-  return true;
+  return state(id, all_.at(id).base_step) == digest;
 }
 
 bool Histories::is_an_end(const Digest& digest) {

@@ -41,8 +41,6 @@ JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(op
   rules.min_nodes = options_.min_nodes;
   rules.only_effects = options_.only_effects;
   rules.inexact = options_.is_inexact();
-  rules.floor_everywhere = options_.floor_everywhere;
-  rules.end_everywhere = options_.end_everywhere;
   checks_.emplace(options_.model, first, rules);
   result_.planned = options_.planned;
 }
@@ -94,6 +92,7 @@ void JobWorld::start(std::size_t node) {
   one.state_free = one.disk_free = now_;
   one.computing.clear();
   one.unsynced.clear();
+  one.state_acts.clear();
   one.seen.clear();
   one.finished = one.gone = one.coming = one.leaves = one.job_dead = false;
   one.compute_hangs = one.apply_hangs = Time{};
@@ -133,7 +132,9 @@ void JobWorld::start(std::size_t node) {
   feed(node, input_of(Answer::started), [&](job::Actions& out) {
     std::vector<NodeId> hints;
     if (stale) hints = candidates_;
-    if (!stale)
+    if (one.hints)
+      for (const std::size_t other : *one.hints) hints.push_back(id(other));
+    if (!stale && !one.hints)
       for (const Node& other : nodes_) hints.push_back(other.member.node);
     one.core->set_hints(hints);
     one.core->on_start(clock(node), out);
@@ -241,6 +242,7 @@ void JobWorld::end_process(std::size_t node) {
   crash(node);
   --result_.crashes;
   one.gone = others && rng_.chance(0.5);
+  one.hurried = now_ >= one.leave_by;
   one.coming = !one.gone;
   if (one.coming) schedule(now_ + between(1s, 4s), [this, node] { restart(node); });
 }

@@ -60,6 +60,7 @@ enum class Grey : std::uint8_t {
   long_split,       // in two halves, for long enough to go on without each other
   stopped_clock,    // the node stands still, and so does its clock: a hypervisor's pause
   stale_hints,      // a life that knows none but the first candidates
+  large_state,      // copies of it take seconds; no rate: a world has it or not
   kCount
 };
 constexpr auto kGreyCount = static_cast<std::size_t>(Grey::kCount);
@@ -113,8 +114,7 @@ struct WorldOptions {
   bool over_the_wire = true;           // messages pass the codec
   bool goes_on_alone = false;          // the job's on_lost_quorum is "continue"
   bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
-  std::string broken_rule;  // of the product (runtime/base/broken_rule.hpp), while the world runs
-  bool floor_everywhere = false, end_everywhere = true;  // see JobChecks::Rules
+  std::string broken_rule;    // of the product (runtime/base/broken_rule.hpp), while the world runs
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;
   Coverage* coverage = nullptr;  // told of every input, if any
@@ -172,12 +172,19 @@ class JobWorld {
   void hang_apply(std::size_t node, Duration how_long);
   // With its disk; it never comes back.
   void lose_machine(std::size_t node);
+  // The same node with a new disk.
+  void restart_empty(std::size_t node);
+  // All that its next lives know of the others, instead of all nodes.
+  void set_hints_of(std::size_t node, std::vector<std::size_t> known) {
+    nodes_[node].hints = std::move(known);
+  }
   // Its part of the job ends without a word, and the node goes on: restart() starts it again.
   void kill_job(std::size_t node);
   // What its disk holds of its newest checkpoint is not what was written.
   void spoil_checkpoint(std::size_t node);
   // Writes and copies of checkpoints on this node take so long from now on.
   void slow_checkpoints(std::size_t node, Duration each) { nodes_[node].checkpoint_takes = each; }
+  bool holds_checkpoint(std::size_t node) const { return !nodes_[node].saved.empty(); }
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
   void recover_job(std::size_t node);
@@ -220,7 +227,8 @@ class JobWorld {
     Duration stopped{};                   // that its clock has missed
     Time compute_hangs{}, apply_hangs{};  // until then
     bool lost = false;                    // the machine, for good
-    bool job_dead = false;                // and the node goes on
+    std::optional<std::vector<std::size_t>> hints;
+    bool job_dead = false;  // and the node goes on
     std::optional<job::JobCore> core;
     std::optional<membership::Swim> swim;
     std::uint64_t life = 0;  // events of an earlier life are void
@@ -234,6 +242,7 @@ class JobWorld {
     std::uint64_t state_step = 0;
     Digest state_digest;
     Time state_free{};
+    std::deque<std::function<void()>> state_acts;  // that wait, in order
     struct Saved {
       job::Checkpoint checkpoint;
       std::vector<float> state;
@@ -258,8 +267,10 @@ class JobWorld {
     bool coming = false;   // it has left, and is started again soon
     Time forcing_until{};  // a person has ordered it to go on without a quorum
     bool gone = false;     // by its own wish, and the others go on: it is not started again
+    bool hurried = false;  // and its time was over before the others knew
     Duration patience{};   // of its leave
     Time leave_by{};
+    bool late = false;                 // it left because its time to leave was over
     Time uplink_free{}, uplink_low{};  // for learners' parts the latter
     std::uint64_t low_bytes = 0;       // of the last one of them
   };
@@ -304,6 +315,7 @@ class JobWorld {
   void count_disk_faults();
   void compute(std::size_t node, const job::Compute& wish);
   void with_state(std::size_t node, std::function<void()> act);
+  void act_on_state(std::size_t node);
   Duration transfer_time(std::size_t from, std::size_t to, const job::JobMessage& message);
   void break_link(std::size_t a, std::size_t b);
   void detect();

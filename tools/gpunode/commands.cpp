@@ -108,13 +108,13 @@ std::vector<Command> make_commands() {
        run_job_stop},
       {"job resume",
        "let a stopped job go on, or one go back to an older checkpoint",
-       "The nodes that voted in its last view form it again, also after a restart of all. --from is "
-       "for a job that waits for a durable checkpoint whose holders are lost for good: it goes back "
+       "The nodes that voted in its last view form it again, also after a restart of all. --from "
+       "is "
+       "for a job that waits for a durable checkpoint whose holders are lost for good: it goes "
+       "back "
        "to an older one, and what was done since is lost. Written to the audit log.",
        {{"JOB", "its name, or the beginning of its id"}},
-       {{"--from", "STEP", "go back to the checkpoint of this step; 0 begins anew"},
-        kState,
-        kJson},
+       {{"--from", "STEP", "go back to the checkpoint of this step; 0 begins anew"}, kState, kJson},
        run_job_stop},
       {"job recover",
        "let a job go on without the nodes that it waits for",

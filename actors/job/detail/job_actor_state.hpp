@@ -113,6 +113,7 @@ void on_checkpoint(Self* self, const CheckpointWritten& written);
 void read_saved(Self* self, const job::ReadSaved& order);
 void give_saved(Self* self, const CheckpointRead& read);
 void keep_copy(Self* self, const job::KeepCopy& order);
+void tell_what_was_found(Self* self);
 // Every member has committed the last step; the validation loss is known; and once all that the
 // job's end wants is done, this node's part ends.
 void on_finished(Self* self);

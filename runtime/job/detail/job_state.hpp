@@ -129,6 +129,7 @@ struct JobCore::State {
   void on_commit_boundary(Time now, Actions& out);
   void on_hint(Time now, const NodeId& from, const FreezeHint& hint, Actions& out);
   void ask_tick(Time now, Actions& out);
+  void gossip_tick(Time now, Actions& out);
   bool fits_job(const view::View& view) const;
   bool fits_job(const view::VoteMessage& message) const;
   void on_notice(Time now, const NodeId& from, const ViewNotice& notice, Actions& out);
@@ -299,10 +300,10 @@ struct JobCore::State {
 
   // Where the state is.
   std::uint64_t committed = 0;
-  std::uint64_t applied = 0;         // committed, or less while Apply is under way
-  HistoryId history;                 // of the state here
-  Digest state_digest;               // after `applied`
-  Digest result_digest;              // of the sum of step `committed`; zero: unknown
+  std::uint64_t applied = 0;  // committed, or less while Apply is under way
+  HistoryId history;          // of the state here
+  Digest state_digest;        // after `applied`
+  Digest result_digest;       // of the sum of step `committed`; zero: unknown
   collective::Fed running;
 
   std::shared_ptr<collective::FloatPool> results;
@@ -351,6 +352,7 @@ struct JobCore::State {
   Time witness_offered{};
   Time join_asked{};
   Time view_asked{};
+  Time gossiped{};
   Time committed_at{};  // in this view
   Time status_sent{};
   Time done_at{};
@@ -389,7 +391,7 @@ struct JobCore::State {
   view::Floor durable;
   std::map<NodeId, LeaseGrant> told_copies;  // what each other node said last of its checkpoint
   std::optional<Time> lone_since;            // spare nodes are there, and none holds copies yet
-  Time granted_until{};  // as an acceptor, by its own clock
+  Time granted_until{};                      // as an acceptor, by its own clock
 
   // Copies of checkpoints. As a member: what is offered; as a witness: what is on its way.
   StateSource copies;

@@ -199,8 +199,8 @@ TEST(JobCore, a_newer_view_is_asked_for_and_an_unproven_one_ignored) {
   out.clear();
   core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1)}}}}, out);
   EXPECT_TRUE(of<ViewInstalled>(out).empty()) << "one of three is no quorum";
-  core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}},
-                   out);
+  core->on_message(Time{} + 1s, node(1),
+                   {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}}, out);
   EXPECT_EQ(of<ViewInstalled>(out).size(), 1u);
 }
 

@@ -42,7 +42,7 @@ class LinkContract : public ::testing::Test {
   std::map<int, std::unique_ptr<Node>> nodes_;
 };
 
-using Nets = ::testing::Types<MemoryNet, ZmqNet>;
+using Nets = ::testing::Types<MemoryNet, MeshNet>;
 TYPED_TEST_SUITE(LinkContract, Nets);
 
 TYPED_TEST(LinkContract, MessagesOfEachLaneArriveInOrderWithTheirParts) {

@@ -172,7 +172,7 @@ class MemoryNet final : public Net {
   MemoryNetwork network_;
 };
 
-class ZmqNet final : public Net {
+class MeshNet final : public Net {
  public:
   struct Shape {
     bool dial_only = false;

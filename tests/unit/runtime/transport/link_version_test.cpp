@@ -66,7 +66,7 @@ class LinkVersionTest : public ::testing::Test {
     return told_.size();
   }
 
-  ZmqNet net_;
+  MeshNet net_;
   Journal journal_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -35,7 +35,7 @@ class MeshLinkTest : public ::testing::Test {
     Journal journal;
     std::unique_ptr<MeshLink> link;
   };
-  std::unique_ptr<Node> start(int number, ZmqNet::Shape shape = {}, Boot boot = 1) {
+  std::unique_ptr<Node> start(int number, MeshNet::Shape shape = {}, Boot boot = 1) {
     auto node = std::make_unique<Node>();
     node->link = net_.open_mesh(number, boot, node->journal.events(), shape);
     return node;
@@ -52,7 +52,7 @@ class MeshLinkTest : public ::testing::Test {
   static int raw_connection(const std::string& endpoint) {
     return detail::begin_connect(*detail::numeric_address(*detail::parse_endpoint(endpoint)));
   }
-  ZmqNet net_;
+  MeshNet net_;
 };
 
 TEST_F(MeshLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
@@ -124,7 +124,7 @@ TEST_F(MeshLinkTest, ABulkEndpointMayBeAName) {
 
 TEST_F(MeshLinkTest, PlainBulkIsUsedOnlyIfBothEndsAllowIt) {
   for (bool second_plain : {false, true}) {
-    ZmqNet net;
+    MeshNet net;
     Journal journals[2];
     auto one = net.open_mesh(1, 1, journals[0].events(), {.plain = true});
     auto two = net.open_mesh(2, 1, journals[1].events(), {.plain = second_plain});

@@ -210,7 +210,7 @@ class StrangerTest : public ::testing::Test {
   }
 
   Rng rng_{1 + static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed())};
-  ZmqNet net_;
+  MeshNet net_;
 };
 
 TEST_F(StrangerTest, NoPortDiesOfThemAndNoSessionBreaks) {

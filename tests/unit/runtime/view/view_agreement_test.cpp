@@ -37,6 +37,7 @@ struct Acceptor {
       composed_of = promisers.size();
       View next = agreement->view();
       next.view_id += 1;
+      next.previous = agreement->view().digest();
       next.base_step = static_cast<std::uint64_t>(composed_of);
       return Result<View>(next);
     };
@@ -85,6 +86,7 @@ const T* sent(const ViewAgreement::Effects& effects, std::size_t index = 0) {
 View next_view(const Acceptor& acceptor, std::uint64_t base) {
   View next = acceptor.agreement->view();
   next.view_id += 1;
+  next.previous = acceptor.agreement->view().digest();
   next.base_step = base;
   return next;
 }
@@ -257,6 +259,10 @@ TEST(ViewAgreement, messages_of_strangers_and_stolen_ballots_are_ignored) {
   auto effects = acceptor.say(node(3), Prepare{{9, node(1)}});  // not its own ballot
   EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
   effects = acceptor.say(node(1), Accept{{1, node(1)}, votes_of(3).view});  // not the next view
+  EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
+  View of_others = next_view(acceptor, 9);
+  of_others.previous.low ^= 1;  // the next one of another part of the job
+  effects = acceptor.say(node(1), Accept{{1, node(1)}, of_others});
   EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
 }
 

@@ -1,0 +1,98 @@
+// What the checks say of states and disks: what a node reports, installs, follows, loses and finds
+// again.
+#include <algorithm>
+
+#include "tests/sim/job_checks.hpp"
+#include "tests/sim/protocol_rules.hpp"
+
+namespace gpunode::sim {
+
+void JobChecks::on_report(const view::Member& node, const job::JobStatus& status) {
+  const Place& place = places_[node];
+  std::uint64_t& told = reported_[node];
+  const bool news = status.reported > told;
+  told = status.reported;
+  const view::View* view = decided(place.view);
+  if (!view) return;
+  const bool member = place.role == job::Role::member && !place.syncing;
+  for (const Later& later : later_than(place.view)) {
+    if (!later.undone) continue;
+    const bool counts = is_waited_for(node, *view, *later.undone);
+    if (news && member && counts && status.reported > later.view->base_step)
+      fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
+    if (status.durable.name.step > later.view->base_step && copies_lost_ == 0)
+      fail("19: the durable checkpoint of step " + std::to_string(status.durable.name.step) +
+           " is undone");
+  }
+  if (status.durable.name.step > 0) durable_[history_of(*view)].insert(status.durable.name.step);
+}
+
+void JobChecks::on_install(const view::Member& node, const HistoryId& in, std::uint64_t step,
+                           const Digest& digest, bool from_checkpoint) {
+  state_at_[node] = {step, digest};
+  bool known = states_.contains({step, digest});
+  if (!rules_.inexact) {
+    if (from_checkpoint)
+      known = histories_.begins_from(in, digest);
+    else
+      known = histories_.state(in, step) == digest ||
+              (step == model_.total_steps && histories_.is_an_end(digest));
+  }
+  if (!known) fail("9: a learner installs another state than that of step " + std::to_string(step));
+}
+
+void JobChecks::on_installed(const view::Member& node) {
+  Place& place = places_[node];
+  place.syncing = false;
+  if (place.role == job::Role::learner) place.role = job::Role::member;
+  if (const view::View* view = decided(place.view)) place.committed = view->base_step;
+}
+
+std::uint64_t JobChecks::newest_commit_in(const HistoryId& history) const {
+  const auto found = committed_in_.find(history);
+  return found == committed_in_.end() ? 0 : found->second;
+}
+
+void JobChecks::on_followed(const view::Member& node, const job::Apply& apply) {
+  if (apply.step > newest_commit_in(history(node)))
+    fail("6: a learner follows step " + std::to_string(apply.step) + ", which nobody committed");
+  const Place& place = places_[node];
+  const view::View* view = decided(place.view);
+  if (place.syncing && view && apply.step == view->base_step) on_installed(node);
+}
+
+bool JobChecks::is_needed(const NodeId& node) const {
+  const view::View& newest = decided_.rbegin()->second;
+  return newest.rank_of(node) || newest.is_acceptor(node);
+}
+
+void JobChecks::on_crash(const view::Member& node) {
+  // Its promises stay on record: they bind the node's next life.
+  places_[node].role = job::Role::outsider;
+}
+
+void JobChecks::on_reread(const Bytes& answered, const Bytes& read) {
+  if (answered.empty()) return;
+  const auto before = view::decode_votes(answered), after = view::decode_votes(read);
+  if (!after || !rules::may_follow_on_disk(*before, *after))
+    fail("13: votes that were answered are gone from the disk");
+}
+
+void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
+  const view::View& view = votes.view;
+  places_[node].view = name_of(view);  // what it learns from now on is of this view's history
+  state_at_.insert_or_assign(node, State{0, truth_.state[0]});
+  if (view.view_id == 0) return;
+  if (const view::View* known = decided(name_of(view))) {
+    if (!(*known == view)) fail("13: the vote file holds a view that was never decided");
+    return;
+  }
+  // Decided and durable, and then its node died before it told anybody.
+  const view::View* earlier = before(view);
+  const bool forced = earlier && turn_between(*earlier, view) == Turn::recovery;
+  if (earlier && !forced && !rules::may_decide(*earlier, votes.decided_by))
+    fail("13: the vote file holds a view that no quorum has accepted");
+  record(view);
+}
+
+}  // namespace gpunode::sim
