@@ -22,6 +22,7 @@ LONG_FUNCTIONS = {
 # Classes over the limit of fields, as path:name.
 WIDE_CLASSES = {
     "runtime/job/detail/job_state.hpp:JobCore::State": "waits for the division of JobCore",
+    "tests/sim/job_world.hpp:Node": "all that a simulated machine has, and its faults",
     "tests/sim/job_world.hpp:WorldOptions": "every knob of the simulator, each with its default",
 }
 

@@ -105,11 +105,11 @@ class JobActor : public ::testing::Test {
     }
   }
 
-  std::future<std::string> order(const std::string& name) {
+  std::future<std::string> order(const std::string& name, const std::string& arguments = "{}") {
     auto promise = std::make_shared<std::promise<std::string>>();
     auto answer = promise->get_future();
-    caf::anon_send(job_,
-                   Command{name, "{}", [promise](std::string text) { promise->set_value(text); }});
+    caf::anon_send(
+        job_, Command{name, arguments, [promise](std::string text) { promise->set_value(text); }});
     return answer;
   }
   nlohmann::json told(std::future<std::string>& answer) {
@@ -264,6 +264,22 @@ TEST_F(JobActor, says_why_a_stop_has_left_no_checkpoint) {
   const nlohmann::json answer = told(stopped);
   EXPECT_EQ(answer["ok"], false) << answer;
   EXPECT_NE(answer.dump().find("it is not ours"), std::string::npos) << answer;
+}
+
+TEST_F(JobActor, goes_back_to_an_older_checkpoint_only_where_the_state_is_lost) {
+  start(10, 0);
+  run_to(3);
+  auto ordered = order("job.resume", R"({"from":2})");
+  const nlohmann::json answer = told(ordered);
+  EXPECT_EQ(answer["ok"], false) << answer;
+  EXPECT_NE(answer.dump().find("holds the state after step 3"), std::string::npos) << answer;
+}
+
+TEST(Orders, a_step_to_go_back_to_is_an_argument_of_resume_alone) {
+  EXPECT_EQ(resumed_from("job.resume", {{"from", 20}}), 20u);
+  EXPECT_EQ(resumed_from("job.resume", {{"from", 0}}), 0u);
+  EXPECT_FALSE(resumed_from("job.resume", {{"job", "small"}}));
+  EXPECT_FALSE(resumed_from("job.stop", {{"from", 20}}));
 }
 
 TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
