@@ -1,9 +1,9 @@
 // Whom a step waits for: a stall is told with who, what is missing, since when, and what was done.
 #include <algorithm>
-#include <cstdio>
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
+#include "runtime/job/detail/seconds_text.hpp"
 
 namespace gpunode::job {
 
@@ -11,12 +11,6 @@ namespace {
 
 constexpr Duration kLeastStall = std::chrono::milliseconds(500);
 constexpr int kUnusual = 4;  // times the usual step
-
-std::string seconds_text(Duration time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(time).count());
-  return text;
-}
 
 }  // namespace
 

@@ -1,18 +1,13 @@
 #include "runtime/job/watchdog.hpp"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "runtime/job/detail/seconds_text.hpp"
 
 namespace gpunode::job {
 
 namespace {
 constexpr Duration kLongestTick = std::chrono::seconds(1);
-
-std::string seconds_text(Duration time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(time).count());
-  return text;
-}
 
 std::string_view name_of(Watchdog::Work work) {
   switch (work) {
