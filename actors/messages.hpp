@@ -3,7 +3,7 @@
 //
 //   link thread --NetMessage, LinkChanged--> cluster, calls, job board
 //   cluster     --PeerChanged-->             calls, job board -> each job
-//   job         --ComputeStep, TotalPart, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
+//   job         --ComputeStep, UpdateSpeculatively, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --FindCheckpoint, WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
@@ -24,7 +24,7 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/peer.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/collective/fed.hpp"
+#include "runtime/collective/data_fingerprint.hpp"
 #include "runtime/collective/shared_floats.hpp"
 #include "runtime/job/job_actions.hpp"
 
@@ -58,10 +58,10 @@ struct Shutdown {};
 
 // The submitter has told its user: the job may form. Without it the job waits a few seconds.
 struct BeginJob {};
-// Hand over what the others need of this node, at the latest within `patience`; the last copy of
+// Hand over what the others need of this node, at the latest within `timeout`; the last copy of
 // `left` goes when all is handed over, and says so.
 struct Leave {
-  Duration patience{};
+  Duration timeout{};
   std::optional<AnswerOnce<bool>> left;
 };
 
@@ -84,7 +84,7 @@ struct CallRequest {
   std::optional<NodeId> to;  // absent: the best live replica that offers `name`
   std::string name;
   SharedBytes request;
-  Duration patience{};
+  Duration timeout{};
   std::function<void(Result<SharedBytes>)> done;  // on the call actor; must be quick
 };
 // What a published name does with a request; answers once, from any thread.
@@ -109,7 +109,7 @@ struct TrainerReady {
   std::string fingerprint_text;
   Digest initial_state;
   std::uint64_t tokens_per_sample = 0;
-  bool foresees = false;  // makes use of TotalPart
+  bool speculates = false;  // makes use of UpdateSpeculatively
 };
 struct TrainerFailed {
   Error error;
@@ -120,9 +120,9 @@ struct ComputeStep {
 struct PartialReady {
   job::PartialRange range;
 };
-// Elements of the total of a step that is not committed yet; see job::Foresee.
-struct TotalPart {
-  job::Foresee part;
+// Elements of the total of a step that is not committed yet; see job::SpeculativeUpdate.
+struct UpdateSpeculatively {
+  job::SpeculativeUpdate part;
 };
 struct ApplyTotal {
   std::uint64_t step = 0;
@@ -162,7 +162,7 @@ struct WriteCheckpoint {
   std::uint64_t step = 0;
   std::uint64_t view_id = 0;
   HistoryId history;  // to which the state belongs
-  collective::Fed running;
+  collective::DataFingerprint running;
   Digest state_digest;
   SharedBytes state;
   bool copy = false;             // of other members' checkpoint, at a witness

@@ -63,12 +63,12 @@ int main() {
 
   const json report = *gpunode::ask(**node, "job.show", {{"job", job.at("job")}});
   std::printf("%s; fed as recomputed from the text: %s\n", progress.value("phase", "").c_str(),
-              report["proof"].value("equal_to_fed", false) ? "yes" : "no");
+              report["proof"].value("equal_to_data", false) ? "yes" : "no");
   (*node)->leave();
   node->reset();
   std::filesystem::remove_all(scratch);
   return progress.value("phase", "") == "finished" && progress.value("loss", 9.0) < 4.0 &&
-                 report["proof"].value("equal_to_fed", false)
+                 report["proof"].value("equal_to_data", false)
              ? 0
              : 1;
 }

@@ -207,9 +207,9 @@ for name, count in sorted(slices.items()):
     print(f"  {name} computed {count} slices")
 proof = report["proof"]
 print(f"  {proof.get('samples')} samples fed; running hash sum equal to an independent scan of the "
-      f"data: {proof.get('equal_to_fed')}; each sample once an epoch: "
+      f"data: {proof.get('equal_to_data')}; each sample once an epoch: "
       f"{proof.get('each_sample_once_an_epoch')}")
-sound = proof.get("equal_to_fed") and proof.get("each_sample_once_an_epoch")
+sound = proof.get("equal_to_data") and proof.get("each_sample_once_an_epoch")
 sys.exit(0 if sound and all(slices.get(n, 0) > 0 for n in ("ada", "bob", "cyd", "dan")) else 1)
 PYTHON
 "$gpunode" checkpoint export quickstart --state "$work/cyd" --out "$work/three.safetensors" ||

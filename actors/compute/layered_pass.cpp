@@ -12,7 +12,7 @@ namespace {
 // Stages of a slice whose gradients may wait to be summed: the slice computes one while the sum of
 // the other is under way.
 constexpr std::size_t kPartsOfASlice = 2;
-// Elements of a sum that one lane takes at a time.
+// Elements of a sum that one worker takes at a time.
 constexpr std::size_t kPieceElements = 16384;
 
 std::size_t longest(std::span<const model::ElementRange> stages) {
@@ -28,12 +28,12 @@ std::uint64_t LayeredPass::slice_gradient_bytes(std::span<const model::ElementRa
 }
 
 LayeredPass::LayeredPass(Options options) : options_(std::move(options)) {
-  GPUNODE_CHECK(options_.program && options_.lanes && options_.add, "a pass needs them all");
+  GPUNODE_CHECK(options_.program && options_.workers && options_.add, "a pass needs them all");
   staged_ = !options_.stages.empty();
   if (!staged_) options_.stages = {{0, options_.parameter_count}};
 }
 
-// One pass: what is done of it, and what a lane may do next.
+// One pass: what is done of it, and what a worker may do next.
 struct LayeredPass::Run {
   struct Slice {
     std::size_t node = 0, index = 0;  // of the node's slices
@@ -58,9 +58,9 @@ struct LayeredPass::Run {
 
   Run(LayeredPass& owner, std::span<const PassNode> given, const OnFinal& told,
       std::span<const Ahead> ahead);
-  void loop(int lane);
+  void loop(int worker);
 
-  void work_on(int lane);
+  void work_on(int worker);
   std::optional<Work> take(std::unique_lock<std::mutex>& lock);
   Work next();
   bool over() const {
@@ -68,7 +68,7 @@ struct LayeredPass::Run {
              return node.summing == pass.options_.stages.size();
            });
   }
-  Result<void> carry_out(int lane, const Work& work, std::vector<float>& scratch);
+  Result<void> carry_out(int worker, const Work& work, std::vector<float>& scratch);
   bool settle(const Work& work);
   std::span<float> part_of(std::size_t slice, std::size_t stage) const;
   void open_sum(Node& node);
@@ -85,7 +85,7 @@ struct LayeredPass::Run {
   std::vector<Slice> slices;
   std::vector<Node> nodes;
   std::optional<Error> failure;
-  bool thrown = false;  // by a lane
+  bool thrown = false;  // by a worker
 };
 
 LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
@@ -111,10 +111,10 @@ LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
   }
 }
 
-// A lane that throws, as where memory runs out, ends the others too: they may wait for its work.
-void LayeredPass::Run::loop(int lane) {
+// A worker that throws, as where memory runs out, ends the others too: they may wait for its work.
+void LayeredPass::Run::loop(int worker) {
   try {
-    work_on(lane);
+    work_on(worker);
   } catch (...) {
     std::lock_guard lock(mutex);
     thrown = true;
@@ -123,12 +123,12 @@ void LayeredPass::Run::loop(int lane) {
   }
 }
 
-void LayeredPass::Run::work_on(int lane) {
+void LayeredPass::Run::work_on(int worker) {
   std::vector<float> scratch;
   std::unique_lock lock(mutex);
   while (auto work = take(lock)) {
     lock.unlock();
-    auto done = carry_out(lane, *work, scratch);
+    auto done = carry_out(worker, *work, scratch);
     lock.lock();
     if (!done && !failure) failure = done.error();
     const bool is_final = done && settle(*work);
@@ -181,7 +181,8 @@ std::span<float> LayeredPass::Run::part_of(std::size_t slice, std::size_t stage)
   return std::span(pass.parts_).subspan(place * part_elements, range.count);
 }
 
-Result<void> LayeredPass::Run::carry_out(int lane, const Work& work, std::vector<float>& scratch) {
+Result<void> LayeredPass::Run::carry_out(int worker, const Work& work,
+                                         std::vector<float>& scratch) {
   if (work.kind == Kind::sum) {
     sum_piece(work, scratch);
     return {};
@@ -189,11 +190,11 @@ Result<void> LayeredPass::Run::carry_out(int lane, const Work& work, std::vector
   Slice& slice = slices[work.place];
   const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
   if (pass.staged_ && work.kind == Kind::backward)
-    return pass.options_.program->backward(lane, work.place, work.stage,
+    return pass.options_.program->backward(worker, work.place, work.stage,
                                            part_of(work.place, work.stage));
   if (work.kind == Kind::forward)
-    return pass.forward(lane, work.place, samples, pass.options_.forward_stages, slice.forward);
-  auto loss = pass.options_.program->gradient(lane, samples, part_of(work.place, 0));
+    return pass.forward(worker, work.place, samples, pass.options_.forward_stages, slice.forward);
+  auto loss = pass.options_.program->gradient(worker, samples, part_of(work.place, 0));
   if (!loss) return loss.error();
   slice.forward.loss = *loss;
   return {};
@@ -222,7 +223,7 @@ bool LayeredPass::Run::settle(const Work& work) {
   return false;
 }
 
-// Lets lanes take pieces of the next sum, if all slices are there.
+// Lets workers take pieces of the next sum, if all slices are there.
 void LayeredPass::Run::open_sum(Node& node) {
   if (node.summing == pass.options_.stages.size() || node.slices_left[node.summing] > 0) return;
   const std::size_t count = pass.options_.stages[node.summing].count;
@@ -276,19 +277,19 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
   drop_ahead();
   parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
   options_.program->make_places(run.slices.size());
-  options_.lanes->run(static_cast<std::size_t>(options_.lanes->lanes()),
-                      [&](int lane, std::size_t) { run.loop(lane); });
+  options_.workers->run(static_cast<std::size_t>(options_.workers->workers()),
+                        [&](int worker, std::size_t) { run.loop(worker); });
   if (run.failure) return *run.failure;
   return {};
 }
 
 // Stages up to `stages` of one slice; nothing where the model has no stages.
-Result<void> LayeredPass::forward(int lane, std::size_t place,
+Result<void> LayeredPass::forward(int worker, std::size_t place,
                                   const std::vector<model::Sample>& samples, std::size_t stages,
                                   Ahead& done) {
   if (!staged_) return {};
   for (; done.stages < stages; ++done.stages) {
-    auto loss = options_.program->forward(lane, place, done.stages, samples);
+    auto loss = options_.program->forward(worker, place, done.stages, samples);
     if (!loss) return loss.error();
     done.loss = *loss;
   }
@@ -304,8 +305,8 @@ Result<void> LayeredPass::forward_ahead(std::span<const std::vector<model::Sampl
   GPUNODE_CHECK(ahead_.size() == slices.size(), "other slices than before");
   std::mutex mutex;
   std::optional<Error> failure;
-  options_.lanes->run(slices.size(), [&](int lane, std::size_t slice) {
-    auto done = forward(lane, slice, slices[slice], stages, ahead_[slice]);
+  options_.workers->run(slices.size(), [&](int worker, std::size_t slice) {
+    auto done = forward(worker, slice, slices[slice], stages, ahead_[slice]);
     std::lock_guard lock(mutex);
     if (!done && !failure) failure = done.error();
   });

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "actors/compute/lane_pool.hpp"
 #include "actors/compute/partial_store.hpp"
+#include "actors/compute/worker_pool.hpp"
 #include "kernels/model/model.hpp"
 
 namespace gpunode::compute {
@@ -26,8 +26,8 @@ struct PassNode {
 class LayeredPass {
  public:
   struct Options {
-    model::Program* program = nullptr;  // outlives the pass, as do the lanes
-    LanePool* lanes = nullptr;
+    model::Program* program = nullptr;  // outlives the pass, as do the workers
+    WorkerPool* workers = nullptr;
     std::vector<model::ElementRange> stages;  // the model's
     std::size_t forward_stages = 0;           // how many of those it has
     std::size_t parameter_count = 0;
@@ -36,10 +36,10 @@ class LayeredPass {
   };
   explicit LayeredPass(Options options);
 
-  // Elements [first, first + count) of nodes[node].sum are final. Thread: any lane's; several may
+  // Elements [first, first + count) of nodes[node].sum are final. Thread: any worker's; several may
   // call at the same time.
   using OnFinal = std::function<void(std::size_t node, std::size_t first, std::size_t count)>;
-  // Fills all sums; throws on what a lane threw. The first `ahead` slices of the nodes, in order,
+  // Fills all sums; throws on what a worker threw. The first `ahead` slices of the nodes, in order,
   // are those of forward_ahead(): what it did is not done again. Fails with: what the program fails
   // with; the sums are then unspecified.
   Result<void> run(std::span<const PassNode> nodes, const OnFinal& on_final, std::size_t ahead = 0);
@@ -61,7 +61,7 @@ class LayeredPass {
     std::size_t stages = 0;  // done
     float loss = 0;
   };
-  Result<void> forward(int lane, std::size_t place, const std::vector<model::Sample>& samples,
+  Result<void> forward(int worker, std::size_t place, const std::vector<model::Sample>& samples,
                        std::size_t stages, Ahead& done);
 
   Options options_;

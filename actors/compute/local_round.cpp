@@ -5,7 +5,7 @@
 
 namespace gpunode::compute {
 
-using collective::Fed;
+using collective::DataFingerprint;
 using collective::TreeNode;
 
 std::vector<std::uint32_t> LocalRound::slices_of(TreeNode node) const {
@@ -82,9 +82,9 @@ Result<void> LocalRound::take_inner_step(std::uint64_t rounds_before, Run& run) 
   auto sums = options_.sum_slices(data_step, run.slices, run.weights);
   if (!sums) return sums.error();
   std::uint64_t samples = 0;
-  for (const auto& [slice, fed] : sums->fed) {
-    run.fed[slice] += fed;
-    samples += fed.sample_count;
+  for (const auto& [slice, data_fingerprint] : sums->data_fingerprint) {
+    run.data_fingerprint[slice] += data_fingerprint;
+    samples += data_fingerprint.sample_count;
   }
   const std::span<const float> gradient(sums->sum);
   run.loss_sum += static_cast<double>(gradient.back());
@@ -100,7 +100,7 @@ void LocalRound::end_run() {
   for (std::size_t i = 0; i < run_->weights.size(); ++i) change->change[i] -= run_->weights[i];
   const double parts = static_cast<double>(run_->slices.size() * options_.inner_steps);
   change->loss = static_cast<float>(run_->loss_sum / parts);
-  change->fed = std::move(run_->fed);
+  change->data_fingerprint = std::move(run_->data_fingerprint);
   for (std::uint32_t slice : run_->slices) changes_[slice] = change;
   if (!next_) next_ = std::move(run_->moments);
   run_.reset();
@@ -112,7 +112,7 @@ void LocalRound::begin_ahead(std::span<const float> weights) {
   ahead_ = Run{.slices = wanted_slices(),
                .start = {weights.begin(), weights.end()},
                .moments = next_ ? *next_ : moments_};
-  options_.foresee(changes_.at(ahead_->slices.front())->change, ahead_->start);
+  options_.predict(changes_.at(ahead_->slices.front())->change, ahead_->start);
   ahead_->weights = ahead_->start;
 }
 
@@ -135,14 +135,15 @@ Result<std::vector<NodeSum>> LocalRound::advance(std::span<const float> weights)
 
 NodeSum LocalRound::sum_of(TreeNode node) const {
   std::map<std::shared_ptr<const Change>, std::uint32_t> parts;
-  Fed fed;
+  DataFingerprint data_fingerprint;
   // In the order of the slices, so that the sum does not follow from addresses.
   std::vector<std::shared_ptr<const Change>> order;
   for (std::uint32_t slice : slices_of(node)) {
     const std::shared_ptr<const Change>& change = changes_.at(slice);
     if (parts[change]++ == 0) order.push_back(change);
-    if (const auto found = change->fed.find(slice); found != change->fed.end())
-      fed += found->second;
+    if (const auto found = change->data_fingerprint.find(slice);
+        found != change->data_fingerprint.end())
+      data_fingerprint += found->second;
   }
   auto sum = std::make_shared<std::vector<float>>(order.front()->change.size() + 1);
   for (const auto& change : order) {
@@ -150,7 +151,7 @@ NodeSum LocalRound::sum_of(TreeNode node) const {
     for (std::size_t i = 0; i < change->change.size(); ++i) (*sum)[i] += count * change->change[i];
     sum->back() += count * change->loss;
   }
-  return {node, std::move(sum), fed};
+  return {node, std::move(sum), data_fingerprint};
 }
 
 std::vector<NodeSum> LocalRound::take_complete() {

@@ -9,7 +9,7 @@
 // learner starts with zeros.
 //
 // With `ahead` the next round's run begins while this round's changes travel, on the same slices
-// and from the weights as they will be if all members changed them alike (`foresee`). Once the
+// and from the weights as they will be if all members changed them alike (`predict`). Once the
 // total is applied, the run is moved by what it told otherwise. Half of a run is done ahead at
 // most: beyond that, members drift apart and the job learns worse than without. If other slices are
 // wanted then, they get a run of their own. Pure: gradients and updates are handed in. Owner: the
@@ -32,8 +32,8 @@ namespace gpunode::compute {
 
 // Gradient sums of slices at one point of the data, with other weights than the job's.
 struct SliceSums {
-  std::vector<float> sum;                        // over all slices; the last element is the loss
-  std::map<std::uint32_t, collective::Fed> fed;  // by slice
+  std::vector<float> sum;  // over all slices; the last element is the loss
+  std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint;  // by slice
 };
 // The inner optimizer's state; empty: zeros.
 struct Moments {
@@ -45,7 +45,7 @@ using InnerUpdate =
 using SumSlices = std::function<Result<SliceSums>(
     std::uint64_t data_step, const std::vector<std::uint32_t>& slices, std::span<const float>)>;
 // Takes the job's weights to where they are after the round, were the mean change this one.
-using Foresee = std::function<void(std::span<const float> change, std::span<float> weights)>;
+using Predict = std::function<void(std::span<const float> change, std::span<float> weights)>;
 
 class LocalRound {
  public:
@@ -56,7 +56,7 @@ class LocalRound {
     collective::Tree tree = collective::Tree::of_slices(1);
     SumSlices sum_slices;
     InnerUpdate update;
-    Foresee foresee;  // with `ahead` only
+    Predict predict;  // with `ahead` only
   };
   explicit LocalRound(Options options) : options_(std::move(options)) {}
 
@@ -84,12 +84,12 @@ class LocalRound {
     Moments moments = {};
     std::uint64_t steps_done = 0;
     double loss_sum = 0;
-    std::map<std::uint32_t, collective::Fed> fed = {};
+    std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint = {};
   };
   struct Change {
     std::vector<float> change;  // start minus end
     float loss = 0;             // of a slice and inner step
-    std::map<std::uint32_t, collective::Fed> fed;
+    std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint;
   };
   std::vector<std::uint32_t> slices_of(collective::TreeNode node) const;
   std::vector<std::uint32_t> wanted_slices() const;  // sorted

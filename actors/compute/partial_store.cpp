@@ -4,7 +4,7 @@
 
 namespace gpunode::compute {
 
-using collective::Fed;
+using collective::DataFingerprint;
 using collective::SharedFloats;
 using collective::TreeNode;
 
@@ -62,7 +62,7 @@ void PartialStore::collect(TreeNode node, SumTask& task) const {
   if (const auto found = kept_.find(node); found != kept_.end()) {
     task.kept.push_back(node);
     task.kept_sums.push_back(found->second.sum);
-    task.kept_fed += found->second.fed;
+    task.kept_fingerprint += found->second.data_fingerprint;
     return;
   }
   if (node.level == 0) task.slices.push_back(node.index);
@@ -81,7 +81,7 @@ TreeNode PartialStore::part_of(TreeNode node, std::size_t capacity) const {
   return node;
 }
 
-std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t lanes) const {
+std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t workers) const {
   std::vector<SumTask> tasks;
   std::size_t slices = 0;
   for (TreeNode wanted : wanted_) {
@@ -93,14 +93,14 @@ std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t lanes)
     task.wanted = node == wanted;
     collect(node, task);
     slices += task.slices.size();
-    if (!task.wanted || slices % lanes == 0) break;
+    if (!task.wanted || slices % workers == 0) break;
   }
   return tasks;
 }
 
-void PartialStore::keep(const SumTask& task, SharedFloats sum, Fed fed) {
+void PartialStore::keep(const SumTask& task, SharedFloats sum, DataFingerprint data_fingerprint) {
   for (TreeNode below : task.kept) kept_.erase(below);
-  kept_[task.node] = {std::move(sum), fed};
+  kept_[task.node] = {std::move(sum), data_fingerprint};
   if (task.wanted) returned_.push_back(task.node);
 }
 
@@ -116,7 +116,7 @@ bool PartialStore::settle(TreeNode node) {
   std::vector<const float*> inputs;
   for (TreeNode child : children) {
     inputs.push_back(kept_.at(child).sum->data());
-    parent.fed += kept_.at(child).fed;
+    parent.data_fingerprint += kept_.at(child).data_fingerprint;
   }
   auto sum = new_floats_();
   add_(sum->data(), inputs, sum->size());
@@ -132,7 +132,7 @@ std::vector<NodeSum> PartialStore::take_complete() {
     if (std::find(returned_.begin(), returned_.end(), node) != returned_.end()) continue;
     if (!settle(node)) continue;
     returned_.push_back(node);
-    complete.push_back({node, kept_.at(node).sum, kept_.at(node).fed});
+    complete.push_back({node, kept_.at(node).sum, kept_.at(node).data_fingerprint});
   }
   return complete;
 }

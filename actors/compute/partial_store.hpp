@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/collective/fed.hpp"
+#include "runtime/collective/data_fingerprint.hpp"
 #include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/tree.hpp"
@@ -20,7 +20,7 @@ namespace gpunode::compute {
 struct NodeSum {
   collective::TreeNode node;
   collective::SharedFloats sum;
-  collective::Fed fed;
+  collective::DataFingerprint data_fingerprint;
 };
 
 // A node to be summed next, out of kept sums below it and of slices to be computed.
@@ -28,7 +28,7 @@ struct SumTask {
   collective::TreeNode node;
   std::vector<collective::TreeNode> kept;
   std::vector<collective::SharedFloats> kept_sums;  // of `kept`
-  collective::Fed kept_fed;                         // of all of `kept`
+  collective::DataFingerprint kept_fingerprint;     // of all of `kept`
   std::vector<std::uint32_t> slices;
   bool wanted = false;  // else it is a part of a wanted node that is too large to do at once
 
@@ -51,11 +51,12 @@ class PartialStore {
   // Slices still to be computed, those of the largest wanted node first.
   std::vector<std::uint32_t> missing() const;
   // What to compute at once, with at most `capacity` slices: the next wanted node, and more of them
-  // while that does not fill `lanes` threads evenly. Of a node with more slices than that its parts
+  // while that does not fill `workers` threads evenly. Of a node with more slices than that its parts
   // come first, one by one, and the last of them completes it. Nothing if nothing is missing.
-  std::vector<SumTask> next(std::size_t capacity, std::size_t lanes) const;
+  std::vector<SumTask> next(std::size_t capacity, std::size_t workers) const;
   // The sum of a task's node. If it is wanted it is taken as told and not returned any more.
-  void keep(const SumTask& task, collective::SharedFloats sum, collective::Fed fed);
+  void keep(const SumTask& task, collective::SharedFloats sum,
+            collective::DataFingerprint data_fingerprint);
   // Merges what can be merged and returns the wanted nodes that are complete and were not returned
   // since the last want().
   std::vector<NodeSum> take_complete();
@@ -63,7 +64,7 @@ class PartialStore {
  private:
   struct Kept {
     collective::SharedFloats sum;
-    collective::Fed fed;
+    collective::DataFingerprint data_fingerprint;
   };
   bool settle(collective::TreeNode node);
   void collect_missing(collective::TreeNode node, std::vector<std::uint32_t>& slices) const;

@@ -14,7 +14,7 @@
 
 namespace gpunode::compute {
 
-using collective::Fed;
+using collective::DataFingerprint;
 using collective::TreeNode;
 
 model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
@@ -61,7 +61,7 @@ std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
   return samples;
 }
 
-SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int lanes,
+SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int workers,
                          std::uint64_t budget_bytes) {
   const std::vector<model::ElementRange> stages = model.stages();
   const std::size_t samples = (spec.batch + spec.slices - 1) / spec.slices;
@@ -71,7 +71,7 @@ SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, 
   const std::uint64_t fitting = budget_bytes / std::max<std::uint64_t>(1, activations + gradients);
   SliceMemory memory;
   memory.slices = std::min<std::uint64_t>(
-      spec.slices, std::max<std::uint64_t>(fitting, static_cast<std::uint64_t>(lanes)));
+      spec.slices, std::max<std::uint64_t>(fitting, static_cast<std::uint64_t>(workers)));
   memory.activation_bytes = memory.slices * activations;
   memory.gradient_bytes = memory.slices * gradients;
   return memory;
@@ -84,7 +84,7 @@ Trainer::Trainer(Options options)
       tree_(job::tree_of(spec_.train)),
       reader_(std::move(options.reader)),
       clock_(options.clock),
-      lanes_(std::max(1, options.lanes)),
+      workers_(std::max(1, options.workers)),
       store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       inner_store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
       slice_budget_bytes_(options.slice_budget_bytes),
@@ -96,15 +96,15 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
                 "a trainer needs model, backend, data and clock");
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
-  auto program = trainer->model_->program(*trainer->backend_, trainer->lanes_.lanes());
+  auto program = trainer->model_->program(*trainer->backend_, trainer->workers_.workers());
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
   trainer->slice_memory_ =
-      compute::slice_memory(*trainer->model_, trainer->spec_.train, trainer->lanes_.lanes(),
+      compute::slice_memory(*trainer->model_, trainer->spec_.train, trainer->workers_.workers(),
                             trainer->slice_budget_bytes_);
   trainer->pass_ = std::make_unique<LayeredPass>(
       LayeredPass::Options{.program = trainer->program_.get(),
-                           .lanes = &trainer->lanes_,
+                           .workers = &trainer->workers_,
                            .stages = trainer->model_->stages(),
                            .forward_stages = trainer->model_->forward_stages().size(),
                            .parameter_count = trainer->model_->parameter_count(),
@@ -134,7 +134,7 @@ std::shared_ptr<std::vector<float>> Trainer::new_floats() {
 
 model::Parallel Trainer::parallel() {
   return [this](std::size_t count, const std::function<void(std::size_t)>& task) {
-    lanes_.run(count, [&](int, std::size_t i) { task(i); });
+    workers_.run(count, [&](int, std::size_t i) { task(i); });
   };
 }
 
@@ -176,22 +176,22 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
   times.compute_us += collective::microseconds(clock_->now() - since);
   times.data_us += collective::microseconds(starved);
   times.slices = static_cast<std::uint16_t>(times.slices + slices);
-  times.lanes = static_cast<std::uint16_t>(lanes_.lanes());
+  times.workers = static_cast<std::uint16_t>(workers_.workers());
   return times;
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
   if (local_) return compute_local(tell);
   for (NodeSum& whole : store_.take_complete())
-    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), times_});
-  return compute_block(store_, step_, tell, [](std::uint32_t, const Fed&) {});
+    tell({whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(), times_});
+  return compute_block(store_, step_, tell, [](std::uint32_t, const DataFingerprint&) {});
 }
 
 // The next block of a store's missing slices, of the samples of step data_step + 1.
 Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step,
                                     const TellRange& tell, const OnSlice& on_slice) {
   const std::vector<SumTask> tasks =
-      store.next(slice_memory_.slices, static_cast<std::size_t>(lanes_.lanes()));
+      store.next(slice_memory_.slices, static_cast<std::size_t>(workers_.workers()));
   if (tasks.empty()) return {};
   const Time begin = clock_->now();
   const Duration waiting = prefetcher_->starvation().waiting;
@@ -203,16 +203,16 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const std::size_t ahead = data.size();
   std::size_t place = 0;
   std::vector<PassNode> nodes;
-  std::vector<Fed> feds;
+  std::vector<DataFingerprint> fingerprints;
   for (const SumTask& task : tasks) {
     PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
-    Fed& fed = feds.emplace_back(task.kept_fed);
+    DataFingerprint& data_fingerprint = fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
       if (place == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
       const ingest::Slice& read = data[place++];
-      const Fed slice_fed{read.fed, read.samples.size()};
-      on_slice(slice, slice_fed);
-      fed += slice_fed;
+      const DataFingerprint slice_fingerprint{read.data_fingerprint, read.samples.size()};
+      on_slice(slice, slice_fingerprint);
+      data_fingerprint += slice_fingerprint;
       node.samples.push_back(samples_of(read));
     }
   }
@@ -221,13 +221,13 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
-      tell({tasks[node].node, nodes[node].sum, feds[node], first, count,
+      tell({tasks[node].node, nodes[node].sum, fingerprints[node], first, count,
             spent(begin, starved, data.size()), last});
   };
   auto done = pass_->run(nodes, on_final, ahead);
   if (!done) return done;
   for (std::size_t node = 0; node < tasks.size(); ++node)
-    store.keep(tasks[node], std::move(nodes[node].sum), feds[node]);
+    store.keep(tasks[node], std::move(nodes[node].sum), fingerprints[node]);
   times_ = spent(begin, starved, data.size());
   return {};
 }
@@ -248,7 +248,7 @@ LocalRound::Options Trainer::local_options() {
                     std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
                     std::span<float> weights,
                     Moments& moments) { inner_update(step, gradient, samples, weights, moments); },
-      .foresee =
+      .predict =
           [this](std::span<const float> change, std::span<float> weights) {
             model::OuterStep outer = outer_step();
             outer.scale = 1;
@@ -289,14 +289,14 @@ Result<void> Trainer::compute_local(const TellRange& tell) {
   if (ahead) {
     ahead_times_.compute_us += times_.compute_us - before.compute_us;
     ahead_times_.data_us += times_.data_us - before.data_us;
-    ahead_times_.lanes = times_.lanes;
+    ahead_times_.workers = times_.workers;
     times_ = before;
   }
   times_.slices = before.slices;  // one counts once a round
   for (const NodeSum& whole : *complete)
     times_.slices = static_cast<std::uint16_t>(times_.slices + tree_.width(whole.node.level));
   for (NodeSum& whole : *complete)
-    tell({whole.node, whole.sum, whole.fed, 0, whole.sum->size(), times_});
+    tell({whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(), times_});
   return {};
 }
 
@@ -314,11 +314,13 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
   SliceSums sums;
   std::mutex mutex;
   std::map<TreeNode, collective::SharedFloats> nodes;
-  const auto collect = [&](SumRange range) {  // from any lane's thread
+  const auto collect = [&](SumRange range) {  // from any worker's thread
     std::lock_guard lock(mutex);
     nodes.emplace(range.node, std::move(range.sum));
   };
-  const auto on_slice = [&](std::uint32_t slice, const Fed& fed) { sums.fed[slice] = fed; };
+  const auto on_slice = [&](std::uint32_t slice, const DataFingerprint& data_fingerprint) {
+    sums.data_fingerprint[slice] = data_fingerprint;
+  };
   while (!inner_store_.missing().empty())
     if (auto done = compute_block(inner_store_, data_step, collect, on_slice); !done)
       return done.error();
@@ -432,14 +434,14 @@ Result<HeldOutLoss> Trainer::evaluate() {
   const std::uint64_t groups = (count + kGroup - 1) / kGroup;
   std::vector<double> sums(groups);
   std::vector<std::optional<Error>> errors(groups);
-  lanes_.run(groups, [&](int lane, std::size_t group) {
+  workers_.run(groups, [&](int worker, std::size_t group) {
     std::vector<Bytes> windows;
     std::vector<model::Sample> samples;
     for (std::uint64_t i = group * kGroup; i < std::min(count, (group + 1) * kGroup); ++i) {
       const Bytes& window = windows.emplace_back(data.held_out_window(i * held_out / count));
       samples.push_back({i, {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
     }
-    auto loss = program_->evaluate(lane, samples);
+    auto loss = program_->evaluate(worker, samples);
     if (loss)
       sums[group] = *loss;
     else

@@ -14,17 +14,17 @@
 #include <optional>
 #include <vector>
 
-#include "actors/compute/lane_pool.hpp"
 #include "actors/compute/layered_pass.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/compute/staged_state.hpp"
+#include "actors/compute/worker_pool.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "kernels/model/outer_step.hpp"
-#include "runtime/collective/fed.hpp"
+#include "runtime/collective/data_fingerprint.hpp"
 #include "runtime/collective/float_pool.hpp"
 #include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/step_times.hpp"
@@ -59,7 +59,7 @@ struct HeldOutLoss {
 struct SumRange {
   collective::TreeNode node;
   collective::SharedFloats sum;
-  collective::Fed fed;
+  collective::DataFingerprint data_fingerprint;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   collective::ComputeTimes times;  // of the current step so far
@@ -74,8 +74,8 @@ struct SliceMemory {
   std::uint64_t activation_bytes = 0;  // of all these slices
   std::uint64_t gradient_bytes = 0;    // of the stages that are under way in them
 };
-// As many slices as there are, if `budget_bytes` holds them, but at least one a lane.
-SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int lanes,
+// As many slices as there are, if `budget_bytes` holds them, but at least one a worker.
+SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int workers,
                          std::uint64_t budget_bytes);
 
 class Trainer {
@@ -86,7 +86,7 @@ class Trainer {
     job::JobSpec spec;
     std::optional<ingest::SliceReader> reader;
     const Clock* clock = nullptr;
-    int lanes = 1;
+    int workers = 1;
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
     // For the next state, made while the sum comes in; a larger one waits for the whole sum.
@@ -98,7 +98,7 @@ class Trainer {
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kStageBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kEvaluatedTokens = std::uint64_t{1} << 20;
-  // What foresee() takes of memory; 0: the next state is not made beside the one that stands.
+  // What update_speculatively() takes of memory; 0: the next state is not made beside the one that stands.
   static std::uint64_t staged_bytes(const job::JobSpec& spec, const model::Model& model,
                                     std::uint64_t budget_bytes);
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
@@ -113,7 +113,7 @@ class Trainer {
   // Gives up what was computed for the step in work: members disagreed about its sum.
   void discard_kept();
   // Tells what is complete already, then computes the next block of slices and tells each range of
-  // a wanted sum as soon as it is final, from any lane's thread. Call until idle(). Fails with:
+  // a wanted sum as soon as it is final, from any worker's thread. Call until idle(). Fails with:
   // internal, out_of_memory.
   Result<void> compute_some(const TellRange& tell);
   bool idle() const { return local_ ? local_->idle() : store_.missing().empty(); }
@@ -126,11 +126,11 @@ class Trainer {
   // follows from them, and takes forward of the next step as far as its weights are made. Needs not
   // be told, shows nowhere but in the time that the next steps take, and is thrown away if the step
   // turns out otherwise. Fails with: internal, out_of_memory.
-  Result<void> foresee(std::uint64_t step, const collective::SharedFloats& total,
-                       std::uint64_t first, std::uint64_t count);
+  Result<void> update_speculatively(std::uint64_t step, const collective::SharedFloats& total,
+                                    std::uint64_t first, std::uint64_t count);
 
-  // Whether foresee() ever does anything.
-  bool foresees() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
+  // Whether update_speculatively() ever does anything.
+  bool speculates() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
 
   // Applies the total of step() + 1.
   Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
@@ -156,7 +156,7 @@ class Trainer {
   model::Parallel parallel();
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
-  using OnSlice = std::function<void(std::uint32_t slice, const collective::Fed&)>;
+  using OnSlice = std::function<void(std::uint32_t slice, const collective::DataFingerprint&)>;
   Result<void> compute_block(PartialStore& store, std::uint64_t data_step, const TellRange& tell,
                              const OnSlice& on_slice);
   LocalRound::Options local_options();
@@ -170,7 +170,7 @@ class Trainer {
   std::uint64_t tokens_of_step() const {
     return std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
   }
-  // trainer_ahead.cpp
+  // trainer_speculation.cpp
   bool may_stage() const;
   Result<void> forward_ahead();
   void note_first_block(std::span<const SumTask> tasks);
@@ -186,7 +186,7 @@ class Trainer {
   collective::Tree tree_;
   std::optional<ingest::SliceReader> reader_;
   const Clock* clock_;
-  LanePool lanes_;
+  WorkerPool workers_;
   PartialStore store_;
   PartialStore inner_store_;           // of an inner step
   std::unique_ptr<LocalRound> local_;  // null but in mode local

@@ -59,7 +59,7 @@ void prepare(Self* self, Trainer::Options options) {
   self->send(
       self->state.job,
       TrainerReady{self->state.trainer->element_count(), fingerprint->digest, fingerprint->text,
-                   self->state.trainer->state_digest(), tokens, self->state.trainer->foresees()});
+                   self->state.trainer->state_digest(), tokens, self->state.trainer->speculates()});
 }
 
 void keep_going(Self* self) {
@@ -68,16 +68,16 @@ void keep_going(Self* self) {
   self->send(self, Continue{});
 }
 
-// Ranges leave on the job's own thread while this one and the lanes go on computing; after the last
+// Ranges leave on the job's own thread while this one and the workers go on computing; after the last
 // one there is nothing to compute, so an idle job takes it here.
 Result<void> compute_block(Self* self) {
   const State& state = self->state;
   const Time begin = state.clock->now();
   const std::uint16_t before = state.trainer->times().slices;
   std::optional<PartialReady> last;
-  auto done = state.trainer->compute_some([&](SumRange range) {  // on any lane's thread
-    PartialReady ready{{state.order, state.step, range.node, std::move(range.sum), range.fed,
-                        range.first, range.count, range.times}};
+  auto done = state.trainer->compute_some([&](SumRange range) {  // on any worker's thread
+    PartialReady ready{{state.order, state.step, range.node, std::move(range.sum),
+                        range.data_fingerprint, range.first, range.count, range.times}};
     if (range.ends_block)
       last = std::move(ready);
     else
@@ -107,9 +107,10 @@ void begin_step(Self* self, const job::Compute& order) {
   keep_going(self);
 }
 
-void foresee(Self* self, const job::Foresee& part) {
+void update_speculatively(Self* self, const job::SpeculativeUpdate& part) {
   const Time begin = self->state.clock->now();
-  auto done = self->state.trainer->foresee(part.step, part.result, part.first, part.count);
+  auto done =
+      self->state.trainer->update_speculatively(part.step, part.result, part.first, part.count);
   if (!done) return fail(self, done.error());
   record(self, telemetry::SpanKind::ahead, 0, begin);
 }
@@ -164,8 +165,8 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
       [self](const Continue&) {
         if (self->state.trainer) compute_wave(self);
       },
-      [self](const TotalPart& message) {
-        if (self->state.trainer) foresee(self, message.part);
+      [self](const UpdateSpeculatively& message) {
+        if (self->state.trainer) update_speculatively(self, message.part);
       },
       [self](const ApplyTotal& order) {
         if (self->state.trainer) apply_total(self, order);

@@ -23,7 +23,7 @@ std::string text_of(const flatbuffers::Vector<std::uint8_t>* bytes) {
 
 Result<GenerateMessage> checked(const wire::Request& in) {
   GenerateRequest out{text_of(in.prompt()), in.max_tokens(), in.temperature(),
-                      in.top_k(),           in.seed(),       in.patience_ms()};
+                      in.top_k(),           in.seed(),       in.timeout_ms()};
   auto bad = [](const char* what) {
     return Error{ErrorCode::invalid_argument, std::string("generate: ") + what};
   };
@@ -41,7 +41,7 @@ Bytes encode(const GenerateMessage& message) {
   if (const auto* request = std::get_if<GenerateRequest>(&message)) {
     auto prompt = octets(builder, request->prompt);
     body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
-                               request->top_k, request->seed, request->patience_ms)
+                               request->top_k, request->seed, request->timeout_ms)
                .Union();
   } else {
     const auto& answer = std::get<GenerateAnswer>(message);

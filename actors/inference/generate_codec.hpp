@@ -16,7 +16,7 @@ struct GenerateRequest {
   double temperature = 1.0;        // 0: always the most probable token
   std::uint32_t top_k = 0;         // 0: all
   std::uint64_t seed = 1;
-  std::uint32_t patience_ms = 30'000;
+  std::uint32_t timeout_ms = 30'000;
 };
 struct GenerateAnswer {
   std::string text;

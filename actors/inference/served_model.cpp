@@ -66,7 +66,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(Options options) {
                  "only models over bytes are served as text; this one has " +
                      std::to_string(loaded->model->vocabulary()) + " tokens"};
   std::unique_ptr<ServedModel> served(new ServedModel(options));
-  auto program = loaded->model->program(*options.backend, options.lanes);
+  auto program = loaded->model->program(*options.backend, options.workers);
   if (!program) return program.error();
   served->program_ = std::move(*program);
   if (auto done = served->program_->load(loaded->weights); !done) return done.error();

@@ -20,7 +20,7 @@ class ServedModel {
     const storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     storage::Path path;  // a checkpoint's folder, or an exported safetensors file
-    int lanes = 1;
+    int workers = 1;
   };
   // Loads and checks every byte, then answers a probe. Fails with: not_found, corrupted (naming
   // shard and byte range), unsupported (not a text model), out_of_memory.

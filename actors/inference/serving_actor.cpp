@@ -205,7 +205,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
                        if (!request)
                          return reply(Error{ErrorCode::invalid_argument, "not a request"});
                        Time deadline =
-                           clock->now() + std::chrono::milliseconds(request->patience_ms);
+                           clock->now() + std::chrono::milliseconds(request->timeout_ms);
                        caf::anon_send(actor, Generate{*request, deadline, std::move(reply)});
                      },
                      true});
@@ -218,7 +218,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
 }
 
 // Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
-constexpr auto kUnknownModelPatience = std::chrono::seconds(3);
+constexpr auto kUnknownModelTimeout = std::chrono::seconds(3);
 
 bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
   return std::any_of(cluster.entries.begin(), cluster.entries.end(),
@@ -235,15 +235,15 @@ void generate(Self* self, const Command& command) {
                           .temperature = field<double>(arguments, "temperature", 1.0),
                           .top_k = field<std::uint32_t>(arguments, "top_k", 0),
                           .seed = field<std::uint64_t>(arguments, "seed", 1),
-                          .patience_ms = field<std::uint32_t>(arguments, "patience_ms", 30'000)};
-  std::chrono::milliseconds patience(request.patience_ms);
+                          .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000)};
+  std::chrono::milliseconds timeout(request.timeout_ms);
   bool known = is_offered(*self->state.options.cluster->read(), name);
-  if (!known) patience = std::min<std::chrono::milliseconds>(patience, kUnknownModelPatience);
+  if (!known) timeout = std::min<std::chrono::milliseconds>(timeout, kUnknownModelTimeout);
   self->send(self->state.options.calls,
              CallRequest{{},
                          call_name(name),
                          SharedBytes::from(encode(request)),
-                         patience,
+                         timeout,
                          [name, known, answer = command.answer](Result<SharedBytes> bytes) {
                            if (!bytes && !known && bytes.error().code == ErrorCode::unavailable)
                              return answer(error_json(

@@ -19,7 +19,7 @@ Slice SliceReader::read(SliceKey key) const {
         MutableByteView(slice.windows).subspan(row * slice.window_bytes, slice.window_bytes);
     const dataset::SamplePlace& place = slice.samples[row];
     data_.read_sample(place.sample, window);
-    slice.fed += dataset::sample_hash(place.sample, place.data_epoch, window);
+    slice.data_fingerprint += dataset::sample_hash(place.sample, place.data_epoch, window);
   }
   return slice;
 }

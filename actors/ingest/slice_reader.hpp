@@ -26,7 +26,7 @@ struct Slice {
   std::uint32_t window_bytes = 0;             // context + 1
   std::vector<dataset::SamplePlace> samples;  // in position order
   Bytes windows;                              // (samples, window_bytes), row after row
-  Digest fed;                                 // sum of sample_hash over the samples
+  Digest data_fingerprint;                    // sum of sample_hash over the samples
 
   ByteView window(std::size_t row) const {
     return ByteView(windows).subspan(row * window_bytes, window_bytes);

@@ -34,12 +34,12 @@ void DiskWatch::done(Time now) {
   since_ = now;
 }
 
-Duration DiskWatch::patience() const {
+Duration DiskWatch::timeout() const {
   return std::max(kLeast, kTimesUsual * *std::max_element(std::begin(usual_), std::end(usual_)));
 }
 
 std::optional<LateOrder> DiskWatch::late(Time now) const {
-  if (orders_.empty() || now < since_ + patience()) return std::nullopt;
+  if (orders_.empty() || now < since_ + timeout()) return std::nullopt;
   const DiskOrder& first = orders_.front();
   return LateOrder{first, now - since_, usual_[static_cast<std::size_t>(first.work)]};
 }

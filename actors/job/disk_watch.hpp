@@ -47,7 +47,7 @@ class DiskWatch {
   void clear() { orders_.clear(); }
 
   // The longest that an order may take: as of what was measured so far.
-  Duration patience() const;
+  Duration timeout() const;
   std::optional<LateOrder> late(Time now) const;
   // Whether a state is among them that the members wait for.
   bool restores() const;

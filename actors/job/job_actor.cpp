@@ -42,7 +42,7 @@ void send_out(Self* self, const job::Send& send) {
   transport::Message message{
       transport::Topic::job,         send.message.job.low,
       std::move(encoded.body),       std::move(encoded.payload),
-      urgency_of(send.message.body), order_of(send.message.body, self->state.foresees)};
+      urgency_of(send.message.body), order_of(send.message.body, self->state.speculates)};
   auto lane = send.bulk ? transport::Lane::bulk : transport::Lane::control;
   const auto* step = std::get_if<job::StepMessage>(&send.message.body);
   const std::size_t bytes = message.payload.size();
@@ -102,8 +102,8 @@ struct CarryOut {
   void operator()(const job::Compute& order) {
     self->send(self->state.trainer, ComputeStep{order});
   }
-  void operator()(const job::Foresee& part) {
-    if (self->state.foresees) self->send(self->state.trainer, TotalPart{part});
+  void operator()(const job::SpeculativeUpdate& part) {
+    if (self->state.speculates) self->send(self->state.trainer, UpdateSpeculatively{part});
   }
   void operator()(const job::Apply& order) {
     if (order.learning) self->state.followed_to = order.step;
@@ -204,7 +204,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.total_steps = options.spec.train.steps;
   core.tree = job::tree_of(options.spec.train);
   core.element_count = state.element_count = ready.element_count;
-  state.foresees = ready.foresees;
+  state.speculates = ready.speculates;
   core.add = options.add;
   core.forms = options.forms;
   core.places = options.places;

@@ -44,7 +44,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
   want_checkpoint(self, step, state.ledger->running(), digest);
 }
 
-void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
+void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
                      const Digest& digest) {
   State& state = self->state;
   state.checkpoint_asked = step;

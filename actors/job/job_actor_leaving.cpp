@@ -25,7 +25,7 @@ void on_leave(Self* self, const Leave& leave) {
   if (!state.core || is_over(state.phase)) return;
   state.left = leave.left;
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.request_leave(t, leave.patience, out);
+    core.request_leave(t, leave.timeout, out);
   });
 }
 
@@ -33,7 +33,7 @@ void on_leave(Self* self, const Leave& leave) {
 void save_state(Self* self, std::uint64_t step) {
   State& state = self->state;
   if (state.checkpoint_asked == step) return;  // it is on its way
-  want_checkpoint(self, step, state.core->running_fed(), state.ledger->state_digest());
+  want_checkpoint(self, step, state.core->running_fingerprint(), state.ledger->state_digest());
 }
 
 void on_left(Self* self) {

@@ -21,7 +21,7 @@ namespace actor {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kTimeout = std::chrono::seconds(30);
 
 std::optional<std::uint64_t> resumes_from(const Command& command) {
   return resumed_from(command.name, arguments_of(command.arguments));
@@ -132,7 +132,7 @@ void watch_orders(Self* self) {
       order.command.answer(kept ? done_json(self, status) : error_json(kept.error()));
       return true;
     }
-    if (now(self) < order.since + kPatience) return false;
+    if (now(self) < order.since + kTimeout) return false;
     order.command.answer(error_json(not_yet(self, order, status)));
     return true;
   });

@@ -77,7 +77,7 @@ void keep_result(Self* self) {
   State& state = self->state;
   const std::uint64_t step = state.core->committed();
   if (state.checkpoint_asked >= step) return;  // it was a member
-  const collective::Fed running = state.core->running_fed();
+  const collective::DataFingerprint running = state.core->running_fingerprint();
   const Digest digest = state.core->state_digest();
   state.ledger->on_result(step, running, digest);
   want_checkpoint(self, step, running, digest);

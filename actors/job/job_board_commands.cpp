@@ -11,7 +11,7 @@
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/job_submission.hpp"
 #include "actors/job/job_trace.hpp"
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "actors/job/trace_codec.hpp"
 #include "actors/json_answer.hpp"
 
@@ -53,10 +53,10 @@ void list_jobs(Self* self, const Command& command) {
   command.answer(ok_json({{"jobs", list}}));
 }
 
-Duration forward_patience(const std::string& command) {
-  const Duration whole = command == "job.show"    ? Duration(kShowPatience)
-                         : command == "job.trace" ? Duration(kTracePatience)
-                                                  : Duration(kOrderPatience);
+Duration forward_timeout(const std::string& command) {
+  const Duration whole = command == "job.show"    ? Duration(kShowTimeout)
+                         : command == "job.trace" ? Duration(kTraceTimeout)
+                                                  : Duration(kOrderTimeout);
   return whole - kForwardMargin;
 }
 
@@ -86,7 +86,7 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
   self->send(
       self->state.options.calls,
       CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                  forward_patience(command.name),
+                  forward_timeout(command.name),
                   [answer = command.answer](Result<SharedBytes> text) {
                     answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
                   }});

@@ -112,7 +112,7 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
                                    .spec = spec,
                                    .reader = std::move(*data),
                                    .clock = options_.clock,
-                                   .lanes = options_.threads,
+                                   .workers = options_.threads,
                                    .spans = {}};
 }
 
@@ -135,16 +135,18 @@ std::string with_proof(const JobEnvironment& environment, const job::JobSpec& sp
                        const std::string& report) {
   nlohmann::json out = arguments_of(report);
   // "step" may be less: it is what is reported while members need a lease.
-  const auto fed = field<nlohmann::json>(out, "fed", nlohmann::json::object());
-  const auto steps = field<std::uint64_t>(fed, "steps", 0);
+  const auto data_fingerprint =
+      field<nlohmann::json>(out, "data_fingerprint", nlohmann::json::object());
+  const auto steps = field<std::uint64_t>(data_fingerprint, "steps", 0);
   auto proof = environment.prove(spec, steps);
   if (proof) {
-    bool equal = out.contains("fed") && out["fed"].value("hash_sum", "") == proof->sum.text() &&
-                 out["fed"].value("samples", std::uint64_t{0}) == proof->samples;
+    bool equal = out.contains("data_fingerprint") &&
+                 out["data_fingerprint"].value("hash_sum", "") == proof->sum.text() &&
+                 out["data_fingerprint"].value("samples", std::uint64_t{0}) == proof->samples;
     out["proof"] = {{"steps", steps},
                     {"hash_sum", proof->sum.text()},
                     {"samples", proof->samples},
-                    {"equal_to_fed", equal},
+                    {"equal_to_data", equal},
                     {"each_sample_once_an_epoch", proof->each_once()}};
   } else {
     out["proof"] = {{"error", proof.error().message()}};

@@ -26,7 +26,8 @@ class JobLedger {
   // state: after this step.
   void on_applied(std::uint64_t step, double loss, const Digest& state);
   // The job is finished and its result came from others; `running`: over all steps.
-  void on_result(std::uint64_t step, const collective::Fed& running, const Digest& state) {
+  void on_result(std::uint64_t step, const collective::DataFingerprint& running,
+                 const Digest& state) {
     committed_ = step;
     running_ = running;
     state_digest_ = state;
@@ -54,7 +55,7 @@ class JobLedger {
   const std::map<NodeId, std::uint64_t>& slices() const { return slices_; }
   std::uint64_t witnessed_from() const { return first_step_; }
   std::uint64_t committed() const { return committed_; }
-  const collective::Fed& running() const { return running_; }
+  const collective::DataFingerprint& running() const { return running_; }
   std::optional<double> loss() const { return loss_; }
   std::optional<double> validation_loss() const { return validation_loss_; }
   Digest state_digest() const { return state_digest_; }
@@ -74,7 +75,7 @@ class JobLedger {
   job::StepAccount account_;
   std::map<NodeId, std::uint64_t> slices_;
   std::uint64_t first_step_ = 0, committed_ = 0;
-  collective::Fed running_;
+  collective::DataFingerprint running_;
   std::optional<double> loss_;
   std::optional<double> validation_loss_;
   Digest state_digest_;

@@ -151,9 +151,9 @@ std::string report_json(const ReportInput& in) {
   if (job::facts_of(in.spec.exchange.mode).routing.plan)
     out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
   out["state_digest"] = ledger.state_digest().text();
-  out["fed"] = {{"steps", ledger.committed()},
-                {"hash_sum", ledger.running().hash_sum.text()},
-                {"samples", ledger.running().sample_count}};
+  out["data_fingerprint"] = {{"steps", ledger.committed()},
+                             {"hash_sum", ledger.running().hash_sum.text()},
+                             {"samples", ledger.running().sample_count}};
   out["witnessed_from_step"] = ledger.witnessed_from();
   json computed = json::array();
   for (const auto& [node, slices] : ledger.slices())

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "actors/job/job_fitness.hpp"
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 
@@ -29,8 +29,8 @@ struct RefusalsAnswer {  // that it is told of them is good to have, no more
   Result<SharedBytes> answer{SharedBytes{}};
 };
 
-constexpr auto kCreatePatience = std::chrono::seconds(20);
-constexpr auto kBeginPatience = std::chrono::seconds(5);
+constexpr auto kCreateTimeout = std::chrono::seconds(20);
+constexpr auto kBeginTimeout = std::chrono::seconds(5);
 
 struct State {
   static inline const char* name = "submission";
@@ -58,12 +58,11 @@ void end(Self* self, std::string text) {
 }
 
 template <class Answer>
-void call(Self* self, const NodeId& node, const char* name, SharedBytes request,
-          Duration patience) {
+void call(Self* self, const NodeId& node, const char* name, SharedBytes request, Duration timeout) {
   caf::actor me = self;
   self->send(
       self->state.options.calls,
-      CallRequest{node, name, std::move(request), patience, [me, node](Result<SharedBytes> answer) {
+      CallRequest{node, name, std::move(request), timeout, [me, node](Result<SharedBytes> answer) {
                     caf::anon_send(me, Answer{node, std::move(answer)});
                   }});
 }
@@ -73,7 +72,7 @@ void begin_at(Self* self, const NodeId& node) {
   const std::string id = job::job_id(self->state.manifest).text();
   self->send(self->state.options.calls,
              CallRequest{node, "job.begin", SharedBytes::from(to_bytes(as_bytes(id))),
-                         kBeginPatience, [](Result<SharedBytes>) {}});
+                         kBeginTimeout, [](Result<SharedBytes>) {}});
 }
 
 void ask_all(Self* self) {
@@ -82,7 +81,7 @@ void ask_all(Self* self) {
   for (const NodeInfo& node : cluster->nodes)
     if (cluster->alive(node.id)) {
       ++self->state.asked;
-      call<FitnessAnswer>(self, node.id, "job.fitness", draft, kFitnessPatience);
+      call<FitnessAnswer>(self, node.id, "job.fitness", draft, kFitnessTimeout);
     }
   GPUNODE_CHECK(self->state.asked > 0, "a node sees itself alive");
 }
@@ -100,8 +99,7 @@ void hand_out(Self* self) {
   state.refused = std::move(choice->refused);
   state.manifest = job::encode(state.spec);
   for (const NodeId& node : state.spec.candidates)
-    call<CreateAnswer>(self, node, "job.create", SharedBytes::from(state.manifest),
-                       kCreatePatience);
+    call<CreateAnswer>(self, node, "job.create", SharedBytes::from(state.manifest), kCreateTimeout);
 }
 
 void on_fitness(Self* self, const FitnessAnswer& answer) {
@@ -157,7 +155,7 @@ void on_created(Self* self, const CreateAnswer& answer) {
   }
   JobRefusals refusals{job::job_id(state.manifest), state.refused};
   call<RefusalsAnswer>(self, answer.node, "job.refused", SharedBytes::from(encode(refusals)),
-                       kCreatePatience);
+                       kCreateTimeout);
 }
 
 void on_told(Self* self, const NodeId& node) {

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "actors/job/trace_codec.hpp"
 #include "actors/job/trace_timeline.hpp"
 #include "actors/json_answer.hpp"
@@ -26,7 +26,7 @@ struct SpansAnswer {
   Result<SharedBytes> answer{SharedBytes{}};
 };
 
-constexpr auto kClockPatience = std::chrono::seconds(5);
+constexpr auto kClockTimeout = std::chrono::seconds(5);
 constexpr std::uint32_t kClockQuestions = 9;
 
 struct State {
@@ -43,7 +43,7 @@ void ask_clock(Self* self, std::size_t rank) {
   const Time asked = clock->now();
   self->send(
       self->state.options.calls,
-      CallRequest{self->state.options.members[rank], "job.clock", SharedBytes{}, kClockPatience,
+      CallRequest{self->state.options.members[rank], "job.clock", SharedBytes{}, kClockTimeout,
                   [me, clock, rank, asked](Result<SharedBytes> answer) {
                     caf::anon_send(me, ClockAnswer{rank, asked, clock->now(), std::move(answer)});
                   }});
@@ -55,7 +55,7 @@ void ask_spans(Self* self, std::size_t rank) {
   std::string request = options.job.text() + "\n" + std::to_string(options.from_step);
   self->send(options.calls, CallRequest{options.members[rank], "job.spans",
                                         SharedBytes::from(to_bytes(as_bytes(request))),
-                                        kSpansPatience, [me, rank](Result<SharedBytes> answer) {
+                                        kSpansTimeout, [me, rank](Result<SharedBytes> answer) {
                                           caf::anon_send(me, SpansAnswer{rank, std::move(answer)});
                                         }});
 }

@@ -15,6 +15,6 @@ transport::Urgency urgency_of(const job::JobBody& body);
 // partial sums go before results, as others wait for them to send on; but where the next forward
 // begins on parts of the sum, the first chunks go before others whatever they are: backward makes
 // them last, forward needs them first. DONE follows what it is about.
-std::uint64_t order_of(const job::JobBody& body, bool foresees);
+std::uint64_t order_of(const job::JobBody& body, bool speculates);
 
 }  // namespace gpunode::jobs

@@ -236,7 +236,7 @@ void on_tick(Self* self) {
 void on_call(Self* self, const CallRequest& request) {
   std::uint64_t call = self->state.next_call++;
   self->state.pending[call] =
-      Pending{request, {}, {}, now(self) + request.patience, {}, {ErrorCode::unavailable, ""}};
+      Pending{request, {}, {}, now(self) + request.timeout, {}, {ErrorCode::unavailable, ""}};
   dispatch(self, call);
 }
 

@@ -20,7 +20,7 @@ Bytes encode(const CallMessage& message) {
   wire::Body kind;
   if (const auto* call = std::get_if<CallHeader>(&message)) {
     kind = wire::Body::Call;
-    body = wire::CreateCallDirect(builder, call->name.c_str(), call->patience_ms).Union();
+    body = wire::CreateCallDirect(builder, call->name.c_str(), call->timeout_ms).Union();
   } else {
     const auto& reply = std::get<ReplyHeader>(message);
     kind = wire::Body::Reply;
@@ -42,7 +42,7 @@ Result<CallMessage> decode_call(ByteView bytes) {
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Call* call = envelope->body_as_Call()) {
     if (call->name()->size() == 0 || call->name()->size() > kMaxNameBytes) return corrupted;
-    return CallMessage(CallHeader{call->name()->str(), call->patience_ms()});
+    return CallMessage(CallHeader{call->name()->str(), call->timeout_ms()});
   }
   const wire::Reply* reply = envelope->body_as_Reply();
   if (!reply) return corrupted;

@@ -12,7 +12,7 @@ namespace gpunode::node {
 
 struct CallHeader {
   std::string name;  // at most 256 characters
-  std::uint32_t patience_ms = 0;
+  std::uint32_t timeout_ms = 0;
 };
 struct ReplyHeader {
   bool ok = true;

@@ -36,7 +36,7 @@ namespace gpunode {
 namespace node {
 namespace {
 
-constexpr auto kFirstPeerPatience = std::chrono::seconds(10);
+constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
 // The device that jobs and models of this node use: a GPU that has every operation, else the CPU.
 std::unique_ptr<ops::Backend> open_backend() {
@@ -73,7 +73,7 @@ Result<void> RunningNode::start_parts() {
 // A node that has just joined is up when it sees the others; a restarted one may be the first.
 void RunningNode::wait_for_a_peer() {
   if (config_.join.empty()) return;
-  Time deadline = parts_.clock->now() + kFirstPeerPatience;
+  Time deadline = parts_.clock->now() + kFirstPeerTimeout;
   while (parts_.clock->now() < deadline) {
     auto cluster = cluster_state_.read();
     for (const NodeInfo& node : cluster->nodes)
@@ -176,8 +176,8 @@ class NodeFace final : public Node {
     node_->publish(name, std::move(handler));
   }
   Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds patience) override {
-    return node_->call(name, request, patience);
+                           std::chrono::milliseconds timeout) override {
+    return node_->call(name, request, timeout);
   }
   std::string command(const std::string& name, const std::string& arguments) override {
     return node_->command(name, arguments);

@@ -68,10 +68,10 @@ class Node {
   virtual void publish(const std::string& name, Handler handler) = 0;
 
   // Calls a published name on the best live node, this one included, and on another one if that
-  // dies. Exactly one answer or error within `patience`. Fails with: unavailable (nobody offers
+  // dies. Exactly one answer or error within `timeout`. Fails with: unavailable (nobody offers
   // it), timeout, and whatever the handler fails with.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
-                                   std::chrono::milliseconds patience) = 0;
+                                   std::chrono::milliseconds timeout) = 0;
 
   // One command as the gpunode program gives it: a name and JSON arguments in, JSON out.
   virtual std::string command(const std::string& name, const std::string& arguments) = 0;

@@ -10,8 +10,8 @@
 namespace gpunode::node {
 namespace {
 
-constexpr auto kShutdownPatience = std::chrono::seconds(10);
-constexpr auto kLeavePatience = std::chrono::seconds(25);  // what a spot notice leaves at least
+constexpr auto kShutdownTimeout = std::chrono::seconds(10);
+constexpr auto kLeaveTimeout = std::chrono::seconds(25);  // what a spot notice leaves at least
 constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
 
 }  // namespace
@@ -37,11 +37,11 @@ void RunningNode::leave_jobs() {
   auto promise = std::make_shared<std::promise<void>>();
   auto left = promise->get_future();
   send(&Children::job_board,
-       Leave{kLeavePatience, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
-  left.wait_for(kLeavePatience + kGoodbyeTerm);
+       Leave{kLeaveTimeout, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
+  left.wait_for(kLeaveTimeout + kGoodbyeTerm);
 }
 
-// Ends the actors, the link under them in between. What is still at work after the patience (a
+// Ends the actors, the link under them in between. What is still at work after the timeout (a
 // handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
 void RunningNode::stop_children(bool politely) {
   // First the supervisor, so that what ends now is no failure.
@@ -64,7 +64,7 @@ void RunningNode::stop_children(bool politely) {
     std::swap(gone, children_);
   }
   gone = {};
-  Time deadline = parts_.clock->now() + kShutdownPatience;
+  Time deadline = parts_.clock->now() + kShutdownTimeout;
   while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (system_->registry().running() > 0)

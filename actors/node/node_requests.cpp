@@ -14,7 +14,7 @@
 namespace gpunode::node {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestPatience = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 
 Error stopping() {
   return {ErrorCode::cancelled, "this node is stopping"};
@@ -92,16 +92,16 @@ void RunningNode::publish(const std::string& name, Handler handler) {
 }
 
 Result<std::string> RunningNode::call(const std::string& name, std::string_view request,
-                                      std::chrono::milliseconds patience) {
+                                      std::chrono::milliseconds timeout) {
   auto promise = std::make_shared<std::promise<Result<SharedBytes>>>();
   auto answer = promise->get_future();
   AnswerOnce<Result<SharedBytes>> done(
       [promise](Result<SharedBytes> result) { promise->set_value(std::move(result)); }, stopping());
   // A century would not fit into nanoseconds from now on.
-  patience = std::clamp(patience, std::chrono::milliseconds(0), kLongestPatience);
+  timeout = std::clamp(timeout, std::chrono::milliseconds(0), kLongestTimeout);
   send(&Children::calls,
        CallRequest{
-           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), patience, std::move(done)});
+           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), timeout, std::move(done)});
   auto result = answer.get();
   if (!result) return result.error();
   return std::string(as_text(result->view));

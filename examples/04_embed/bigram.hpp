@@ -26,9 +26,9 @@ class Bigram final : public gpunode::model::Model {
   std::size_t tokens_per_sample() const override { return context_; }
   std::size_t vocabulary() const override { return kBytes; }
   void initialise(std::uint64_t seed, std::span<float> parameters) const override;
-  std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const override;
+  std::uint64_t working_bytes(int workers, std::size_t samples_per_slice) const override;
   gpunode::Result<std::unique_ptr<gpunode::model::Program>> program(gpunode::ops::Backend& backend,
-                                                                    int lanes) const override;
+                                                                    int workers) const override;
 
  private:
   static constexpr std::size_t kBytes = 256;

@@ -99,8 +99,8 @@ void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
   }
 }
 
-std::uint64_t Gpt::working_bytes(int lanes, std::size_t samples_per_slice) const {
-  return GptProgram::working_bytes(*this, lanes, samples_per_slice);
+std::uint64_t Gpt::working_bytes(int workers, std::size_t samples_per_slice) const {
+  return GptProgram::working_bytes(*this, workers, samples_per_slice);
 }
 
 std::vector<ElementRange> Gpt::stages() const {
@@ -139,8 +139,8 @@ std::uint64_t Gpt::place_bytes(std::size_t samples_per_slice) const {
   return GptProgram::place_bytes(*this, samples_per_slice);
 }
 
-Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int lanes) const {
-  return GptProgram::open(*this, backend, lanes);
+Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int workers) const {
+  return GptProgram::open(*this, backend, workers);
 }
 
 Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {

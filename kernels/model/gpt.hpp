@@ -47,14 +47,14 @@ class Gpt final : public Model {
   std::size_t vocabulary() const override;
   // Weights N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0, norm weights 1.
   void initialise(std::uint64_t seed, std::span<float> parameters) const override;
-  std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const override;
+  std::uint64_t working_bytes(int workers, std::size_t samples_per_slice) const override;
   // The head and the second layer of the last block's network, its first layer, its attention, the
   // same of the block before it, ..., the embedding: the vector becomes final from its end on.
   std::vector<ElementRange> stages() const override;
   // The embedding, each block's attention and its network, the head.
   std::vector<ElementRange> forward_stages() const override;
   std::uint64_t place_bytes(std::size_t samples_per_slice) const override;
-  Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const override;
+  Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override;
 
   const GptConfig& shape() const { return config_; }
   const GptOffsets& offsets() const { return offsets_; }

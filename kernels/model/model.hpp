@@ -2,7 +2,7 @@
 // implements the three classes below, GPT (gpt.hpp) is their first user.
 //   Model    a pure description: shapes, initial values, sizes. Immutable, any thread.
 //   Program  a model made ready on one device. One owner loads weights once a step; then up to
-//            `lanes` threads compute slices at the same time, one lane each.
+//            `workers` threads compute slices at the same time, one worker each.
 //   Session  one text being continued, with its own key/value cache.
 // All parameters together are one flat fp32 vector: the concatenation of parameters() in order.
 // Gradients and optimizer state have the same layout, so nothing above here knows layers.
@@ -73,7 +73,7 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  // Takes over these weights (and packs them); called once a step, while no lane computes.
+  // Takes over these weights (and packs them); called once a step, while no worker computes.
   // Fails with: out_of_memory, internal.
   virtual Result<void> load(std::span<const float> parameters) = 0;
   // The same for these elements of `parameters` only; the others stay as they are. Called between
@@ -83,30 +83,30 @@ class Program {
 
   // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the
   // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
-  // depend on weights and samples only, not on lane, threads or earlier calls. Without samples (a
+  // depend on weights and samples only, not on worker, threads or earlier calls. Without samples (a
   // job may have more slices than samples) gradient and loss are zero. Thread: the calling one does
-  // all the work; different lanes may run at the same time. Fails with: invalid_argument (bytes of
+  // all the work; different workers may run at the same time. Fails with: invalid_argument (bytes of
   // the wrong length), out_of_memory, internal. After a failure: `gradient_sum` unspecified.
-  virtual Result<float> gradient(int lane, std::span<const Sample> samples,
+  virtual Result<float> gradient(int worker, std::span<const Sample> samples,
                                  std::span<float> gradient_sum) = 0;
 
   // What gradient() does, in the model's stages, for whoever sends one part of the gradient while
   // the next is computed, or has the weights of one part before those of the next. A slice under
   // way has a place, which keeps its activations from forward()'s first stage to backward()'s last;
   // the same bits come out. Not called where the model has no stages. Makes places 0 .. count-1;
-  // called while no lane computes.
+  // called while no worker computes.
   virtual void make_places(std::size_t count) { static_cast<void>(count); }
   // The model's forward_stages()[stage], every one once, in order, with the same samples. The last
   // returns the loss sum. Thread and failures: as gradient(); a place is one thread's at a time.
-  virtual Result<float> forward(int lane, std::size_t place, std::size_t stage,
+  virtual Result<float> forward(int worker, std::size_t place, std::size_t stage,
                                 std::span<const Sample> samples);
   // Writes the elements of the model's stages()[stage] into `part`, which is overwritten. After
   // forward(), every stage once, in order. Fails with: invalid_argument, internal.
-  virtual Result<void> backward(int lane, std::size_t place, std::size_t stage,
+  virtual Result<void> backward(int worker, std::size_t place, std::size_t stage,
                                 std::span<float> part);
 
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
-  virtual Result<double> evaluate(int lane, std::span<const Sample> samples) = 0;
+  virtual Result<double> evaluate(int worker, std::span<const Sample> samples) = 0;
 
   // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
   // Fails with: out_of_memory; unsupported for models that do not generate.
@@ -131,8 +131,8 @@ class Model {
   // Writes the initial weights (parameter_count values): a function of seed and element place.
   virtual void initialise(std::uint64_t seed, std::span<float> parameters) const = 0;
 
-  // Bytes that a program needs with so many lanes and samples a slice, weights not included.
-  virtual std::uint64_t working_bytes(int lanes, std::size_t samples_per_slice) const = 0;
+  // Bytes that a program needs with so many workers and samples a slice, weights not included.
+  virtual std::uint64_t working_bytes(int workers, std::size_t samples_per_slice) const = 0;
   // The stages of backward, first one first: which elements are final after each. Together all of
   // them, each once. None (as here): its programs know gradient() alone.
   virtual std::vector<ElementRange> stages() const { return {}; }
@@ -146,7 +146,7 @@ class Model {
 
   // Makes the model ready on a device. `backend` and this model outlive the program.
   // Fails with: unsupported (an operation the device lacks), out_of_memory.
-  virtual Result<std::unique_ptr<Program>> program(ops::Backend& backend, int lanes) const = 0;
+  virtual Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const = 0;
 };
 
 }  // namespace gpunode::model

@@ -1,4 +1,4 @@
-// Workspace: scratch memory of one lane, handed out by moving an offset and taken back all at once
+// Workspace: scratch memory of one worker, handed out by moving an offset and taken back all at once
 // by Scope's destructor. It grows only between uses, so a step after the first allocates nothing.
 // One thread at a time.
 #pragma once

@@ -22,14 +22,14 @@ AllReduce::~AllReduce() = default;
 AllReduce::AllReduce(AllReduce&&) noexcept = default;
 AllReduce& AllReduce::operator=(AllReduce&&) noexcept = default;
 
-void AllReduce::on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed,
-                           std::vector<SendTo>& out) {
-  on_partial_range(now, node, sum, fed, 0, state_->options.layout.element_count, out);
+void AllReduce::on_partial(Time now, TreeNode node, SharedFloats sum,
+                           DataFingerprint data_fingerprint, std::vector<SendTo>& out) {
+  on_partial_range(now, node, sum, data_fingerprint, 0, state_->options.layout.element_count, out);
 }
 
-void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& sum, Fed fed,
-                                 std::uint64_t first, std::uint64_t count,
-                                 std::vector<SendTo>& out) {
+void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& sum,
+                                 DataFingerprint data_fingerprint, std::uint64_t first,
+                                 std::uint64_t count, std::vector<SendTo>& out) {
   State& state = *state_;
   const ChunkLayout& layout = state.options.layout;
   State::CoverNode* cover_node = state.find(node);
@@ -38,7 +38,7 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
   GPUNODE_CHECK(first <= sum->size() && count <= sum->size() - first, "range outside the sum");
   if (!cover_node->own) {
     cover_node->own = sum;
-    cover_node->fed = fed;
+    cover_node->data_fingerprint = data_fingerprint;
     cover_node->final_elements.resize(layout.chunk_count());
   }
   GPUNODE_CHECK(cover_node->own == sum, "two vectors for one partial sum");
@@ -71,7 +71,7 @@ void AllReduce::on_tick(Time now, std::vector<SendTo>& out) {
   for (std::uint16_t rank = 0; rank < state.options.member_count; ++rank) {
     State::Peer& peer = state.peers[rank];
     bool lacking = own ? !peer.done : state.lacks_bytes(rank);
-    if (rank == state.options.rank || !lacking || now - peer.quiet_since < peer.patience) continue;
+    if (rank == state.options.rank || !lacking || now - peer.quiet_since < peer.timeout) continue;
     if (own) out.push_back({rank, *own});
     state.ask(now, rank, out);
   }
@@ -117,8 +117,8 @@ Done AllReduce::done() const {
 Digest AllReduce::result_digest() const {
   return done().result;
 }
-Fed AllReduce::fed() const {
-  return done().fed;
+DataFingerprint AllReduce::data_fingerprint() const {
+  return done().data_fingerprint;
 }
 
 std::vector<StepTimes> AllReduce::times() const {

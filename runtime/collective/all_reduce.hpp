@@ -79,10 +79,12 @@ class AllReduce {
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as
   // soon as all of their elements are final. In any order, before or after messages of peers; each
   // element once, in the same vector.
-  void on_partial_range(Time now, TreeNode node, const SharedFloats& sum, Fed fed,
-                        std::uint64_t first, std::uint64_t count, std::vector<SendTo>& out);
+  void on_partial_range(Time now, TreeNode node, const SharedFloats& sum,
+                        DataFingerprint data_fingerprint, std::uint64_t first, std::uint64_t count,
+                        std::vector<SendTo>& out);
   // The whole partial sum at once.
-  void on_partial(Time now, TreeNode node, SharedFloats sum, Fed fed, std::vector<SendTo>& out);
+  void on_partial(Time now, TreeNode node, SharedFloats sum, DataFingerprint data_fingerprint,
+                  std::vector<SendTo>& out);
   // Times of this member that its DONE tells; told before its last partial.
   void set_times(const ComputeTimes& compute, const AfterTimes& before);
   // Bad messages (unknown node or rank, wrong length, foreign chunk, a second and other value) are
@@ -109,10 +111,10 @@ class AllReduce {
   bool committed() const;  // and every member holds the same
   // Two members hold different results, or owners saw different samples: the view must freeze.
   bool disagreed() const;
-  SharedFloats result() const;   // when held
-  Digest result_digest() const;  // when held
-  Fed fed() const;               // when held
-  Done done() const;             // when held: this member's DONE, always the same
+  SharedFloats result() const;               // when held
+  Digest result_digest() const;              // when held
+  DataFingerprint data_fingerprint() const;  // when held
+  Done done() const;                         // when held: this member's DONE, always the same
   // When committed: what each rank's DONE told, the same at every member.
   std::vector<StepTimes> times() const;
   // The partials that this member owes, widest first: computed in this order, only the last and

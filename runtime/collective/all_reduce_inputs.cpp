@@ -8,7 +8,7 @@ namespace gpunode::collective {
 
 namespace {
 
-constexpr int kMostPatience = 4;  // times need_after between two NEEDs to a silent peer
+constexpr int kMostTimeout = 4;  // times need_after between two NEEDs to a silent peer
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void AllReduce::State::ask(Time now, std::uint16_t rank, std::vector<SendTo>& ou
   if (need.done || !need.result_chunks.empty() || !need.partial_chunks.empty())
     out.push_back({rank, std::move(need)});
   peer.quiet_since = now;
-  peer.patience = std::min(peer.patience * 2, options.need_after * kMostPatience);
+  peer.timeout = std::min(peer.timeout * 2, options.need_after * kMostTimeout);
 }
 
 void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& message,
@@ -43,7 +43,8 @@ void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& mess
   }
   SumStation& station = station_of(message.chunk);
   const auto found = station.input_of(from, message.node);
-  if (!found || (station.inputs[*found].fed && *station.inputs[*found].fed != message.fed)) {
+  if (!found || (station.inputs[*found].data_fingerprint &&
+                 *station.inputs[*found].data_fingerprint != message.data_fingerprint)) {
     ++dropped;
     return;
   }
@@ -59,7 +60,7 @@ void AllReduce::State::on(Time now, std::uint16_t from, const PartialChunk& mess
     ++dropped;
     return;
   }
-  station.inputs[index].fed = message.fed;
+  station.inputs[index].data_fingerprint = message.data_fingerprint;
   heard(now, from);
   fill(now, message.chunk, index, {message.payload}, out);
 }
@@ -74,12 +75,13 @@ void AllReduce::State::on(Time now, std::uint16_t from, const ResultChunk& messa
   ByteView bytes = message.payload.view;
   Chunk& chunk = chunks[message.chunk];
   if (chunk.here) {
-    if (message.fed != *total || !options.form->repeats_result(bytes, buffer_of(message.chunk)))
+    if (message.data_fingerprint != *total ||
+        !options.form->repeats_result(bytes, buffer_of(message.chunk)))
       ++dropped;
     return;
   }
   const bool free = !places || places->close(message.chunk, {from, std::nullopt}, bytes.data());
-  if (!free || !adopt(message.fed)) {
+  if (!free || !adopt(message.data_fingerprint)) {
     ++dropped;
     return;
   }

@@ -42,9 +42,10 @@ SharedBytes AllReduce::State::sum_of(std::uint32_t chunk, const SumStation::Outp
 PartialChunk AllReduce::State::sent_on(std::uint32_t chunk, std::size_t place) const {
   const SumStation& station = station_of(chunk);
   const SumStation::Output& output = station.outputs[place];
-  Fed fed;
-  for (const std::uint32_t input : output.inputs) fed += *station.inputs[input].fed;
-  return {chunk, output.node, fed, chunks[chunk].sums[place]};
+  DataFingerprint data_fingerprint;
+  for (const std::uint32_t input : output.inputs)
+    data_fingerprint += *station.inputs[input].data_fingerprint;
+  return {chunk, output.node, data_fingerprint, chunks[chunk].sums[place]};
 }
 
 void AllReduce::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {

@@ -79,7 +79,7 @@ PartialChunk AllReduce::State::partial_of(CoverNode& cover_node, std::uint32_t c
   SharedBytes& packed = cover_node.packed[chunk];
   const bool carries = &cover_node == &cover.front();
   if (!packed.owner) packed = options.form->pack_partial(cover_node.own, part_of(chunk), carries);
-  return {chunk, cover_node.node, *cover_node.fed, packed};
+  return {chunk, cover_node.node, *cover_node.data_fingerprint, packed};
 }
 
 ResultChunk AllReduce::State::result_of(std::uint32_t chunk) const {
@@ -125,7 +125,7 @@ void AllReduce::State::send_final(Time now, CoverNode& cover_node, std::vector<s
     SumStation& station = station_of(chunk);
     if (station.passes()) continue;
     const std::uint32_t index = *station.input_of(options.rank, cover_node.node);
-    station.inputs[index].fed = cover_node.fed;
+    station.inputs[index].data_fingerprint = cover_node.data_fingerprint;
     const ByteView bytes = std::as_bytes(std::span(*sum));
     fill(now, chunk, index,
          {{sum,
@@ -158,9 +158,9 @@ void AllReduce::State::fill(Time now, std::uint32_t chunk, std::size_t index, Sl
   if (station.next != options.rank) return send_on(chunk, index, out);
   if (state.missing > 0) return;
 
-  Fed fed;
-  for (const SumStation::Input& input : station.inputs) fed += *input.fed;
-  if (!adopt(fed)) return;
+  DataFingerprint data_fingerprint;
+  for (const SumStation::Input& input : station.inputs) data_fingerprint += *input.data_fingerprint;
+  if (!adopt(data_fingerprint)) return;
   if (buffer) {
     std::vector<const float*> inputs;
     for (std::size_t input = 0; input < state.slots.size(); ++input)
@@ -193,9 +193,9 @@ void AllReduce::State::chunk_is_here(std::uint32_t chunk, const Digest& digest) 
 }
 
 // All owners must have summed the same samples.
-bool AllReduce::State::adopt(const Fed& fed) {
-  if (!total) total = fed;
-  if (*total == fed) return true;
+bool AllReduce::State::adopt(const DataFingerprint& data_fingerprint) {
+  if (!total) total = data_fingerprint;
+  if (*total == data_fingerprint) return true;
   disagreed = true;
   return false;
 }
@@ -247,7 +247,9 @@ void AllReduce::State::compare_dones() {
   for (const Peer& peer : peers) {
     if (!peer.done) continue;
     if (!first) first = &*peer.done;
-    if (peer.done->result != first->result || peer.done->fed != first->fed) disagreed = true;
+    if (peer.done->result != first->result ||
+        peer.done->data_fingerprint != first->data_fingerprint)
+      disagreed = true;
   }
 }
 
@@ -258,7 +260,7 @@ bool AllReduce::State::committed() const {
 
 void AllReduce::State::heard(Time now, std::uint16_t rank) {
   peers[rank].quiet_since = now;
-  peers[rank].patience = options.need_after;
+  peers[rank].timeout = options.need_after;
 }
 
 }  // namespace gpunode::collective

@@ -18,14 +18,14 @@ constexpr std::size_t kMaxBody = 1 << 20;
 wire::Hash to_wire(const Digest& digest) {
   return {digest.high, digest.low};
 }
-wire::Fed to_wire(const Fed& fed) {
-  return {to_wire(fed.hash_sum), fed.sample_count};
+wire::DataFingerprint to_wire(const DataFingerprint& data_fingerprint) {
+  return {to_wire(data_fingerprint.hash_sum), data_fingerprint.sample_count};
 }
 Digest from_wire(const wire::Hash& hash) {
   return {hash.high(), hash.low()};
 }
-Fed from_wire(const wire::Fed& fed) {
-  return {from_wire(fed.hash_sum()), fed.sample_count()};
+DataFingerprint from_wire(const wire::DataFingerprint& data_fingerprint) {
+  return {from_wire(data_fingerprint.hash_sum()), data_fingerprint.sample_count()};
 }
 
 Error corrupted(const char* cause) {
@@ -35,25 +35,26 @@ Error corrupted(const char* cause) {
 using Encoded = std::pair<wire::Message, flatbuffers::Offset<void>>;
 
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const PartialChunk& partial) {
-  wire::Fed fed = to_wire(partial.fed);
-  return {wire::Message::Partial,
-          wire::CreatePartial(builder, partial.chunk, partial.node.level, partial.node.index, &fed)
-              .Union()};
+  wire::DataFingerprint data_fingerprint = to_wire(partial.data_fingerprint);
+  return {wire::Message::Partial, wire::CreatePartial(builder, partial.chunk, partial.node.level,
+                                                      partial.node.index, &data_fingerprint)
+                                      .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const ResultChunk& result) {
-  wire::Fed fed = to_wire(result.fed);
-  return {wire::Message::Result, wire::CreateResult(builder, result.chunk, &fed).Union()};
+  wire::DataFingerprint data_fingerprint = to_wire(result.data_fingerprint);
+  return {wire::Message::Result,
+          wire::CreateResult(builder, result.chunk, &data_fingerprint).Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
   wire::Hash result = to_wire(done.result);
-  wire::Fed fed = to_wire(done.fed);
+  wire::DataFingerprint data_fingerprint = to_wire(done.data_fingerprint);
   const StepTimes& times = done.times;
   wire::Before before(times.before.confirm_us, times.before.apply_us, times.before.sent_kib,
                       times.before.received_kib);
   return {wire::Message::Done,
-          wire::CreateDone(builder, &result, &fed, times.compute.compute_us, times.compute.data_us,
-                           times.compute.slices, times.compute.lanes, times.gather_us,
-                           times.last_rank, times.last_us, &before, times.place)
+          wire::CreateDone(builder, &result, &data_fingerprint, times.compute.compute_us,
+                           times.compute.data_us, times.compute.slices, times.compute.workers,
+                           times.gather_us, times.last_rank, times.last_us, &before, times.place)
               .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
@@ -81,25 +82,26 @@ bool read_chunks(const flatbuffers::Vector<std::uint32_t>* list, std::uint32_t c
 
 Result<ExchangeMessage> read_partial(const wire::Partial& partial, SharedBytes payload,
                                      std::uint32_t chunk_count) {
-  if (!partial.fed()) return corrupted("partial without what was fed");
+  if (!partial.data_fingerprint()) return corrupted("partial without what was fed");
   if (partial.chunk() >= chunk_count) return corrupted("chunk number out of range");
   return ExchangeMessage(PartialChunk{partial.chunk(),
                                       {partial.level(), partial.index()},
-                                      from_wire(*partial.fed()),
+                                      from_wire(*partial.data_fingerprint()),
                                       std::move(payload)});
 }
 
 Result<ExchangeMessage> read_result(const wire::Result& result, SharedBytes payload,
                                     std::uint32_t chunk_count) {
-  if (!result.fed()) return corrupted("result without what was fed");
+  if (!result.data_fingerprint()) return corrupted("result without what was fed");
   if (result.chunk() >= chunk_count) return corrupted("chunk number out of range");
-  return ExchangeMessage(ResultChunk{result.chunk(), from_wire(*result.fed()), std::move(payload)});
+  return ExchangeMessage(
+      ResultChunk{result.chunk(), from_wire(*result.data_fingerprint()), std::move(payload)});
 }
 
 Result<ExchangeMessage> read_done(const wire::Done& done) {
-  if (!done.result() || !done.fed()) return corrupted("DONE without its digests");
+  if (!done.result() || !done.data_fingerprint()) return corrupted("DONE without its digests");
   StepTimes times;
-  times.compute = {done.compute_us(), done.data_us(), done.slices(), done.lanes()};
+  times.compute = {done.compute_us(), done.data_us(), done.slices(), done.workers()};
   times.gather_us = done.gather_us();
   times.last_rank = done.last_rank();
   times.last_us = done.last_us();
@@ -107,7 +109,8 @@ Result<ExchangeMessage> read_done(const wire::Done& done) {
     times.before = {before->confirm_us(), before->apply_us(), before->sent_kib(),
                     before->received_kib()};
   times.place = done.place();
-  return ExchangeMessage(Done{from_wire(*done.result()), from_wire(*done.fed()), times});
+  return ExchangeMessage(
+      Done{from_wire(*done.result()), from_wire(*done.data_fingerprint()), times});
 }
 
 Result<ExchangeMessage> read_need(const wire::Need& wanted, std::uint32_t chunk_count) {

@@ -8,7 +8,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/collective/fed.hpp"
+#include "runtime/collective/data_fingerprint.hpp"
 #include "runtime/collective/step_times.hpp"
 #include "runtime/collective/tree.hpp"
 
@@ -32,17 +32,17 @@ struct ChunkLayout {
 struct PartialChunk {
   std::uint32_t chunk = 0;
   TreeNode node;
-  Fed fed;  // of the node's slices; the same in every chunk
+  DataFingerprint data_fingerprint;  // of the node's slices; the same in every chunk
   SharedBytes payload;
 };
 struct ResultChunk {
   std::uint32_t chunk = 0;
-  Fed fed;  // of the whole step
+  DataFingerprint data_fingerprint;  // of the whole step
   SharedBytes payload;
 };
 struct Done {
   Digest result;  // of the whole result and of what was fed
-  Fed fed;
+  DataFingerprint data_fingerprint;
   StepTimes times;  // of the sender
   bool operator==(const Done&) const = default;
 };

@@ -28,8 +28,8 @@ std::uint32_t smoothed(std::uint32_t before, std::uint16_t samples, std::uint64_
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(before) + change / weight);
 }
 
-std::uint32_t waves(std::uint32_t share, std::uint16_t lanes) {
-  return (share + lanes - 1) / std::max<std::uint16_t>(lanes, 1);
+std::uint32_t waves(std::uint32_t share, std::uint16_t workers) {
+  return (share + workers - 1) / std::max<std::uint16_t>(workers, 1);
 }
 
 std::vector<std::uint32_t> shares_of(const SlicePlan& plan, std::size_t members) {
@@ -110,21 +110,21 @@ class Search {
     if (!measured.empty()) {
       const auto middle = measured.begin() + static_cast<std::ptrdiff_t>((measured.size() - 1) / 2);
       std::nth_element(measured.begin(), middle, measured.end(), [](const Pace& a, const Pace& b) {
-        return std::tuple(a.slice_us, a.lanes) < std::tuple(b.slice_us, b.lanes);
+        return std::tuple(a.slice_us, a.workers) < std::tuple(b.slice_us, b.workers);
       });
       median = *middle;
     }
     for (Pace& pace : paces.members) {
       if (pace.samples == 0) pace = median;
       pace.slice_us = std::max(pace.slice_us, 1u);
-      pace.lanes = std::max<std::uint16_t>(pace.lanes, 1);
+      pace.workers = std::max<std::uint16_t>(pace.workers, 1);
     }
     return paces;
   }
 
   std::uint64_t time_of(std::size_t rank, std::uint32_t share) const {
     const Pace& pace = paces_.members[rank];
-    return std::uint64_t{waves(share, pace.lanes)} * pace.slice_us;
+    return std::uint64_t{waves(share, pace.workers)} * pace.slice_us;
   }
 
   // All shares for small jobs; else those near each member's ideal one.
@@ -134,7 +134,7 @@ class Search {
     windows_.assign(members, {1, slices - members + 1});
     std::uint64_t total = 0;  // slices in 2^32 us
     const auto speed = [](const Pace& pace) {
-      return (std::uint64_t{pace.lanes} << 32) / pace.slice_us + 1;
+      return (std::uint64_t{pace.workers} << 32) / pace.slice_us + 1;
     };
     for (const Pace& pace : paces_.members) total += speed(pace);
     fastest_us_ = (std::uint64_t{slices} << 32) / total;
@@ -239,7 +239,7 @@ Paces Paces::of_members(std::uint16_t member_count) {
 std::vector<std::uint64_t> Paces::to_words() const {
   std::vector<std::uint64_t> words;
   for (const Pace& pace : members)
-    words.push_back(std::uint64_t{pace.slice_us} | std::uint64_t{pace.lanes} << 32 |
+    words.push_back(std::uint64_t{pace.slice_us} | std::uint64_t{pace.workers} << 32 |
                     std::uint64_t{pace.samples} << 48);
   words.push_back(std::uint64_t{gradient_us} | std::uint64_t{gradient_samples} << 48);
   return words;
@@ -266,10 +266,10 @@ Paces paces_after(const Paces& before, const Tree& tree, const SlicePlan& plan,
     exposed = std::min<std::uint64_t>(exposed, told[rank].gather_us);
     if (times.slices == 0 || times.compute_us == 0) continue;
     Pace& pace = after.members[rank];
-    if (times.lanes != pace.lanes) pace.samples = 0;
-    pace.lanes = std::max<std::uint16_t>(times.lanes, 1);
+    if (times.workers != pace.workers) pace.samples = 0;
+    pace.workers = std::max<std::uint16_t>(times.workers, 1);
     pace.slice_us =
-        smoothed(pace.slice_us, pace.samples, times.compute_us / waves(times.slices, pace.lanes));
+        smoothed(pace.slice_us, pace.samples, times.compute_us / waves(times.slices, pace.workers));
     pace.samples = std::min<std::uint16_t>(pace.samples + 1, kSlowest);
   }
   const std::uint64_t members = after.members.size();

@@ -2,7 +2,7 @@
 // arithmetic on what every DONE said, so that every member derives the same plan without a word:
 // members start from the plan and the paces that the view record carries, and step on alike.
 //
-//   cost of a plan = max over members of ceil(share / lanes) x time of a slice
+//   cost of a plan = max over members of ceil(share / workers) x time of a slice
 //                  + time of a gradient x (most partial sums + 1) x (N - 1) / N
 // Ties: fewest partial sums, then fewest slices that change hands. A plan is given up only for one
 // that is cheaper by more than 1/32, so that noise moves nothing. Costs microseconds for usual jobs
@@ -21,8 +21,8 @@ namespace gpunode::collective {
 
 // Smoothed times of one member.
 struct Pace {
-  std::uint32_t slice_us = 0;  // one slice on one lane
-  std::uint16_t lanes = 1;
+  std::uint32_t slice_us = 0;  // one slice on one worker
+  std::uint16_t workers = 1;
   std::uint16_t samples = 0;  // steps it was measured in; 0: not known yet
   bool operator==(const Pace&) const = default;
 };

@@ -11,7 +11,8 @@ void append(Bytes& bytes, std::uint64_t value) {
 }
 }  // namespace
 
-Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result, const Fed& fed) {
+Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result,
+                        const DataFingerprint& data_fingerprint) {
   Bytes digests;
   digests.reserve(std::size_t{layout.chunk_count()} * 16 + 24);
   for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk) {
@@ -20,9 +21,9 @@ Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result
     append(digests, digest.high);
     append(digests, digest.low);
   }
-  append(digests, fed.hash_sum.high);
-  append(digests, fed.hash_sum.low);
-  append(digests, fed.sample_count);
+  append(digests, data_fingerprint.hash_sum.high);
+  append(digests, data_fingerprint.hash_sum.low);
+  append(digests, data_fingerprint.sample_count);
   return digest_of(digests);
 }
 

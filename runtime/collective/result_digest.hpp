@@ -10,6 +10,7 @@
 namespace gpunode::collective {
 
 // Equal to AllReduce::result_digest() of the same result, layout and samples.
-Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result, const Fed& fed);
+Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result,
+                        const DataFingerprint& data_fingerprint);
 
 }  // namespace gpunode::collective

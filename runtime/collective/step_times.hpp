@@ -23,7 +23,7 @@ struct ComputeTimes {
   std::uint32_t compute_us = 0;  // waiting for data included
   std::uint32_t data_us = 0;     // of it, waiting for samples
   std::uint16_t slices = 0;      // computed in that time; what was kept of earlier does not count
-  std::uint16_t lanes = 1;       // slices that are computed at a time
+  std::uint16_t workers = 1;     // slices that are computed at a time
   bool operator==(const ComputeTimes&) const = default;
 };
 

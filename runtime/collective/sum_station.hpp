@@ -18,8 +18,8 @@ namespace gpunode::collective {
 struct SumStation {
   struct Input {
     std::uint16_t rank = 0;
-    TreeNode node;           // of a route that merges: the root stands for all that the rank has
-    std::optional<Fed> fed;  // once one is here; the same in every chunk
+    TreeNode node;  // of a route that merges: the root stands for all that the rank has
+    std::optional<DataFingerprint> data_fingerprint;  // once one is here; the same in every chunk
   };
   struct Output {
     TreeNode node;

@@ -11,7 +11,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/ids.hpp"
-#include "runtime/collective/fed.hpp"
+#include "runtime/collective/data_fingerprint.hpp"
 #include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/step_times.hpp"
@@ -47,7 +47,7 @@ struct Compute {
 // if the step is committed with `result`; others may still be written to. It may yet end otherwise,
 // with another result or none: what is made of them must not show before the Apply that has the
 // same vector. May be ignored.
-struct Foresee {
+struct SpeculativeUpdate {
   std::uint64_t step = 0;
   collective::SharedFloats result;
   std::uint64_t first = 0;
@@ -57,15 +57,15 @@ struct Foresee {
 struct Apply {
   std::uint64_t step = 0;
   collective::SharedFloats result;
-  collective::Fed fed;    // of this step
+  collective::DataFingerprint data_fingerprint;  // of this step
   bool learning = false;  // the members committed it; this node only follows, and tells nobody
 };
 // Told once a step, right after its Apply; `running` is the sum over steps 1..step. A step that a
 // learner received within a state, or followed while learning, is not told.
 struct Committed {
   std::uint64_t step = 0;
-  collective::Fed fed;
-  collective::Fed running;
+  collective::DataFingerprint data_fingerprint;
+  collective::DataFingerprint running;
   std::vector<NodeId> computed_by;  // by slice
   // The plan by rank, and what all members told of it; empty when this node learnt the result on
   // entering the view.
@@ -114,9 +114,9 @@ struct ReadSaved {
 // A durable checkpoint on this node's disk; step 0 means none.
 struct Checkpoint {
   std::uint64_t step = 0;
-  Digest state_digest;      // as given to on_applied
-  collective::Fed running;  // as told by Committed
-  HistoryId history;        // that it belongs to
+  Digest state_digest;                  // as given to on_applied
+  collective::DataFingerprint running;  // as told by Committed
+  HistoryId history;                    // that it belongs to
   view::CheckpointName name() const { return {history, step}; }
 };
 // This node is a witness: make these verified bytes of the members a checkpoint of its own, and
@@ -134,8 +134,8 @@ struct Finished {};
 // a stopped view.
 struct Stopped {
   std::uint64_t step = 0;
-  Digest state;             // of the state after it
-  collective::Fed running;  // over steps 1..step
+  Digest state;                         // of the state after it
+  collective::DataFingerprint running;  // over steps 1..step
 };
 // No quorum has answered for a while, and the job is to go on nevertheless: have it audited, then
 // call go_on_alone. Said again as long as it stays so.
@@ -149,7 +149,7 @@ struct Report {
   std::string text;
   Duration lasted{};  // of a stall that is over, else zero
 };
-using Action = std::variant<Send, Persist, Compute, Foresee, Apply, Committed, ReadState,
+using Action = std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
                             InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,
                             Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
 using Actions = std::vector<Action>;
@@ -162,7 +162,7 @@ struct PartialRange {
   std::uint64_t step = 0;
   collective::TreeNode node;
   collective::SharedFloats sum;
-  collective::Fed fed;
+  collective::DataFingerprint data_fingerprint;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   collective::ComputeTimes times;  // of this node for the step so far

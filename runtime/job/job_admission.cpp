@@ -128,9 +128,10 @@ void JobCore::State::on_learner(Time at, const NodeId& from, const JobBody& body
 
 // The result of a step that is committed, and, by a test-only fault, of one that is only held.
 void JobCore::State::keep_result(std::uint64_t step, const collective::SharedFloats& result,
-                                 const Digest& digest, const collective::Fed& fed) {
+                                 const Digest& digest,
+                                 const collective::DataFingerprint& data_fingerprint) {
   StateSource::Effects effects;
-  log.add({step, result, digest, fed}, effects.replies);
+  log.add({step, result, digest, data_fingerprint}, effects.replies);
   for (StateSource::Reply& one : effects.replies) queued.push_back(std::move(one));
   // Nobody may still lack it once every member has installed the view and made a step in it.
   const view::View& view = agreement.view();

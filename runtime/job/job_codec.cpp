@@ -149,9 +149,10 @@ Written write(FlatBufferBuilder& out, const StateAsk& body) {
 Written write(FlatBufferBuilder& out, const StateMeta& body) {
   const auto digest = to_wire(body.digest);
   const auto result = to_wire(body.result_digest);
-  const wire::Fed fed(to_wire(body.fed.hash_sum), body.fed.sample_count);
-  return written(wire::Body::StateMeta,
-                 wire::CreateStateMeta(out, body.step, body.size_bytes, &digest, &result, &fed));
+  const wire::DataFingerprint data_fingerprint(to_wire(body.data_fingerprint.hash_sum),
+                                               body.data_fingerprint.sample_count);
+  return written(wire::Body::StateMeta, wire::CreateStateMeta(out, body.step, body.size_bytes,
+                                                              &digest, &result, &data_fingerprint));
 }
 Written write(FlatBufferBuilder& out, const StateRead& body) {
   return written(wire::Body::StateRead,
@@ -166,9 +167,10 @@ Written write(FlatBufferBuilder& out, const ResultRead& body) {
 }
 Written write(FlatBufferBuilder& out, const ResultPart& body) {
   const auto digest = to_wire(body.digest);
-  const wire::Fed fed(to_wire(body.fed.hash_sum), body.fed.sample_count);
+  const wire::DataFingerprint data_fingerprint(to_wire(body.data_fingerprint.hash_sum),
+                                               body.data_fingerprint.sample_count);
   return written(wire::Body::ResultPart,
-                 wire::CreateResultPart(out, body.step, body.offset, &digest, &fed));
+                 wire::CreateResultPart(out, body.step, body.offset, &digest, &data_fingerprint));
 }
 Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
   const auto checkpoint = to_wire(body.checkpoint, body.digest);
@@ -282,7 +284,9 @@ Result<JobBody> read(const wire::JoinAsk& from) {
 
 Result<JobBody> read(const wire::ResultPart& from, SharedBytes payload) {
   ResultPart part{from.step(), from.offset(), from_wire(from.digest()), {}, std::move(payload)};
-  if (from.fed()) part.fed = {from_wire(&from.fed()->hash_sum()), from.fed()->sample_count()};
+  if (from.data_fingerprint())
+    part.data_fingerprint = {from_wire(&from.data_fingerprint()->hash_sum()),
+                             from.data_fingerprint()->sample_count()};
   return JobBody{std::move(part)};
 }
 
@@ -292,7 +296,9 @@ Result<JobBody> read(const wire::StateMeta& from) {
                  from_wire(from.digest()),
                  from_wire(from.result_digest()),
                  {}};
-  if (from.fed()) meta.fed = {from_wire(&from.fed()->hash_sum()), from.fed()->sample_count()};
+  if (from.data_fingerprint())
+    meta.data_fingerprint = {from_wire(&from.data_fingerprint()->hash_sum()),
+                             from.data_fingerprint()->sample_count()};
   return JobBody{meta};
 }
 

@@ -144,7 +144,7 @@ void JobCore::State::carry_out_copy(Time at, StateFetch::Effects& effects, Actio
   const StateMeta meta = *copy_fetch->meta();
   copy_fetch.reset();
   copy_written = at;
-  out.push_back(KeepCopy{{copy_name.step, meta.digest, meta.fed, copy_name.history},
+  out.push_back(KeepCopy{{copy_name.step, meta.digest, meta.data_fingerprint, copy_name.history},
                          std::move(*effects.complete)});
 }
 

@@ -182,9 +182,9 @@ void JobCore::request_join(Time now, Actions& out) {
   state_->tick(now, out);
 }
 
-void JobCore::request_leave(Time now, Duration patience, Actions& out) {
+void JobCore::request_leave(Time now, Duration timeout, Actions& out) {
   state_->now = now;
-  state_->begin_leave(now, patience, out);
+  state_->begin_leave(now, timeout, out);
 }
 
 void JobCore::give_up(Time, const std::string& reason, Actions& out) {
@@ -201,7 +201,7 @@ JobStatus JobCore::status(Time now) const {
 std::uint64_t JobCore::committed() const {
   return state_->committed;
 }
-collective::Fed JobCore::running_fed() const {
+collective::DataFingerprint JobCore::running_fingerprint() const {
   return state_->running;
 }
 Digest JobCore::state_digest() const {

@@ -193,9 +193,9 @@ class JobCore {
   // view 0 need not call it.
   void request_join(Time now, Actions& out);
   // Leaves after the step under way, or at once if the time left is less than two steps; Left says
-  // that it is done, at the latest after `patience`. kWhenOthersCan: the last holder of the state
+  // that it is done, at the latest after `timeout`. kWhenOthersCan: the last holder of the state
   // goes on until somebody else holds it.
-  void request_leave(Time now, Duration patience, Actions& out);
+  void request_leave(Time now, Duration timeout, Actions& out);
   // This node can no longer take part, for a reason of its own: tells the others, so that they go
   // on at once. The core must not be fed any more.
   void give_up(Time now, const std::string& reason, Actions& out);
@@ -218,8 +218,8 @@ class JobCore {
 
   const view::View& view() const;
   JobStatus status(Time now) const;
-  std::uint64_t committed() const;      // newest committed step; 0: none
-  collective::Fed running_fed() const;  // over steps 1..committed()
+  std::uint64_t committed() const;                          // newest committed step; 0: none
+  collective::DataFingerprint running_fingerprint() const;  // over steps 1..committed()
   // Of the state here; none if that belongs to no history of the view.
   std::optional<HistoryId> state_history() const;
   Digest state_digest() const;  // of the newest state that is in place

@@ -215,10 +215,10 @@ void JobCore::State::follow(Time at, Actions& out) {
   if (!next || next->step != committed + 1) return;
   ++committed;
   ++learned_results;
-  running += next->fed;
+  running += next->data_fingerprint;
   result_digest = next->digest;
   watchdog.asked(Watchdog::Work::apply, at);
-  out.push_back(Apply{committed, std::move(next->result), next->fed, true});
+  out.push_back(Apply{committed, std::move(next->result), next->data_fingerprint, true});
   const Duration took = at - std::max(learn_applied, learn_began.value_or(at));
   learn_pace = learn_pace == Duration{} ? took : (3 * learn_pace + took) / 4;
   learn_applied = at;

@@ -18,14 +18,14 @@ constexpr Duration kSaveTerm =
     std::chrono::seconds(10);  // of the time to leave; at most half of it
 }  // namespace
 
-void JobCore::State::begin_leave(Time at, Duration patience, Actions& out) {
-  const Time last = patience == kWhenOthersCan ? Time::max() : at + patience;
+void JobCore::State::begin_leave(Time at, Duration timeout, Actions& out) {
+  const Time last = timeout == kWhenOthersCan ? Time::max() : at + timeout;
   if (leave_by && leaving && *leave_by <= last) return;
   wants_in = false;
   leaving = true;
   leave_by = last;
   leave_began = at;
-  save_from = *leave_by - std::min(kSaveTerm, patience / 2);
+  save_from = *leave_by - std::min(kSaveTerm, timeout / 2);
   leave_tried.reset();
   leave_told = left_told = holding = false;
   saving.reset();

@@ -76,8 +76,8 @@ struct StateMeta {
   std::uint64_t step = 0;
   std::uint64_t size_bytes = 0;
   Digest digest;
-  Digest result_digest;  // of the sum of that step
-  collective::Fed fed;   // running sum up to that step
+  Digest result_digest;                          // of the sum of that step
+  collective::DataFingerprint data_fingerprint;  // running sum up to that step
 };
 struct StateRead {
   std::uint64_t step = 0;
@@ -99,8 +99,8 @@ struct ResultRead {
 struct ResultPart {
   std::uint64_t step = 0;
   std::uint64_t offset = 0;
-  Digest digest;        // of the whole result, as DONE told it
-  collective::Fed fed;  // of that step
+  Digest digest;                                 // of the whole result, as DONE told it
+  collective::DataFingerprint data_fingerprint;  // of that step
   SharedBytes payload;
 };
 

@@ -7,7 +7,7 @@ namespace gpunode::job {
 
 namespace {
 // A step that does not end is no reason not to stop.
-constexpr Duration kStepPatience = std::chrono::seconds(20);
+constexpr Duration kStepTimeout = std::chrono::seconds(20);
 
 Error bad(std::string detail) {
   return {ErrorCode::invalid_argument, std::move(detail)};
@@ -102,7 +102,7 @@ void JobCore::State::watch_wish(Time at, Actions& out) {
   if (wish == view::Wish::none || agreement.wanted() || agreement.frozen()) return;
   if (wish == view::Wish::resume_from) return agreement.want_change(at);
   const bool in_step = can_exchange() && exchange;
-  if (wish == view::Wish::stop && in_step && at < wished_at + kStepPatience) return;
+  if (wish == view::Wish::stop && in_step && at < wished_at + kStepTimeout) return;
   change_view(at, wish == view::Wish::stop ? "a person stops the job" : "a person resumes the job",
               out);
 }

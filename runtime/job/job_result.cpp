@@ -11,7 +11,7 @@
 namespace gpunode::job {
 
 namespace {
-constexpr Duration kPatience = std::chrono::seconds(60);  // without a byte of the result
+constexpr Duration kTimeout = std::chrono::seconds(60);  // without a byte of the result
 }  // namespace
 
 bool JobCore::State::holds_result() const {
@@ -109,7 +109,7 @@ void JobCore::State::result_tick(Time at, Actions& out) {
   const bool busy = installing || applied != committed;
   if (busy || learned_bytes() != result_bytes) result_progress = at;
   result_bytes = learned_bytes();
-  if (at < result_progress + kPatience) return;
+  if (at < result_progress + kTimeout) return;
   finish_elsewhere(
       "the job is finished, but nobody that has its result gives it to this node: "
       "export it at a node that was a member to the end",

@@ -12,7 +12,7 @@ namespace {
 // Of messages that come before their time; beyond it NEED fetches them again.
 constexpr std::size_t kMaxEarlyMessages = 65536;
 constexpr std::uint64_t kEarlyGradients = 4;  // and a MiB
-constexpr Duration kFinishPatience = std::chrono::seconds(10);
+constexpr Duration kFinishTimeout = std::chrono::seconds(10);
 constexpr Duration kServeLaggards = std::chrono::seconds(60);  // with sums, after the last step
 
 // Bytes of gradient in a message.
@@ -65,7 +65,7 @@ void JobCore::State::maybe_begin(Time at, Actions& out) {
   std::erase_if(partials, [this](const auto& one) { return !is_whole(one.second); });
   for (const collective::TreeNode& node : exchange->own_cover())
     if (const auto found = partials.find(node); found != partials.end())
-      exchange->on_partial(at, node, found->second.sum, found->second.fed, sends);
+      exchange->on_partial(at, node, found->second.sum, found->second.data_fingerprint, sends);
   send_step(step, sends, out);
   ask_compute(out);
 
@@ -183,7 +183,8 @@ void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out
     partials.clear();
     partial_step = range.step;
   }
-  Partial& partial = partials.try_emplace(range.node, Partial{range.sum, range.fed}).first->second;
+  Partial& partial =
+      partials.try_emplace(range.node, Partial{range.sum, range.data_fingerprint}).first->second;
   if (partial.sum != range.sum || partial.final_elements + range.count > options.element_count ||
       (is_whole(partial) && options.element_count > 0))
     return;
@@ -200,21 +201,22 @@ void JobCore::State::on_partial(Time at, const PartialRange& range, Actions& out
     watchdog.done(Watchdog::Work::compute, at);
   std::vector<collective::SendTo> sends;
   exchange->set_times(compute_times, after);
-  exchange->on_partial_range(at, range.node, range.sum, range.fed, range.first, range.count, sends);
+  exchange->on_partial_range(at, range.node, range.sum, range.data_fingerprint, range.first,
+                             range.count, sends);
   send_step(range.step, sends, out);
   advance(at, out);
 }
 
-void JobCore::State::foresee(Actions& out) {
+void JobCore::State::update_speculatively(Actions& out) {
   const auto arrived = exchange->take_arrived();
   for (const collective::Elements& part : arrived.parts)
-    out.push_back(Foresee{exchange_step, arrived.sum, part.first, part.count});
+    out.push_back(SpeculativeUpdate{exchange_step, arrived.sum, part.first, part.count});
 }
 
 // Commits the step under way if every member holds it.
 void JobCore::State::advance(Time at, Actions& out) {
   if (!exchange || !can_exchange()) return;
-  foresee(out);
+  update_speculatively(out);
   if (exchange->disagreed()) {
     change_view(at, "results of step " + std::to_string(exchange_step) + " differ", out);
     return;
@@ -224,7 +226,8 @@ void JobCore::State::advance(Time at, Actions& out) {
     held_at = at;
     fault_point("held", exchange_step);
     if (broken("tells_held_results"))
-      keep_result(exchange_step, exchange->result(), exchange->result_digest(), exchange->fed());
+      keep_result(exchange_step, exchange->result(), exchange->result_digest(),
+                  exchange->data_fingerprint());
   }
   const bool own_way = broken("apply_on_own_completion") && exchange->held();
   if (!exchange->committed() && !own_way) return;
@@ -252,12 +255,12 @@ void JobCore::State::commit(Time at, const collective::AllReduce& done,
     agreement.heard_by(one.node, committed_at);
   committed_at = at;
   pause_told = false;
-  const collective::Fed fed = done.fed();
+  const collective::DataFingerprint data_fingerprint = done.data_fingerprint();
   Committed told;
   told.step = ++committed;
-  told.fed = fed;
+  told.data_fingerprint = data_fingerprint;
   told.computed_by = std::move(computed_by);
-  running += fed;
+  running += data_fingerprint;
   told.running = running;
   result_digest = done.result_digest();
   partials.clear();
@@ -278,11 +281,11 @@ void JobCore::State::commit(Time at, const collective::AllReduce& done,
     next_plan(told.times);
   }
   source.clear_current();
-  keep_result(committed, done.result(), done.result_digest(), done.fed());
+  keep_result(committed, done.result(), done.result_digest(), done.data_fingerprint());
   fault_point("commit", committed);
   watchdog.asked(Watchdog::Work::apply, at);
   watchdog.dropped(Watchdog::Work::compute);
-  out.push_back(Apply{committed, done.result(), fed});
+  out.push_back(Apply{committed, done.result(), data_fingerprint});
   out.push_back(std::move(told));
   if (committed >= options.total_steps) done_at = at;
 }
@@ -362,7 +365,7 @@ void JobCore::State::finish_tick(Time at, Actions& out) {
     if (one.node == options.self.node) continue;
     all = all && (peers[one.node].finished || gone(one.node));
   }
-  if (all || at >= done_at + kFinishPatience) finish_told = true;
+  if (all || at >= done_at + kFinishTimeout) finish_told = true;
   if (finish_told || at >= status_sent + options.timings.linger_status) {
     status_sent = at;
     for (const NodeId& node : peers_of(agreement.view()))

@@ -84,7 +84,7 @@ void JobCore::State::on_installed(Time at, std::uint64_t step, Actions& out) {
     committed = applied = step;
     state_digest = installing->digest;
     result_digest = installing->result_digest;
-    running = installing->fed;
+    running = installing->data_fingerprint;
     history = fetch_history;
     installing.reset();
   } else if (restoring && restoring->step == step) {

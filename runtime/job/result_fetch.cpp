@@ -32,7 +32,7 @@ void ResultFetch::on_source(Time now, const NodeId& node, std::uint64_t committe
   Source& source = sources_[node];
   source.committed = std::max(source.committed, committed);
   source.first_kept = first_kept;
-  if (source.patience == Duration{}) source.patience = options_.first_patience;
+  if (source.timeout == Duration{}) source.timeout = options_.first_timeout;
   hear_of(now, committed);
 }
 
@@ -86,7 +86,7 @@ void ResultFetch::on_part(Time now, const NodeId& from, const ResultPart& part, 
   if (asked == under_way_.end() || number >= part_count()) return;
   if (part.payload.size() != part_size(number)) return;
   const Duration took = now - std::max(asked->second.at, source->second.progress);
-  source->second.patience = std::clamp(4 * took, options_.patience, 3 * options_.first_patience);
+  source->second.timeout = std::clamp(4 * took, options_.timeout, 3 * options_.first_timeout);
   source->second.progress = now;
   source->second.committed = std::max(source->second.committed, part.step);
   hear_of(now, part.step);
@@ -100,9 +100,9 @@ void ResultFetch::on_part(Time now, const NodeId& from, const ResultPart& part, 
     result.have.assign(part_count(), false);
     result.missing = part_count();
     result.digest = part.digest;
-    result.fed = part.fed;
+    result.data_fingerprint = part.data_fingerprint;
   }
-  if (result.digest != part.digest || !(result.fed == part.fed)) {
+  if (result.digest != part.digest || !(result.data_fingerprint == part.data_fingerprint)) {
     out.report = "members offer different results of step " + std::to_string(part.step);
     growing_.erase(part.step);
     return;
@@ -121,13 +121,14 @@ std::optional<ResultFetch::Complete> ResultFetch::take(Time now, Effects& out) {
   Growing result = std::move(found->second);
   growing_.erase(found);
   const auto layout = collective::ChunkLayout::of(options_.element_count);
-  if (collective::result_digest_of(layout, *result.values, result.fed) != result.digest) {
+  if (collective::result_digest_of(layout, *result.values, result.data_fingerprint) !=
+      result.digest) {
     out.report = "a received result of step " + std::to_string(next_) +
                  " does not match its digest; fetching it again";
     ask_more(now, out);
     return std::nullopt;
   }
-  Complete complete{next_++, std::move(result.values), result.digest, result.fed};
+  Complete complete{next_++, std::move(result.values), result.digest, result.data_fingerprint};
   ask_more(now, out);
   return complete;
 }
@@ -145,8 +146,8 @@ void ResultFetch::drop_late(Time now) {
     const bool waits = it->first.first > told_;
     const Time since =
         source == sources_.end() ? it->second.at : std::max(it->second.at, source->second.progress);
-    const Duration patience = source == sources_.end() ? Duration{} : source->second.patience;
-    if (waits || now < since + patience) {
+    const Duration timeout = source == sources_.end() ? Duration{} : source->second.timeout;
+    if (waits || now < since + timeout) {
       ++it;
       continue;
     }

@@ -25,16 +25,16 @@ class ResultFetch {
     std::uint64_t last_step = 0;   // of the job
     std::uint64_t element_count = 0;
     std::uint32_t part_bytes = 256u << 10;
-    std::uint64_t window_bytes = 4u << 20;               // under way at once; one part at least
-    std::uint32_t window_steps = 32;                     // results under way at once
-    Duration patience = std::chrono::seconds(2);         // least silence of a slow member
-    Duration first_patience = std::chrono::seconds(10);  // before its first part
+    std::uint64_t window_bytes = 4u << 20;              // under way at once; one part at least
+    std::uint32_t window_steps = 32;                    // results under way at once
+    Duration timeout = std::chrono::seconds(2);         // least silence of a slow member
+    Duration first_timeout = std::chrono::seconds(10);  // before its first part
   };
   struct Complete {
     std::uint64_t step = 0;
     collective::SharedFloats result;
     Digest digest;
-    collective::Fed fed;
+    collective::DataFingerprint data_fingerprint;
   };
   struct Effects {
     std::vector<StateSource::Reply> sends;
@@ -68,8 +68,8 @@ class ResultFetch {
   struct Source {
     std::uint64_t committed = 0;
     std::uint64_t first_kept = 0;
-    Time progress{};      // of its parts
-    Duration patience{};  // grows with the time that a part takes
+    Time progress{};     // of its parts
+    Duration timeout{};  // grows with the time that a part takes
     std::uint64_t load_bytes = 0;
   };
   struct Asked {
@@ -81,7 +81,7 @@ class ResultFetch {
     std::vector<bool> have;
     std::uint64_t missing = 0;
     Digest digest;
-    collective::Fed fed;
+    collective::DataFingerprint data_fingerprint;
   };
   using Place = std::pair<std::uint64_t, std::uint64_t>;  // step, part
 

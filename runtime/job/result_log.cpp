@@ -59,7 +59,7 @@ StateSource::Reply ResultLog::part_of(const NodeId& to, const ResultRead& read,
   return {to, ResultPart{entry.step,
                          read.offset,
                          entry.digest,
-                         entry.fed,
+                         entry.data_fingerprint,
                          {entry.result, bytes.subspan(read.offset, length)}}};
 }
 

@@ -22,7 +22,7 @@ class ResultLog {
     std::uint64_t step = 0;
     collective::SharedFloats result;
     Digest digest;
-    collective::Fed fed;
+    collective::DataFingerprint data_fingerprint;
   };
 
   // The result of a committed step. One that does not follow the newest starts the log anew. Reads

@@ -118,7 +118,7 @@ void StateFetch::set_sources(std::vector<NodeId> sources) {
 }
 
 bool StateFetch::is_abandoned(Time now) const {
-  return meta_ && holders_.empty() && now >= offered_ + options_.patience;
+  return meta_ && holders_.empty() && now >= offered_ + options_.timeout;
 }
 
 void StateFetch::lose(const NodeId& source) {
@@ -139,7 +139,7 @@ void StateFetch::on_tick(Time now, Effects& out) {
   for (auto it = under_way_.begin(); it != under_way_.end();) {
     const auto holder = holders_.find(it->second.source);
     if (holder != holders_.end() &&
-        now < std::max(it->second.at, holder->second.progress) + holder->second.patience) {
+        now < std::max(it->second.at, holder->second.progress) + holder->second.timeout) {
       ++it;
       continue;
     }
@@ -177,7 +177,7 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
     return;
   }
   offered_ = now;
-  holders_.try_emplace(from, Holder{now, options_.first_patience});
+  holders_.try_emplace(from, Holder{now, options_.first_timeout});
   request_more(now, out);
 }
 
@@ -211,7 +211,7 @@ void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Ef
   if (part.payload.size() != expected) return;
   if (const auto asked = under_way_.find(number); asked != under_way_.end()) {
     const Duration took = now - std::max(asked->second.at, holder->second.progress);
-    holder->second.patience = std::clamp(4 * took, options_.patience, 3 * options_.first_patience);
+    holder->second.timeout = std::clamp(4 * took, options_.timeout, 3 * options_.first_timeout);
   }
   holder->second.progress = offered_ = now;
   std::memcpy(buffer_->data() + part.offset, part.payload.view.data(), expected);

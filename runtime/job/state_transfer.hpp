@@ -80,8 +80,8 @@ class StateFetch {
     std::uint32_t part_bytes = 256u << 10;
     std::uint32_t window = 4;  // parts under way from one source
     Duration ask_every = std::chrono::milliseconds(500);
-    Duration patience = std::chrono::seconds(2);         // least silence of a slow source
-    Duration first_patience = std::chrono::seconds(10);  // before its first part
+    Duration timeout = std::chrono::seconds(2);         // least silence of a slow source
+    Duration first_timeout = std::chrono::seconds(10);  // before its first part
   };
   struct Effects {
     std::vector<StateSource::Reply> sends;
@@ -114,7 +114,7 @@ class StateFetch {
   };
   struct Holder {
     Time progress{};
-    Duration patience{};  // grows with the time that a part takes
+    Duration timeout{};  // grows with the time that a part takes
   };
   void request_more(Time now, Effects& out);
   void finish(Effects& out);

@@ -104,7 +104,8 @@ Explanation StepAccount::explain() const {
       one.received_bytes += times.before.received_kib * 1024.0;
       one.place = times.place;
       if (times.compute.slices > 0)
-        one.slice += seconds(times.compute.compute_us) * times.compute.lanes / times.compute.slices;
+        one.slice +=
+            seconds(times.compute.compute_us) * times.compute.workers / times.compute.slices;
       confirm[rank] = std::min(confirm[rank], times.before.confirm_us);
       if (times.last_rank == collective::kNoRank) continue;
       owners += 1;

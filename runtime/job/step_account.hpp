@@ -25,7 +25,7 @@ namespace gpunode::job {
 struct MemberTimes {
   NodeId node;
   std::uint32_t slices = 0;  // of the newest step
-  double slice = 0;          // one slice on one lane
+  double slice = 0;          // one slice on one worker
   double compute = 0, data = 0, wait = 0, exchange = 0, confirm = 0, apply = 0;
   double sent_bytes = 0, received_bytes = 0;
   std::uint64_t place = 0;  // see collective::StepTimes

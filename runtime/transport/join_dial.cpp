@@ -25,8 +25,8 @@ class Connection final : public JoinConnection {
   }
   ~Connection() override { ::close(fd_); }
 
-  Result<void> greet(Duration patience) {
-    Time deadline = clock_.now() + patience;
+  Result<void> greet(Duration timeout) {
+    Time deadline = clock_.now() + timeout;
     std::byte greeting[kJoinGreeting.size()];
     if (write(as_bytes(kJoinGreeting), deadline) == Wait::ready &&
         read(greeting, deadline) == Wait::ready && as_text(greeting) == kJoinGreeting) {
@@ -37,14 +37,14 @@ class Connection final : public JoinConnection {
                 " is not a gpunode join port: the join port is the one that gpunode up prints"};
   }
 
-  Result<Bytes> ask(ByteView frame, Duration patience) override {
+  Result<Bytes> ask(ByteView frame, Duration timeout) override {
     if (frame.size() > kMaxJoinFrameBytes) {
       return {ErrorCode::invalid_argument,
               "a join frame may have 4096 bytes, this one has " + std::to_string(frame.size())};
     }
     if (over_) return lost();
     over_ = true;  // unless the whole answer comes: a late one would pass for that of the next
-    Time deadline = clock_.now() + patience;
+    Time deadline = clock_.now() + timeout;
     std::byte head[kJoinHeadBytes];
     Bytes answer;
     Wait waited = write(with_join_head(frame), deadline);
@@ -127,14 +127,14 @@ Result<std::unique_ptr<JoinConnection>> JoinConnection::dial(const std::string& 
   return std::unique_ptr<JoinConnection>(std::move(connection));
 }
 
-Result<void> tcp_reachable(const std::string& endpoint, Duration patience) {
+Result<void> tcp_reachable(const std::string& endpoint, Duration timeout) {
   auto target = parse_endpoint(endpoint);
   if (!target) {
     return {ErrorCode::invalid_argument, endpoint + " is not an address like tcp://10.0.0.5:7601"};
   }
   auto address = resolve(*target);
   if (!address) return address.error();
-  auto fd = connect_within(*address, target->host + ":" + std::to_string(target->port), patience);
+  auto fd = connect_within(*address, target->host + ":" + std::to_string(target->port), timeout);
   if (!fd) return fd.error();
   ::close(*fd);
   return {};

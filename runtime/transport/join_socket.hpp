@@ -64,9 +64,8 @@ class JoinConnection {
   virtual std::string peer_address() const = 0;
 };
 
-// Can a TCP connection to "tcp://host:port" be opened? Blocks up to `patience`. Fails with the
+// Can a TCP connection to "tcp://host:port" be opened? Blocks up to `timeout`. Fails with the
 // codes of JoinConnection::dial but protocol_mismatch.
-Result<void> tcp_reachable(const std::string& endpoint,
-                           Duration patience = std::chrono::seconds(3));
+Result<void> tcp_reachable(const std::string& endpoint, Duration timeout = std::chrono::seconds(3));
 
 }  // namespace gpunode::transport

@@ -22,17 +22,17 @@ Error no_node(const std::string& path) {
 
 enum class Wait { reply, gone, late };
 
-// Waits until a reply can be read, the server is gone, or `patience` is over.
-Wait wait_for_reply(Socket& socket, Monitor& monitor, Duration patience) {
+// Waits until a reply can be read, the server is gone, or `timeout` is over.
+Wait wait_for_reply(Socket& socket, Monitor& monitor, Duration timeout) {
   SystemClock clock;
-  Time deadline = clock.now() + patience;
+  Time deadline = clock.now() + timeout;
   bool gone = false;
   for (;;) {
     while (auto event = monitor.next()) gone |= event->event == ZMQ_EVENT_DISCONNECTED;
     if (socket.events() & ZMQ_POLLIN) return Wait::reply;  // before `gone`: it came earlier
     if (gone) return Wait::gone;
     int timeout = -1;
-    if (patience > Duration::zero()) {
+    if (timeout > Duration::zero()) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
       if (left.count() <= 0) return Wait::late;
       timeout = static_cast<int>(std::min<long long>(left.count() + 1, 60'000));
@@ -70,7 +70,7 @@ Result<std::string> call_local(const LocalCall& call) {
   if (!sent) result = no_node(call.path);
   for (bool over = !sent; !over;) {
     over = true;
-    switch (wait_for_reply(socket, monitor, call.patience)) {
+    switch (wait_for_reply(socket, monitor, call.timeout)) {
       case Wait::gone:
         result = {ErrorCode::peer_lost, "the node ended before it had answered"};
         break;

@@ -51,7 +51,7 @@ struct LocalCall {
   // Called on the caller's thread for each partial reply; may be null.
   std::function<void(const std::string&)> on_partial;
   // Longest silence: the time to the first reply and between two replies. Zero: no limit.
-  Duration patience = std::chrono::seconds(30);
+  Duration timeout = std::chrono::seconds(30);
 };
 
 // Sends the request and waits for the final reply. Fails with: unavailable (no node runs there),

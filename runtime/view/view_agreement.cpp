@@ -138,13 +138,13 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   const std::uint64_t round = std::max(highest_round_, votes_.promised.round) + 1;
   highest_round_ = round;
   const VoteTimings& timings = options_.timings;
-  Duration patience = timings.retry * (1u << std::min(attempts_, 4u));
-  patience = std::min(patience, timings.retry_max);
-  patience += Duration(
-      static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(patience.count()) / 2 + 1)));
+  Duration timeout = timings.retry * (1u << std::min(attempts_, 4u));
+  timeout = std::min(timeout, timings.retry_max);
+  timeout += Duration(
+      static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(timeout.count()) / 2 + 1)));
   ++attempts_;
   yielded_to_.reset();
-  proposal_ = Proposal{{round, options_.self}, now, now + grace() + patience, {}, {}, {}, forced};
+  proposal_ = Proposal{{round, options_.self}, now, now + grace() + timeout, {}, {}, {}, forced};
   wanted_at_.reset();
   waiting_reason_ = "a quorum of the last view is asked for its promise";
   // Asking waits for the own promise to be durable as well: after a restart this ballot must not

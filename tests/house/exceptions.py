@@ -40,8 +40,7 @@ CALLED_BY_TESTS = {
     "runtime/transport/memory_link.hpp:set_fate": "the twin's own fault",
 }
 
-# Words that are no longer used, and what is said instead. The commented ones are still in the code:
-# take the comment away with the last use.
+# Words that are no longer used, and what is said instead.
 RETIRED_WORDS = {
     r"actors/exchange": "actors/job",
     r"jobs_actor": "job board (actors/job/job_board_actor.hpp)",
@@ -49,8 +48,11 @@ RETIRED_WORDS = {
     r"ConnectionState": "LinkState (runtime/base/peer.hpp)",
     r"CAF_ALLOW_UNSAFE_MESSAGE_TYPE": "nothing: actors/own_message.hpp",
     r"island": "device group",
-    # r"foresees?": "speculative apply",
-    # r"TotalPart": "speculative apply",
+    r"[Ff]oresee[ns]?": "speculative update",
+    r"TotalPart": "speculative update",
+    r"\bFed\b": "DataFingerprint",
+    r"patience": "timeout",
+    r"LanePool": "WorkerPool: a lane is one of a transport, or of a vector",
     r"Exact" r"Exchange": "AllReduce",
     r"lineage": "history",
 }

@@ -1,4 +1,4 @@
-// A slice's gradient has the same bits whichever lane computes it, however many run at once,
+// A slice's gradient has the same bits whichever worker computes it, however many run at once,
 // wherever its result lies in memory, whatever was computed before, and stage by stage.
 #include <gtest/gtest.h>
 
@@ -31,22 +31,22 @@ struct Slices {
   }
 };
 
-// Gradient and loss of every slice, computed by `lanes` threads.
-std::vector<std::vector<float>> gradients(const Model& model, int lanes, std::size_t shift) {
+// Gradient and loss of every slice, computed by `workers` threads.
+std::vector<std::vector<float>> gradients(const Model& model, int workers, std::size_t shift) {
   auto backend = cpu::open_backend();
-  auto program = model.program(*backend, lanes);
+  auto program = model.program(*backend, workers);
   std::vector<float> weights(model.parameter_count());
   model.initialise(1, weights);
   EXPECT_TRUE((*program)->load(weights));
   const Slices slices(model);
   std::vector<std::vector<float>> results(kSlices);
   std::vector<std::thread> threads;
-  for (int lane = 0; lane < lanes; ++lane)
-    threads.emplace_back([&, lane] {
-      for (int slice = lane; slice < kSlices; slice += lanes) {
+  for (int worker = 0; worker < workers; ++worker)
+    threads.emplace_back([&, worker] {
+      for (int slice = worker; slice < kSlices; slice += workers) {
         auto& result = results[static_cast<std::size_t>(slice)];
         result.assign(model.parameter_count() + 16, -1.0f);
-        auto loss = (*program)->gradient(lane, slices.samples[static_cast<std::size_t>(slice)],
+        auto loss = (*program)->gradient(worker, slices.samples[static_cast<std::size_t>(slice)],
                                          std::span(result).subspan(shift, model.parameter_count()));
         EXPECT_TRUE(loss);
         result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift));
@@ -76,7 +76,7 @@ TEST(Determinism, GradientsDoNotDependOnLanesOrPlaces) {
   expect_equal(alone, gradients(**model, 2, 7));
 }
 
-// Stage by stage, all slices held at once, each stage on another lane than the one before.
+// Stage by stage, all slices held at once, each stage on another worker than the one before.
 TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
   auto model = make_model("gpt", {{"layers", "3"}});
   ASSERT_TRUE(model);

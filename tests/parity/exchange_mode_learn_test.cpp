@@ -71,7 +71,7 @@ class Learning : public testing::Test {
          .reader = ingest::SliceReader(std::move(*data),
                                        {spec.train.seed, spec.train.batch, spec.train.slices}),
          .clock = &clock_,
-         .lanes = 1});
+         .workers = 1});
     GPUNODE_CHECK(made, made.error().message());
     return std::move(*made);
   }
@@ -132,8 +132,8 @@ class Learning : public testing::Test {
       std::vector<collective::SendTo> out;
       while (!trainer.idle()) {
         auto done = trainer.compute_some([&](compute::SumRange range) {
-          exchanges[rank].on_partial_range({}, range.node, range.sum, range.fed, range.first,
-                                           range.count, out);
+          exchanges[rank].on_partial_range({}, range.node, range.sum, range.data_fingerprint,
+                                           range.first, range.count, out);
         });
         GPUNODE_CHECK(done, done.error().message());
       }

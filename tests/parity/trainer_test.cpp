@@ -1,5 +1,5 @@
 // The trainer's sums have the bits of slices computed one by one and added along the tree, however
-// many lanes there are, however many slices are under way, and whatever was kept of an older plan.
+// many workers there are, however many slices are under way, and whatever was kept of an older plan.
 #include "actors/compute/trainer.hpp"
 
 #include <gtest/gtest.h>
@@ -36,13 +36,13 @@ class TrainerTest : public ::testing::Test {
     return {*data, {spec_.train.seed, spec_.train.batch, spec_.train.slices}};
   }
 
-  std::unique_ptr<Trainer> trainer(int lanes, std::uint64_t budget) {
+  std::unique_ptr<Trainer> trainer(int workers, std::uint64_t budget) {
     return std::move(*Trainer::create({.model = model_,
                                        .backend = backend_.get(),
                                        .spec = spec_,
                                        .reader = reader(),
                                        .clock = &clock_,
-                                       .lanes = lanes,
+                                       .workers = workers,
                                        .slice_budget_bytes = budget}));
   }
 
@@ -82,7 +82,7 @@ class TrainerTest : public ::testing::Test {
     trainer.want(1, nodes);
     struct Told {
       collective::SharedFloats sum;
-      collective::Fed fed;
+      collective::DataFingerprint data_fingerprint;
       std::uint64_t count = 0;
     };
     std::map<TreeNode, Told> told;
@@ -92,7 +92,7 @@ class TrainerTest : public ::testing::Test {
       Told& one = told[range.node];
       EXPECT_TRUE(!one.sum || one.sum == range.sum) << "one vector a node";
       one.sum = range.sum;
-      one.fed = range.fed;
+      one.data_fingerprint = range.data_fingerprint;
       one.count += range.count;
     };
     do {
@@ -105,13 +105,13 @@ class TrainerTest : public ::testing::Test {
       const Told& one = told[node];
       ASSERT_EQ(one.count, wanted.size());
       EXPECT_EQ(std::memcmp(one.sum->data(), wanted.data(), wanted.size() * sizeof(float)), 0);
-      collective::Fed fed;
+      collective::DataFingerprint data_fingerprint;
       const std::uint32_t first = trainer.tree().first_slice(node);
       for (std::uint32_t slice = 0; slice < trainer.tree().width(node.level); ++slice) {
         const ingest::Slice data = reader().read({0, first + slice});
-        fed += collective::Fed{data.fed, data.samples.size()};
+        data_fingerprint += collective::DataFingerprint{data.data_fingerprint, data.samples.size()};
       }
-      EXPECT_EQ(one.fed, fed);
+      EXPECT_EQ(one.data_fingerprint, data_fingerprint);
     }
   }
 
@@ -125,10 +125,10 @@ class TrainerTest : public ::testing::Test {
 
 TEST_F(TrainerTest, SumsHaveTheBitsOfTheTreeWithAnyLanesAndAnyBudget) {
   const Tree tree = Tree::of_slices(kSlices);
-  for (int lanes : {1, 2, 3}) {
+  for (int workers : {1, 2, 3}) {
     for (std::uint64_t budget : {std::uint64_t{1} << 30, std::uint64_t{0}}) {
-      check(*trainer(lanes, budget), {tree.root()});
-      check(*trainer(lanes, budget), {{2, 1}, {1, 0}, {0, 3}});
+      check(*trainer(workers, budget), {tree.root()});
+      check(*trainer(workers, budget), {{2, 1}, {1, 0}, {0, 3}});
     }
   }
 }
@@ -145,8 +145,8 @@ TEST_F(TrainerTest, KeptSumsOfAnOlderPlanGiveTheSameBits) {
 
 TEST_F(TrainerTest, TheStatesDigestIsThatOfItsBytesWithAnyLanes) {
   model_ = std::move(*model::make_model("gpt", {{"layers", "1"}, {"context", "16"}}));
-  for (int lanes : {1, 3}) {
-    auto one = trainer(lanes, 0);
+  for (int workers : {1, 3}) {
+    auto one = trainer(workers, 0);
     EXPECT_GT(one->state_bytes().size(), 2 * kDigestBlockBytes);
     EXPECT_EQ(one->state_digest(), block_digest_of(one->state_bytes().view));
   }
@@ -154,7 +154,7 @@ TEST_F(TrainerTest, TheStatesDigestIsThatOfItsBytesWithAnyLanes) {
 
 TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
   const std::uint64_t one = model_->place_bytes(3);
-  EXPECT_EQ(trainer(2, 0)->slice_memory().slices, 2u) << "one a lane at least";
+  EXPECT_EQ(trainer(2, 0)->slice_memory().slices, 2u) << "one a worker at least";
   EXPECT_EQ(trainer(1, std::uint64_t{1} << 30)->slice_memory().slices, kSlices);
   const SliceMemory some = trainer(1, 4 * one)->slice_memory();
   EXPECT_LT(some.slices, 4u);
@@ -170,7 +170,7 @@ TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_o
                                  .spec = spec_,
                                  .reader = reader(),
                                  .clock = &clock_,
-                                 .lanes = 2,
+                                 .workers = 2,
                                  .evaluated_tokens = tokens});
     return *(*made)->evaluate();
   };

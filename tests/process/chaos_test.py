@@ -69,7 +69,7 @@ class Chaos(training.TrainingTest):
             self.strike(number, kind)
             self.all_in()
         self.pace(None)
-        self.check_all(list(self.nodes.values()), 4 * cluster.PATIENCE)
+        self.check_all(list(self.nodes.values()), 4 * cluster.TIMEOUT)
         self.tell_times()
 
     # ---- one fault after the other
@@ -179,7 +179,7 @@ class Chaos(training.TrainingTest):
                 self.nodes[name].signal(signal.SIGSTOP)
         goes_on_again = time.monotonic() + 5
         story = self.goes_on(kind, at, view, witness, victims)
-        self.assertLess(time.monotonic(), goes_on_again + cluster.PATIENCE)
+        self.assertLess(time.monotonic(), goes_on_again + cluster.TIMEOUT)
         time.sleep(max(0, goes_on_again - time.monotonic()))
         for name in victims:
             self.nodes[name].signal(signal.SIGCONT)

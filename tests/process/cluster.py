@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-PATIENCE = float(os.environ.get("GPUNODE_TEST_PATIENCE", "60"))
+TIMEOUT = float(os.environ.get("GPUNODE_TEST_TIMEOUT", "60"))
 PROGRAMS = {}
 
 
@@ -59,8 +59,8 @@ class Node:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def wait(self, patience=PATIENCE):
-        return self.process.wait(patience)
+    def wait(self, timeout=TIMEOUT):
+        return self.process.wait(timeout)
 
     def kill(self):
         self.process.kill()
@@ -96,10 +96,10 @@ class World:
         clean.update(extra or {})
         return clean
 
-    def run(self, *words, env=None, stdin=None, patience=PATIENCE, faulty=False):
+    def run(self, *words, env=None, stdin=None, timeout=TIMEOUT, faulty=False):
         program = PROGRAMS["faulty" if faulty else "gpunode"]
         done = subprocess.run([program, *words], capture_output=True, env=self.environment(env),
-                              input=stdin, timeout=patience, text=True, errors="replace",
+                              input=stdin, timeout=timeout, text=True, errors="replace",
                               stdin=None if stdin is not None else subprocess.DEVNULL)
         return Result(done.returncode, done.stdout, done.stderr)
 
@@ -178,15 +178,15 @@ class World:
         return found
 
 
-def wait_until(condition, what, patience=PATIENCE, every=0.05):
+def wait_until(condition, what, timeout=TIMEOUT, every=0.05):
     """Polls until the condition gives something true, and returns that."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not in {patience:.0f} s: {what}")
+            raise AssertionError(f"not in {timeout:.0f} s: {what}")
         time.sleep(every)
 
 
@@ -291,7 +291,7 @@ class ProcessTest(unittest.TestCase):
     def progress(self, node, job):
         return node.ask("job", "show", job, "--json").json
 
-    def wait_for_phase(self, node, job, phase="finished", patience=PATIENCE):
+    def wait_for_phase(self, node, job, phase="finished", timeout=TIMEOUT):
         def reached():
             shown = node.ask("jobs", "--json")
             if shown.code != 0:
@@ -303,7 +303,7 @@ class ProcessTest(unittest.TestCase):
                     if line["phase"] == "failed":
                         raise AssertionError(f"job {job} failed: {line}")
             return None
-        return wait_until(reached, f"job {job} is {phase}", patience)
+        return wait_until(reached, f"job {job} is {phase}", timeout)
 
 
 def main():

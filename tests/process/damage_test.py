@@ -76,7 +76,7 @@ class Damage(training.TrainingTest):
 
     def end(self):
         self.pace(None)
-        self.check_all(list(self.nodes.values()), 2 * cluster.PATIENCE)
+        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
 
     def base(self):
         """Where the job went on after the restart."""

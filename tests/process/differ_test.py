@@ -87,7 +87,7 @@ class Differ(training.TrainingTest):
         self.world.write("data/text.txt", training.TEXT)
         node = self.world.start("alone")
         path = training.TrainingTest.job(self, 1)
-        followed = node.ask("train", path, "--follow", patience=4 * cluster.PATIENCE)
+        followed = node.ask("train", path, "--follow", timeout=4 * cluster.TIMEOUT)
         self.assertEqual(followed.code, 0, str(followed))
         digest = self.export(node, self.steps)
         node.kill()

@@ -182,7 +182,7 @@ class Learners(Enter):
         self.assertLess(self.longest_pause(during), 2.8, (shown["sync_seconds"], during))
         self.assert_no_wait(trace, shown["sync_seconds"])
         for node in (*self.nodes.values(), fourth):
-            self.wait_for_phase(node, "small", patience=120)
+            self.wait_for_phase(node, "small", timeout=120)
         self.assertEqual(self.export(fourth, steps), expected)
         self.assertGreater(sum(one["slices"] for one in
                                fourth.ask("job", "show", "small", "--json").json["computed"]

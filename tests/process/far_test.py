@@ -62,13 +62,13 @@ class Far(training.TrainingTest):
         node = self.nodes["a"]
         started = node.ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))
-        self.wait_for_phase(node, name, patience=3600)
+        self.wait_for_phase(node, name, timeout=3600)
         seconds = time.monotonic() - begin
         shown = self.progress(node, name)
         other = cluster.wait_until(lambda: self.progress(self.nodes["b"], name)
                                    .get("validation_loss"), "both have evaluated")
         self.assertEqual(shown["validation_loss"], other)
-        self.assertTrue(shown["proof"]["equal_to_fed"], shown["proof"])
+        self.assertTrue(shown["proof"]["equal_to_data"], shown["proof"])
         self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown["proof"])
         times = shown["times"]
         sent = sum(one["sent_bytes"] for one in times["members"])  # means of the last steps

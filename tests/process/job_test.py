@@ -140,7 +140,7 @@ class OneJob(cluster.ProcessTest):
         self.assertEqual(followed.code, 0, str(followed))
         self.assertIn("finished", followed.out)
         shown = node.ask("job", "show", "small", "--json").json
-        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        self.assertTrue(shown["proof"]["equal_to_data"], shown)
         self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
         self.assertEqual(shown["step"], 30)
         self.assertEqual(sum(one["slices"] for one in shown["computed"]), 30 * 4)
@@ -205,7 +205,7 @@ class TwoNodes(cluster.ProcessTest):
         shown = first.ask("job", "show", "small", "--json").json
         self.assertEqual({one["node"] for one in shown["computed"] if one["slices"]},
                          {"first", "second"})
-        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        self.assertTrue(shown["proof"]["equal_to_data"], shown)
         self.assertEqual(self.export(first, 40), self.export(second, 40))
 
         self.assertEqual(first.ask("serve", "small").code, 0)
@@ -243,7 +243,7 @@ class ALateNode(cluster.ProcessTest):
         slices = {one["node"]: one["slices"] for one in shown["computed"]}
         self.assertGreater(slices.get("late", 0), 0, slices)
         self.assertEqual(sum(slices.values()), 4 * steps)
-        self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+        self.assertTrue(shown["proof"]["equal_to_data"], shown)
         sums = {self.export(node, steps) for node in (alone, first, late)}
         self.assertEqual(len(sums), 1, sums)
 

@@ -160,7 +160,7 @@ class Kill(cluster.ProcessTest):
         for node in nodes:
             shown = node.ask("job", "show", "small", "--json").json
             self.assertEqual(shown["step"], STEPS)
-            self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+            self.assertTrue(shown["proof"]["equal_to_data"], shown)
             self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
             self.assertEqual(self.export(node, STEPS), self.undisturbed(), f"weights of {node.name}")
             self.assertEqual(node.ask("checkpoint", "verify").code, 0)

@@ -63,7 +63,7 @@ class TheLast(training.TrainingTest):
 
     def end(self):
         self.pace(None)
-        self.check_all(list(self.nodes.values()), 2 * cluster.PATIENCE)
+        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
 
     def await_running(self, node):
         return self.await_line(node, lambda line: line["phase"] == "running", "it runs")

@@ -367,10 +367,10 @@ class Switch:
             one.close()
 
 
-def wait_for_links(switch, names, patience=cluster.PATIENCE):
+def wait_for_links(switch, names, timeout=cluster.TIMEOUT):
     """Every two of the nodes are connected through the switch, so that a cut can strike."""
     wanted = {frozenset((a, b)) for a in names for b in names if a != b}
-    cluster.wait_until(lambda: wanted <= switch.links(), "all links go through the switch", patience)
+    cluster.wait_until(lambda: wanted <= switch.links(), "all links go through the switch", timeout)
 
 
 if __name__ == "__main__":  # by hand: shows who is connected

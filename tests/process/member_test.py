@@ -35,14 +35,14 @@ class OneOfThree(training.TrainingTest):
                                    "it has failed")
             self.assert_says(line["reason"], *words)
         self.pace(None)
-        self.check_all(rest, 2 * cluster.PATIENCE)
+        self.check_all(rest, 2 * cluster.TIMEOUT)
 
     def expect_the_others(self):
         rest = [self.nodes["n1"], self.nodes["n3"]]
         for node in rest:
             self.await_members(node, ["n1", "n3"])
         self.pace(None)
-        self.check_all(rest, 2 * cluster.PATIENCE)
+        self.check_all(rest, 2 * cluster.TIMEOUT)
 
     def test_of_other_arithmetic_is_refused_by_name(self):
         started = self.begin({"ONEDNN_MAX_CPU_ISA": "SSE41", "DNNL_MAX_CPU_ISA": "SSE41"})
@@ -119,7 +119,7 @@ class AFullDisk(training.TrainingTest):
                                "it has failed")
         self.assert_says(line["reason"], "disk_full")
         self.pace(None)
-        self.check_all([self.nodes["n1"], self.nodes["n3"]], 2 * cluster.PATIENCE)
+        self.check_all([self.nodes["n1"], self.nodes["n3"]], 2 * cluster.TIMEOUT)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Modes(cluster.ProcessTest):
             self.assertEqual(sorted(report["members"]), ["a", "b"])
             self.assertEqual(report["exchange_mode"], mode)
             self.assert_says(report["exchange_note"], mode, "not exact", "who takes part")
-            self.assertTrue(report["proof"]["equal_to_fed"], report["proof"])
+            self.assertTrue(report["proof"]["equal_to_data"], report["proof"])
             self.assert_says(str([event["text"] for event in report["events"]]), "not exact")
         return reports
 
@@ -88,7 +88,7 @@ class Modes(cluster.ProcessTest):
             self.assertEqual(sorted(report["members"]), ["a", "c", "d"])
             self.assertEqual(report["exchange_mode"], "hierarchical")
             self.assertNotIn("exchange_note", report)  # it is exact
-            self.assertTrue(report["proof"]["equal_to_fed"], report["proof"])
+            self.assertTrue(report["proof"]["equal_to_data"], report["proof"])
         self.assertEqual(groups(a), [["a", "c"], ["d"]])
         alone = self.state_of_one_alone(a, steps=steps, every=100)
         self.assertEqual({report["state_digest"] for report in reports}, {alone})

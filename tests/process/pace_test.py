@@ -96,7 +96,7 @@ class Pace(cluster.ProcessTest):
             name=name, nodes=nodes, labels=labels, data=data, steps=STEPS))
         started = node.ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))
-        self.wait_for_phase(node, name, patience=4 * cluster.PATIENCE)
+        self.wait_for_phase(node, name, timeout=4 * cluster.TIMEOUT)
         report = self.progress(node, name)
         commits = {c["step"]: c for c in node.ask("job", "log", name, "--json").json["commits"]}
         seconds = commits[STEPS]["at"] - commits[STEPS // 2]["at"]

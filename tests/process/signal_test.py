@@ -70,7 +70,7 @@ class Signals(cluster.ProcessTest):
         again = self.world.start("a")
         self.assertEqual(again.info["id"], node.info["id"])
         self.wait_for_phase(again, "small")
-        self.assertTrue(again.ask("job", "show", "small", "--json").json["proof"]["equal_to_fed"])
+        self.assertTrue(again.ask("job", "show", "small", "--json").json["proof"]["equal_to_data"])
 
     def test_sigkill_while_starting_is_safe(self):
         for _ in range(3):

@@ -65,7 +65,7 @@ class EvenSplit(training.TrainingTest):
             self.await_members(node, list(self.nodes))
             self.await_line(node, lambda line: line["phase"] == "running", "it computes again")
         self.pace(None)
-        self.check_all(list(self.nodes.values()), 2 * cluster.PATIENCE)
+        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
         self.check_nobody_committed_apart(side, rest, last_together)
 
     def check_nobody_committed_apart(self, side, rest, last_together):

@@ -146,7 +146,7 @@ class TrainingTest(cluster.ProcessTest):
         known = TrainingTest.digests
         if (self.steps, self.channels) not in known:
             node = self.world.start("alone")
-            followed = node.ask("train", self.job(1), "--follow", patience=4 * cluster.PATIENCE)
+            followed = node.ask("train", self.job(1), "--follow", timeout=4 * cluster.TIMEOUT)
             self.assertEqual(followed.code, 0, str(followed))
             known[self.steps, self.channels] = self.export(node, self.steps)
             node.kill()
@@ -166,12 +166,12 @@ class TrainingTest(cluster.ProcessTest):
         told = node.ask("job", "log", "small", "--json")
         return Log(told.json if told.code == 0 else {})
 
-    def await_line(self, node, wanted, what, patience=cluster.PATIENCE):
+    def await_line(self, node, wanted, what, timeout=cluster.TIMEOUT):
         """Polls `jobs` of a node until the job's line is as wanted; tells what all saw if not."""
         def is_so():
             line = self.line(node)
             return line if line and wanted(line) else None
-        return self.wait_until(is_so, f"{node.name}: {what}", patience)
+        return self.wait_until(is_so, f"{node.name}: {what}", timeout)
 
     def wait_until(self, found, what, *options, **named):
         """cluster.wait_until that tells what all nodes saw if it waits in vain."""
@@ -180,9 +180,9 @@ class TrainingTest(cluster.ProcessTest):
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.told()}") from None
 
-    def await_members(self, node, names, patience=cluster.PATIENCE):
+    def await_members(self, node, names, timeout=cluster.TIMEOUT):
         return self.await_line(node, lambda line: sorted(line.get("members", [])) == sorted(names),
-                               f"the members are {sorted(names)}", patience)
+                               f"the members are {sorted(names)}", timeout)
 
     def told(self):
         """What every node that answers says of the job, for a failure's text."""
@@ -192,23 +192,23 @@ class TrainingTest(cluster.ProcessTest):
                 parts.append(f"== {name} ended with {node.process.returncode}")
                 continue
             try:
-                shown = node.ask("job", "log", "small", patience=5)
-                known = node.ask("nodes", patience=5)
+                shown = node.ask("job", "log", "small", timeout=5)
+                known = node.ask("nodes", timeout=5)
                 parts.append(f"== {name}: {self.line(node)}\n{shown.out[-3000:]}{shown.err}"
                              f"{known.out}")
             except Exception as error:  # one that is stopped does not answer
                 parts.append(f"== {name}: {error}")
         return "\n".join(parts)
 
-    def check_all(self, nodes, patience=cluster.PATIENCE):
+    def check_all(self, nodes, timeout=cluster.TIMEOUT):
         """All have finished with the weights of the undisturbed run, and prove their data."""
         for node in nodes:
             self.assertIsNone(node.process.poll(), f"{node.name} runs\n{node.said()[-3000:]}")
-            self.await_line(node, lambda line: line["phase"] == "finished", "finished", patience)
+            self.await_line(node, lambda line: line["phase"] == "finished", "finished", timeout)
         for node in nodes:
             shown = node.ask("job", "show", "small", "--json").json
             self.assertEqual(shown["step"], self.steps)
-            self.assertTrue(shown["proof"]["equal_to_fed"], shown)
+            self.assertTrue(shown["proof"]["equal_to_data"], shown)
             self.assertTrue(shown["proof"]["each_sample_once_an_epoch"], shown)
             self.assertEqual(self.export(node, self.steps), self.undisturbed(),
                              f"weights of {node.name}")

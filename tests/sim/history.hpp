@@ -48,7 +48,7 @@ inline bool goes_back(const view::View& from, const view::View& to) {
 // that was given up.
 inline std::optional<job::Checkpoint> checkpoint_of(const job::JobCore& core, std::uint64_t step,
                                                     const Digest& state,
-                                                    const collective::Fed& running) {
+                                                    const collective::DataFingerprint& running) {
   const std::optional<HistoryId> history = core.state_history();
   if (!history) return std::nullopt;
   return job::Checkpoint{step, state, running, *history};

@@ -10,7 +10,7 @@ namespace gpunode::sim {
 namespace {
 Digest digest_of_sum(const job::Apply& apply) {
   return collective::result_digest_of(collective::ChunkLayout::of(apply.result->size()),
-                                      *apply.result, apply.fed);
+                                      *apply.result, apply.data_fingerprint);
 }
 }  // namespace
 
@@ -325,31 +325,32 @@ void JobChecks::on_state(const view::Member& node, std::uint64_t step, const Dig
     fail("2: the state after step " + std::to_string(step) + " is not that of its history");
 }
 
-void JobChecks::on_foresee(const view::Member& node, const job::Foresee& part) {
-  Foreseen& foreseen = foresees_[node];
-  if (foreseen.result != part.result || foreseen.step != part.step)
-    foreseen = {part.step, part.result, std::vector<std::optional<float>>(part.result->size())};
+void JobChecks::on_speculative_update(const view::Member& node,
+                                      const job::SpeculativeUpdate& part) {
+  Speculation& speculated = speculations_[node];
+  if (speculated.result != part.result || speculated.step != part.step)
+    speculated = {part.step, part.result, std::vector<std::optional<float>>(part.result->size())};
   for (std::uint64_t place = part.first; place < part.first + part.count; ++place) {
-    if (foreseen.values.at(place)) fail("an element of a result was foreseen twice");
-    foreseen.values[place] = (*part.result)[place];
+    if (speculated.values.at(place)) fail("an element of a result was speculated twice");
+    speculated.values[place] = (*part.result)[place];
   }
 }
 
-void JobChecks::check_foreseen(const view::Member& node, const job::Apply& apply) {
-  const Foreseen foreseen = std::exchange(foresees_[node], {});
-  if (!foreseen.result || foreseen.result != apply.result) return;
-  if (foreseen.step != apply.step) fail("a result was foreseen for another step");
+void JobChecks::check_speculation(const view::Member& node, const job::Apply& apply) {
+  const Speculation speculated = std::exchange(speculations_[node], {});
+  if (!speculated.result || speculated.result != apply.result) return;
+  if (speculated.step != apply.step) fail("a result was speculated for another step");
   bool whole = true;
-  for (std::size_t place = 0; place < foreseen.values.size(); ++place) {
-    whole = whole && foreseen.values[place];
-    if (foreseen.values[place] && *foreseen.values[place] != (*apply.result)[place])
-      fail("an element of a result was not what had been foreseen");
+  for (std::size_t place = 0; place < speculated.values.size(); ++place) {
+    whole = whole && speculated.values[place];
+    if (speculated.values[place] && *speculated.values[place] != (*apply.result)[place])
+      fail("an element of a result was not what had been speculated");
   }
-  foreseen_ += whole;
+  speculated_ += whole;
 }
 
 void JobChecks::on_apply(const view::Member& node, const job::Apply& apply) {
-  check_foreseen(node, apply);
+  check_speculation(node, apply);
   if (apply.step > model_.total_steps) {
     fail("a step beyond the last");
     return;

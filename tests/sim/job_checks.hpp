@@ -30,7 +30,7 @@ class JobChecks {
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
   void on_view(const view::Member& node, const view::View& view, job::Role role);
-  void on_foresee(const view::Member& node, const job::Foresee& part);
+  void on_speculative_update(const view::Member& node, const job::SpeculativeUpdate& part);
   void on_apply(const view::Member& node, const job::Apply& apply);
   void on_committed(const view::Member& node, const job::Committed& commit, job::Phase phase);
   // What a person is told who looks at the job on this node now.
@@ -77,7 +77,9 @@ class JobChecks {
   std::uint64_t rollbacks() const { return rollbacks_; }
   std::uint64_t generations() const { return generations_; }
   std::uint64_t stops() const { return stops_; }
-  std::uint64_t foreseen() const { return foreseen_; }  // steps applied that were foreseen whole
+  std::uint64_t speculated() const {
+    return speculated_;
+  }  // steps applied that were speculated whole
 
  private:
   struct Place {
@@ -91,7 +93,7 @@ class JobChecks {
     Digest digest;
   };
   void fail(std::string text);
-  void check_foreseen(const view::Member& node, const job::Apply& apply);
+  void check_speculation(const view::Member& node, const job::Apply& apply);
   void check_step(const view::Member& node, const job::JobMessage& message,
                   const job::StepMessage& step);
   void check_vote(const view::Member& node, const job::JobMessage& message, const job::Vote& vote,
@@ -130,12 +132,12 @@ class JobChecks {
   std::map<view::Member, Place> places_;
   std::map<view::Member, HistoryId> applying_;  // in which the step under Apply was committed
   std::map<view::Member, State> state_at_;      // the newest state of each life
-  struct Foreseen {
+  struct Speculation {
     std::uint64_t step = 0;
     collective::SharedFloats result;
     std::vector<std::optional<float>> values;
   };
-  std::map<view::Member, Foreseen> foresees_;
+  std::map<view::Member, Speculation> speculations_;
   // A promise binds all later lives of its node.
   std::set<std::pair<NodeId, ViewName>> promised_;
   // view, step -> node -> digest of its DONE
@@ -159,7 +161,7 @@ class JobChecks {
   std::uint64_t rollbacks_ = 0;
   std::uint64_t generations_ = 0;
   std::uint64_t stops_ = 0;
-  std::uint64_t foreseen_ = 0;
+  std::uint64_t speculated_ = 0;
 };
 
 }  // namespace gpunode::sim

@@ -251,7 +251,7 @@ WorldResult JobWorld::run() {
   result_.commits = checks_->commits();
   result_.views = checks_->views();
   result_.plans = checks_->plans();
-  result_.foreseen = checks_->foreseen();
+  result_.speculated = checks_->speculated();
   result_.rollbacks = checks_->rollbacks();
   result_.stops = checks_->stops();
   result_.generations = checks_->generations();

@@ -47,18 +47,19 @@ collective::SharedFloats JobModel::node_sum(const Digest& state, std::uint64_t s
   return sum;
 }
 
-collective::Fed JobModel::node_fed(std::uint64_t step, collective::TreeNode node) const {
+collective::DataFingerprint JobModel::node_fed(std::uint64_t step,
+                                               collective::TreeNode node) const {
   constexpr std::uint64_t kSamplesPerSlice = 3;
-  collective::Fed fed;
+  collective::DataFingerprint data_fingerprint;
   const std::uint32_t first = tree.first_slice(node);
   for (std::uint32_t slice = first; slice < first + tree.width(node.level); ++slice)
     for (std::uint64_t sample = 0; sample < kSamplesPerSlice; ++sample) {
       const std::uint64_t position =
           ((step - 1) * tree.slice_count() + slice) * kSamplesPerSlice + sample;
-      fed.hash_sum += Digest{mix(11, position), mix(13, position)};
-      ++fed.sample_count;
+      data_fingerprint.hash_sum += Digest{mix(11, position), mix(13, position)};
+      ++data_fingerprint.sample_count;
     }
-  return fed;
+  return data_fingerprint;
 }
 
 void JobModel::apply(std::vector<float>& state, std::uint64_t step,
@@ -99,7 +100,7 @@ const Truth& truth_of(const JobModel& model) {
     truth.values.push_back(state);
     truth.state.push_back(block_digest_of(model.bytes_of_state(state).view));
     truth.result.push_back(digest_of(bytes_of(std::span<const float>(*result))));
-    collective::Fed running = truth.running.back();
+    collective::DataFingerprint running = truth.running.back();
     running += model.node_fed(step, model.tree.root());
     truth.running.push_back(running);
   }

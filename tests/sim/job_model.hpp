@@ -25,7 +25,7 @@ struct JobModel {
   // The sum of a tree node, and what was fed into it.
   collective::SharedFloats node_sum(const Digest& state, std::uint64_t step,
                                     collective::TreeNode node, std::uint64_t salt) const;
-  collective::Fed node_fed(std::uint64_t step, collective::TreeNode node) const;
+  collective::DataFingerprint node_fed(std::uint64_t step, collective::TreeNode node) const;
   static void apply(std::vector<float>& state, std::uint64_t step,
                     const std::vector<float>& result);
   SharedBytes bytes_of_state(const std::vector<float>& state) const;
@@ -37,7 +37,7 @@ struct Truth {
   std::vector<std::vector<float>> values;  // of the state
   std::vector<Digest> state;
   std::vector<Digest> result;
-  std::vector<collective::Fed> running;
+  std::vector<collective::DataFingerprint> running;
 };
 const Truth& truth_of(const JobModel& model);  // cached
 

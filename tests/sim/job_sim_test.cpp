@@ -162,7 +162,7 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     sum.witnessed += result.witnessed;
     sum.generations += result.generations;
     sum.followed += result.followed;
-    sum.foreseen += result.foreseen;
+    sum.speculated += result.speculated;
     sum.leaves += result.leaves;
     sum.cut_votes += result.cut_votes;
     sum.torn_votes += result.torn_votes;
@@ -183,7 +183,7 @@ TEST(JobSim, no_swarm_of_faults_changes_a_bit_or_stops_the_job) {
     EXPECT_GT(sum.witnessed, count / 5);
     EXPECT_GT(sum.generations, count / 20);
     EXPECT_GT(sum.followed, count);
-    EXPECT_GT(sum.foreseen, sum.commits / 2);
+    EXPECT_GT(sum.speculated, sum.commits / 2);
     EXPECT_GT(sum.leaves, count / 10);
     EXPECT_GT(sum.views, 3 * count);
     EXPECT_GT(sum.cut_votes, count / 20);

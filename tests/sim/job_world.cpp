@@ -214,17 +214,17 @@ void JobWorld::pause(std::size_t node, Duration how_long, bool clock_too) {
   });
 }
 
-void JobWorld::leave(std::size_t node, Duration patience) {
+void JobWorld::leave(std::size_t node, Duration timeout) {
   note(node, "is asked to leave");
   Node& one = nodes_[node];
-  const Time by = now_ + patience;
+  const Time by = now_ + timeout;
   if (!one.leaves || by < one.leave_by) {  // asked again, the earlier end stands
     one.leave_by = by;
-    one.patience = patience;
+    one.timeout = timeout;
   }
   one.leaves = true;
   feed(node, input_of(Answer::leave),
-       [&](job::Actions& out) { nodes_[node].core->request_leave(clock(node), patience, out); });
+       [&](job::Actions& out) { nodes_[node].core->request_leave(clock(node), timeout, out); });
 }
 
 void JobWorld::end_process(std::size_t node) {
@@ -237,7 +237,7 @@ void JobWorld::end_process(std::size_t node) {
   // After the last step there is nothing more to hold.
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
-  if (holder && one.patience >= 1s && one.checkpoint().step != one.core->committed())
+  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed())
     checks_->breach("14: the last holder of a state has left without making it durable");
   crash(node);
   --result_.crashes;
@@ -298,8 +298,8 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     moment(node, Moment::before_durable);
   } else if (auto* wish = std::get_if<job::Compute>(&action)) {
     compute(node, *wish);
-  } else if (auto* part = std::get_if<job::Foresee>(&action)) {
-    checks_->on_foresee(one.member, *part);
+  } else if (auto* part = std::get_if<job::SpeculativeUpdate>(&action)) {
+    checks_->on_speculative_update(one.member, *part);
   } else if (auto* applied = std::get_if<job::Apply>(&action)) {
     apply(node, *applied);
   } else if (auto* committed = std::get_if<job::Committed>(&action)) {
@@ -420,14 +420,15 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
       self.times.compute_us += collective::microseconds(takes);
       self.times.slices = static_cast<std::uint16_t>(self.times.slices + slices);
       const auto sum = options_.model.node_sum(self.state_digest, step, tree_node, self.salt);
-      const auto fed = options_.model.node_fed(step, tree_node);
+      const auto data_fingerprint = options_.model.node_fed(step, tree_node);
       // Whole or in two ranges, the last elements first.
       const std::uint64_t cut = rng_.below(sum->size() + 1);
       feed(node, input_of(Answer::partial), [&](job::Actions& out) {
         for (const auto& [first, count] :
              {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
           self.core->on_partial(
-              now_, {self.order, step, tree_node, sum, fed, first, count, self.times}, out);
+              now_, {self.order, step, tree_node, sum, data_fingerprint, first, count, self.times},
+              out);
       });
     };
     if (now_ < one.compute_hangs) struck(node, Grey::hung_compute);

@@ -130,8 +130,8 @@ struct WorldResult {
   std::uint64_t crashes = 0;
   std::uint64_t leaves = 0;  // politely
   std::uint64_t learners = 0;
-  std::uint64_t followed = 0;  // steps that learners applied
-  std::uint64_t foreseen = 0;  // steps that were foreseen whole before they were applied
+  std::uint64_t followed = 0;    // steps that learners applied
+  std::uint64_t speculated = 0;  // steps that were speculated whole before they were applied
   std::uint64_t disagreements = 0;
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;
@@ -191,7 +191,7 @@ class JobWorld {
   // Planned faults of that moment that wait for their number strike the next time.
   void strike_at_next(Moment what);
   // Its process ends once its core says so.
-  void leave(std::size_t node, Duration patience = std::chrono::seconds(25));
+  void leave(std::size_t node, Duration timeout = std::chrono::seconds(25));
   bool alive(std::size_t node) const { return nodes_[node].core.has_value(); }
   job::JobCore& core(std::size_t node) { return *nodes_[node].core; }
   NodeId id(std::size_t node) const { return nodes_[node].member.node; }
@@ -268,7 +268,7 @@ class JobWorld {
     Time forcing_until{};  // a person has ordered it to go on without a quorum
     bool gone = false;     // by its own wish, and the others go on: it is not started again
     bool hurried = false;  // and its time was over before the others knew
-    Duration patience{};   // of its leave
+    Duration timeout{};    // of its leave
     Time leave_by{};
     bool late = false;                 // it left because its time to leave was over
     Time uplink_free{}, uplink_low{};  // for learners' parts the latter

@@ -19,7 +19,7 @@ using transport::Lane;
 using transport::Message;
 
 constexpr auto kTick = std::chrono::milliseconds(20);
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 constexpr std::uint64_t kView = 1;
 const JobId kJob{0x6265'6e63'6800'0001, 0x6578'6163'7400'0001};
 
@@ -68,7 +68,7 @@ class BareDriver final : public ExchangeDriver {
     while (!current_->committed()) {
       if (current_->disagreed())
         return Error{ErrorCode::corrupted, "the members hold different results"};
-      if (now() - began > kPatience) return Error{ErrorCode::timeout, "no DONE of all members"};
+      if (now() - began > kTimeout) return Error{ErrorCode::timeout, "no DONE of all members"};
       wait_and_take();
     }
     return current_->result();

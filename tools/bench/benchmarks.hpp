@@ -3,7 +3,7 @@
 
 namespace gpunode::bench {
 
-// train [--seconds S] [--lanes N] [--rounds R] [--no-peer] [--require RATIO] [--profile FILE]
+// train [--seconds S] [--workers N] [--rounds R] [--no-peer] [--require RATIO] [--profile FILE]
 // Status 1 if the ratio to PyTorch is below RATIO.
 int train(int argc, char** argv);
 

@@ -14,8 +14,8 @@ namespace gpunode::bench {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);  // and a second a million floats
-constexpr auto kEndPatience = std::chrono::seconds(5);
+constexpr auto kTimeout = std::chrono::seconds(30);  // and a second a million floats
+constexpr auto kEndTimeout = std::chrono::seconds(5);
 
 pid_t start_process(const std::vector<std::string>& command) {
   std::vector<char*> words;
@@ -74,9 +74,9 @@ Result<std::unique_ptr<Contender>> Contender::start(ContenderSpec spec, std::uin
 
 Contender::~Contender() {
   if (!failure_)
-    (void)board_->carry_out({.kind = Order::Kind::quit}, kEndPatience, [this] { return alive(); });
+    (void)board_->carry_out({.kind = Order::Kind::quit}, kEndTimeout, [this] { return alive(); });
   // A clean end takes a library a moment.
-  const auto deadline = std::chrono::steady_clock::now() + (failure_ ? Duration{} : kEndPatience);
+  const auto deadline = std::chrono::steady_clock::now() + (failure_ ? Duration{} : kEndTimeout);
   while (!processes_.empty()) {
     const bool late = std::chrono::steady_clock::now() >= deadline;
     for (std::size_t index = 0; index < processes_.size();) {
@@ -108,13 +108,13 @@ bool Contender::alive() {
 
 Result<Spent> Contender::order(const Order& order) {
   if (failure_) return *failure_;
-  auto spent = board_->carry_out(order, patience_, [this] { return alive(); });
+  auto spent = board_->carry_out(order, timeout_, [this] { return alive(); });
   if (!spent) failure_ = spent.error().within(label(order.setting));
   return failure_ ? Result<Spent>(*failure_) : spent;
 }
 
 Result<void> Contender::prepare(std::uint64_t element_count, std::uint32_t setting) {
-  patience_ = kPatience + std::chrono::seconds(element_count / 1'000'000);
+  timeout_ = kTimeout + std::chrono::seconds(element_count / 1'000'000);
   auto done =
       order({.kind = Order::Kind::prepare, .setting = setting, .element_count = element_count});
   if (!done) return done.error();

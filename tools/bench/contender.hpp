@@ -54,7 +54,7 @@ class Contender {
   ContenderSpec spec_;
   std::unique_ptr<RankBoard> board_;
   std::vector<pid_t> processes_;
-  Duration patience_{};
+  Duration timeout_{};
   std::optional<Error> failure_;
 };
 

@@ -24,7 +24,7 @@ using collective::SharedFloats;
 using transport::Lane;
 using transport::Message;
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 constexpr std::uint64_t kSteps = 1'000'000'000;  // never reached
 constexpr std::uint64_t kJobs = 0x6265'6e63'6800'0000;
 
@@ -138,7 +138,7 @@ class JobDriver final : public ExchangeDriver {
     range.step = order_->step;
     range.node = order_->nodes.front();
     range.sum = std::move(partial);
-    range.fed.sample_count = 1;
+    range.data_fingerprint.sample_count = 1;
     range.count = element_count_;
     on_trainer_thread_.deliver(job_, PartialReady{std::move(range)});
     SharedFloats total;
@@ -147,7 +147,7 @@ class JobDriver final : public ExchangeDriver {
           total = std::move(apply.total);
           applied_ = apply.step;
         },
-        caf::after(kPatience) >> [] {});
+        caf::after(kTimeout) >> [] {});
     if (!total) return Error{ErrorCode::timeout, "the step is not committed"};
     return total;
   }
@@ -156,7 +156,7 @@ class JobDriver final : public ExchangeDriver {
   // Until the job wants this member's partial sum of the next step.
   Result<void> await_order() {
     order_.reset();
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kTimeout;
     while (!order_ || order_->nodes.empty()) {
       if (std::chrono::steady_clock::now() > deadline)
         return Error{ErrorCode::timeout, "the job did not ask for a partial sum"};

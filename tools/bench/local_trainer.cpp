@@ -12,7 +12,7 @@ LocalTrainer::LocalTrainer(const model::Model& model, ops::Backend& backend, Tra
     : model_(model),
       backend_(backend),
       options_(options),
-      pool_(options.lanes),
+      pool_(options.workers),
       optimizer_(model.parameters(), options.optimizer, backend),
       weights_(model.parameter_count()) {
   model.initialise(options.seed, weights_);
@@ -29,12 +29,12 @@ Result<std::unique_ptr<LocalTrainer>> LocalTrainer::open(const model::Model& mod
   GPUNODE_CHECK(options.slices > 0 && options.batch % options.slices == 0,
                 "the number of slices divides the batch");
   std::unique_ptr<LocalTrainer> trainer(new LocalTrainer(model, backend, options));
-  auto program = model.program(backend, options.lanes);
+  auto program = model.program(backend, options.workers);
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
   trainer->pass_ = std::make_unique<compute::LayeredPass>(compute::LayeredPass::Options{
       .program = trainer->program_.get(),
-      .lanes = &trainer->pool_,
+      .workers = &trainer->pool_,
       .stages = model.stages(),
       .forward_stages = model.forward_stages().size(),
       .parameter_count = model.parameter_count(),
@@ -75,12 +75,12 @@ Result<double> LocalTrainer::evaluate(std::span<const std::uint8_t> text) {
   constexpr std::size_t kGroup = 16;
   std::vector<double> sums((windows + kGroup - 1) / kGroup);
   std::vector<std::optional<Error>> failures(sums.size());
-  pool_.run(sums.size(), [&](int lane, std::size_t group) {
+  pool_.run(sums.size(), [&](int worker, std::size_t group) {
     std::vector<model::Sample> samples;
     for (std::size_t window = group * kGroup; window < std::min(windows, (group + 1) * kGroup);
          ++window)
       samples.push_back({window, text.subspan(window * stride, model_.sample_bytes())});
-    auto loss = program_->evaluate(lane, samples);
+    auto loss = program_->evaluate(worker, samples);
     if (loss)
       sums[group] = *loss;
     else

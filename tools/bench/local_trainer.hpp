@@ -1,6 +1,6 @@
 // The training step of one node without network, actors and prefetching: the product's layered pass
 // over all slices, the fixed tree, AdamW. It exists to measure and to check the numerics. Owns one
-// thread a lane besides the caller's.
+// thread a worker besides the caller's.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TrainerOptions {
   std::uint64_t seed = 1;
   std::size_t batch = 12;  // samples a step
   std::size_t slices = 4;  // G, divides batch
-  int lanes = 2;
+  int workers = 2;
   model::AdamwOptions optimizer;
 };
 
@@ -47,7 +47,7 @@ class LocalTrainer {
   const model::Model& model_;
   ops::Backend& backend_;
   TrainerOptions options_;
-  compute::LanePool pool_;
+  compute::WorkerPool pool_;
   model::Adamw optimizer_;
   std::unique_ptr<model::Program> program_;
   std::unique_ptr<compute::LayeredPass> pass_;

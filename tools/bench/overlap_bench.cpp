@@ -22,7 +22,7 @@ struct Options {
   std::uint16_t members = 2;
   std::uint32_t slices_each = 4;
   int rounds = 7;
-  bool device = true;  // the stand-in; else the GPT on this machine's cores, one lane a member
+  bool device = true;  // the stand-in; else the GPT on this machine's cores, one worker a member
   std::string layers = "8", channels = "128", context = "64";
   std::uint32_t samples = 1;  // a slice
   double clip = 1.0;
@@ -163,7 +163,7 @@ class Bench {
            .reader =
                ingest::SliceReader(*data, {spec.train.seed, spec.train.batch, spec.train.slices}),
            .clock = &clock_,
-           .lanes = 1});
+           .workers = 1});
       if (!trainer) return trainer.error();
       trainers_.push_back(std::move(*trainer));
       members_.push_back(std::make_unique<OverlapMember>(

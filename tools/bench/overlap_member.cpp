@@ -102,13 +102,13 @@ void OverlapMember::arrived(std::uint16_t from, std::uint64_t exchange,
 void OverlapMember::add_range(const compute::SumRange& range) {
   post([this, range] {
     std::vector<collective::SendTo> sends;
-    current_->on_partial_range(clock_.now(), range.node, range.sum, range.fed, range.first,
-                               range.count, sends);
+    current_->on_partial_range(clock_.now(), range.node, range.sum, range.data_fingerprint,
+                               range.first, range.count, sends);
     send(number_, sends);
   });
 }
 
-// Foresees meanwhile what is here, if wished.
+// Speculates meanwhile what is here, if wished.
 Result<SharedFloats> OverlapMember::await_commit(bool ahead) {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -119,8 +119,8 @@ Result<SharedFloats> OverlapMember::await_commit(bool ahead) {
     if (ahead) {
       lock.unlock();
       for (const collective::Elements& part : arrived.parts) {
-        auto done = options_.trainer->foresee(options_.trainer->step() + 1, arrived.sum, part.first,
-                                              part.count);
+        auto done = options_.trainer->update_speculatively(options_.trainer->step() + 1,
+                                                           arrived.sum, part.first, part.count);
         if (!done) return done.error();
       }
       lock.lock();
@@ -133,7 +133,7 @@ Result<StepTimes> OverlapMember::compute(const std::function<void(compute::SumRa
                                          Time begin) {
   compute::Trainer& trainer = *options_.trainer;
   StepTimes times;
-  std::mutex mutex;  // ranges come from any lane
+  std::mutex mutex;  // ranges come from any worker
   std::map<collective::TreeNode, compute::SumRange> sums;
   trainer.want(trainer.step() + 1, trainer.tree().cover(options_.plan.slices_of(options_.rank)));
   do {
@@ -181,9 +181,11 @@ Result<double> OverlapMember::gap_step() {
   const SharedFloats total = sums_.front().sum;
   const std::uint64_t step = options_.trainer->step() + 1;
   const std::uint64_t before = layout_.first(layout_.chunk_count() - 1);
-  if (auto done = options_.trainer->foresee(step, total, 0, before); !done) return done.error();
+  if (auto done = options_.trainer->update_speculatively(step, total, 0, before); !done)
+    return done.error();
   const Time begin = clock_.now();
-  auto done = options_.trainer->foresee(step, total, before, layout_.element_count - before);
+  auto done =
+      options_.trainer->update_speculatively(step, total, before, layout_.element_count - before);
   if (!done) return done.error();
   StepTimes unused;
   if (auto updated = update(*total, unused); !updated) return updated.error();

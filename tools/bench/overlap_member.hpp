@@ -40,12 +40,12 @@ class OverlapMember {
 
   // Alone: computes its sums and applies them as if they were the total. For the compute time.
   Result<StepTimes> compute_step();
-  // The same, where all but the last chunk of the total is foreseen, and the step after it, up to
+  // The same, where all but the last chunk of the total is speculated, and the step after it, up to
   // its first range: seconds from the last chunk on, in which the wire has nothing to carry.
   Result<double> gap_step();
   // With the others, sums at the end.
   Result<StepTimes> exchange_apart();
-  // With the others, parts leave as soon as they are final; `ahead`: what comes back is foreseen.
+  // With the others, parts leave as soon as they are final; `ahead`: what comes back is speculated.
   // Seconds a step, from the end of the first one to the end of the last.
   Result<double> exchange_steps(int count, bool ahead);
   // Of the last step, before clipping.
@@ -86,7 +86,7 @@ class OverlapMember {
   std::deque<Job> jobs_;
   std::uint64_t begun_ = 0, committed_number_ = 0;  // exchanges
   collective::SharedFloats committed_;
-  collective::AllReduce::Arrived arrived_;  // and not foreseen yet
+  collective::AllReduce::Arrived arrived_;  // and not speculated yet
   bool stop_ = false;
   std::thread thread_;
 };

@@ -41,11 +41,11 @@ void write_line(char (&place)[512], const std::string& line) {
   place[size] = 0;
 }
 
-bool wait_for(sem_t& semaphore, std::chrono::milliseconds patience) {
+bool wait_for(sem_t& semaphore, std::chrono::milliseconds timeout) {
   timespec until{};
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += patience.count() / 1000;
-  until.tv_nsec += patience.count() % 1000 * 1'000'000;
+  until.tv_sec += timeout.count() / 1000;
+  until.tv_nsec += timeout.count() % 1000 * 1'000'000;
   if (until.tv_nsec >= 1'000'000'000) {
     ++until.tv_sec;
     until.tv_nsec -= 1'000'000'000;
@@ -135,9 +135,9 @@ std::uint32_t RankBoard::ranks() const {
   return page_->ranks;
 }
 
-Result<Spent> RankBoard::carry_out(const Order& order, Duration patience,
+Result<Spent> RankBoard::carry_out(const Order& order, Duration timeout,
                                    const std::function<bool()>& alive) {
-  const auto deadline = Steady::now() + patience;
+  const auto deadline = Steady::now() + timeout;
   page_->order = order;
   for (std::uint32_t rank = 0; rank < page_->ranks; ++rank) sem_post(&page_->ordered[rank]);
   for (std::uint32_t heard = 0; heard < page_->ranks;) {

@@ -70,8 +70,7 @@ class RankBoard {
   // The program: posts an order, and waits until every rank has carried it out. Gives what an
   // operation took (run only). `alive` is asked now and then. Fails with: timeout, peer_lost (not
   // alive), or what a rank said.
-  Result<Spent> carry_out(const Order& order, Duration patience,
-                          const std::function<bool()>& alive);
+  Result<Spent> carry_out(const Order& order, Duration timeout, const std::function<bool()>& alive);
 
   // A rank: carries orders out until quit, a failure, or the end of its parent process.
   int serve(std::uint32_t rank, RankWork& work);

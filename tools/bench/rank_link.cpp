@@ -13,7 +13,7 @@ namespace gpunode::bench {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 
 // What the link's threads read and report while the ranks find each other.
 struct Roll {
@@ -100,7 +100,7 @@ Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options
   board.meet();  // nobody knocks before all know all keys
   for (const transport::PeerAddress& peer : peers) (*link)->set_peer(peer);
   std::unique_lock lock(roll->mutex);
-  const bool reached = roll->changed.wait_for(lock, kPatience, [&] {
+  const bool reached = roll->changed.wait_for(lock, kTimeout, [&] {
     return std::all_of(peers.begin(), peers.end(),
                        [&](const auto& peer) { return roll->up[peer.node]; });
   });

@@ -25,7 +25,7 @@ namespace {
 
 struct Options {
   double seconds = 4;  // of a round
-  int lanes = 2;
+  int workers = 2;
   int rounds = 3;
   bool peer = true;
   double require = 0;
@@ -42,8 +42,8 @@ bool parse(int argc, char** argv, Options& options) {
     const char* value = argv[++index];
     if (flag == "--seconds")
       options.seconds = std::atof(value);
-    else if (flag == "--lanes")
-      options.lanes = std::atoi(value);
+    else if (flag == "--workers")
+      options.workers = std::atoi(value);
     else if (flag == "--rounds")
       options.rounds = std::atoi(value);
     else if (flag == "--require")
@@ -51,7 +51,7 @@ bool parse(int argc, char** argv, Options& options) {
     else
       return false;
   }
-  return options.seconds > 0 && options.lanes > 0 && options.rounds > 0;
+  return options.seconds > 0 && options.workers > 0 && options.rounds > 0;
 }
 
 // Tokens a second of wall time, and of CPU time summed over threads; the latter tells more where
@@ -77,9 +77,9 @@ Rate median(const std::vector<Rate>& rates) {
 // PyTorch, tuned.
 Rate measure_peer(const Options& options) {
   const std::string command =
-      "OPENBLAS_CORETYPE=SKYLAKEX OMP_NUM_THREADS=" + std::to_string(options.lanes) +
+      "OPENBLAS_CORETYPE=SKYLAKEX OMP_NUM_THREADS=" + std::to_string(options.workers) +
       " /usr/bin/python3 " GPUNODE_BENCH_PEERS "/torch_train.py --threads " +
-      std::to_string(options.lanes) + " --seconds " + std::to_string(options.seconds) +
+      std::to_string(options.workers) + " --seconds " + std::to_string(options.seconds) +
       " 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return {};
@@ -124,14 +124,14 @@ int train(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
     std::fprintf(stderr,
-                 "usage: gpunode-bench train [--seconds S] [--lanes N] [--rounds R] [--no-peer] "
+                 "usage: gpunode-bench train [--seconds S] [--workers N] [--rounds R] [--no-peer] "
                  "[--require RATIO]\n");
     return 2;
   }
   auto model = model::make_model("gpt", {});
   auto backend = cpu::open_backend();
   TrainerOptions settings;
-  settings.lanes = options.lanes;
+  settings.workers = options.workers;
   settings.optimizer.total_steps = 1'000'000;
   auto trainer = LocalTrainer::open(**model, *backend, settings);
   if (!trainer) {
@@ -154,7 +154,7 @@ int train(int argc, char** argv) {
     ours.push_back(measure_ours(**trainer, step, options.seconds, tokens, text));
   }
   std::printf("%s, batch %zu in %zu slices, %d threads, %s (%s)\n", (*model)->name().c_str(),
-              settings.batch, settings.slices, options.lanes,
+              settings.batch, settings.slices, options.workers,
               backend->capabilities().instruction_set.c_str(),
               backend->capabilities().library.c_str());
   const Rate own = median(ours);

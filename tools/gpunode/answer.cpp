@@ -35,12 +35,12 @@ Answer unreachable(const Invocation& invocation, const Error& error) {
 }  // namespace
 
 Answer ask_node(const Invocation& invocation, const std::string& command,
-                const nlohmann::json& arguments, std::chrono::milliseconds patience) {
+                const nlohmann::json& arguments, std::chrono::milliseconds timeout) {
   using nlohmann::json;
   std::string request = json{{"command", command}, {"arguments", arguments}}.dump(
       -1, ' ', false, json::error_handler_t::replace);
   auto text = transport::call_local(
-      {invocation.state() + "/node.sock", std::move(request), nullptr, patience});
+      {invocation.state() + "/node.sock", std::move(request), nullptr, timeout});
   if (!text) return unreachable(invocation, text.error());
   if (!json::accept(*text))
     return failed({ErrorCode::peer_lost, "the node ended before it answered"}, kNoNode);

@@ -24,7 +24,7 @@ struct Answer {
 // Asks the node of the state directory. kNoNode when none runs there, kFailed when it refuses.
 Answer ask_node(const Invocation& invocation, const std::string& command,
                 const nlohmann::json& arguments = nlohmann::json::object(),
-                std::chrono::milliseconds patience = std::chrono::seconds(30));
+                std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 // Says what is wrong, as text on standard error or as JSON on standard output; returns exit_code.
 int fail(const Invocation& invocation, const Error& error, int exit_code = kFailed);

@@ -36,16 +36,16 @@ Result<nlohmann::json> request_of(const Arguments& arguments) {
   if (!top_k) return top_k.error();
   auto seed = arguments.whole("--seed", 1, 0, UINT64_MAX);
   if (!seed) return seed.error();
-  auto patience = arguments.duration("--timeout", std::chrono::seconds(30));
-  if (!patience) return patience.error();
-  if (patience->count() < 1 || patience->count() > 3'600'000)
+  auto timeout = arguments.duration("--timeout", std::chrono::seconds(30));
+  if (!timeout) return timeout.error();
+  if (timeout->count() < 1 || timeout->count() > 3'600'000)
     return Error{ErrorCode::invalid_argument, "--timeout is at least 1ms and at most 1h"};
   return nlohmann::json{{"model", arguments.text("--model")},
                         {"max_tokens", *tokens},
                         {"temperature", *temperature},
                         {"top_k", *top_k},
                         {"seed", *seed},
-                        {"patience_ms", patience->count()}};
+                        {"timeout_ms", timeout->count()}};
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ int run_generate(const Invocation& invocation) {
     return fail(invocation, prompt.error(), usage ? kUsage : kFailed);
   }
   (*request)["prompt"] = *prompt;
-  std::chrono::milliseconds patience(field<std::int64_t>(*request, "patience_ms", 0));
-  Answer answer = ask_node(invocation, "generate", *request, patience + std::chrono::seconds(5));
+  std::chrono::milliseconds timeout(field<std::int64_t>(*request, "timeout_ms", 0));
+  Answer answer = ask_node(invocation, "generate", *request, timeout + std::chrono::seconds(5));
   if (!answer) return fail(invocation, answer);
   if (invocation.json()) {
     print_json(answer.body);

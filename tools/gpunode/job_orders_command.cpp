@@ -1,6 +1,6 @@
 // `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 
@@ -53,7 +53,7 @@ int run_job_stop(const Invocation& invocation) {
     if (!step) return fail(invocation, step.error(), kUsage);
     arguments["from"] = *step;
   }
-  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderPatience);
+  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

@@ -1,6 +1,6 @@
 // `jobs`, `job show` and `job log`: what is trained here, the proof of what it was fed, and what
 // happened when.
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/progress_text.hpp"
@@ -136,7 +136,7 @@ std::string stall_text(const json& report) {
 }
 
 std::string proof_text(const json& report) {
-  json fed = field<json>(report, "fed", json::object());
+  json data_fingerprint = field<json>(report, "data_fingerprint", json::object());
   json proof = field<json>(report, "proof", json::object());
   if (proof.contains("error"))
     return "\nno proof: " + field<std::string>(proof, "error", "?") + "\n";
@@ -145,12 +145,12 @@ std::string proof_text(const json& report) {
     return std::string(field<bool>(proof, key, false) ? "yes" : "NO");
   };
   Rows rows = {
-      {"fed in training", field<std::string>(fed, "hash_sum", "?"),
-       std::to_string(field<std::uint64_t>(fed, "samples", 0)) + " samples"},
+      {"fed in training", field<std::string>(data_fingerprint, "hash_sum", "?"),
+       std::to_string(field<std::uint64_t>(data_fingerprint, "samples", 0)) + " samples"},
       {"scanned from the data", field<std::string>(proof, "hash_sum", "?"),
        std::to_string(field<std::uint64_t>(proof, "samples", 0)) + " samples"},
   };
-  return "\n" + aligned(rows) + "equal: " + yes_no("equal_to_fed") +
+  return "\n" + aligned(rows) + "equal: " + yes_no("equal_to_data") +
          "; each sample once an epoch: " + yes_no("each_sample_once_an_epoch") + "\n";
 }
 
@@ -189,7 +189,7 @@ int run_jobs(const Invocation& invocation) {
 int run_job_show(const Invocation& invocation) {
   // The proof reads the data that the job was fed.
   Answer answer = ask_node(invocation, "job.show", {{"job", invocation.arguments.text("JOB")}},
-                           jobs::kShowPatience);
+                           jobs::kShowTimeout);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -34,9 +34,9 @@ std::string summary_of(const json& trace) {
 int run_job_trace(const Invocation& invocation) {
   auto steps = invocation.arguments.whole("--steps", 8, 1, 1000);
   if (!steps) return fail(invocation, steps.error(), kUsage);
-  Answer answer = ask_node(invocation, "job.trace",
-                           {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}},
-                           jobs::kTracePatience);
+  Answer answer =
+      ask_node(invocation, "job.trace",
+               {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}}, jobs::kTraceTimeout);
   if (!answer) return fail(invocation, answer);
   const json trace = field<json>(answer.body, "trace", json::object());
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

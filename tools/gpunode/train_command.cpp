@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "actors/job/job_phase.hpp"
-#include "actors/job/patience.hpp"
+#include "actors/job/timeouts.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -104,7 +104,7 @@ int run_train(const Invocation& invocation) {
   std::string job_file(as_text(*text));
   std::string folder = std::filesystem::absolute(given).lexically_normal().parent_path().string();
   Answer answer = ask_node(invocation, "train", {{"job_file", job_file}, {"directory", folder}},
-                           jobs::kTrainPatience);
+                           jobs::kTrainTimeout);
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);

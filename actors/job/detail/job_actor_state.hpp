@@ -39,7 +39,7 @@ struct State {
   std::optional<job::JobCore> core;
   std::optional<JobLedger> ledger;
   std::uint64_t element_count = 0;  // of a gradient, the loss included
-  bool foresees = false;            // the trainer makes use of parts of a total
+  bool speculates = false;          // the trainer makes use of parts of a total
   JobPhase phase = JobPhase::preparing;
   std::string reason;
   bool finished = false;  // every member has committed the last step
@@ -90,7 +90,7 @@ void feed(Self* self, Event event) {
 
 // Has the trainer's state, which is that after `step`, written to this node's disk. `running` is
 // what was fed up to there.
-void want_checkpoint(Self* self, std::uint64_t step, const collective::Fed& running,
+void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
                      const Digest& digest);
 
 // The same for a step after which one is due, unless too many are on their way to the disk.
@@ -145,7 +145,7 @@ void give_result(Self* self, const CheckpointRead& read);
 // Who got the result of others makes it durable as they did.
 void keep_result(Self* self);
 
-// A person orders: stop, resume, recover. Answered once it is done, or after a patience.
+// A person orders: stop, resume, recover. Answered once it is done, or after a timeout.
 void take_order(Self* self, const Command& command);
 // The job has lost its quorum, and that it goes on without it is audited.
 void go_on_alone(Self* self);

@@ -55,7 +55,7 @@ class RunningNode final : public Node {
 
   void publish(const std::string& name, Handler handler) override;
   Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds patience) override;
+                           std::chrono::milliseconds timeout) override;
   std::string command(const std::string& name, const std::string& arguments) override;
   std::string id() const override { return entry_->identity.id().text(); }
   std::string name() const override { return entry_->name; }

@@ -1,5 +1,5 @@
 // What GPT's forward pass leaves for its backward pass, one piece of device memory a slice under
-// way, and the scratch of the latter, one piece a lane: divided here. The same division, run
+// way, and the scratch of the latter, one piece a worker: divided here. The same division, run
 // without memory, tells its size.
 #pragma once
 

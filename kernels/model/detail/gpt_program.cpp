@@ -48,7 +48,7 @@ GptProgram::GptProgram(const Gpt& model, ops::Backend& backend)
       pool_(backend.memory(), backend.capabilities().memory_bytes) {}
 
 Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend& backend,
-                                                  int lanes) {
+                                                  int workers) {
   const auto missing = backend.operations().missing();
   if (!missing.empty() || !backend.capabilities().host_accessible) {
     std::string names;
@@ -56,15 +56,15 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
     return {ErrorCode::unsupported, backend.device().name + " cannot run " + model.name() +
                                         " yet (missing: " + names + "): use the CPU"};
   }
-  if (lanes < 1 || lanes > 1024)
-    return {ErrorCode::invalid_argument, "a program has 1 to 1024 lanes"};
+  if (workers < 1 || workers > 1024)
+    return {ErrorCode::invalid_argument, "a program has 1 to 1024 workers"};
   auto program = std::make_unique<GptProgram>(model, backend);
-  for (int lane = 0; lane < lanes; ++lane) {
+  for (int worker = 0; worker < workers; ++worker) {
     auto stream = backend.open_stream();
     if (!stream) return stream.error();
-    program->lanes_.push_back(std::make_unique<Lane>(std::move(*stream), program->pool_));
+    program->workers_.push_back(std::make_unique<Lane>(std::move(*stream), program->pool_));
   }
-  program->make_places(static_cast<std::size_t>(lanes));
+  program->make_places(static_cast<std::size_t>(workers));
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
@@ -80,11 +80,11 @@ std::uint64_t GptProgram::place_bytes(const Gpt& model, std::size_t samples) {
                    [&](Carver& carver, std::size_t count) { carve_place(carver, model, count); });
 }
 
-std::uint64_t GptProgram::working_bytes(const Gpt& model, int lanes, std::size_t samples) {
+std::uint64_t GptProgram::working_bytes(const Gpt& model, int workers, std::size_t samples) {
   const std::uint64_t scratch = bytes_for(samples, [&](Carver& carver, std::size_t count) {
     carve_scratch(carver, model.shape(), static_cast<std::int64_t>(count), model.shape().context);
   });
-  return static_cast<std::uint64_t>(lanes) *
+  return static_cast<std::uint64_t>(workers) *
          (scratch + place_bytes(model, samples) + workspace_bytes(model.shape()));
 }
 
@@ -116,10 +116,10 @@ Result<void> require_loaded(const GptProgram& program) {
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
 }
 
-GptProgram::Lane& GptProgram::lane_at(int lane) {
-  GPUNODE_CHECK(lane >= 0 && static_cast<std::size_t>(lane) < lanes_.size(),
-                "lane " + std::to_string(lane) + " of " + std::to_string(lanes_.size()));
-  return *lanes_[static_cast<std::size_t>(lane)];
+GptProgram::Lane& GptProgram::lane_at(int worker) {
+  GPUNODE_CHECK(worker >= 0 && static_cast<std::size_t>(worker) < workers_.size(),
+                "worker " + std::to_string(worker) + " of " + std::to_string(workers_.size()));
+  return *workers_[static_cast<std::size_t>(worker)];
 }
 
 GptProgram::Place& GptProgram::place_at(std::size_t place) {
@@ -167,26 +167,26 @@ Result<void> GptProgram::prepare(Place& place, std::span<const Sample> samples) 
   return {};
 }
 
-Result<void> GptProgram::prepare(Lane& lane, std::size_t samples) {
+Result<void> GptProgram::prepare(Lane& worker, std::size_t samples) {
   const GptConfig& config = model_.shape();
-  if (auto done = lane.workspace.reserve(workspace_bytes(config)); !done) return done.error();
-  if (lane.samples == samples) return {};
-  lane.samples = 0;
+  if (auto done = worker.workspace.reserve(workspace_bytes(config)); !done) return done.error();
+  if (worker.samples == samples) return {};
+  worker.samples = 0;
   const auto B = static_cast<std::int64_t>(samples);
   Carver count(nullptr);
   carve_scratch(count, config, B, config.context);
-  if (auto grown = grow(lane.memory, count.used_bytes(), pool_); !grown)
+  if (auto grown = grow(worker.memory, count.used_bytes(), pool_); !grown)
     return grown.error().within("scratch of " + model_.name());
-  Carver carver(lane.memory.as<float>());
-  lane.scratch = carve_scratch(carver, config, B, config.context);
-  lane.samples = samples;
+  Carver carver(worker.memory.as<float>());
+  worker.scratch = carve_scratch(carver, config, B, config.context);
+  worker.samples = samples;
   return {};
 }
 
-Result<void> GptProgram::forward_stage(Lane& lane, Place& place, std::size_t stage,
+Result<void> GptProgram::forward_stage(Lane& worker, Place& place, std::size_t stage,
                                        bool keep_gradient, double& loss) {
   const std::size_t layers = weights_.blocks.size();
-  OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
+  OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
   if (stage == 0) {
     forward_of_embedding(sequence, weights_, place.batch(), place.activations);
   } else if (stage > 2 * layers) {
@@ -213,13 +213,13 @@ Result<float> GptProgram::forward(int lane_number, std::size_t place_number, std
     place.samples = 0;
     return 0.0f;
   }
-  Lane& lane = lane_at(lane_number);
+  Lane& worker = lane_at(lane_number);
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (stage == 0)
     if (auto done = prepare(place, samples); !done) return done.error();
-  if (auto done = prepare(lane, samples.size()); !done) return done.error();
+  if (auto done = prepare(worker, samples.size()); !done) return done.error();
   double loss = 0;
-  if (auto done = forward_stage(lane, place, stage, true, loss); !done) return done.error();
+  if (auto done = forward_stage(worker, place, stage, true, loss); !done) return done.error();
   return static_cast<float>(loss);
 }
 
@@ -235,13 +235,13 @@ Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std
     std::fill(part.begin(), part.end(), 0.0f);
     return {};
   }
-  Lane& lane = lane_at(lane_number);
-  if (auto done = prepare(lane, place.samples); !done) return done.error();
-  OperationSequence sequence(backend_.operations(), *lane.stream, lane.workspace);
+  Lane& worker = lane_at(lane_number);
+  if (auto done = prepare(worker, place.samples); !done) return done.error();
+  OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
   const auto element = [&](std::size_t offset) { return part.data() + (offset - range.first); };
   const std::int64_t C = model_.shape().channels;
   if (stage == 0)
-    backward_of_head(sequence, weights_, place.activations, lane.scratch,
+    backward_of_head(sequence, weights_, place.activations, worker.scratch,
                      {element(at.norm_weight), {C}}, {element(at.norm_bias), {C}});
   if (stage == 3 * layers) {
     backward_of_embedding(sequence, place.batch(), place.activations,
@@ -255,43 +255,43 @@ Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std
   if (stage % 3 == 0)
     backward_of_reduce(sequence, layer, weights, place.activations, gradients);
   else if (stage % 3 == 1)
-    backward_of_expand(sequence, layer, weights, place.activations, lane.scratch, gradients);
+    backward_of_expand(sequence, layer, weights, place.activations, worker.scratch, gradients);
   else
-    backward_of_attention(sequence, model_.shape(), layer, weights, place.activations, lane.scratch,
-                          gradients);
+    backward_of_attention(sequence, model_.shape(), layer, weights, place.activations,
+                          worker.scratch, gradients);
   return sequence.finish();
 }
 
-Result<float> GptProgram::gradient(int lane, std::span<const Sample> samples,
+Result<float> GptProgram::gradient(int worker, std::span<const Sample> samples,
                                    std::span<float> gradient_sum) {
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
-  const auto place = static_cast<std::size_t>(lane);
+  const auto place = static_cast<std::size_t>(worker);
   Result<float> loss = 0.0f;
   for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
-    loss = forward(lane, place, stage, samples);
+    loss = forward(worker, place, stage, samples);
     if (!loss) return loss;
   }
   const auto ranges = model_.stages();
   for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
     const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
-    if (auto done = backward(lane, place, stage, part); !done) return done.error();
+    if (auto done = backward(worker, place, stage, part); !done) return done.error();
   }
   return loss;
 }
 
-Result<double> GptProgram::evaluate(int lane, std::span<const Sample> samples) {
+Result<double> GptProgram::evaluate(int worker, std::span<const Sample> samples) {
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);
-    Place& place = place_at(static_cast<std::size_t>(lane));
+    Place& place = place_at(static_cast<std::size_t>(worker));
     if (auto done = prepare(place, samples.subspan(first, count)); !done) return done.error();
-    if (auto done = prepare(lane_at(lane), count); !done) return done.error();
+    if (auto done = prepare(lane_at(worker), count); !done) return done.error();
     double loss = 0;
     for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage)
-      if (auto done = forward_stage(lane_at(lane), place, stage, false, loss); !done)
+      if (auto done = forward_stage(lane_at(worker), place, stage, false, loss); !done)
         return done.error();
     sum += loss;
   }

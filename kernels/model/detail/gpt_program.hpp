@@ -1,4 +1,4 @@
-// GPT made ready on one device: its weights there, scratch for each thread that computes (lane),
+// GPT made ready on one device: its weights there, scratch for each thread that computes (worker),
 // and activations for each slice under way (place). They share nothing but the weights. Memory
 // grows to the largest slice seen and then stays.
 #pragma once
@@ -13,22 +13,23 @@ namespace gpunode::model {
 
 class GptProgram final : public Program {
  public:
-  static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend, int lanes);
-  static std::uint64_t working_bytes(const Gpt& model, int lanes, std::size_t samples);
+  static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend,
+                                               int workers);
+  static std::uint64_t working_bytes(const Gpt& model, int workers, std::size_t samples);
   static std::uint64_t place_bytes(const Gpt& model, std::size_t samples);
 
   GptProgram(const Gpt& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
-  Result<float> gradient(int lane, std::span<const Sample> samples,
+  Result<float> gradient(int worker, std::span<const Sample> samples,
                          std::span<float> gradient_sum) override;
   void make_places(std::size_t count) override;
   Result<void> load_part(std::span<const float> parameters, ElementRange part) override;
-  Result<float> forward(int lane, std::size_t place, std::size_t stage,
+  Result<float> forward(int worker, std::size_t place, std::size_t stage,
                         std::span<const Sample> samples) override;
-  Result<void> backward(int lane, std::size_t place, std::size_t stage,
+  Result<void> backward(int worker, std::size_t place, std::size_t stage,
                         std::span<float> part) override;
-  Result<double> evaluate(int lane, std::span<const Sample> samples) override;
+  Result<double> evaluate(int worker, std::span<const Sample> samples) override;
   Result<std::unique_ptr<Session>> session() override;
 
   const Gpt& model() const { return model_; }
@@ -54,13 +55,13 @@ class GptProgram final : public Program {
     std::vector<Token> tokens, targets;
     GptBatch batch() const;
   };
-  Lane& lane_at(int lane);
+  Lane& lane_at(int worker);
   Place& place_at(std::size_t place);
-  // Makes lane and place ready for these samples. Fails with: invalid_argument, out_of_memory.
+  // Makes worker and place ready for these samples. Fails with: invalid_argument, out_of_memory.
   Result<void> prepare(Place& place, std::span<const Sample> samples);
-  Result<void> prepare(Lane& lane, std::size_t samples);
+  Result<void> prepare(Lane& worker, std::size_t samples);
   // Sets `loss` in the last stage.
-  Result<void> forward_stage(Lane& lane, Place& place, std::size_t stage, bool keep_gradient,
+  Result<void> forward_stage(Lane& worker, Place& place, std::size_t stage, bool keep_gradient,
                              double& loss);
 
   const Gpt& model_;
@@ -69,8 +70,8 @@ class GptProgram final : public Program {
   tensor::Buffer weight_memory_;
   std::unique_ptr<tensor::Stream> stream_;
   GptViews<const float> weights_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::unique_ptr<Place>> places_;  // a lane's own at least
+  std::vector<std::unique_ptr<Lane>> workers_;
+  std::vector<std::unique_ptr<Place>> places_;  // a worker's own at least
   bool loaded_ = false;
 };
 

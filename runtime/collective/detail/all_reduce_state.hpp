@@ -17,7 +17,7 @@ struct AllReduce::State {
   // A node of this member's cover.
   struct CoverNode {
     TreeNode node;
-    std::optional<Fed> fed = {};
+    std::optional<DataFingerprint> data_fingerprint = {};
     SharedFloats own = {};                           // its partial sum; kept for NEEDs
     std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
     std::vector<SharedBytes> packed = {};            // of `own`, by chunk, once sent
@@ -41,7 +41,7 @@ struct AllReduce::State {
     std::optional<Done> done;
     Time partials_here{};  // when the last of them came, for the chunks that this member owns
     Time quiet_since{};
-    Duration patience{};
+    Duration timeout{};
   };
 
   State(Options given, Time now);
@@ -89,7 +89,7 @@ struct AllReduce::State {
   // What of a peer may be read to the place of a chunk.
   std::optional<ChunkPlaces::Use> place_use(std::uint32_t chunk) const;
   void chunk_is_here(std::uint32_t chunk, const Digest& digest);
-  bool adopt(const Fed& total);
+  bool adopt(const DataFingerprint& total);
   void hold_when_whole(Time now, std::vector<SendTo>& out);
   void measure(Time now);
   void compare_dones();
@@ -114,7 +114,7 @@ struct AllReduce::State {
   std::shared_ptr<std::vector<float>> buffer;  // null if the result is this member's own partial
   std::shared_ptr<ChunkPlaces> places;         // of the buffer; null: nothing is read there
   SharedFloats result;                         // the buffer, or that partial
-  std::optional<Fed> total;
+  std::optional<DataFingerprint> total;
   std::vector<Peer> peers;  // by rank; this member's own entry only keeps what it said
   StepTimes times;
   Time own_last{};  // when this member's last partial sum was final

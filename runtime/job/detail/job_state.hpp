@@ -64,7 +64,7 @@ struct JobCore::State {
   // A partial sum of the step under way, or what is final of it so far.
   struct Partial {
     collective::SharedFloats sum;
-    collective::Fed fed;
+    collective::DataFingerprint data_fingerprint;
     std::uint64_t final_elements = 0;
   };
 
@@ -94,7 +94,7 @@ struct JobCore::State {
     return partial.final_elements == options.element_count;
   }
   void on_applied(Time now, std::uint64_t step, const Digest& digest, Actions& out);
-  void foresee(Actions& out);
+  void update_speculatively(Actions& out);
   void advance(Time now, Actions& out);
   std::vector<NodeId> computing(const view::View& view) const;  // by slice of the step under way
   void commit(Time now, const collective::AllReduce& done, std::vector<NodeId> computed_by,
@@ -163,7 +163,7 @@ struct JobCore::State {
   bool may_learn(const NodeId& node) const;
   void on_learner(Time now, const NodeId& from, const JobBody& body, Actions& out);
   void keep_result(std::uint64_t step, const collective::SharedFloats& result, const Digest& digest,
-                   const collective::Fed& fed);
+                   const collective::DataFingerprint& data_fingerprint);
   Duration pause_of_learners() const;
   void serve_learners(Time now, Actions& out);
 
@@ -204,7 +204,7 @@ struct JobCore::State {
   void finish_elsewhere(std::string how, Actions& out);
 
   // job_leave.cpp: leaving politely
-  void begin_leave(Time now, Duration patience, Actions& out);
+  void begin_leave(Time now, Duration timeout, Actions& out);
   bool must_hurry(Time now) const;
   bool wants_out(Time now) const;
   void leave_tick(Time now, Actions& out);
@@ -304,7 +304,7 @@ struct JobCore::State {
   HistoryId history;          // of the state here
   Digest state_digest;        // after `applied`
   Digest result_digest;       // of the sum of step `committed`; zero: unknown
-  collective::Fed running;
+  collective::DataFingerprint running;
 
   std::shared_ptr<collective::FloatPool> results;
   std::shared_ptr<collective::ChunkForm> form;  // in which chunks travel

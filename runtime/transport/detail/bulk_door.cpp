@@ -10,7 +10,7 @@ namespace gpunode::transport::detail {
 namespace {
 
 constexpr Duration kTicketDeadline = std::chrono::seconds(3);
-constexpr Duration kTestPatience = std::chrono::seconds(5);
+constexpr Duration kTestTimeout = std::chrono::seconds(5);
 constexpr std::size_t kMostKnocks = 64;
 
 }  // namespace
@@ -102,13 +102,12 @@ Result<void> BulkDoor::test() const {
   const auto target = parse_endpoint(endpoint);
   const auto address = target ? numeric_address(*target) : std::nullopt;
   if (!address) return {ErrorCode::internal, endpoint + " is no address"};
-  auto connected = connect_within(*address, endpoint, kTestPatience);
+  auto connected = connect_within(*address, endpoint, kTestTimeout);
   if (!connected) return connected.error();
   const SharedDescriptor stranger = share_descriptor(*connected);
   pollfd waiting{*stranger, POLLIN, 0};
-  const auto patience =
-      std::chrono::duration_cast<std::chrono::milliseconds>(kTestPatience).count();
-  if (!show_ticket(*stranger, "") || ::poll(&waiting, 1, static_cast<int>(patience)) != 1)
+  const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(kTestTimeout).count();
+  if (!show_ticket(*stranger, "") || ::poll(&waiting, 1, static_cast<int>(timeout)) != 1)
     return {ErrorCode::internal, "the door of " + endpoint + " does not answer"};
   std::byte answer;
   if (::recv(*stranger, &answer, 1, 0) > 0)

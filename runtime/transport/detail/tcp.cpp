@@ -152,12 +152,12 @@ int connect_result(int fd) {
 }
 
 Result<int> connect_within(const SocketAddress& address, const std::string& name,
-                           Duration patience) {
+                           Duration timeout) {
   int fd = begin_connect(address);
   int cause = fd < 0 ? errno : 0;
   if (fd >= 0) {
     pollfd waiting{fd, POLLOUT, 0};
-    auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+    auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
     int ready = ::poll(&waiting, 1, static_cast<int>(ms));
     cause = ready > 0 ? connect_result(fd) : ETIMEDOUT;
     if (cause == 0) return fd;

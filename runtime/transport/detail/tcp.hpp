@@ -48,8 +48,7 @@ int begin_connect(const SocketAddress& address, Pacing pacing = Pacing::as_syste
 int connect_result(int fd);
 // A connected, non-blocking socket. Fails with unavailable (refused), timeout, io_error (no route
 // ...); the texts call the address `name`.
-Result<int> connect_within(const SocketAddress& address, const std::string& name,
-                           Duration patience);
+Result<int> connect_within(const SocketAddress& address, const std::string& name, Duration timeout);
 
 struct Listening {
   int fd = -1;           // non-blocking

@@ -117,16 +117,16 @@ PassNode node_of(const Tree& tree, TreeNode node, const std::vector<TreeNode>& k
 
 const std::vector<model::ElementRange> kStages = {{40000, 10000}, {5, 39995}, {0, 5}};
 
-LayeredPass::Options options_of(FakeProgram& program, LanePool& lanes,
+LayeredPass::Options options_of(FakeProgram& program, WorkerPool& workers,
                                 const std::vector<model::ElementRange>& stages, const Tree& tree) {
-  return {&program, &lanes, stages, kForwardStages, kCount, tree, add};
+  return {&program, &workers, stages, kForwardStages, kCount, tree, add};
 }
 
 // Runs the pass; every element is told once, and is right when it is told.
-void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int lanes,
+void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int workers,
            const std::vector<PassNode>& nodes) {
   FakeProgram program(stages);
-  LanePool pool(lanes);
+  WorkerPool pool(workers);
   LayeredPass pass(options_of(program, pool, stages, tree));
   std::mutex mutex;
   std::vector<std::vector<int>> told(nodes.size(), std::vector<int>(kCount + 1));
@@ -144,17 +144,17 @@ void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int
 
 TEST(LayeredPass, tells_every_range_of_a_node_once_with_the_bits_of_its_tree) {
   const Tree tree = Tree::of_slices(12);
-  for (int lanes : {1, 2, 3, 5}) {
-    check(tree, kStages, lanes, {node_of(tree, tree.root(), {})});
-    check(tree, kStages, lanes, {node_of(tree, {2, 1}, {}), node_of(tree, {0, 0}, {})});
+  for (int workers : {1, 2, 3, 5}) {
+    check(tree, kStages, workers, {node_of(tree, tree.root(), {})});
+    check(tree, kStages, workers, {node_of(tree, {2, 1}, {}), node_of(tree, {0, 0}, {})});
   }
 }
 
 TEST(LayeredPass, adds_slices_to_sums_that_were_kept) {
   const Tree tree = Tree::of_slices(8);
-  for (int lanes : {1, 4}) {
-    check(tree, kStages, lanes, {node_of(tree, tree.root(), {{2, 1}, {0, 2}})});
-    check(tree, kStages, lanes, {node_of(tree, {1, 0}, {{0, 1}}), node_of(tree, {2, 1}, {})});
+  for (int workers : {1, 4}) {
+    check(tree, kStages, workers, {node_of(tree, tree.root(), {{2, 1}, {0, 2}})});
+    check(tree, kStages, workers, {node_of(tree, {1, 0}, {{0, 1}}), node_of(tree, {2, 1}, {})});
   }
 }
 
@@ -168,7 +168,7 @@ TEST(LayeredPass, tells_a_stage_before_the_next_ones_are_computed) {
   const Tree tree = Tree::of_slices(4);
   FakeProgram program(kStages);
   program.fails_at = 2;
-  LanePool pool(1);
+  WorkerPool pool(1);
   LayeredPass pass(options_of(program, pool, kStages, tree));
   const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
   std::vector<std::size_t> told;
@@ -184,7 +184,7 @@ TEST(LayeredPass, tells_a_stage_before_the_next_ones_are_computed) {
 TEST(LayeredPass, a_lane_that_throws_ends_the_others_that_wait_for_its_part_and_is_heard_of) {
   const Tree tree = Tree::of_slices(4);
   FakeProgram program(kStages);
-  LanePool pool(3);
+  WorkerPool pool(3);
   LayeredPass pass(options_of(program, pool, kStages, tree));
   const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
   const auto nothing = [](std::size_t, std::size_t, std::size_t) {};

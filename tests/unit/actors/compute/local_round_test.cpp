@@ -8,7 +8,7 @@
 namespace gpunode::compute {
 namespace {
 
-using collective::Fed;
+using collective::DataFingerprint;
 using collective::TreeNode;
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
@@ -21,7 +21,7 @@ class Round : public testing::Test {
     LocalRound::Options options;
     options.rounds = 3;
     options.ahead = ahead;
-    options.foresee = [](std::span<const float> change, std::span<float> weights) {
+    options.predict = [](std::span<const float> change, std::span<float> weights) {
       weights[0] -= 10 * change[0];
     };
     options.inner_steps = 3;
@@ -34,7 +34,7 @@ class Round : public testing::Test {
         read_.emplace_back(data_step, slice);
         sums.sum[0] += static_cast<float>(slice + 1);
         sums.sum[1] += 6;  // loss
-        sums.fed[slice] = {{data_step, slice}, 1};
+        sums.data_fingerprint[slice] = {{data_step, slice}, 1};
       }
       return sums;
     };
@@ -71,11 +71,11 @@ TEST_F(Round, gives_each_slice_its_share_of_the_change_and_reads_the_samples_of_
   const NodeSum& sum = sums.at({1, 0});
   // Three steps of a tenth of the mean gradient 1.5, for two slices.
   EXPECT_THAT(*sum.sum, ElementsAre(FloatNear(2 * 0.45f, 1e-5f), FloatNear(2 * 6.0f, 1e-5f)));
-  EXPECT_EQ(sum.fed.sample_count, 6u);
-  Fed wanted;
+  EXPECT_EQ(sum.data_fingerprint.sample_count, 6u);
+  DataFingerprint wanted;
   for (std::uint64_t step : {6, 7, 8})
-    for (std::uint64_t slice : {0, 1}) wanted += Fed{{step, slice}, 1};
-  EXPECT_EQ(sum.fed, wanted);
+    for (std::uint64_t slice : {0, 1}) wanted += DataFingerprint{{step, slice}, 1};
+  EXPECT_EQ(sum.data_fingerprint, wanted);
   EXPECT_EQ(read_.size(), 6u);
 }
 
@@ -160,7 +160,7 @@ TEST_F(Round, that_was_begun_ahead_is_given_up_where_a_slice_of_it_is_no_longer_
   round.on_applied(weights_);
   round.want(1, {{0, 1}});
   read_.clear();
-  EXPECT_EQ(finish(round).at({0, 1}).fed.sample_count, 3u);
+  EXPECT_EQ(finish(round).at({0, 1}).data_fingerprint.sample_count, 3u);
   EXPECT_THAT(read_, ElementsAre(std::pair(std::uint64_t{3}, 1u), std::pair(std::uint64_t{4}, 1u),
                                  std::pair(std::uint64_t{5}, 1u)));
   ASSERT_TRUE(round.advance(weights_));

@@ -5,7 +5,7 @@
 namespace gpunode::compute {
 namespace {
 
-using collective::Fed;
+using collective::DataFingerprint;
 using collective::Tree;
 using collective::TreeNode;
 
@@ -27,26 +27,26 @@ PartialStore store_of(std::uint32_t slices) {
 // Slice i is worth 2^i and was fed i + 1 samples.
 void compute(PartialStore& store, const SumTask& task) {
   float sum = 0;
-  Fed fed = task.kept_fed;
+  DataFingerprint data_fingerprint = task.kept_fingerprint;
   for (const auto& kept : task.kept_sums) sum += (*kept)[0];
   for (std::uint32_t slice : task.slices) {
     sum += static_cast<float>(1u << slice);
-    fed += Fed{{0, slice}, slice + 1};
+    data_fingerprint += DataFingerprint{{0, slice}, slice + 1};
   }
-  store.keep(task, std::make_shared<const std::vector<float>>(1, sum), fed);
+  store.keep(task, std::make_shared<const std::vector<float>>(1, sum), data_fingerprint);
 }
 
 // Computes all that is wanted; the slices of each block in turn.
-std::vector<Slices> finish(PartialStore& store, std::size_t capacity, std::size_t lanes) {
+std::vector<Slices> finish(PartialStore& store, std::size_t capacity, std::size_t workers) {
   std::vector<Slices> blocks;
   while (!store.missing().empty()) {
     Slices& block = blocks.emplace_back();
-    for (const SumTask& task : store.next(capacity, lanes)) {
+    for (const SumTask& task : store.next(capacity, workers)) {
       block.insert(block.end(), task.slices.begin(), task.slices.end());
       compute(store, task);
     }
   }
-  EXPECT_TRUE(store.next(capacity, lanes).empty());
+  EXPECT_TRUE(store.next(capacity, workers).empty());
   return blocks;
 }
 
@@ -76,7 +76,7 @@ TEST(PartialStore, returns_what_it_kept_whole_when_another_plan_wants_it) {
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ(sums[0].node, (TreeNode{1, 0}));
   EXPECT_EQ((*sums[0].sum)[0], 3);
-  EXPECT_EQ(sums[0].fed, (Fed{{0, 1}, 3}));
+  EXPECT_EQ(sums[0].data_fingerprint, (DataFingerprint{{0, 1}, 3}));
   EXPECT_TRUE(store.take_complete().empty());
   EXPECT_EQ(store.missing(), Slices{3});
 }
@@ -98,7 +98,7 @@ TEST(PartialStore, keeps_its_sums_when_it_takes_over_the_slices_of_another) {
   const auto sums = store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ((*sums[0].sum)[0], 15);
-  EXPECT_EQ(sums[0].fed, (Fed{{0, 6}, 10}));
+  EXPECT_EQ(sums[0].data_fingerprint, (DataFingerprint{{0, 6}, 10}));
 }
 
 TEST(PartialStore, merges_kept_sums_that_make_up_a_wanted_node) {
@@ -139,7 +139,7 @@ TEST(PartialStore, computes_the_parts_of_a_node_that_is_too_large_and_completes_
   const auto sums = store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ((*sums[0].sum)[0], 255);
-  EXPECT_EQ(sums[0].fed.sample_count, 36u);
+  EXPECT_EQ(sums[0].data_fingerprint.sample_count, 36u);
 }
 
 TEST(PartialStore, forgets_everything_with_the_step_or_when_told) {

@@ -56,7 +56,7 @@ class PrefetcherTest : public ::testing::Test {
     Slice expected = reader_.read(key);
     EXPECT_EQ(slice.key, key);
     EXPECT_EQ(slice.windows, expected.windows);
-    EXPECT_EQ(slice.fed, expected.fed);
+    EXPECT_EQ(slice.data_fingerprint, expected.data_fingerprint);
   }
   SliceReader reader_;
   FakeClock clock_;

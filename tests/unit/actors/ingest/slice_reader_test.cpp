@@ -20,7 +20,8 @@ TEST(SliceReader, sums_of_all_slices_equal_the_independent_scan) {
   SliceReader reader(*data, {.seed = 5, .batch = 10, .slices = 4});
   Digest sum;
   for (std::uint64_t step = 0; step < 150; ++step)
-    for (std::uint32_t slice = 0; slice < 4; ++slice) sum += reader.read({step, slice}).fed;
+    for (std::uint32_t slice = 0; slice < 4; ++slice)
+      sum += reader.read({step, slice}).data_fingerprint;
   auto proof = dataset::scan_sum(*source, {.seed = 5, .batch = 10, .steps = 150, .context = 16});
   ASSERT_TRUE(proof.has_value());
   EXPECT_EQ(sum, proof->sum);
@@ -43,7 +44,7 @@ TEST(SliceReader, a_slice_may_be_empty_where_there_are_more_slices_than_samples)
   auto data = dataset::TextDataset::create(text(1000), {.context = 16});
   SliceReader reader(*data, {.seed = 5, .batch = 2, .slices = 4});
   EXPECT_TRUE(reader.read({0, 0}).samples.empty());
-  EXPECT_EQ(reader.read({0, 0}).fed, Digest{});
+  EXPECT_EQ(reader.read({0, 0}).data_fingerprint, Digest{});
   EXPECT_EQ(reader.read({0, 1}).samples.size(), 1u);
 }
 

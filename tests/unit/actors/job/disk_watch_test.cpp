@@ -32,7 +32,7 @@ TEST(DiskWatch, a_disk_that_is_slow_by_nature_gets_ten_times_as_long_as_it_takes
   watch.add(at(0), {DiskWork::search, 0, false});
   watch.done(at(30));
   watch.add(at(30), {DiskWork::read, 20, true});
-  EXPECT_EQ(watch.patience(), seconds(300));
+  EXPECT_EQ(watch.timeout(), seconds(300));
   EXPECT_FALSE(watch.late(at(329)));
   EXPECT_TRUE(watch.late(at(330)));
 }

@@ -20,8 +20,8 @@
 namespace gpunode::jobs {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);  // only a defect waits for so long
-constexpr std::size_t kSmall = 4;                     // elements of a gradient
+constexpr auto kTimeout = std::chrono::seconds(60);  // only a defect waits for so long
+constexpr std::size_t kSmall = 4;                    // elements of a gradient
 
 class JobActor : public ::testing::Test {
  protected:
@@ -71,7 +71,7 @@ class JobActor : public ::testing::Test {
   Message next(caf::scoped_actor& actor) {
     Message got{};
     actor->receive([&](const Message& one) { got = one; },
-                   caf::after(kPatience) >> [] { ADD_FAILURE() << "nothing came"; });
+                   caf::after(kTimeout) >> [] { ADD_FAILURE() << "nothing came"; });
     return got;
   }
   template <class Message>
@@ -113,7 +113,7 @@ class JobActor : public ::testing::Test {
     return answer;
   }
   nlohmann::json told(std::future<std::string>& answer) {
-    if (answer.wait_for(kPatience) != std::future_status::ready) return {};
+    if (answer.wait_for(kTimeout) != std::future_status::ready) return {};
     return nlohmann::json::parse(answer.get());
   }
   // Asked of the job, which has then carried out all that was sent before.

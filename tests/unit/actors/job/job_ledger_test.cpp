@@ -57,7 +57,7 @@ TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
 TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {
   JobLedger ledger(100);
   ledger.on_committed(at(10), step_of(3, {1}));
-  const collective::Fed all{Digest{7, 8}, 90};
+  const collective::DataFingerprint all{Digest{7, 8}, 90};
   ledger.on_result(30, all, Digest{5, 6});
   EXPECT_EQ(ledger.committed(), 30u);
   EXPECT_EQ(ledger.running().sample_count, 90u);

@@ -23,8 +23,8 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   const nlohmann::json report = nlohmann::json::parse(
       report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}, {}}));
   EXPECT_EQ(report["step"], 3);
-  EXPECT_EQ(report["fed"]["steps"], 5);
-  EXPECT_EQ(report["fed"]["samples"], 20);
+  EXPECT_EQ(report["data_fingerprint"]["steps"], 5);
+  EXPECT_EQ(report["data_fingerprint"]["samples"], 20);
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ job::JobBody done(std::uint64_t step) {
 // Who has heard all others begins the next step while its own DONE may still wait for the socket:
 // to overtake it would hold up the peer by a whole step's bytes.
 TEST(SendOrder, no_step_overtakes_the_one_before) {
-  for (const bool foresees : {false, true})
+  for (const bool speculates : {false, true})
     for (const std::uint64_t step : {1u, 2u, 1000u}) {
-      const std::uint64_t last = order_of(done(step), foresees);
-      EXPECT_LT(order_of(partial(step, 0xffffffff), foresees), last);
-      EXPECT_LT(order_of(result(step, 0xffffffff), foresees), last);
-      EXPECT_LT(last, order_of(partial(step + 1, 0), foresees));
-      EXPECT_LT(last, order_of(result(step + 1, 0), foresees));
+      const std::uint64_t last = order_of(done(step), speculates);
+      EXPECT_LT(order_of(partial(step, 0xffffffff), speculates), last);
+      EXPECT_LT(order_of(result(step, 0xffffffff), speculates), last);
+      EXPECT_LT(last, order_of(partial(step + 1, 0), speculates));
+      EXPECT_LT(last, order_of(result(step + 1, 0), speculates));
     }
 }
 

@@ -14,7 +14,7 @@ TEST(CallCodec, carries_calls_and_replies_and_survives_damage) {
   auto call = decode_call(encode(CallMessage(CallHeader{"model/x", 250})));
   ASSERT_TRUE(call);
   EXPECT_EQ(std::get<CallHeader>(*call).name, "model/x");
-  EXPECT_EQ(std::get<CallHeader>(*call).patience_ms, 250u);
+  EXPECT_EQ(std::get<CallHeader>(*call).timeout_ms, 250u);
   auto reply = decode_call(encode(CallMessage(ReplyHeader{false, {ErrorCode::timeout, "late"}})));
   ASSERT_TRUE(reply);
   EXPECT_EQ(std::get<ReplyHeader>(*reply).error.code, ErrorCode::timeout);

@@ -120,7 +120,7 @@ TEST_F(NodeEnd, what_a_handler_throws_is_its_callers_error) {
   EXPECT_NE(answer.error().detail.find("over a cliff"), std::string::npos);
 }
 
-TEST_F(NodeEnd, a_patience_beyond_all_clocks_is_no_overflow) {
+TEST_F(NodeEnd, a_timeout_beyond_all_clocks_is_no_overflow) {
   node_->publish("echo",
                  [](std::string_view text) -> Result<std::string> { return std::string(text); });
   auto answer = node_->call("echo", "x", std::chrono::milliseconds::max());

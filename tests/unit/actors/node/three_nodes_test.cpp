@@ -137,8 +137,8 @@ TEST_F(Cluster, of_three_trains_to_the_bits_of_a_lone_node_though_one_node_vanis
   json shown = ask(alpha, "job.show", {{"job", "tiny"}});
   ASSERT_EQ(shown.value("phase", ""), "finished") << shown.dump(1);
   EXPECT_EQ(shown["state_digest"], expected["state_digest"]) << shown.dump(1);
-  EXPECT_EQ(shown["fed"], expected["fed"]);
-  EXPECT_TRUE(shown["proof"].value("equal_to_fed", false)) << shown["proof"].dump();
+  EXPECT_EQ(shown["data_fingerprint"], expected["data_fingerprint"]);
+  EXPECT_TRUE(shown["proof"].value("equal_to_data", false)) << shown["proof"].dump();
   EXPECT_TRUE(shown["proof"].value("each_sample_once_an_epoch", false));
   EXPECT_EQ(shown["computed"].size(), 3u) << "all three computed slices";
 }

@@ -48,25 +48,25 @@ struct Bad {
 };
 
 TEST(AllReduce, drops_and_counts_what_cannot_be_right) {
-  Fed fed = fed_of(Tree::of_slices(4), {1, 1});
+  DataFingerprint data_fingerprint = fed_of(Tree::of_slices(4), {1, 1});
   SharedBytes four = floats({1, 2, 3, 4}), three = floats({1, 2, 3});
   std::vector<Bad> all{
-      {"own rank", 0, PartialChunk{0, {1, 1}, fed, four}},
-      {"no such rank", 2, PartialChunk{0, {1, 1}, fed, four}},
+      {"own rank", 0, PartialChunk{0, {1, 1}, data_fingerprint, four}},
+      {"no such rank", 2, PartialChunk{0, {1, 1}, data_fingerprint, four}},
       {"no such rank", 65535, Done{}},
-      {"no such chunk", 1, PartialChunk{3, {1, 1}, fed, four}},
-      {"no such chunk", 1, PartialChunk{4294967295u, {1, 1}, fed, four}},
-      {"not the owner", 1, PartialChunk{1, {1, 1}, fed, four}},
-      {"node of mine", 1, PartialChunk{0, {1, 0}, fed, four}},
-      {"node below the cover", 1, PartialChunk{0, {0, 3}, fed, four}},
-      {"node above the cover", 1, PartialChunk{0, {2, 0}, fed, four}},
-      {"no such node", 1, PartialChunk{0, {77, 123456}, fed, four}},
-      {"too short", 1, PartialChunk{0, {1, 1}, fed, three}},
-      {"too long", 1, PartialChunk{2, {1, 1}, fed, four}},
-      {"empty", 1, PartialChunk{0, {1, 1}, fed, {}}},
-      {"result of my chunk", 1, ResultChunk{0, fed, four}},
-      {"result of no chunk", 1, ResultChunk{5, fed, four}},
-      {"short result", 1, ResultChunk{1, fed, three}},
+      {"no such chunk", 1, PartialChunk{3, {1, 1}, data_fingerprint, four}},
+      {"no such chunk", 1, PartialChunk{4294967295u, {1, 1}, data_fingerprint, four}},
+      {"not the owner", 1, PartialChunk{1, {1, 1}, data_fingerprint, four}},
+      {"node of mine", 1, PartialChunk{0, {1, 0}, data_fingerprint, four}},
+      {"node below the cover", 1, PartialChunk{0, {0, 3}, data_fingerprint, four}},
+      {"node above the cover", 1, PartialChunk{0, {2, 0}, data_fingerprint, four}},
+      {"no such node", 1, PartialChunk{0, {77, 123456}, data_fingerprint, four}},
+      {"too short", 1, PartialChunk{0, {1, 1}, data_fingerprint, three}},
+      {"too long", 1, PartialChunk{2, {1, 1}, data_fingerprint, four}},
+      {"empty", 1, PartialChunk{0, {1, 1}, data_fingerprint, {}}},
+      {"result of my chunk", 1, ResultChunk{0, data_fingerprint, four}},
+      {"result of no chunk", 1, ResultChunk{5, data_fingerprint, four}},
+      {"short result", 1, ResultChunk{1, data_fingerprint, three}},
       {"need of no chunk", 1, Need{{}, {3}, false}},
       {"need of a result that I do not own", 1, Need{{}, {1}, false}},
       {"need of a partial that it does not own", 1, Need{{0}, {}, false}},
@@ -116,7 +116,7 @@ TEST(AllReduce, a_second_and_other_value_is_dropped_and_the_first_stands) {
   other.payload = floats({9, 9, 9, 9});
   group.deliver(1, 0, other);
   EXPECT_EQ(group[0].dropped_messages(), 1u);
-  other.fed.sample_count += 1;
+  other.data_fingerprint.sample_count += 1;
   group.deliver(1, 0, other);
   EXPECT_EQ(group[0].dropped_messages(), 2u);
 
@@ -125,7 +125,7 @@ TEST(AllReduce, a_second_and_other_value_is_dropped_and_the_first_stands) {
   group.run(rng, {});
   ASSERT_TRUE(group.all_committed());
   EXPECT_TRUE(same_bits(*group[0].result(), group.expected()));
-  group.deliver(1, 0, ResultChunk{1, group[0].fed(), floats({9, 9, 9, 9})});
+  group.deliver(1, 0, ResultChunk{1, group[0].data_fingerprint(), floats({9, 9, 9, 9})});
   EXPECT_EQ(group[0].dropped_messages(), 3u);
   Done second = group[1].done();
   second.times.compute.compute_us += 1;

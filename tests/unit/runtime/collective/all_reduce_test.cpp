@@ -370,13 +370,15 @@ TEST(AllReduce, does_not_answer_questions_that_are_settled) {
 
 TEST(AllReduce, the_digest_covers_the_values_and_what_was_fed) {
   Tree tree = Tree::of_slices(1);
-  auto digest_of_step = [&](float value, Fed fed) {
+  auto digest_of_step = [&](float value, DataFingerprint data_fingerprint) {
     Group group(tree, balanced_plan(tree, 1), 1, kLayout, {Values(10)});
     Values values(10, 1.0f);
     values[9] = value;
     std::vector<SendTo> out;
-    group[0].on_partial(group.now(), {0, 0}, std::make_shared<const Values>(values), fed, out);
-    EXPECT_EQ(result_digest_of(kLayout, *group[0].result(), fed), group[0].result_digest());
+    group[0].on_partial(group.now(), {0, 0}, std::make_shared<const Values>(values),
+                        data_fingerprint, out);
+    EXPECT_EQ(result_digest_of(kLayout, *group[0].result(), data_fingerprint),
+              group[0].result_digest());
     return group[0].result_digest();
   };
   Digest first = digest_of_step(1.0f, {{1, 2}, 3});

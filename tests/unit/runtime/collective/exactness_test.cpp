@@ -46,10 +46,10 @@ TEST(Exactness, the_sum_has_the_same_bits_for_every_number_of_members_and_every_
     group.run(rng, {.shuffled = true, .placed = 0.7});
     ASSERT_TRUE(group.all_committed());
     Values expected = group.expected();
-    Fed fed = fed_of(one.tree, one.tree.root());
+    DataFingerprint data_fingerprint = fed_of(one.tree, one.tree.root());
     for (std::size_t rank = 0; rank < group.size(); ++rank) {
       ASSERT_TRUE(same_bits(*group[rank].result(), expected));
-      ASSERT_EQ(group[rank].fed(), fed);
+      ASSERT_EQ(group[rank].data_fingerprint(), data_fingerprint);
       ASSERT_EQ(group[rank].result_digest(), group[0].result_digest());
       ASSERT_EQ(group[rank].dropped_messages(), 0u);
     }

@@ -15,21 +15,22 @@ SharedBytes payload() {
 }
 
 std::vector<ExchangeMessage> one_of_each() {
-  Fed fed{{1, 2}, 3};
-  return {PartialChunk{99, {5, 4000}, fed, payload()}, ResultChunk{42, fed, payload()},
-          Done{{8, 9}, fed, {}}, Need{{1, 5, 99}, {0, 2}, true}, Need{}};
+  DataFingerprint data_fingerprint{{1, 2}, 3};
+  return {PartialChunk{99, {5, 4000}, data_fingerprint, payload()},
+          ResultChunk{42, data_fingerprint, payload()}, Done{{8, 9}, data_fingerprint, {}},
+          Need{{1, 5, 99}, {0, 2}, true}, Need{}};
 }
 
 bool same(const ExchangeMessage& a, const ExchangeMessage& b) {
   if (a.index() != b.index()) return false;
   if (auto* x = std::get_if<PartialChunk>(&a)) {
     auto& y = std::get<PartialChunk>(b);
-    return x->chunk == y.chunk && x->node == y.node && x->fed == y.fed &&
+    return x->chunk == y.chunk && x->node == y.node && x->data_fingerprint == y.data_fingerprint &&
            x->payload.view.data() == y.payload.view.data() && x->payload.size() == y.payload.size();
   }
   if (auto* x = std::get_if<ResultChunk>(&a)) {
     auto& y = std::get<ResultChunk>(b);
-    return x->chunk == y.chunk && x->fed == y.fed &&
+    return x->chunk == y.chunk && x->data_fingerprint == y.data_fingerprint &&
            x->payload.view.data() == y.payload.view.data() && x->payload.size() == y.payload.size();
   }
   if (auto* x = std::get_if<Done>(&a)) return *x == std::get<Done>(b);

@@ -58,15 +58,15 @@ inline std::vector<Values> random_slices(Rng& rng, std::uint32_t slices, std::si
   return all;
 }
 
-inline Fed fed_of_slice(std::uint32_t slice) {
+inline DataFingerprint fed_of_slice(std::uint32_t slice) {
   return {{mix(1, slice), mix(2, slice)}, slice + 1};
 }
 
-inline Fed fed_of(const Tree& tree, TreeNode node) {
-  Fed fed;
+inline DataFingerprint fed_of(const Tree& tree, TreeNode node) {
+  DataFingerprint data_fingerprint;
   for (std::uint32_t i = 0; i < tree.width(node.level); ++i)
-    fed += fed_of_slice(tree.first_slice(node) + i);
-  return fed;
+    data_fingerprint += fed_of_slice(tree.first_slice(node) + i);
+  return data_fingerprint;
 }
 
 struct Faults {

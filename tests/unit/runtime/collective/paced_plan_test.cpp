@@ -84,10 +84,10 @@ TEST(PacedPlan, gives_a_newcomer_the_share_of_the_median_member) {
       << "the lower median of two is the faster: no member waits for a guess";
 }
 
-TEST(PacedPlan, fills_whole_waves_of_lanes) {
+TEST(PacedPlan, fills_whole_waves_of_workers) {
   const Tree tree = Tree::of_slices(12);
   Paces paces = paces_of({1000, 1000});
-  paces.members[0].lanes = 4;
+  paces.members[0].workers = 4;
   EXPECT_THAT(shares(paced_plan(tree, balanced_plan(tree, 2), paces, {1, false}), 2),
               ElementsAre(10, 2));
 }

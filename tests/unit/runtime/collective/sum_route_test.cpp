@@ -149,7 +149,7 @@ TEST(RingExchange, gives_all_the_same_bits_in_whatever_order_messages_come) {
     for (std::uint16_t rank = 0; rank < members; ++rank) {
       ASSERT_TRUE(same_bits(*group[rank].result(), *calm[0].result())) << seed;
       ASSERT_EQ(group[rank].result_digest(), calm[rank].result_digest());
-      ASSERT_EQ(group[rank].fed(), fed_of(tree, tree.root()));
+      ASSERT_EQ(group[rank].data_fingerprint(), fed_of(tree, tree.root()));
     }
   }
 }
@@ -198,7 +198,7 @@ TEST(PlacedExchange, is_equal_to_exact_bit_for_bit_whoever_is_where) {
     run_until_committed(group, rng, {0.1, 0.1, true, true});
     for (std::uint16_t rank = 0; rank < members; ++rank) {
       ASSERT_TRUE(same_bits(*group[rank].result(), group.expected())) << seed;
-      ASSERT_EQ(group[rank].fed(), fed_of(tree, tree.root()));
+      ASSERT_EQ(group[rank].data_fingerprint(), fed_of(tree, tree.root()));
     }
   }
 }

@@ -89,9 +89,9 @@ TEST(WireForm, drops_a_payload_of_plain_floats) {
   Tree tree = Tree::of_slices(2);
   Group group(tree, balanced_plan(tree, 2), 2, kLayout, random_slices(rng, 2, 10, false), 0,
               forms_of(2, false));
-  const Fed fed = fed_of(tree, {0, 1});
-  group.deliver(1, 0, PartialChunk{0, {0, 1}, fed, floats({1, 2, 3, 4})});
-  group.deliver(1, 0, ResultChunk{1, fed, floats({1, 2, 3, 4})});
+  const DataFingerprint data_fingerprint = fed_of(tree, {0, 1});
+  group.deliver(1, 0, PartialChunk{0, {0, 1}, data_fingerprint, floats({1, 2, 3, 4})});
+  group.deliver(1, 0, ResultChunk{1, data_fingerprint, floats({1, 2, 3, 4})});
   EXPECT_EQ(group[0].dropped_messages(), 2u);
 }
 

@@ -24,15 +24,16 @@ std::shared_ptr<const TextSource> text(std::uint64_t seed) {
   return std::make_shared<TextSource>(TextSource::from_memory(std::move(files)));
 }
 
-struct Fed {
+struct DataFingerprint {
   Digest sum;
   std::uint64_t samples = 0;
 };
 
 // What a job adds up while it trains: slice by slice, by the fast path.
-Fed fed(const TextDataset& data, const ScanSettings& settings, std::uint32_t slices) {
+DataFingerprint data_fingerprint(const TextDataset& data, const ScanSettings& settings,
+                                 std::uint32_t slices) {
   Sampler sampler({settings.seed, data.sample_count(), settings.batch, slices});
-  Fed result;
+  DataFingerprint result;
   Bytes window(data.window_bytes());
   for (std::uint64_t step = 0; step < settings.steps; ++step)
     for (std::uint32_t slice = slices; slice-- > 0;)
@@ -59,7 +60,8 @@ TEST(ScanSum, equals_the_running_sum_of_any_job) {
     ASSERT_TRUE(data.has_value());
     Result<Proof> proof = scan_sum(*source, settings);
     ASSERT_TRUE(proof.has_value());
-    Fed running = fed(*data, settings, static_cast<std::uint32_t>(1 + rng.below(7)));
+    DataFingerprint running =
+        data_fingerprint(*data, settings, static_cast<std::uint32_t>(1 + rng.below(7)));
     EXPECT_EQ(proof->sum, running.sum);
     EXPECT_EQ(proof->samples, running.samples);
     EXPECT_EQ(proof->sample_count, data->sample_count());
@@ -92,7 +94,7 @@ TEST(ScanSum, sees_a_sample_that_was_fed_twice_instead_of_another) {
   auto source = text(2);
   ScanSettings settings{.seed = 1, .batch = 4, .steps = 5, .context = 8};
   auto data = TextDataset::create(source, {.context = 8});
-  Fed running = fed(*data, settings, 2);
+  DataFingerprint running = data_fingerprint(*data, settings, 2);
   Sampler sampler({1, data->sample_count(), 4, 1});
   std::vector<SamplePlace> places = sampler.samples(0, 0);
   Bytes window(9);

@@ -111,7 +111,7 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   EXPECT_EQ(notice.decided.accepted_by.size(), 2u);
   const auto meta = back(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}});
   EXPECT_EQ(meta.size_bytes, 6u);
-  EXPECT_EQ(meta.fed.sample_count, 4u);
+  EXPECT_EQ(meta.data_fingerprint.sample_count, 4u);
   const auto part = back(StatePart{5, 6, SharedBytes::from(Bytes(10, std::byte{1}))});
   EXPECT_EQ(part.payload.size(), 10u);
   const auto status = back(StepStatus{5, true, true, 3});
@@ -134,7 +134,7 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   EXPECT_EQ(grant.checkpoint, (view::CheckpointName{{1, 5}, 40}));
   const auto result = back(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))});
   EXPECT_EQ(result.digest, (Digest{1, 1}));
-  EXPECT_EQ(result.fed.sample_count, 4u);
+  EXPECT_EQ(result.data_fingerprint.sample_count, 4u);
   EXPECT_EQ(result.payload.size(), 10u);
   EXPECT_EQ(back(ResultRead{5, 6, 7}).length, 7u);
 }

@@ -24,9 +24,10 @@ NodeId node(int number) {
 ResultLog::Entry entry_of(std::uint64_t step) {
   auto values = std::make_shared<std::vector<float>>(kElements);
   for (std::size_t i = 0; i < kElements; ++i) (*values)[i] = static_cast<float>(100 * step + i);
-  const collective::Fed fed{{step, 1}, 4};
+  const collective::DataFingerprint data_fingerprint{{step, 1}, 4};
   const auto layout = collective::ChunkLayout::of(kElements);
-  return {step, values, collective::result_digest_of(layout, *values, fed), fed};
+  return {step, values, collective::result_digest_of(layout, *values, data_fingerprint),
+          data_fingerprint};
 }
 
 // Two members that keep the same results, and a learner that follows them.
@@ -79,7 +80,7 @@ struct Following {
     ResultFetch::Effects effects;
     while (auto one = fetch.take(now, effects)) {
       EXPECT_EQ(*one->result, *entry_of(one->step).result);
-      EXPECT_EQ(one->fed, entry_of(one->step).fed);
+      EXPECT_EQ(one->data_fingerprint, entry_of(one->step).data_fingerprint);
       steps.push_back(one->step);
     }
     report = effects.report;

@@ -24,7 +24,7 @@ class LocalSocket : public ::testing::Test {
     LocalCall call;
     call.path = path();
     call.request = std::move(request);
-    call.patience = std::chrono::seconds(10);
+    call.timeout = std::chrono::seconds(10);
     call.on_partial = [this](const std::string& text) { partials_.push_back(text); };
     return call_local(call);
   }
@@ -88,7 +88,7 @@ TEST_F(LocalSocket, SilenceIsATimeout) {
   auto server = serve([&](std::string, Responder responder) { kept.push_back(responder); });
   LocalCall silent;
   silent.path = path();
-  silent.patience = std::chrono::milliseconds(50);
+  silent.timeout = std::chrono::milliseconds(50);
   auto answer = call_local(silent);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::timeout);

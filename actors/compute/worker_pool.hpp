@@ -1,4 +1,4 @@
-// The threads on which slices are computed: `lanes` of them, the caller being lane 0. Tasks are
+// The threads on which slices are computed: `workers` of them, the caller being worker 0. Tasks are
 // whole slices or whole blocks, so which thread takes which never shows in a result.
 // Owner: the trainer. Cost: one wake-up a thread and call.
 #pragma once
@@ -14,22 +14,22 @@
 
 namespace gpunode::compute {
 
-class LanePool {
+class WorkerPool {
  public:
-  explicit LanePool(int lanes);  // at least 1
-  ~LanePool();
-  LanePool(const LanePool&) = delete;
-  LanePool& operator=(const LanePool&) = delete;
+  explicit WorkerPool(int workers);  // at least 1
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
 
-  int lanes() const { return static_cast<int>(threads_.size()) + 1; }
-  // Runs task(lane, i) for i in [0, count), each once, and returns when all are done. One caller.
-  // The first exception of a task, on whichever lane, is thrown on here, after no task runs any
+  int workers() const { return static_cast<int>(threads_.size()) + 1; }
+  // Runs task(worker, i) for i in [0, count), each once, and returns when all are done. One caller.
+  // The first exception of a task, on whichever worker, is thrown on here, after no task runs any
   // more; those that had not begun never do. So a task must not wait for one that may have thrown.
-  void run(std::size_t count, const std::function<void(int lane, std::size_t i)>& task);
+  void run(std::size_t count, const std::function<void(int worker, std::size_t i)>& task);
 
  private:
-  void work(int lane);
-  void drain(int lane);
+  void work(int worker);
+  void drain(int worker);
   void stop();
 
   std::mutex mutex_;

@@ -1,23 +1,24 @@
-#include "actors/compute/lane_pool.hpp"
+#include "actors/compute/worker_pool.hpp"
 
 #include <utility>
 
 namespace gpunode::compute {
 
-LanePool::LanePool(int lanes) {
+WorkerPool::WorkerPool(int workers) {
   try {
-    for (int lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
+    for (int worker = 1; worker < workers; ++worker)
+      threads_.emplace_back([this, worker] { work(worker); });
   } catch (...) {  // the system has no more threads: those that run must end
     stop();
     throw;
   }
 }
 
-LanePool::~LanePool() {
+WorkerPool::~WorkerPool() {
   stop();
 }
 
-void LanePool::stop() {
+void WorkerPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -26,7 +27,7 @@ void LanePool::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void LanePool::run(std::size_t count, const std::function<void(int, std::size_t)>& task) {
+void WorkerPool::run(std::size_t count, const std::function<void(int, std::size_t)>& task) {
   {
     std::lock_guard lock(mutex_);
     task_ = &task;
@@ -43,7 +44,7 @@ void LanePool::run(std::size_t count, const std::function<void(int, std::size_t)
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
-void LanePool::drain(int lane) {
+void WorkerPool::drain(int worker) {
   for (;;) {
     std::size_t i;
     {
@@ -52,7 +53,7 @@ void LanePool::drain(int lane) {
       i = next_++;
     }
     try {
-      (*task_)(lane, i);
+      (*task_)(worker, i);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!thrown_) thrown_ = std::current_exception();
@@ -61,7 +62,7 @@ void LanePool::drain(int lane) {
   }
 }
 
-void LanePool::work(int lane) {
+void WorkerPool::work(int worker) {
   std::uint64_t seen = 0;
   for (;;) {
     {
@@ -70,7 +71,7 @@ void LanePool::work(int lane) {
       if (stopping_) return;
       seen = round_;
     }
-    drain(lane);
+    drain(worker);
     std::lock_guard lock(mutex_);
     if (--running_ == 0) done_.notify_one();
   }

@@ -9,11 +9,11 @@
 namespace gpunode::collective {
 
 // What was fed into a sum: hash sum over (sample index, bytes) and the number of samples.
-struct Fed {
+struct DataFingerprint {
   Digest hash_sum;
   std::uint64_t sample_count = 0;
-  bool operator==(const Fed&) const = default;
-  Fed& operator+=(const Fed& other) {
+  bool operator==(const DataFingerprint&) const = default;
+  DataFingerprint& operator+=(const DataFingerprint& other) {
     hash_sum += other.hash_sum;
     sample_count += other.sample_count;
     return *this;

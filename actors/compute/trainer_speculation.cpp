@@ -14,11 +14,12 @@ std::uint64_t Trainer::staged_bytes(const job::JobSpec& spec, const model::Model
 
 // A sum that is clipped cannot be applied before all of it is here; most often the next one is too.
 bool Trainer::may_stage() const {
-  return !clipped_ && foresees();
+  return !clipped_ && speculates();
 }
 
-Result<void> Trainer::foresee(std::uint64_t step, const collective::SharedFloats& total,
-                              std::uint64_t first, std::uint64_t count) {
+Result<void> Trainer::update_speculatively(std::uint64_t step,
+                                           const collective::SharedFloats& total,
+                                           std::uint64_t first, std::uint64_t count) {
   if (step != step_ + 1 || !may_stage()) return {};
   GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and the loss");
   GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
