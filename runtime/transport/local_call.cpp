@@ -31,15 +31,15 @@ Wait wait_for_reply(Socket& socket, Monitor& monitor, Duration timeout) {
     while (auto event = monitor.next()) gone |= event->event == ZMQ_EVENT_DISCONNECTED;
     if (socket.events() & ZMQ_POLLIN) return Wait::reply;  // before `gone`: it came earlier
     if (gone) return Wait::gone;
-    int timeout = -1;
+    int left_ms = -1;
     if (timeout > Duration::zero()) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
       if (left.count() <= 0) return Wait::late;
-      timeout = static_cast<int>(std::min<long long>(left.count() + 1, 60'000));
+      left_ms = static_cast<int>(std::min<long long>(left.count() + 1, 60'000));
     }
     if (monitor.events() & ZMQ_POLLIN) continue;
     pollfd waiting[2] = {{socket.fd(), POLLIN, 0}, {monitor.fd(), POLLIN, 0}};
-    ::poll(waiting, 2, timeout);
+    ::poll(waiting, 2, left_ms);
   }
 }
 
