@@ -118,7 +118,7 @@ Written write(FlatBufferBuilder& out, const FreezeHint& body) {
 Written write(FlatBufferBuilder& out, const ViewNotice& body) {
   const auto view = to_wire(out, body.decided.view);
   const auto by = out.CreateVectorOfStructs(to_wire(body.decided.accepted_by));
-  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by, body.committed));
+  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by));
 }
 Written write(FlatBufferBuilder& out, const ViewAsk&) {
   return written(wire::Body::ViewAsk, wire::CreateViewAsk(out));
@@ -139,12 +139,14 @@ Written write(FlatBufferBuilder& out, const JoinRefused& body) {
   return written(wire::Body::JoinRefused, wire::CreateJoinRefused(out, reason));
 }
 Written write(FlatBufferBuilder& out, const StepStatus& body) {
+  const auto result = to_wire(body.result);
   return written(wire::Body::StepStatus,
                  wire::CreateStepStatus(out, body.committed, body.state_ready, body.finished,
-                                        body.results_from));
+                                        body.results_from, &result));
 }
 Written write(FlatBufferBuilder& out, const StateAsk& body) {
-  return written(wire::Body::StateAsk, wire::CreateStateAsk(out, body.step));
+  const auto digest = to_wire(body.digest);
+  return written(wire::Body::StateAsk, wire::CreateStateAsk(out, body.step, &digest));
 }
 Written write(FlatBufferBuilder& out, const StateMeta& body) {
   const auto digest = to_wire(body.digest);
@@ -155,11 +157,13 @@ Written write(FlatBufferBuilder& out, const StateMeta& body) {
                                                               &digest, &result, &data_fingerprint));
 }
 Written write(FlatBufferBuilder& out, const StateRead& body) {
+  const auto digest = to_wire(body.digest);
   return written(wire::Body::StateRead,
-                 wire::CreateStateRead(out, body.step, body.offset, body.length));
+                 wire::CreateStateRead(out, &digest, body.offset, body.length));
 }
 Written write(FlatBufferBuilder& out, const StatePart& body) {
-  return written(wire::Body::StatePart, wire::CreateStatePart(out, body.step, body.offset));
+  const auto digest = to_wire(body.digest);
+  return written(wire::Body::StatePart, wire::CreateStatePart(out, &digest, body.offset));
 }
 Written write(FlatBufferBuilder& out, const ResultRead& body) {
   return written(wire::Body::ResultRead,
@@ -266,7 +270,7 @@ Result<JobBody> read(const wire::ViewNotice& from) {
   if (!view) return view.error();
   auto by = from_wire(from.accepted_by());
   if (!by) return by.error();
-  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}, from.committed()}};
+  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}}};
 }
 
 Result<JobBody> read(const wire::JoinRefused& from) {
@@ -327,19 +331,21 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
     case wire::Body::StepStatus: {
       const auto& status = *frame.body_as_StepStatus();
       return JobBody{StepStatus{status.committed(), status.state_ready(), status.finished(),
-                                status.results_from()}};
+                                status.results_from(), from_wire(status.result())}};
     }
-    case wire::Body::StateAsk:
-      return JobBody{StateAsk{frame.body_as_StateAsk()->step()}};
+    case wire::Body::StateAsk: {
+      const auto& ask = *frame.body_as_StateAsk();
+      return JobBody{StateAsk{ask.step(), from_wire(ask.digest())}};
+    }
     case wire::Body::StateMeta:
       return read(*frame.body_as_StateMeta());
     case wire::Body::StateRead: {
       const auto& ask = *frame.body_as_StateRead();
-      return JobBody{StateRead{ask.step(), ask.offset(), ask.length()}};
+      return JobBody{StateRead{from_wire(ask.digest()), ask.offset(), ask.length()}};
     }
     case wire::Body::StatePart: {
       const auto& part = *frame.body_as_StatePart();
-      return JobBody{StatePart{part.step(), part.offset(), std::move(payload)}};
+      return JobBody{StatePart{from_wire(part.digest()), part.offset(), std::move(payload)}};
     }
     case wire::Body::WitnessOffer:
       return JobBody{WitnessOffer{frame.body_as_WitnessOffer()->leaves()}};

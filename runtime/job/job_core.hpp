@@ -30,6 +30,7 @@
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"
+#include "runtime/job/peers.hpp"
 #include "runtime/job/step_places.hpp"
 #include "runtime/job/watchdog.hpp"
 #include "runtime/view/view.hpp"
@@ -41,14 +42,6 @@ namespace gpunode::job {
 inline constexpr Duration kWhenOthersCan = Duration::max();
 
 // --- inputs --------------------------------------------------------------------------------
-
-enum class PeerState : std::uint8_t {
-  alive,    // the detector hears it
-  suspect,  // the detector doubts
-  dead,     // the detector's verdict
-  refused,  // connection reset and a new dial refused: its process is gone
-  up        // a connection was (re)made: what was in flight may be lost
-};
 
 enum class Phase : std::uint8_t {
   outsider,

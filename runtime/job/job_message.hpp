@@ -2,8 +2,9 @@
 // late; each carries the view that its sender has installed, and the receiver routes by it.
 //
 //   sender's view   | receiver does
-//   older           | answers VIEW, ignores the rest (a JOIN is still noted; a state or result of
-//                   | the same history, and a question for one, is as good as before)
+//   older           | answers VIEW, ignores the rest (a JOIN is still noted; a result of the same
+//                   | history, and a question for one, is as good as before)
+//   any             | a state that has a digest for a name, and a question for it
 //   the same        | handles it
 //   newer           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
 //   another history | both: which of the two views goes before is for who knows both
@@ -39,7 +40,6 @@ struct FreezeHint {
 };
 struct ViewNotice {
   view::DecidedView decided;
-  std::uint64_t committed = 0;  // by the sender
 };
 struct ViewAsk {};
 // Asks to be admitted as a learner; repeated until the sender is a member that holds the state.
@@ -67,10 +67,13 @@ struct StepStatus {
   bool state_ready = false;        // the state at the view's base is installed
   bool finished = false;           // knows that every member is through: needs no answer
   std::uint64_t results_from = 0;  // results from this step on are kept for learners; 0: none
+  Digest result{};                 // of the job's result, once finished and here; it is given
 };
-// State transfer, pulled by the learner.
+// State transfer, pulled by whoever lacks the state. A state has its digest for a name, which is
+// good in every view: the one of a member, of a checkpoint's copy, of the job's result.
 struct StateAsk {
   std::uint64_t step = 0;
+  Digest digest{};  // zero: whatever the members of this view hold after that step
 };
 struct StateMeta {
   std::uint64_t step = 0;
@@ -80,12 +83,12 @@ struct StateMeta {
   collective::DataFingerprint data_fingerprint;  // running sum up to that step
 };
 struct StateRead {
-  std::uint64_t step = 0;
+  Digest digest;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
 };
 struct StatePart {
-  std::uint64_t step = 0;
+  Digest digest;
   std::uint64_t offset = 0;
   SharedBytes payload;
 };

@@ -54,11 +54,13 @@ bool holds_stopped_state(const View& current, const Promisers& promisers) {
 }
 
 // Whether no member can commit any more: each has promised, a vote or not, or was restarted; or,
-// where members commit under a lease alone, no lease that one of them may have is left.
+// where members commit under a lease alone, no lease that one of them may have is left, nor one of a
+// member that an earlier view left out.
 Result<void> members_have_ended(const View& current, const Promisers& promisers) {
   const std::vector<NodeId> missing = silent(members_of(current), promisers);
-  if (missing.empty() || broken("rollback_by_quorum")) return {};
-  if (!view::needs_lease(current))
+  const bool left_out = current.left_out && !broken("forgets_who_was_left_out");
+  if ((missing.empty() && !left_out) || broken("rollback_by_quorum")) return {};
+  if (!missing.empty() && !view::needs_lease(current))
     return not_yet("no member that answers still holds the state; waiting for " + list_of(missing));
   Duration left{};
   for (const auto& one : promisers) left = std::max(left, one.standing.lease_left);

@@ -58,17 +58,20 @@ void StateSource::read_current(const NodeId& from, Effects& out) {
 
 void StateSource::on_ask(Time now, const NodeId& from, const StateAsk& ask, bool urgent,
                          Effects& out) {
-  const bool is_it = snapshot_ && snapshot_->meta.step == ask.step;
+  const auto is_asked = [&](const StateMeta& meta) {
+    return meta.step == ask.step && (ask.digest == Digest{} || ask.digest == meta.digest);
+  };
+  const bool is_it = snapshot_ && is_asked(snapshot_->meta);
   if (is_it || (!urgent && in_use(now))) {
     snapshot_->used = now;
     out.replies.push_back({from, snapshot_->meta});
     return;
   }
-  if (pending_ && pending_->meta.step == ask.step) {
+  if (pending_ && is_asked(pending_->meta)) {
     pending_->asking.insert(from);
     return;
   }
-  if (current_ && current_->step == ask.step) return read_current(from, out);
+  if (current_ && is_asked(*current_)) return read_current(from, out);
   const std::uint64_t now_at = current_ ? current_->step : 0;
   const bool to_come = ask.step > now_at && ask.step <= now_at + kMaxStepsAhead;
   if ((to_come || !current_) && (wanted_.size() < kMaxWaiting || wanted_.contains(from)))
@@ -85,13 +88,13 @@ void StateSource::on_snapshot(Time now, std::uint64_t token, SharedBytes state, 
 
 void StateSource::on_read(Time now, const NodeId& from, const StateRead& read,
                           std::uint32_t part_bytes, Effects& out) {
-  if (!snapshot_ || snapshot_->meta.step != read.step) return;
+  if (!snapshot_ || snapshot_->meta.digest != read.digest) return;
   if (read.offset >= snapshot_->bytes.size() || read.length > part_bytes) return;
   snapshot_->used = now;
   const std::uint64_t length =
       std::min<std::uint64_t>(read.length, snapshot_->bytes.size() - read.offset);
   out.replies.push_back(
-      {from, StatePart{read.step, read.offset, snapshot_->bytes.part(read.offset, length)}});
+      {from, StatePart{read.digest, read.offset, snapshot_->bytes.part(read.offset, length)}});
 }
 
 StateFetch::StateFetch(Options options) : options_(std::move(options)) {}
@@ -134,7 +137,8 @@ void StateFetch::on_tick(Time now, Effects& out) {
   if (!asked_at_ || now >= *asked_at_ + options_.ask_every) {
     asked_at_ = now;
     for (const NodeId& source : options_.sources)
-      if (!holders_.contains(source)) out.sends.push_back({source, StateAsk{options_.step}});
+      if (!holders_.contains(source))
+        out.sends.push_back({source, StateAsk{options_.step, options_.state_digest}});
   }
   for (auto it = under_way_.begin(); it != under_way_.end();) {
     const auto holder = holders_.find(it->second.source);
@@ -196,13 +200,13 @@ void StateFetch::request_more(Time now, Effects& out) {
       ++load[source];
       placed = true;
       out.sends.push_back(
-          {source, StateRead{options_.step, part * options_.part_bytes, options_.part_bytes}});
+          {source, StateRead{meta_->digest, part * options_.part_bytes, options_.part_bytes}});
     }
   }
 }
 
 void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Effects& out) {
-  if (!meta_ || part.step != options_.step || part.offset % options_.part_bytes != 0) return;
+  if (!meta_ || part.digest != meta_->digest || part.offset % options_.part_bytes != 0) return;
   const std::uint64_t number = part.offset / options_.part_bytes;
   const auto holder = holders_.find(from);
   if (number >= have_.size() || have_[number] || holder == holders_.end()) return;

@@ -68,6 +68,13 @@ class StateSource {
   std::map<NodeId, std::uint64_t> wanted_;  // who waits for the state after a step to come
 };
 
+// A state that was fetched and verified.
+struct FetchedState {
+  StateMeta meta;
+  SharedBytes bytes;
+  HistoryId history;  // that it belongs to
+};
+
 // The learner's side: fetches the state after one step.
 class StateFetch {
  public:
@@ -103,6 +110,7 @@ class StateFetch {
   // Nobody offers the state any more of which parts have come.
   bool is_abandoned(Time now) const;
   std::uint64_t step() const { return options_.step; }
+  const Digest& digest() const { return options_.state_digest; }  // expected; zero: any
   const std::optional<StateMeta>& meta() const { return meta_; }
   std::uint64_t received_bytes() const { return received_bytes_; }
   const std::vector<NodeId>& sources() const { return options_.sources; }

@@ -289,6 +289,125 @@ Digest commonest_state(const Promisers& survivors, std::uint64_t step) {
   return commonest;
 }
 
+// The part of the next view that follows from this one alone.
+View begun_from(const View& current, const Promisers& promisers) {
+  View next = current;
+  next.previous = current.digest();
+  next.view_id = current.view_id + 1;
+  next.members.clear();
+  next.acceptors.clear();
+  next.sync_sources.clear();
+  next.met = met_by(current, promisers);
+  next.stopped = stops(current, promisers);
+  if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
+  return next;
+}
+
+// Old members keep their order.
+auto by_rank(const View& current) {
+  return [&current](const auto& left, const auto& right) {
+    const auto far = std::uint16_t{0xffff};
+    return current.rank_of(left.node).value_or(far) < current.rank_of(right.node).value_or(far);
+  };
+}
+
+// Who holds the state in memory and goes on with it; none: the majority cannot reach each other.
+std::optional<Promisers> who_stays(const View& current, const Digest& fingerprint,
+                                   const Promisers& promisers) {
+  Promisers holders, staying;
+  for (const auto& one : promisers)
+    if (one.standing.has_memory && one.standing.fingerprint == fingerprint) {
+      holders.push_back(one);
+      if (!one.standing.leaving) staying.push_back(one);
+    }
+  if (staying.empty() && !holders.empty()) {  // the last holder of a state may not leave
+    std::stable_sort(holders.begin(), holders.end(), by_rank(current));
+    staying.push_back(holders.front());
+  }
+  std::stable_sort(staying.begin(), staying.end(), by_rank(current));
+  if (!keep_who_reach_each_other(staying)) return std::nullopt;
+  return staying;
+}
+
+// The base, the members that go on from it, and who gives its state to the others.
+void name_base(const ProposalRules& rules, const Base& base, View& next) {
+  next.base_step = base.step;
+  next.restores = base.back.has_value();
+  next.state_digest = next.result_digest = {};
+  for (const auto& one : base.survivors) {
+    if (next.members.size() >= rules.wanted_nodes) break;
+    next.members.push_back({one.node, one.standing.boot});
+    if (base.back) continue;
+    next.sync_sources.push_back(one.node);
+    if (next.result_digest == Digest{}) next.result_digest = result_at(one.standing, base.step);
+  }
+  if (!base.back) {
+    next.state_digest = commonest_state(base.survivors, base.step);
+    return;
+  }
+  next.state_digest = base.back->state_digest;
+  next.sync_sources = base.back->holders;
+  if (base.step == 0)
+    for (const view::Member& one : next.members) next.sync_sources.push_back(one.node);
+}
+
+// Another history begins where a state is given up.
+void turn(const ProposalRules& rules, const Base& base, View& next) {
+  if (rules.split_mark != 0)
+    next.turns.push_back({next.view_id, base.step, rules.split_mark, rules.split_kind});
+  else if (base.back)
+    next.turns.push_back(
+        {next.view_id, base.step, rollback_mark(next), view::Turn::Kind::rollback});
+}
+
+struct Entry {
+  const ProposalRules& rules;
+  const Base& base;
+  const Promisers& promisers;
+  const std::vector<Joining>& learners;
+  bool anyone = false;  // also who is not ready
+};
+
+// Whether the survivors and this node hear each other: who cannot hear a survivor is as little use
+// to it as the other way round.
+bool is_reached(const Entry& entry, const view::Member& member) {
+  if (broken("no_clique_rule") || broken("admits_unreached")) return true;
+  const auto where = std::find_if(
+      entry.promisers.begin(), entry.promisers.end(),
+      [&](const auto& one) { return one.node == member.node && one.standing.boot == member.boot; });
+  const auto& survivors = entry.base.survivors;
+  return std::all_of(survivors.begin(), survivors.end(), [&](const auto& one) {
+    if (where != entry.promisers.end() && cannot_reach(where->standing, one.node)) return false;
+    return entry.anyone ? !cannot_reach(one.standing, member.node)
+                        : reaches_learner(one.standing, member.node);
+  });
+}
+
+// Fills up the wanted number.
+void let_in(const Entry& entry, View& next) {
+  const auto admit = [&](const view::Member& member) {
+    if (next.members.size() < entry.rules.wanted_nodes && !contains(next.members, member.node) &&
+        is_reached(entry, member))
+      next.members.push_back(member);
+  };
+  if (entry.anyone)
+    for (const auto& one : entry.promisers)
+      if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
+        admit({one.node, one.standing.boot});
+  for (const Joining& learner : entry.learners)
+    if (learner.ready || entry.anyone || broken("admits_unready")) admit(learner.member);
+}
+
+// A rollback has waited for all leases, unless a person or the job's policy would not wait.
+bool leaves_out(const ProposalRules& rules, const View& current, const Promisers& promisers,
+                const View& next) {
+  if (next.restores && rules.split_mark == 0 && !wanted_from(promisers)) return false;
+  return current.left_out ||
+         (view::needs_lease(current) &&
+          std::any_of(current.members.begin(), current.members.end(),
+                      [&](const view::Member& one) { return !next.has_member(one); }));
+}
+
 }  // namespace
 
 collective::SlicePlan first_plan(const collective::Tree& tree, const View& view) {
@@ -299,61 +418,16 @@ collective::SlicePlan first_plan(const collective::Tree& tree, const View& view)
 
 Result<View> propose_view(const ProposalRules& rules, const View& current,
                           const Promisers& promisers, const std::vector<Joining>& learners) {
-  View next = current;
-  next.previous = current.digest();
-  next.view_id = current.view_id + 1;
-  next.members.clear();
-  next.acceptors.clear();
-  next.sync_sources.clear();
-  next.met = met_by(current, promisers);
-  next.stopped = stops(current, promisers);
-  if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
-
-  // Old members keep their order.
-  const auto by_rank = [&](const auto& left, const auto& right) {
-    const auto far = std::uint16_t{0xffff};
-    return current.rank_of(left.node).value_or(far) < current.rank_of(right.node).value_or(far);
-  };
-  Promisers holders, staying;
-  for (const auto& one : promisers)
-    if (one.standing.has_memory && one.standing.fingerprint == next.fingerprint) {
-      holders.push_back(one);
-      if (!one.standing.leaving) staying.push_back(one);
-    }
-  if (staying.empty() && !holders.empty()) {  // the last holder of a state may not leave
-    std::stable_sort(holders.begin(), holders.end(), by_rank);
-    staying.push_back(holders.front());
-  }
-  std::stable_sort(staying.begin(), staying.end(), by_rank);
-  if (!keep_who_reach_each_other(staying)) return not_yet("most members cannot reach each other");
-  const bool lost = staying.empty();
+  View next = begun_from(current, promisers);
+  std::optional<Promisers> staying = who_stays(current, next.fingerprint, promisers);
+  if (!staying) return not_yet("most members cannot reach each other");
+  const bool lost = staying->empty();
   Result<Base> base = lost ? roll_back(rules, current, promisers, learners)
-                           : resume_from(current, std::move(staying));
+                           : resume_from(current, std::move(*staying));
   if (!base) return base.error();
-
-  std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank);
-  next.base_step = base->step;
-  next.restores = lost;
-  next.state_digest = next.result_digest = {};
-  for (const auto& one : base->survivors) {
-    if (next.members.size() >= rules.wanted_nodes) break;
-    next.members.push_back({one.node, one.standing.boot});
-    if (!lost) next.sync_sources.push_back(one.node);
-    if (!lost && next.result_digest == Digest{})
-      next.result_digest = result_at(one.standing, base->step);
-  }
-  if (!lost) next.state_digest = commonest_state(base->survivors, base->step);
-  if (lost) {
-    next.state_digest = base->back->state_digest;
-    next.sync_sources = base->back->holders;
-    if (base->step == 0)
-      for (const view::Member& one : next.members) next.sync_sources.push_back(one.node);
-  }
-  if (rules.split_mark != 0)
-    next.turns.push_back({next.view_id, base->step, rules.split_mark, rules.split_kind});
-  else if (lost)
-    next.turns.push_back(
-        {next.view_id, base->step, rollback_mark(next), view::Turn::Kind::rollback});
+  std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank(current));
+  name_base(rules, *base, next);
+  turn(rules, *base, next);
   next.floor = next_floor(rules, current, promisers, *base);
   if (base->disagreed) {
     ++next.owner_rotation;
@@ -362,33 +436,13 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
   // Nobody waits in vain for who fetches the state while there is no state or no job without it.
   const bool too_few = next.members.size() < rules.min_nodes && base->step < rules.total_steps;
   const bool anyone = current.view_id == 0 || lost || too_few;
-  // Who cannot hear a survivor is as little use to it as the other way round.
-  const auto admit = [&](const view::Member& member) {
-    const auto where = std::find_if(promisers.begin(), promisers.end(), [&](const auto& one) {
-      return one.node == member.node && one.standing.boot == member.boot;
-    });
-    const bool reached =
-        broken("no_clique_rule") || broken("admits_unreached") ||
-        std::all_of(base->survivors.begin(), base->survivors.end(), [&](const auto& one) {
-          if (where != promisers.end() && cannot_reach(where->standing, one.node)) return false;
-          return anyone ? !cannot_reach(one.standing, member.node)
-                        : reaches_learner(one.standing, member.node);
-        });
-    if (reached && next.members.size() < rules.wanted_nodes && !contains(next.members, member.node))
-      next.members.push_back(member);
-  };
-  if (anyone && !next.stopped)
-    for (const auto& one : promisers)
-      if (!one.standing.leaving && one.standing.fingerprint == next.fingerprint)
-        admit({one.node, one.standing.boot});
-  if (!next.stopped)
-    for (const Joining& learner : learners)
-      if (learner.ready || anyone || broken("admits_unready")) admit(learner.member);
+  if (!next.stopped) let_in({rules, *base, promisers, learners, anyone}, next);
   if (next.members.size() < rules.min_nodes && base->step < rules.total_steps && !next.stopped)
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, !anyone, next);
   choose_plan(rules, current, *base, next);
+  next.left_out = leaves_out(rules, current, promisers, next);
   return next;
 }
 

@@ -66,6 +66,7 @@ Digest View::digest() const {
   fold.value(disagreed_step);
   fold.list(sync_sources);
   fold.value(static_cast<std::uint8_t>(stopped));
+  fold.value(static_cast<std::uint8_t>(left_out));
   fold.list(paces);
   fold.value(floor.name.history);
   fold.value(floor.name.step);

@@ -97,6 +97,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_disagreed_step(view.disagreed_step);
   table.add_sync_sources(sources_at);
   table.add_stopped(view.stopped);
+  table.add_left_out(view.left_out);
   table.add_paces(paces_at);
   table.add_floor(floor_at);
   return table.Finish();
@@ -186,6 +187,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   view.restores = wire->restores();
   view.disagreed_step = wire->disagreed_step();
   view.stopped = wire->stopped();
+  view.left_out = wire->left_out();
   if (wire->turns()) {
     if (wire->turns()->size() > kMaxTurns) return corrupted("too many histories");
     if (!lies_aligned(wire->turns())) return corrupted("misplaced histories");

@@ -1,0 +1,76 @@
+// What all parts of a job's core read: the options, the view, who is reached, where the state on
+// this node stands. The core writes it, or the one part that a field names. A part keeps what is its
+// own, reads this by reference, and answers with actions and return values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/job/job_core.hpp"
+#include "runtime/job/peers.hpp"
+#include "runtime/job/progress.hpp"
+
+namespace gpunode::job {
+
+struct JobContext {
+  JobContext(JobCore::Options chosen, view::ViewAgreement::Options agreed);
+
+  const view::View& view() const { return agreement.view(); }
+  const NodeId& self() const { return options.self.node; }
+  // The state here is one of the view's history, at most some steps old.
+  bool is_of_history() const {
+    return progress.history() == view().history() && !progress.is_loading();
+  }
+  bool is_last_step() const { return progress.committed() >= options.total_steps; }
+  bool is_applied() const { return progress.applied() == progress.committed(); }
+  bool has_room() const { return view().members.size() < options.wanted_nodes; }
+  // Who is through stays so when others take the job back.
+  bool holds_result() const {
+    return finished && is_last_step() && is_applied() && (through || is_of_history());
+  }
+  // This node may compute, send and commit in this view.
+  bool can_exchange() const {
+    return member && state_ready && !holding && !work_lost && !agreement.frozen() &&
+           !takes_result && !through;
+  }
+  bool needs_lease() const { return view::needs_lease(view()); }
+  bool is_changing() const { return agreement.frozen() || agreement.wanted(); }
+
+  bool gone(const NodeId& node) const { return peers.gone(node); }
+  bool reached(const NodeId& node) const { return peers.reached(now, node); }
+  bool suspected(const NodeId& node) const { return peers.suspected(now, node); }
+  bool heard_within(const NodeId& node, Duration time) const {
+    const Time heard = peers.heard(node);
+    return heard != Time{} && now < heard + time;
+  }
+
+  // Members and acceptors of the view, this node among them; and with the nodes that may know more.
+  std::vector<NodeId> everybody() const;
+  std::vector<NodeId> everybody_and_hints() const;
+
+  void send(const NodeId& to, JobBody body, Actions& out, bool bulk = false) const;
+  void send_all(const JobBody& body, Actions& out) const;  // to everybody
+  void report(std::string text, Actions& out) const { out.push_back(Report{std::move(text)}); }
+
+  JobCore::Options options;
+  view::ViewAgreement agreement;
+  Peers peers;
+  Progress progress;
+  Checkpoint checkpoint;  // newest intact one on this node's disk
+  std::vector<NodeId> hints;
+  Time now{};                // of the input being handled
+  Time installed_at{};       // when the view was
+  bool member = false;       // this life of this node is in the current view
+  bool state_ready = false;  // and holds its state: at base_step or later in this view
+  bool wants_in = false;
+  bool work_lost = false;     // it hangs: this node takes no part until it comes back
+  bool holding = false;       // commits nothing more: it is about to leave (Leaver)
+  bool takes_result = false;  // of others, instead of computing (Ending)
+  bool finished = false;      // all are through with the last step, or this node is (Ending)
+  bool through = false;       // with a result of before this view: computes nothing more
+};
+
+// Members and acceptors of a view.
+std::vector<NodeId> everybody_in(const view::View& view);
+
+}  // namespace gpunode::job

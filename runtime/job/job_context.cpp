@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <set>
+
+#include "runtime/job/detail/job_context.hpp"
+
+namespace gpunode::job {
+
+JobContext::JobContext(JobCore::Options chosen, view::ViewAgreement::Options agreed)
+    : options(std::move(chosen)),
+      agreement(std::move(agreed)),
+      progress(options.initial_state_digest),
+      checkpoint(options.checkpoint) {}
+
+std::vector<NodeId> everybody_in(const view::View& view) {
+  std::vector<NodeId> nodes = view.acceptors;
+  for (const view::Member& one : view.members)
+    if (!view.is_acceptor(one.node)) nodes.push_back(one.node);
+  return nodes;
+}
+
+std::vector<NodeId> JobContext::everybody() const {
+  return everybody_in(view());
+}
+
+std::vector<NodeId> JobContext::everybody_and_hints() const {
+  std::set<NodeId> nodes(hints.begin(), hints.end());
+  for (const NodeId& node : everybody()) nodes.insert(node);
+  return {nodes.begin(), nodes.end()};
+}
+
+void JobContext::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
+  if (to == self()) return;
+  out.push_back(Send{to, {options.job, view().name(), options.self.boot, std::move(body)}, bulk});
+}
+
+void JobContext::send_all(const JobBody& body, Actions& out) const {
+  for (const NodeId& node : everybody()) send(node, body, out);
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,73 @@
+#include "runtime/job/orders.hpp"
+
+#include <algorithm>
+
+namespace gpunode::job {
+
+namespace {
+// A step that does not end is no reason not to stop.
+constexpr Duration kStepTimeout = std::chrono::seconds(20);
+}  // namespace
+
+void Orders::take(view::Wish wish, std::uint64_t step) {
+  wish_ = wish;
+  resume_from_ = step;
+  wished_at_ = job_.now;
+}
+
+void Orders::on_view(const view::View& before) {
+  const view::View& view = job_.view();
+  const bool went_back = wish_ == view::Wish::resume_from && view.history() != before.history();
+  const bool done = view.stopped ? wish_ == view::Wish::stop : wish_ == view::Wish::resume;
+  if (went_back || done) wish_ = view::Wish::none;
+  stop_told_ = false;
+}
+
+std::optional<std::string> Orders::due(bool in_step) const {
+  switch (wish_) {
+    case view::Wish::none:
+      return std::nullopt;
+    case view::Wish::resume_from:
+      return "a person lets the job go back to the checkpoint of step " +
+             std::to_string(resume_from_);
+    case view::Wish::resume:
+      return "a person resumes the job";
+    case view::Wish::stop:
+      break;
+  }
+  if (in_step && job_.now < wished_at_ + kStepTimeout) return std::nullopt;
+  return "a person stops the job";
+}
+
+Result<void> Orders::has_part() const {
+  const auto bad = [](const char* what) { return Error{ErrorCode::invalid_argument, what}; };
+  if (job_.finished || (job_.state_ready && job_.is_last_step()))
+    return bad("the job has done its last step");
+  const view::View& view = job_.view();
+  if (view.rank_of(job_.self()) || view.is_acceptor(job_.self())) return {};
+  return bad("this node has no part in the job's last view; ask one that has");
+}
+
+void Orders::watch_lost_quorum(Time since, Actions& out) {
+  if (!job_.options.goes_on_alone || !has_part()) return;
+  if (!job_.member || !job_.state_ready) return;
+  Duration wait = job_.options.timings.alone_after;
+  for (const view::Member& one : job_.view().members) {
+    if (one.node == job_.self()) break;
+    if (!job_.gone(one.node)) wait += job_.options.timings.alone_turn;
+  }
+  if (job_.now < std::max(since, alone_told_) + wait) return;
+  alone_told_ = job_.now;
+  out.push_back(LostQuorum{});
+}
+
+void Orders::tell_stopped(Actions& out) {
+  if (!job_.view().stopped || job_.agreement.frozen() || stop_told_ || !job_.member ||
+      !job_.state_ready || !job_.is_applied() || job_.is_last_step())
+    return;
+  stop_told_ = true;
+  const Progress& here = job_.progress;
+  out.push_back(Stopped{here.committed(), here.state_digest(), here.running()});
+}
+
+}  // namespace gpunode::job

@@ -1,0 +1,76 @@
+// Peers: what a job's core knows of the life of other nodes, and of the links to them: the
+// detector's verdicts, what was heard, and whose bytes are waited for in vain. Pure; owned by a
+// JobCore, read by all of its parts.
+//
+//   of a peer | message     | suspect   | dead, refused | silent in a step | breaks in vain
+//   reached   | -           | suspected | gone          | unheard          | cut for a minute
+//   suspected | reached     | -         | gone          | unheard          | cut
+//   unheard   | reached     | suspected | gone          | -                | cut
+//   cut       | after bytes | suspected | gone          | unheard          | -
+//   gone      | reached, unless it was under way when the verdict came     | -
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/ids.hpp"
+
+namespace gpunode::job {
+
+// What happens to a peer.
+enum class PeerState : std::uint8_t {
+  alive,    // the detector hears it
+  suspect,  // the detector doubts
+  dead,     // the detector's verdict
+  refused,  // connection reset and a new dial refused: its process is gone
+  up        // a connection was (re)made: what was in flight may be lost
+};
+
+class Peers {
+ public:
+  void on_message(Time now, const NodeId& from);
+  // False: an old word of the detector, which does not outweigh a refused dial.
+  bool on_state(Time now, const NodeId& node, PeerState state);
+  // It says itself that it takes part no longer.
+  void on_farewell(Time now, const NodeId& node);
+  // Another member cannot reach it.
+  void on_doubt(Time now, const NodeId& node);
+  // Bytes of a step came from it, or a new life of it dials anew: the data connection is sound.
+  void on_bytes(const NodeId& from);
+  // Its data connection broke. Whether it does so again and again, though it is heard otherwise
+  // (within `alive_within`), and no bytes of a step come through.
+  bool breaks_in_vain(Time now, const NodeId& node, Duration alive_within);
+  void cut(Time now, const NodeId& node);  // no step goes by it, for a while
+
+  // A step waits for it since `since` at the earliest, or does not: how long it has been silent.
+  Duration waited(Time now, const NodeId& node, bool awaited, Time since);
+  // It was waited for in vain: the link to it is broken, whatever others hear of it.
+  void give_up(Time now, const NodeId& node);
+
+  bool gone(const NodeId& node) const;                 // dead, as far as anybody can know
+  bool reached(Time now, const NodeId& node) const;    // as far as this node knows
+  bool suspected(Time now, const NodeId& node) const;  // gone, or doubted
+  Time heard(const NodeId& node) const;                // newest message; Time{}: never
+  std::vector<NodeId> known() const;
+  std::vector<NodeId> unreached(Time now) const;
+
+ private:
+  struct Peer {
+    PeerState state = PeerState::alive;
+    Time state_at{};
+    Time heard{};
+    Time doubted_until{};               // another member said that it cannot reach it
+    std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
+    bool unheard = false;               // was waited for in vain: the link to it is broken
+    std::optional<Time> vain_since;     // the data connection broke, and no bytes of a step since
+    Time cut_until{};                   // no bytes of a step get through
+  };
+  const Peer* find(const NodeId& node) const;
+
+  std::map<NodeId, Peer> peers_;
+};
+
+}  // namespace gpunode::job

@@ -1,0 +1,67 @@
+#include "runtime/job/view_news.hpp"
+
+#include <algorithm>
+
+#include "runtime/base/broken_rule.hpp"
+
+namespace gpunode::job {
+
+namespace {
+constexpr Duration kTellEvery = std::chrono::milliseconds(100);
+constexpr Duration kAskPeerEvery = std::chrono::milliseconds(50);
+constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
+constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
+}  // namespace
+
+void ViewNews::on_message(const NodeId& from, const view::ViewName& theirs) {
+  Peer& peer = peers_[from];
+  if (theirs.view_id >= peer.view.view_id) peer.view = theirs;
+}
+
+void ViewNews::tell(const NodeId& to, bool always, Actions& out) {
+  if (decided_.view.view_id == 0) return;
+  Peer& peer = peers_[to];
+  if (!always && peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
+  peer.told = job_.now;
+  job_.send(to, ViewNotice{decided_}, out);
+}
+
+void ViewNews::ask(const NodeId& from, Actions& out) {
+  Peer& peer = peers_[from];
+  if (job_.now < peer.asked + kAskPeerEvery) return;
+  peer.asked = job_.now;
+  job_.send(from, ViewAsk{}, out);
+}
+
+void ViewNews::ask_tick(Actions& out) {
+  if (!job_.is_changing()) asked_ = job_.now;
+  if (!job_.is_changing() || job_.now < asked_ + kAskEvery) return;
+  asked_ = job_.now;
+  for (const NodeId& node : job_.everybody_and_hints()) job_.send(node, ViewAsk{}, out);
+}
+
+bool ViewNews::is_gossip_due() {
+  const bool may_be_split = job_.options.goes_on_alone || job_.view().generation() > 0;
+  if (!may_be_split || !job_.member || job_.now < gossiped_ + kGossipEvery) return false;
+  gossiped_ = job_.now;
+  return true;
+}
+
+bool ViewNews::knows(const NodeId& node) const {
+  const auto found = peers_.find(node);
+  if (found != peers_.end() && found->second.view.view_id >= job_.view().view_id) return true;
+  return broken("leaves_past_gone") && job_.gone(node);
+}
+
+bool ViewNews::all_know() const {
+  const auto& members = job_.view().members;
+  return std::all_of(members.begin(), members.end(),
+                     [this](const view::Member& one) { return knows(one.node); });
+}
+
+void ViewNews::ask_members(Actions& out) const {
+  for (const view::Member& one : job_.view().members)
+    if (!knows(one.node)) job_.send(one.node, ViewAsk{}, out);
+}
+
+}  // namespace gpunode::job
