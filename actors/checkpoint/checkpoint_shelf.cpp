@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "runtime/base/fault_point.hpp"
 #include "runtime/base/log.hpp"
 
 namespace gpunode::checkpoint {
@@ -187,6 +188,7 @@ Result<SharedBytes> CheckpointShelf::read(const Key& key) const {
   if (!checkpoint) return checkpoint.error();
   const model::Model& model = *options_.model;
   std::size_t count = model.parameter_count();
+  fault_point("checkpoint.read", key.step);
   Bytes bytes(3 * count * sizeof(float));
   std::span<float> all(reinterpret_cast<float*>(bytes.data()), 3 * count);
   snapshot::StateTarget target;

@@ -1,5 +1,6 @@
 #include "actors/ingest/slice_reader.hpp"
 
+#include "runtime/base/fault_point.hpp"
 #include "runtime/dataset/sample_hash.hpp"
 
 namespace gpunode::ingest {
@@ -9,6 +10,7 @@ SliceReader::SliceReader(dataset::TextDataset data, SliceSettings settings)
       sampler_({settings.seed, data_.sample_count(), settings.batch, settings.slices}) {}
 
 Slice SliceReader::read(SliceKey key) const {
+  fault_point("data", key.step + 1);
   Slice slice;
   slice.key = key;
   slice.window_bytes = data_.window_bytes();

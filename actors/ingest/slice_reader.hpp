@@ -43,7 +43,8 @@ class SliceReader {
  public:
   SliceReader(dataset::TextDataset data, SliceSettings settings);
 
-  // slice < G. Empty where G > B leaves the slice no sample.
+  // slice < G. Empty where G > B leaves the slice no sample. Fault point on the way: "data", with
+  // the step that it is for.
   Slice read(SliceKey key) const;
 
   const dataset::TextDataset& data() const { return data_; }

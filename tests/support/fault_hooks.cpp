@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -35,6 +36,8 @@ struct Pace {
 Strike* strike = nullptr;  // all set once, before any thread
 Pace* pace = nullptr;
 std::string* orders = nullptr;
+std::mutex held_mutex;
+std::string held_point;  // threads that come there hang; empty: none
 
 bool is_there(const std::string& file) {
   return access(file.c_str(), F_OK) == 0;
@@ -84,22 +87,46 @@ void keep_pace() {
   std::this_thread::sleep_for(number ? std::chrono::milliseconds(told) : pace->each);
 }
 
-// Two threads may come by: who removes the file carries the order out.
-void follow_order(std::string_view point, std::uint64_t step) {
+// "<verb>@<point>"; empty: none.
+std::string read_order() {
   int file = open(orders->c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
+  if (file < 0) return "";
   char buffer[100];
   ssize_t size = read(file, buffer, sizeof buffer);
   close(file);
-  std::string_view order(buffer, size > 0 ? static_cast<std::size_t>(size) : 0);
-  while (order.ends_with('\n')) order.remove_suffix(1);
-  std::size_t at = order.find('@');
-  if (at == order.npos || order.substr(at + 1) != point) return;
+  std::string order(buffer, size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (order.ends_with('\n')) order.pop_back();
+  return order;
+}
+
+// Whether threads that are at this point are to stand still, which lasts until the order to go on.
+bool is_held(std::string_view point, std::uint64_t step) {
+  std::lock_guard lock(held_mutex);
+  if (held_point != point) return false;
+  if (read_order() != "go@" + held_point) return true;
+  (void)unlink(orders->c_str());
+  note("go " + held_point + " " + std::to_string(step));
+  held_point.clear();
+  return false;
+}
+
+void hold(const std::string& point) {
+  std::lock_guard lock(held_mutex);
+  held_point = point;
+}
+
+// Two threads may come by: who removes the file carries the order out.
+void follow_order(std::string_view here, std::uint64_t step) {
+  const std::string order = read_order();
+  const std::size_t at = order.find('@');
+  if (at == order.npos || order.substr(at + 1) != here) return;
+  const std::string verb = order.substr(0, at), point(here);
+  if (verb == "go") return;  // see is_held
   if (unlink(orders->c_str()) != 0) return;
-  std::string verb(order.substr(0, at));
-  note(verb + " " + std::string(point) + " " + std::to_string(step));
+  note(verb + " " + point + " " + std::to_string(step));
   if (verb == "kill") die();
   if (verb == "exit") _exit(kExitCode);
+  if (verb == "hang") return hold(point);
   if (verb != "stop") refuse("GPUNODE_FAULT_ORDERS");
   ::kill(getpid(), SIGSTOP);
 }
@@ -107,6 +134,7 @@ void follow_order(std::string_view point, std::uint64_t step) {
 void on_fault_point(std::string_view point, std::uint64_t step) {
   if (pace && point == pace->point) keep_pace();
   if (orders) follow_order(point, step);
+  while (orders && is_held(point, step)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (!strike || point != strike->point || step < strike->first || step > strike->last) return;
   if (!strike->when.empty() && !is_there(strike->when)) return;
   note(std::string(strike->kill ? "kill " : "exit ") + std::string(point) + " " +

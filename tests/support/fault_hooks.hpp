@@ -4,7 +4,8 @@
 //   GPUNODE_FAULT_WHEN=<file>              ... but only once this file is there
 //   GPUNODE_FAULT_ORDERS=<file>            while it is there: its line `<verb>@<point>` is followed
 //                                          at the next such point, and the file removed before; a
-//                                          verb is kill, exit or stop (SIGSTOP to itself)
+//                                          verb is kill, exit, stop (SIGSTOP to itself), or hang:
+//                                          threads that come there stand still until `go@<point>`
 //   GPUNODE_FAULT_PACE_MS=<milliseconds>   each commit takes so much longer ...
 //   GPUNODE_FAULT_PACE_AT=<point>          ... or each passing of this fault point ...
 //   GPUNODE_FAULT_PACE_WHILE=<file>        ... while this file is there; a number in it counts more
