@@ -1,7 +1,9 @@
 """Checkpoints are damaged while their nodes are down: they are named and kept, and the job goes on
-from the newest one that is intact anywhere.
+from the newest one that is intact anywhere. Behind what was reported durable it goes only if a
+person says so.
 """
 import glob
+import json
 import os
 import signal
 
@@ -113,6 +115,76 @@ class Damage(training.TrainingTest):
         self.end()
         for name, steps in bad.items():
             self.check_named(self.nodes[name], steps)
+
+    # ---- what only a person can decide
+
+    def await_reason(self, nodes, *words):
+        """The job stands still on all, and who asks the others for their votes says why."""
+        def told():
+            lines = [self.line(node) or {} for node in nodes]
+            reasons = [line.get("reason", "") for line in lines if line.get("phase") == "paused"]
+            return len(reasons) == len(nodes) and any(all(word in reason for word in words)
+                                                      for reason in reasons)
+        self.wait_until(told, f"the job waits, with the words {words}")
+        for node in nodes:
+            shown = node.ask("job", "show", "small", "--json").json
+            self.assertEqual(shown["step"], 0, "it has computed nothing")
+
+    def resume_from(self, node, step):
+        """As it says; the order is in the node's audit log."""
+        done = node.ask("job", "resume", "small", "--from", str(step), "--json")
+        self.assertEqual(done.code, 0, f"{done}\n{self.told()}")
+        self.assertEqual(done.json["base_step"], step)
+        lines = []
+        for path in glob.glob(os.path.join(node.state, "audit", "*.log")):
+            with open(path, encoding="utf-8") as stream:
+                lines += [json.loads(line) for line in stream]
+        found = [line for line in lines if line.get("event") == "job_resumed_from"]
+        self.assertEqual([(line["name"], line["from"], line["why"]) for line in found],
+                         [("small", str(step), "a person")])
+
+    def test_all_are_damaged_everywhere_and_nothing_is_done_again_until_a_person_says_so(self):
+        held = self.begin()
+        for name, steps in held.items():
+            for path in steps.values():
+                self.damage(name, path)
+        for name in self.names:
+            self.start_node(name)
+        self.await_reason(list(self.nodes.values()), "every copy of the durable checkpoint of step",
+                          "is lost", "`gpunode job resume --from 0` starts anew")
+        for name, node in self.nodes.items():
+            self.check_named(node, held[name])
+        self.resume_from(self.nodes["n2"], 0)
+        for name, node in self.nodes.items():
+            self.await_line(node, lambda line: line["phase"] == "running", "it runs")
+            self.assertIn("the job begins anew from step 0, although this node has had",
+                          self.log(node).text())
+        self.end()
+        for name, node in self.nodes.items():
+            self.check_named(node, held[name])
+
+    def test_who_has_the_only_intact_one_is_away_and_a_person_gives_it_up(self):
+        held = self.begin()
+        older = min(set(held["n2"]) & set(held["n3"]))
+        self.assertLess(older, max(held["n1"]))
+        id_of_n1 = self.nodes["n1"].info["id"][:8]
+        for name in ("n2", "n3"):
+            for step, path in held[name].items():
+                if step > older:
+                    self.damage(name, path)
+        rest = [self.start_node(name) for name in ("n2", "n3")]
+        self.await_reason(rest, "waiting for node")
+        for node in rest:
+            self.wait_until(lambda node=node: node.ask("job", "show", "small", "--json")
+                            .json["waiting_for"] in (["n1"], [id_of_n1]),
+                            f"{node.name} names whom it waits for")
+        self.resume_from(rest[0], older)
+        for node in rest:
+            self.await_line(node, lambda line: line["step"] > older, "it goes on")
+        self.start_node("n1")
+        for node in self.nodes.values():
+            self.await_members(node, self.names)
+        self.end()
 
 
 if __name__ == "__main__":
