@@ -139,7 +139,7 @@ struct CarryOut {
   void operator()(const job::Left&) { on_left(self); }
   void operator()(const job::Finished&) { on_finished(self); }
   void operator()(const job::Report& report) {
-    note(self, report.text);
+    report.warns ? warn(self, report.text) : note(self, report.text);
     if (report.lasted > Duration{})
       record(self, telemetry::SpanKind::stall, self->state.core->committed(),
              now(self) - report.lasted);

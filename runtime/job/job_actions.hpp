@@ -147,7 +147,8 @@ struct Recruit {
 // A line for people: job log and status.
 struct Report {
   std::string text;
-  Duration lasted{};  // of a stall that is over, else zero
+  Duration lasted{};   // of a stall that is over, else zero
+  bool warns = false;  // somebody should look at this node
 };
 using Action = std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
                             InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,

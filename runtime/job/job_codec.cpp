@@ -68,7 +68,8 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
   const auto ballot = to_wire(body.ballot);
-  return written(wire::Body::Prepare, wire::CreatePrepare(out, &ballot));
+  const auto why = out.CreateString(body.why.substr(0, kMaxReason));
+  return written(wire::Body::Prepare, wire::CreatePrepare(out, why, &ballot));
 }
 Written write(FlatBufferBuilder& out, const view::Promise& body) {
   const auto ballot = to_wire(body.ballot);
@@ -273,6 +274,12 @@ Result<JobBody> read(const wire::ViewNotice& from) {
   return JobBody{ViewNotice{{std::move(*view), std::move(*by)}}};
 }
 
+Result<JobBody> read(const wire::Prepare& from) {
+  if (from.why() && from.why()->size() > kMaxReason) return corrupted("a long reason");
+  return JobBody{
+      Vote{view::Prepare{from_wire(from.ballot()), from.why() ? from.why()->str() : ""}}};
+}
+
 Result<JobBody> read(const wire::JoinRefused& from) {
   if (from.reason() && from.reason()->size() > kMaxReason) return corrupted("a long reason");
   return JobBody{JoinRefused{from.reason() ? from.reason()->str() : ""}};
@@ -309,7 +316,7 @@ Result<JobBody> read(const wire::StateMeta& from) {
 Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
   switch (frame.body_type()) {
     case wire::Body::Prepare:
-      return JobBody{Vote{view::Prepare{from_wire(frame.body_as_Prepare()->ballot())}}};
+      return read(*frame.body_as_Prepare());
     case wire::Body::Promise:
       return read(*frame.body_as_Promise());
     case wire::Body::Refuse:

@@ -52,7 +52,7 @@ void JobCore::State::commit(const collective::AllReduce& done, std::vector<NodeI
   // Their DONE of this step says that they have ours of the step before.
   for (const view::Member& one : job.view().members) job.agreement.heard_by(one.node, committed_at);
   committed_at = job.now;
-  pause_told = false;
+  paused_for.clear();
   job.progress.commit(done.result_digest(), done.data_fingerprint());
   Committed told;
   told.step = job.progress.committed();

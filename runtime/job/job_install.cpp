@@ -28,7 +28,7 @@ void JobCore::State::install(const view::DecidedView& next, Actions& out) {
   job.member = view.has_member(job.options.self);
   job.state_ready = false;
   committed_at = Time{};
-  pause_told = false;
+  paused_for.clear();
   end_told.clear();
   if (rival == view.met) rival = 0;
   const bool turned = view.history() != before.history();
@@ -65,7 +65,7 @@ void JobCore::State::tell_parts(const view::View& before, bool turned, Actions& 
   stalls.on_view(out);
   lease.on_view(before);
   durability.on_view();
-  orders.on_view(before);
+  orders.on_view();
   if (turned) leave_history(before, out);
   admission.on_view(before, donor.results_from());
   witnesses.on_view(before);

@@ -185,7 +185,7 @@ void JobCore::State::lease_tick(Actions& out) {
 
 void JobCore::State::leave_tick(Actions& out) {
   Leaver::Facts facts;
-  facts.stuck = pause_told;
+  facts.stuck = !paused_for.empty();
   facts.somebody_comes = admission.somebody_comes();
   facts.step_time = steps.step_time();
   facts.durable = durability.is_durable(job.checkpoint);
@@ -211,7 +211,7 @@ void JobCore::State::leave_tick(Actions& out) {
 void JobCore::State::watch_work(Actions& out) {
   const auto hang = watchdog.on_tick(job.now);
   if (!hang || job.work_lost || broken("no_watchdog")) return;
-  job.report(hang->text(), out);
+  out.push_back(Report{hang->text(), {}, true});
   const view::View& view = job.view();
   const bool alone = view.members.size() <= 1 && view.acceptors.size() <= 1;
   if (!job.member || alone || job.is_last_step()) return;

@@ -40,19 +40,25 @@ void JobCore::State::tick(Actions& out) {
   leave_tick(out);
   serve_learners(out);
   set_phase();
-  const bool stuck = job.is_changing() && job.now >= phase_since + job.options.timings.pause_after;
-  if (stuck && !pause_told && phase == Phase::frozen) {
-    pause_told = true;
-    out.push_back(Paused{job.agreement.waiting_reason()});
-    set_phase();
-  }
+  watch_pause(out);
   if (phase == Phase::paused) orders.watch_lost_quorum(phase_since, out);
+}
+
+// No quorum for a while: each reason is told once.
+void JobCore::State::watch_pause(Actions& out) {
+  constexpr std::size_t kMostReasons = 16;
+  const bool stuck = job.is_changing() && job.now >= phase_since + job.options.timings.pause_after;
+  if (!stuck || (phase != Phase::frozen && phase != Phase::paused)) return;
+  const std::string& reason = job.agreement.waiting_reason();
+  if (paused_for.size() >= kMostReasons || !paused_for.insert(reason).second) return;
+  out.push_back(Paused{reason});
+  set_phase();
 }
 
 void JobCore::State::set_phase() {
   Phase next = Phase::running;
   if (job.is_changing())
-    next = pause_told ? Phase::paused : Phase::frozen;
+    next = paused_for.empty() ? Phase::frozen : Phase::paused;
   else if (!job.member)
     next = job.view().is_witness(job.self()) ? Phase::witness
            : learner.is_under_way() || job.takes_result || job.progress.is_loading()
@@ -82,6 +88,7 @@ JobStatus JobCore::State::status() const {
   status.total_steps = job.options.total_steps;
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();
+  if (const auto hang = watchdog.hang(); hang && job.work_lost) status.reason = hang->text();
   status.generation = view.generation();
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (orders.stop_told() || !job.member);

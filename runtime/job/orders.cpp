@@ -15,11 +15,11 @@ void Orders::take(view::Wish wish, std::uint64_t step) {
   wished_at_ = job_.now;
 }
 
-void Orders::on_view(const view::View& before) {
-  const view::View& view = job_.view();
-  const bool went_back = wish_ == view::Wish::resume_from && view.history() != before.history();
-  const bool done = view.stopped ? wish_ == view::Wish::stop : wish_ == view::Wish::resume;
-  if (went_back || done) wish_ = view::Wish::none;
+void Orders::on_view() {
+  const bool stopped = job_.view().stopped;
+  const bool done = stopped ? wish_ == view::Wish::stop : wish_ == view::Wish::resume;
+  // Back at that step, or on from a newer one whose holder came in time: the job goes on.
+  if (done || wish_ == view::Wish::resume_from) wish_ = view::Wish::none;
   stop_told_ = false;
 }
 

@@ -2,9 +2,9 @@
 // carries in every promise until a view has carried it out; so it does not matter who proposes, nor
 // whether the first attempt fails. Pure; owned by a JobCore.
 //
-//   state   | stop           | resume | go back | view that carries it out | view, stopped
-//   none    | wished         | wished | wished  | -                        | stopped, told once
-//   wished  | wished instead | ...    | ...     | none                     | stopped, told once
+//   state   | order          | view that carries it out, or needs no order to go on | stopped view
+//   none    | wished         | -                                                    | told once
+//   wished  | wished instead | none                                                 | told once
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class Orders {
   explicit Orders(const JobContext& job) : job_(job) {}
 
   void take(view::Wish wish, std::uint64_t step = 0);
-  void on_view(const view::View& before);
+  void on_view();
   // Why the view is to end for an order, if it is time: a stop waits for the step under way.
   std::optional<std::string> due(bool in_step) const;
   // In a stopped view, once the state at its base is in place.

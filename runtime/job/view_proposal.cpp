@@ -44,6 +44,7 @@ struct Base {
   bool disagreed = false;
   Promisers survivors;           // members of the next view, as far as it wants so many
   std::optional<Rollback> back;  // the base is a checkpoint
+  bool ordered = false;          // which a person wanted, without waiting for more
 };
 
 // The majority's result of a step that differed twice; empty if there is none.
@@ -222,13 +223,6 @@ bool stops(const View& current, const Promisers& promisers) {
   return current.stopped ? !wished(view::Wish::resume) : wished(view::Wish::stop);
 }
 
-// The step that a person wants the job to go on from, whatever was reported durable.
-std::optional<std::uint64_t> wanted_from(const Promisers& promisers) {
-  for (const auto& one : promisers)
-    if (one.standing.wish == view::Wish::resume_from) return one.standing.resume_from;
-  return std::nullopt;
-}
-
 // Another part of the job that was met since, or the one that this view was formed for already.
 std::uint64_t met_by(const View& current, const Promisers& promisers) {
   for (const auto& one : promisers)
@@ -241,13 +235,23 @@ std::uint64_t rollback_mark(const View& next) {
   return mix(mix(next.previous.low, next.previous.high), next.base_step) | 1;
 }
 
+// The rules first: what a person ordered is for a job that would wait otherwise.
 Result<Base> roll_back(const ProposalRules& rules, const View& current, const Promisers& promisers,
                        const std::vector<Joining>& joining) {
   const auto permission = rules.split_mark != 0 ? Permission::split : Permission::none;
-  Result<Rollback> back =
-      choose_rollback(current, promisers, joining, permission, wanted_from(promisers));
-  if (!back) return back.error();
   Base base;
+  Result<Rollback> back = choose_rollback(current, promisers, joining, permission, {});
+  for (const auto& one : promisers) {
+    if (back || one.standing.wish != view::Wish::resume_from) continue;
+    Result<Rollback> ordered =
+        choose_rollback(current, promisers, joining, permission, one.standing.resume_from);
+    base.ordered = ordered.has_value();
+    if (ordered)
+      back = std::move(ordered);
+    else
+      back = not_yet(back.error().detail + "; ordered, but " + ordered.error().detail);
+  }
+  if (!back) return back.error();
   base.step = back->name.step;
   base.survivors = back->fit;
   base.back = std::move(*back);
@@ -399,9 +403,9 @@ void let_in(const Entry& entry, View& next) {
 }
 
 // A rollback has waited for all leases, unless a person or the job's policy would not wait.
-bool leaves_out(const ProposalRules& rules, const View& current, const Promisers& promisers,
+bool leaves_out(const ProposalRules& rules, const View& current, const Base& base,
                 const View& next) {
-  if (next.restores && rules.split_mark == 0 && !wanted_from(promisers)) return false;
+  if (base.back && !base.ordered && rules.split_mark == 0) return false;
   return current.left_out ||
          (view::needs_lease(current) &&
           std::any_of(current.members.begin(), current.members.end(),
@@ -442,7 +446,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, !anyone, next);
   choose_plan(rules, current, *base, next);
-  next.left_out = leaves_out(rules, current, promisers, next);
+  next.left_out = leaves_out(rules, current, *base, next);
   return next;
 }
 

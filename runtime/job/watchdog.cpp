@@ -73,8 +73,11 @@ std::optional<Watchdog::Hang> Watchdog::on_tick(Time now) {
   return begun;
 }
 
-bool Watchdog::hangs() const {
-  return std::any_of(watches_.begin(), watches_.end(), [](const Watch& one) { return one.hangs; });
+std::optional<Watchdog::Hang> Watchdog::hang() const {
+  for (std::size_t i = 0; i < watches_.size(); ++i)
+    if (watches_[i].hangs)
+      return Hang{static_cast<Work>(i), watches_[i].silence, watches_[i].usual};
+  return std::nullopt;
 }
 
 }  // namespace gpunode::job

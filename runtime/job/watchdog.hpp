@@ -50,7 +50,8 @@ class Watchdog {
   void dropped(Work work) { of(work).waits = false; }  // nobody waits for it any more
   // The work that has begun to hang at this tick; told once each time.
   std::optional<Hang> on_tick(Time now);
-  bool hangs() const;
+  bool hangs() const { return hang().has_value(); }
+  std::optional<Hang> hang() const;  // by now
 
  private:
   struct Watch {

@@ -146,7 +146,8 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   yielded_to_.reset();
   proposal_ = Proposal{{round, options_.self}, now, now + grace() + timeout, {}, {}, {}, forced};
   wanted_at_.reset();
-  waiting_reason_ = "a quorum of the last view is asked for its promise";
+  waiting_reason_ =
+      why_not_.empty() ? "a quorum of the last view is asked for its promise" : why_not_;
   // Asking waits for the own promise to be durable as well: after a restart this ballot must not
   // be used a second time, for another value.
   const Ballot ballot = proposal_->ballot;
@@ -155,9 +156,9 @@ void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
   for (const NodeId& peer : peers) {
     if (peer == options_.self) continue;
     if (broken("promise_not_durable") || !is_acceptor())
-      out.sends.emplace_back(peer, Prepare{ballot});
+      out.sends.emplace_back(peer, Prepare{ballot, why_not_});
     else
-      deferred_.push_back({next_token_ - 1, peer, Prepare{ballot}});
+      deferred_.push_back({next_token_ - 1, peer, Prepare{ballot, why_not_}});
   }
 }
 
@@ -182,6 +183,7 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
     deliver(now, from, Refuse{votes_.promised}, out);
     return;
   }
+  if (!message.why.empty()) why_not_ = message.why;
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
   Standing where = standing();
@@ -221,7 +223,8 @@ void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
   const VoteTimings& timings = options_.timings;
   wanted_at_ = now + grace() + timings.retry + turn_delay();
   yielded_to_ = ballot.proposer;
-  waiting_reason_ = "node " + ballot.proposer.short_text() + " is collecting votes";
+  waiting_reason_ =
+      why_not_.empty() ? "node " + ballot.proposer.short_text() + " is collecting votes" : why_not_;
 }
 
 void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& message, Effects& out) {
@@ -261,7 +264,7 @@ void ViewAgreement::try_value(Time now, Effects& out) {
   } else {
     Result<View> composed = options_.compose(promisers, proposal.forced);
     if (!composed) {
-      waiting_reason_ = composed.error().detail;
+      waiting_reason_ = why_not_ = composed.error().detail;
       return;
     }
     proposal.value = std::move(*composed);
@@ -395,6 +398,7 @@ void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
   highest_round_ = 0;
   attempts_ = 0;
   waiting_reason_.clear();
+  why_not_.clear();
   deferred_.clear();  // they belong to the instance that is over
   out.persists.emplace_back(next_token_++, encode_votes(votes_));
 }

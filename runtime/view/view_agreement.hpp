@@ -82,6 +82,7 @@ struct Echo {
 };
 struct Prepare {
   Ballot ballot;
+  std::string why{};  // the proposer's last ballot of this view led to none; for people
 };
 struct Promise {
   Ballot ballot;
@@ -261,6 +262,7 @@ class ViewAgreement {
   Hearing hearing_;
   std::optional<Noting> noting_;
   std::string waiting_reason_;
+  std::string why_not_;  // no view followed from the promises, when a ballot last had a quorum
   std::uint64_t next_token_ = 1;
   struct Deferred {
     std::uint64_t token;

@@ -4,6 +4,8 @@
 // state on this node (job_commit.cpp).
 #pragma once
 
+#include <set>
+
 #include "runtime/job/admission.hpp"
 #include "runtime/job/copies.hpp"
 #include "runtime/job/detail/job_context.hpp"
@@ -28,6 +30,7 @@ struct JobCore::State {
 
   // job_tick.cpp
   void tick(Actions& out);
+  void watch_pause(Actions& out);
   void set_phase();
   JobStatus status() const;
 
@@ -110,9 +113,9 @@ struct JobCore::State {
 
   Phase phase = Phase::outsider;
   Time phase_since{};
-  bool pause_told = false;
-  std::string end_told;     // why the view is to end, as last said
-  std::uint64_t rival = 0;  // mark of another part of the job that was met
+  std::set<std::string> paused_for;  // reasons that were told, since this view or its last commit
+  std::string end_told;              // why the view is to end, as last said
+  std::uint64_t rival = 0;           // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time committed_at{};                                    // in this view
 };

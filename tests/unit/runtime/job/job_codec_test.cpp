@@ -68,8 +68,8 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(StepStatus{5, true, true}));
   all.push_back(framed(StateAsk{5}));
   all.push_back(framed(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}}));
-  all.push_back(framed(StateRead{5, 6, 7}));
-  all.push_back(framed(StatePart{5, 6, SharedBytes::from(Bytes(10))}));
+  all.push_back(framed(StateRead{{5, 5}, 6, 7}));
+  all.push_back(framed(StatePart{{5, 5}, 6, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Done{{1, 1}, {}, {}}}));
   all.push_back(framed(ResultRead{5, 6, 7}));
   all.push_back(framed(LeaseAsk{Time(Duration(7)), {{1, 5}, 40}, {8, 9}}));
@@ -112,11 +112,12 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   const auto meta = back(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}});
   EXPECT_EQ(meta.size_bytes, 6u);
   EXPECT_EQ(meta.data_fingerprint.sample_count, 4u);
-  const auto part = back(StatePart{5, 6, SharedBytes::from(Bytes(10, std::byte{1}))});
+  const auto part = back(StatePart{{5, 5}, 6, SharedBytes::from(Bytes(10, std::byte{1}))});
   EXPECT_EQ(part.payload.size(), 10u);
-  const auto status = back(StepStatus{5, true, true, 3});
+  const auto status = back(StepStatus{5, true, true, 3, {4, 4}});
   EXPECT_TRUE(status.finished);
   EXPECT_EQ(status.results_from, 3u);
+  EXPECT_EQ(status.result, (Digest{4, 4}));
   const auto ask = back(JoinAsk{{1, 2}, false, 77, true, 12, {node(3)}, {{2, 5}, 40}, {8, 9}});
   EXPECT_EQ(ask.received_bytes, 77u);
   EXPECT_TRUE(ask.ready);

@@ -166,7 +166,7 @@ TEST(StateTransfer, a_state_that_is_too_large_or_not_the_views_is_refused) {
 struct Source {
   void ask(int from, std::uint64_t step, bool urgent = true) {
     effects = {};
-    source.on_ask(now, node(from), {step}, urgent, effects);
+    source.on_ask(now, node(from), {step, {}}, urgent, effects);
   }
   void current(StateMeta meta) {
     effects = {};
@@ -176,9 +176,9 @@ struct Source {
     effects = {};
     source.on_snapshot(now, token, state, effects);
   }
-  void read(std::uint64_t step, std::uint64_t offset, std::uint32_t length) {
+  void read(const SharedBytes& state, std::uint64_t offset, std::uint32_t length) {
     effects = {};
-    source.on_read(now, node(1), {step, offset, length}, kPart, effects);
+    source.on_read(now, node(1), {digest_of(state.view), offset, length}, kPart, effects);
   }
   std::uint64_t offered() const {
     return effects.replies.empty() ? 0 : std::get<StateMeta>(effects.replies[0].body).step;
@@ -208,7 +208,7 @@ TEST(StateTransfer, a_source_reads_its_state_once_and_only_for_its_step) {
   one.snapshot(state, token);
   EXPECT_EQ(one.effects.replies.size(), 2u);
   one.source.clear();
-  one.read(9, 0, kPart);
+  one.read(state, 0, kPart);
   EXPECT_TRUE(one.effects.replies.empty());
   one.snapshot(state, token);
   EXPECT_TRUE(one.effects.replies.empty());
@@ -229,7 +229,7 @@ TEST(StateTransfer, the_state_after_a_step_to_come_is_copied_when_the_step_is_th
   one.source.clear_current();  // members go on meanwhile
   one.snapshot(state, *one.effects.read_token);
   EXPECT_EQ(one.offered(), 11u);
-  one.read(11, 0, kPart);
+  one.read(state, 0, kPart);
   EXPECT_EQ(one.effects.replies.size(), 1u);
 }
 
@@ -266,13 +266,13 @@ TEST(StateTransfer, reads_beyond_the_state_and_too_long_ones_are_ignored) {
   one.current(meta_of(state));
   one.ask(1, 9);
   one.snapshot(state, *one.effects.read_token);
-  one.read(9, 50, kPart);
+  one.read(state, 50, kPart);
   EXPECT_TRUE(one.effects.replies.empty());
-  one.read(9, ~std::uint64_t{0}, kPart);
+  one.read(state, ~std::uint64_t{0}, kPart);
   EXPECT_TRUE(one.effects.replies.empty());
-  one.read(9, 0, kPart + 1);
+  one.read(state, 0, kPart + 1);
   EXPECT_TRUE(one.effects.replies.empty());
-  one.read(9, 48, kPart);
+  one.read(state, 48, kPart);
   ASSERT_EQ(one.effects.replies.size(), 1u);
   EXPECT_EQ(std::get<StatePart>(one.effects.replies[0].body).payload.size(), 2u);
 }
