@@ -172,7 +172,7 @@ TEST(JobResult, whom_nobody_gives_the_result_waits_for_who_has_it) {
   });
   world.at(80s, [&] {
     EXPECT_LT(world.core(3).committed(), 60u);
-    for (const std::size_t node : {0, 1}) world.restart(node);
+    for (const std::size_t node : {0, 1, 2}) world.restart(node);
   });
   const WorldResult result = world.run();
   expect_good(result);
