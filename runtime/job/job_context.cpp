@@ -1,3 +1,4 @@
+// What the parts of a core share: who is in the view, and messages that leave in its name.
 #include <algorithm>
 #include <set>
 

@@ -1,7 +1,7 @@
 #include "runtime/job/step_plan.hpp"
 
 #include "runtime/base/broken_rule.hpp"
-#include "runtime/job/view_proposal.hpp"
+#include "runtime/job/proposed_plan.hpp"
 
 namespace gpunode::job {
 

@@ -5,7 +5,7 @@
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/collective/paced_plan.hpp"
+#include "runtime/job/proposed_plan.hpp"
 #include "runtime/job/rollback.hpp"
 #include "runtime/job/witness_policy.hpp"
 
@@ -167,50 +167,6 @@ void choose_acceptors(const ProposalRules& rules, const View& current, const Bas
     if (!contains(next.members, node)) candidates.push_back(node);
   for (const NodeId& node : choose_witnesses(next.acceptors.size(), std::move(candidates)))
     next.acceptors.push_back(node);
-}
-
-// The plan and the paces that the survivors go on from: those of one that has applied the base. If
-// nobody has, nobody has begun the next step either, and the plan of the base's own step serves.
-Standing pacing_at(const Base& base, const View& current) {
-  const Standing* found = nullptr;
-  for (const auto& one : base.survivors)
-    if (!one.standing.plan.empty() && (!found || one.standing.applied > found->applied))
-      found = &one.standing;
-  if (found) return *found;
-  Standing where;
-  where.plan = current.plan;
-  where.paces = current.paces;
-  return where;
-}
-
-void choose_plan(const ProposalRules& rules, const View& current, const Base& base, View& next) {
-  const auto before_count = static_cast<std::uint16_t>(current.members.size());
-  const auto count = static_cast<std::uint16_t>(next.members.size());
-  const Standing pacing = pacing_at(base, current);
-  const auto old_paces = collective::Paces::from_words(pacing.paces, before_count);
-  auto paces = collective::Paces::of_members(count);
-  std::vector<std::int32_t> new_rank;
-  bool anyone = false;
-  for (std::size_t old = 0; old < current.members.size(); ++old) {
-    const auto at = std::find(next.members.begin(), next.members.end(), current.members[old]);
-    new_rank.push_back(
-        at == next.members.end() ? -1 : static_cast<std::int32_t>(at - next.members.begin()));
-    if (new_rank.back() < 0) continue;
-    anyone = true;
-    paces.members[static_cast<std::size_t>(new_rank.back())] = old_paces.members[old];
-  }
-  if (anyone) {
-    paces.gradient_us = old_paces.gradient_us;
-    paces.gradient_samples = old_paces.gradient_samples;
-  }
-  next.paces.clear();
-  if (!broken("paces_not_in_view")) next.paces = paces.to_words();
-  collective::SlicePlan before{pacing.plan};
-  if (!anyone || !before.fits(rules.tree, before_count)) {
-    next.plan = collective::balanced_plan(rules.tree, count).owner;
-    return;
-  }
-  next.plan = collective::plan_after_loss(rules.tree, before, new_rank, count).owner;
 }
 
 // Whether the next view stands still: a wish counts from whoever it comes.
@@ -414,12 +370,6 @@ bool leaves_out(const ProposalRules& rules, const View& current, const Base& bas
 
 }  // namespace
 
-collective::SlicePlan first_plan(const collective::Tree& tree, const View& view) {
-  const auto count = static_cast<std::uint16_t>(view.members.size());
-  collective::SlicePlan plan{view.plan};
-  return plan.fits(tree, count) ? plan : collective::balanced_plan(tree, count);
-}
-
 Result<View> propose_view(const ProposalRules& rules, const View& current,
                           const Promisers& promisers, const std::vector<Joining>& learners) {
   View next = begun_from(current, promisers);
@@ -445,7 +395,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current,
     return not_yet("the job needs " + std::to_string(rules.min_nodes) + " nodes and " +
                    std::to_string(next.members.size()) + " can take part");
   choose_acceptors(rules, current, *base, !anyone, next);
-  choose_plan(rules, current, *base, next);
+  choose_plan(rules.tree, current, base->survivors, next);
   next.left_out = leaves_out(rules, current, *base, next);
   return next;
 }

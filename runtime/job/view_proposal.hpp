@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
-#include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/rollback.hpp"
 #include "runtime/view/view_agreement.hpp"
@@ -24,9 +23,6 @@ struct ProposalRules {
   view::Turn::Kind split_kind = view::Turn::Kind::split;
   std::vector<NodeId> witnesses;  // who could be one, in order of preference
 };
-
-// The plan of a view's first step.
-collective::SlicePlan first_plan(const collective::Tree& tree, const view::View& view);
 
 // `learners`: nodes that asked to come in, in order of preference. Who is not ready would make all
 // wait while it fetches the state, so it is named only where the job cannot go on without it; who

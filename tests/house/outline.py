@@ -36,6 +36,8 @@ class Class:
     name: str
     line: int
     fields: int = 0
+    plain: bool = False                                  # a struct: whoever holds it holds its fields
+    held: list = dataclasses.field(default_factory=list)  # types of the fields, as written
 
 
 @dataclasses.dataclass
@@ -143,7 +145,8 @@ class Scanner:
             found = re.search(r"\b(struct|class|union)\s+(?:\[\[.*?\]\]\s*)?([\w:]+)",
                               self.statement)
             scope.public = not found or found.group(1) != "class"
-            scope.entry = Class(found.group(2) if found else "", self.begun)
+            scope.entry = Class(found.group(2) if found else "", self.begun,
+                                plain=bool(found) and found.group(1) == "struct")
             self.outline.classes.append(scope.entry)
         elif kind == "namespace":
             scope.public = bool(re.search(r"namespace\s+\w", self.statement)) or \
@@ -184,7 +187,10 @@ class Scanner:
 
     def end_statement(self):
         if self.around() == "class" and self.stack[-1].entry:
-            self.stack[-1].entry.fields += count_fields(self.statement)
+            count = count_fields(self.statement)
+            self.stack[-1].entry.fields += count
+            if count:
+                self.stack[-1].entry.held.append(self.statement.split("=")[0].strip())
         self.statement = ""
 
     def feed(self, char):
