@@ -299,9 +299,8 @@ void JobChecks::check_newcomers(const view::View& before, const view::View& view
     if (where && turn_between(*where, view) == Turn::recovery) continue;
     const auto found = state_at_.find(one);
     const std::uint64_t step = found == state_at_.end() ? 0 : found->second.step;
-    // Likewise it may have taken the result of the job's end before the rollback.
-    if (history_of(view) != history_of(decided_.begin()->second) && step == model_.total_steps)
-      continue;
+    // Likewise it may have taken the job's result from another part, or from before the rollback.
+    if (step == model_.total_steps) continue;
     const bool far = step + kFewSteps < view.base_step || (step == 0 && view.base_step > 8);
     if (step > view.base_step || far)
       fail("9: view " + std::to_string(view.view_id) + " names a learner that is not ready");

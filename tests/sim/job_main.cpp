@@ -1,8 +1,10 @@
 // The program sim_job: its tests, or as many fresh worlds as are asked for.
-//   sim_job --sim N [--kind normal|small|inexact|swim] [--first SEED] [--grey all|NAME] [--trace]
+//   sim_job --sim N [--kind normal|small|inexact|swim] [--first SEED] [--grey all|NAME]
+//           [--broken RULE] [--trace]
 // Without --kind the four take turns; without --first the first seed is drawn, and printed. --grey
-// adds faults that are not usual yet (may be repeated). It ends with the failures, what struck and what was covered; exit
-// code 1 after a failure. One thread: run as many at once as there are cores.
+// adds faults that are not usual yet (may be repeated), --broken breaks a rule of the protocol. It
+// ends with the failures, what struck and what was covered; exit code 1 after a failure. One
+// thread: run as many at once as there are cores.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,13 +25,14 @@ struct Wanted {
   std::optional<Kind> kind;
   GreySet grey = usual_grey();
   std::string grey_names;
+  std::string broken_rule;
   bool trace = false;
 };
 
 [[noreturn]] void refuse(const std::string& argument) {
   std::fprintf(stderr,
                "sim_job: cannot use %s\nusage: sim_job --sim N [--kind normal|small|inexact|swim] "
-               "[--first SEED] [--grey all|NAME] [--trace]\n",
+               "[--first SEED] [--grey all|NAME] [--broken RULE] [--trace]\n",
                argument.c_str());
   std::exit(2);
 }
@@ -52,6 +55,8 @@ Wanted read(int argc, char** argv) {
     } else if (name == "--kind") {
       wanted.kind = kind_named(value);
       if (!wanted.kind) refuse(value);
+    } else if (name == "--broken") {
+      wanted.broken_rule = value;
     } else if (name == "--grey") {
       wanted.grey_names += " --grey " + value;
       const auto fault = grey_named(value);
@@ -87,6 +92,7 @@ int simulate(const Wanted& wanted) {
     WorldOptions options = drawn_world(kind, seed, wanted.grey);
     options.coverage = &coverage;
     options.trace = wanted.trace;
+    options.broken_rule = wanted.broken_rule;
     const WorldResult result = JobWorld(options).run();
     for (std::size_t one = 0; one < kGreyCount; ++one) struck[one] += result.grey[one] > 0 ? 1 : 0;
     if (!result.failures.empty()) {
