@@ -100,8 +100,9 @@ std::vector<Joining> Admission::joining(std::uint64_t results_from) const {
     if (!is_fresh(joiner) || !fits || job_.gone(node) || joiner.barred_until > job_.now) continue;
     const bool kept = joiner.step + 1 >= results_from && joiner.step <= committed + 1;
     const bool said = joiner.ready_at != Time{} && job_.now < joiner.ready_at + kReadyFor;
+    const bool near = joiner.step + kFewSteps >= committed;  // by now
     result.push_back({{node, joiner.boot},
-                      said && kept && !job_.is_last_step(),
+                      said && kept && near && !job_.is_last_step(),
                       joiner.checkpoint,
                       joiner.checkpoint_digest});
   }

@@ -21,9 +21,11 @@ std::string one_digit(double value) {
 }
 }  // namespace
 
+// Of a checkpoint that the view goes back to nobody keeps the results that led there.
 bool Learner::is_late() const {
-  return job_.member && !job_.state_ready && job_.is_of_history() && !cut_off_ &&
-         job_.progress.committed() < job_.view().base_step;
+  const view::View& view = job_.view();
+  return job_.member && !job_.state_ready && job_.is_of_history() && !cut_off_ && !view.restores &&
+         job_.progress.committed() < view.base_step;
 }
 
 bool Learner::learns() const {

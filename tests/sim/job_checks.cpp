@@ -287,7 +287,8 @@ void JobChecks::on_checkpoint_lost(const NodeId& node) {
 
 // Whom a view names for the first time holds the state, but for the results of a few steps.
 void JobChecks::check_newcomers(const view::View& before, const view::View& view) {
-  constexpr std::uint64_t kFewSteps = 150;  // as many as are made while its word is fresh
+  constexpr std::uint64_t kFewSteps = 150;   // as many as are made while its word is fresh
+  constexpr std::uint64_t kFewResults = 32;  // that a view may wait for
   const bool must = before.view_id > 0 && turn_between(before, view) == Turn::same &&
                     view.sync_sources.size() >= rules_.min_nodes;
   if (!must) return;
@@ -301,7 +302,8 @@ void JobChecks::check_newcomers(const view::View& before, const view::View& view
     const std::uint64_t step = found == state_at_.end() ? 0 : found->second.step;
     // Likewise it may have taken the job's result from another part, or from before the rollback.
     if (step == model_.total_steps) continue;
-    const bool far = step + kFewSteps < view.base_step || (step == 0 && view.base_step > 8);
+    const bool far =
+        step + kFewSteps < view.base_step || (step == 0 && view.base_step > kFewResults);
     if (step > view.base_step || far)
       fail("9: view " + std::to_string(view.view_id) + " names a learner that is not ready");
   }
