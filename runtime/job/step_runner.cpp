@@ -148,14 +148,16 @@ bool StepRunner::on_partial(const PartialRange& range, bool goes_on, Actions& ou
   partial.final_elements += range.count;
   if (range.times.compute_us >= compute_times_.compute_us) compute_times_ = range.times;
   if (is_whole(partial)) fault_point("reduce", range.step);
-  if (!goes_on || !exchange_ || step_ != range.step) return false;
+  if (!exchange_ || step_ != range.step) return false;
   const auto cover = exchange_->own_cover();
   if (std::find(cover.begin(), cover.end(), range.node) == cover.end()) return false;
+  // The work has come back, whether the step may go on by it or not.
   if (std::all_of(cover.begin(), cover.end(), [this](const auto& node) {
         const auto found = partials_.find(node);
         return found != partials_.end() && is_whole(found->second);
       }))
     watchdog_.done(Watchdog::Work::compute, job_.now);
+  if (!goes_on) return false;
   std::vector<collective::SendTo> sends;
   exchange_->set_times(compute_times_, after_);
   exchange_->on_partial_range(job_.now, range.node, range.sum, range.data_fingerprint, range.first,
@@ -244,6 +246,7 @@ std::optional<collective::AllReduce> StepRunner::on_view(bool redo) {
   if (exchange_ && exchange_->held() && step_ == job_.progress.committed() + 1)
     held = std::move(exchange_);
   exchange_.reset();
+  watchdog_.dropped(Watchdog::Work::compute);  // what it was asked for is void
   close_places();
   return held;
 }
