@@ -173,8 +173,11 @@ struct DamagedCheckpoint {
   view::CheckpointName name;
   std::string path, reason;
 };
-// Find the newest checkpoint of the job that is intact, reading every byte.
-struct FindCheckpoint {};
+// Find the newest checkpoint of the job that is intact, reading every byte; one of another part of
+// the job, or of steps that were undone, only where there is none that this view's states came from.
+struct FindCheckpoint {
+  view::View view;
+};
 // The answer; also said unasked, whenever one turns out to be damaged or gone and what is left has
 // been looked through.
 struct CheckpointsFound {

@@ -36,7 +36,10 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(self->state.job);
   return {
-      [self](const FindCheckpoint&) { self->send(self->state.job, self->state.shelf->find()); },
+      [self](const FindCheckpoint& order) {
+        self->state.shelf->follow(order.view);
+        self->send(self->state.job, self->state.shelf->find());
+      },
       [self](const WriteCheckpoint& order) {
         CheckpointShelf& shelf = *self->state.shelf;
         Time begin = shelf.options().clock->now();

@@ -1,5 +1,6 @@
 #include "actors/checkpoint/checkpoint_shelf.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/base/fault_point.hpp"
@@ -109,10 +110,21 @@ Result<job::Checkpoint> CheckpointShelf::check(const Key& key) {
       name.step, meta.state_digest, {meta.sample_sum, meta.sample_count}, name.history};
 }
 
+// A part of the job that gave way to another may have left later names than the one that stands.
+Result<std::vector<CheckpointShelf::Key>> CheckpointShelf::keys() const {
+  auto keys = store_.list(options_.job);
+  if (!keys) return keys.error();
+  std::stable_partition(keys->begin(), keys->end(), [this](const Key& key) {
+    const view::CheckpointName name = name_of(key);
+    return !view_.descends_from(name.history, name.step);
+  });
+  return keys;
+}
+
 CheckpointsFound CheckpointShelf::find() {
   note_damaged();
   CheckpointsFound found;
-  auto keys = store_.list(options_.job);
+  auto keys = this->keys();
   if (!keys) found.failed = keys.error();
   for (; keys && !keys->empty(); keys->pop_back()) {
     const Key& key = keys->back();
@@ -157,6 +169,7 @@ Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
   intact_.insert(meta.key);
   snapshot::Retention retention{.newest = options_.spec.checkpoint.keep};
   if (order.durable.step > 0) retention.durable = key_of(options_.job, order.durable);
+  retention.keep.push_back(meta.key);  // whatever later names others have left
   for (const auto& [key, one] : in_place_) retention.keep.push_back(key);
   auto removed = store_.apply(options_.job, retention);
   if (!removed)
@@ -168,7 +181,7 @@ Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
 }
 
 Result<SharedBytes> CheckpointShelf::read(std::uint64_t step) {
-  auto keys = store_.list(options_.job);
+  auto keys = this->keys();
   if (!keys) return keys.error();
   for (auto key = keys->rbegin(); key != keys->rend(); ++key) {
     if (key->step != step || in_place_.contains(*key)) continue;

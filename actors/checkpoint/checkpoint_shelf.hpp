@@ -25,6 +25,8 @@ class CheckpointShelf {
   Result<std::string> write(const WriteCheckpoint& order);
   // The state of the newest checkpoint of this step.
   Result<SharedBytes> read(std::uint64_t step);
+  // The job's newest view, as known here: what its states came from goes before what did not.
+  void follow(const view::View& view) { view_ = view; }
   // The newest one whose every byte is as it was written, and what was lost since the last call.
   CheckpointsFound find();
   // Whether one was lost that find() has not told yet; also one that another hand set aside.
@@ -38,9 +40,11 @@ class CheckpointShelf {
   Result<void> check_same(const snapshot::CheckpointMeta& meta);
   void lose(const Key& key, const Error& why);
   void note_damaged();
+  Result<std::vector<Key>> keys() const;  // the best one last
 
   CheckpointOptions options_;
   snapshot::CheckpointStore store_;
+  view::View view_;
   std::set<Key> intact_;                              // as written, or read, in this life
   std::map<Key, DamagedCheckpoint> in_place_;         // lost, and could not be moved
   std::map<storage::Path, DamagedCheckpoint> aside_;  // what was set aside

@@ -56,7 +56,18 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFinge
 
 void find_checkpoint(Self* self) {
   self->state.disk.add(now(self), {DiskWork::search, 0, false});
-  self->send(self->state.checkpoints, FindCheckpoint{});
+  view::View view;
+  if (self->state.core)
+    view = self->state.core->view();
+  else if (auto votes = view::decode_votes(self->state.options.votes))
+    view = std::move(votes->view);
+  self->state.searched = view.history();
+  self->send(self->state.checkpoints, FindCheckpoint{std::move(view)});
+}
+
+// What is the newest one depends on which history the job is in.
+void find_checkpoint_of(Self* self, const HistoryId& history) {
+  if (self->state.checkpoints && history != self->state.searched) find_checkpoint(self);
 }
 
 void write_checkpoint(Self* self, WriteCheckpoint order) {
@@ -105,6 +116,7 @@ void on_found(Self* self, const CheckpointsFound& found) {
       const bool named = std::any_of(found.lost.begin(), found.lost.end(),
                                      [&](const auto& one) { return one.name.step == failed; });
       if (failed && !named) core.on_checkpoint_lost(t, {{}, *failed}, found.newest, out);
+      if (found.newest.step > 0) core.set_checkpoint(found.newest);
     });
   } else if (std::exchange(state.options.finds_checkpoint, false)) {
     state.options.checkpoint = found.newest;

@@ -54,7 +54,7 @@ bool Loader::on_loaded(std::uint64_t step) {
 }
 
 bool Loader::on_lost(const view::CheckpointName& name) {
-  if (!loading_ || !loading_->from_disk || loading_->state.name() != name) return false;
+  if (!loading_ || !loading_->from_disk || loading_->state.step != name.step) return false;
   loading_.reset();
   job_.progress.end_load();
   watchdog_.progressed(Watchdog::Work::install);  // this was the answer

@@ -176,6 +176,24 @@ TEST_F(Shelf, a_lack_of_memory_or_files_is_no_damage) {
   EXPECT_EQ(open().find().newest.step, 20u);
 }
 
+// A part of the job split off, made its turn 2 and gave way: its names are later than all of turn 1.
+TEST_F(Shelf, what_the_job_came_from_goes_before_later_names_of_a_part_that_gave_way) {
+  view::View view;
+  view.turns = {{2, 0, 0, view::Turn::Kind::rollback}};
+  CheckpointShelf shelf = open();
+  ASSERT_TRUE(shelf.write(order(20, 1)).has_value());
+  for (std::uint64_t step : {20, 30, 40, 50})
+    ASSERT_TRUE(shelf.write(order(step, 2, 1)).has_value());
+  EXPECT_EQ(shelf.find().newest.step, 50u) << "nothing is known of the job";
+  shelf.follow(view);
+  EXPECT_EQ(shelf.find().newest.name(), (view::CheckpointName{{1, 0}, 20}));
+  auto state = shelf.read(20);
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(first_value(*state), 1.0F);
+  ASSERT_TRUE(shelf.write(order(30, 1)).has_value());
+  EXPECT_EQ(shelf.find().newest.step, 30u) << "retention has left the newest one that counts";
+}
+
 TEST_F(Shelf, one_that_another_hand_set_aside_is_noticed) {
   CheckpointShelf shelf = open();
   for (std::uint64_t step : {10, 20}) ASSERT_TRUE(shelf.write(order(step, 1)).has_value());
