@@ -53,6 +53,7 @@ bool Loader::on_loaded(std::uint64_t step) {
   return true;
 }
 
+// Of one that it could not find the driver knows the step alone.
 bool Loader::on_lost(const view::CheckpointName& name) {
   if (!loading_ || !loading_->from_disk || loading_->state.step != name.step) return false;
   loading_.reset();
