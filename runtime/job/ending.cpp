@@ -136,8 +136,11 @@ bool Ending::give_up(const char* why, Actions& out) {
 
 void Ending::on_installed(Actions& out) {
   if (!job_.takes_result || !job_.is_last_step()) return;
-  drop_result();
   finish("the job is finished, and its result is here", out);
+}
+
+void Ending::on_reconnected(const NodeId& node) {
+  if (fetch_) fetch_->lose(node);
 }
 
 void Ending::on_history() {
@@ -146,6 +149,7 @@ void Ending::on_history() {
 }
 
 void Ending::finish(std::string how, Actions& out) {
+  drop_result();
   job_.finished = job_.through = true;
   job_.wants_in = false;
   job_.report(std::move(how), out);

@@ -6,7 +6,7 @@
 //
 //   state    | last step committed | all told, or time over | who is finished tells | result installed
 //   open     | tells               | -                      | fetches, or through   | -
-//   tells    | -                   | finished               | noted                 | -
+//   tells    | -                   | finished               | noted, or through     | -
 //   fetches  | -                   | open (no source left)  | one source more       | finished, through
 //   finished | -                   | lets gradients go      | answered              | -
 #pragma once
@@ -36,6 +36,7 @@ class Ending {
                   Actions& out);
   // What others give of the result that is on its way here; nothing else is taken.
   void on_message(const NodeId& from, const JobBody& body, Actions& out);
+  void on_reconnected(const NodeId& node);  // what it was asked for is lost
   // False: nobody is left that has the result, and the job goes on here as if it had never been told.
   bool on_tick(Actions& out);
   std::optional<FetchedState> take();  // the result, once

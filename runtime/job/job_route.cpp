@@ -8,7 +8,10 @@ namespace gpunode::job {
 
 void JobCore::State::on_peer(const NodeId& node, PeerState state, Actions& out) {
   if (!job.peers.on_state(job.now, node, state)) return;
-  if (state == PeerState::up) learner.on_reconnected(node);
+  if (state == PeerState::up) {
+    learner.on_reconnected(node);
+    ending.on_reconnected(node);
+  }
   if (job.gone(node)) learner.on_gone(node);
   const auto rank = job.view().rank_of(node);
   if (state == PeerState::up && rank && job.can_exchange()) steps.on_reconnected(*rank, out);
