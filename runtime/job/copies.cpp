@@ -23,12 +23,12 @@ bool Copies::offer_tick() {
   return true;
 }
 
-// Who asked for it earlier asks again.
+// Nobody waits for it: only what is offered is asked of the source.
 void Copies::offer() {
   offered_ = job_.checkpoint;
-  StateSource::Effects asked_before;
+  StateSource::Effects none;
   source_.set_current(job_.now, {offered_.step, 0, offered_.state_digest, {}, offered_.running},
-                      asked_before);
+                      none);
 }
 
 bool Copies::on_question(const NodeId& from, const JobBody& body,
@@ -44,7 +44,8 @@ bool Copies::on_question(const NodeId& from, const JobBody& body,
   if (!job_.member && ask && kept.step > 0 && ask->digest == kept.state_digest &&
       offered_.name() != kept.name())
     offer();
-  const bool asked = ask && offered_.step > 0 && ask->digest == offered_.state_digest;
+  const bool asked = ask && offered_.step > 0 && ask->step == offered_.step &&
+                     ask->digest == offered_.state_digest;
   if (asked)
     source_.on_ask(job_.now, from, *ask, true, effects);
   else if (const auto* read = std::get_if<StateRead>(&body))
