@@ -3,10 +3,14 @@
 // no longer than Timings::give_way, so that they come in at all. Pure; owned by a JobCore. Memory:
 // one snapshot while it is read, and the results that are kept.
 //
-//   state    | asked for a state     | asked for a result | step committed    | another history
-//   offers   | snapshot wanted       | part queued        | newest result kept| empty
-//   snapshot | part queued           | part queued        | goes on with it   | empty
-//   empty    | waits for the step    | waits for the step | offers            | -
+//   state    | asked for a state  | step committed  | it is in place | another history
+//   empty    | waits for the step | -               | offers         | -
+//   offers   | snapshot wanted    | empty           | -              | empty
+//   snapshot | part queued        | goes on with it | offers both    | empty
+//
+//   of a result | asked for          | its step is committed | another history
+//   to come     | waits for the step | kept; who waits has it| -
+//   kept        | part queued        | -                     | void
 #pragma once
 
 #include <deque>

@@ -3,11 +3,12 @@
 // last holder of a state does not leave it behind: it waits while somebody is on the way in, else,
 // or when its time runs out, it makes the state a durable checkpoint first. Pure; owned by a JobCore.
 //
-//   state   | asked  | view without it | last holder          | saved, copies made | others know | time over
-//   stays   | leaves | -               | -                    | -                  | -           | -
-//   leaves  | -      | outside         | saves, when it is due | -                 | -           | left
-//   saves   | -      | outside         | -                    | left               | -           | left
-//   outside | -      | -               | -                    | -                  | left        | left
+//   state   | asked  | view without it | last holder     | saved, copied | others know | time over
+//   stays   | leaves | -               | -               | -             | -           | -
+//   leaves  | sooner | outside         | saves, when due | -             | -           | left
+//   saves   | leaves | outside         | -               | left          | -           | left
+//   outside | leaves | -               | -               | -             | left        | left
+//   left    | leaves | -               | -               | -             | -           | -
 #pragma once
 
 #include <optional>

@@ -5,9 +5,12 @@
 //   of a peer | message     | suspect   | dead, refused | silent in a step | breaks in vain
 //   reached   | -           | suspected | gone          | unheard          | cut for a minute
 //   suspected | reached     | -         | gone          | unheard          | cut
-//   unheard   | reached     | suspected | gone          | -                | cut
-//   cut       | after bytes | suspected | gone          | unheard          | -
-//   gone      | reached, unless it was under way when the verdict came     | -
+//   unheard   | reached     | -         | gone          | -                | cut
+//   cut       | after bytes | -         | gone          | unheard          | -
+//   gone      | reached     | suspected | gone          | -                | -
+//
+//   a message that was under way when the verdict came, and an old word of the detector after a
+//   refused dial, bring nobody back
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 //   at              | commit   | applied   | begin_load | load
 //   applied         | applying | -         | loading    | applied
 //   applying        | -        | applied   | loading    | applied
-//   loading         | -        | (ignored) | -          | applied
+//   loading         | -        | loading   | -          | applied
 #pragma once
 
 #include "runtime/job/job_actions.hpp"

@@ -3,11 +3,11 @@
 // peers that are late. Pure; owned by a JobCore. Memory: the gradients of two steps and the partial
 // sums of one.
 //
-//   state     | begin       | partial sum | message of the step | end           | view
-//   idle      | under way   | kept        | kept (early)        | -             | idle
-//   under way | -           | sent on     | taken in            | -             | idle, or held, if so
-//   held      | -           | -           | taken in            | (disagreed)   | idle, gives it away
-//   complete  | -           | -           | -                   | idle, before  | idle, gives it away
+//   state     | begin     | partial sum        | message of the step    | end  | view
+//   idle      | under way | kept               | kept (early)           | -    | idle
+//   under way | -         | sent on, then held | taken in, then held    | -    | idle
+//   held      | -         | -                  | complete, or disagreed | -    | idle, gives it away
+//   complete  | -         | -                  | -                      | idle | idle, gives it away
 #pragma once
 
 #include <map>
