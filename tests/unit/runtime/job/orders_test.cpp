@@ -1,0 +1,187 @@
+#include "runtime/job/orders.hpp"
+
+#include "context_fixture.hpp"
+
+namespace gpunode::job {
+namespace {
+
+using view::Wish;
+
+class OrdersTest : public ContextTest {
+ protected:
+  OrdersTest() {
+    enter({1, 2, 3});
+    stand_at(5);
+  }
+  void enter_stopped() {
+    view::View view = next_view({1, 2, 3});
+    view.stopped = true;
+    install(view);
+    orders_.on_view();
+  }
+  int told_stopped() {
+    orders_.tell_stopped(out_);
+    return static_cast<int>(of<Stopped>(out_).size());
+  }
+  bool says_lost_quorum() {
+    Actions out;
+    orders_.watch_lost_quorum(paused_, out);
+    return !of<LostQuorum>(out).empty();
+  }
+
+  Time paused_{};
+  Orders orders_{job_};
+};
+
+TEST_F(OrdersTest, nothing_is_due_without_an_order) {
+  EXPECT_EQ(orders_.due(false), std::nullopt);
+  EXPECT_EQ(orders_.wish(), Wish::none);
+}
+
+TEST_F(OrdersTest, a_stop_waits_for_the_step_under_way_but_not_for_ever) {
+  orders_.take(Wish::stop);
+  EXPECT_TRUE(orders_.due(false));
+  EXPECT_FALSE(orders_.due(true));
+  pass(19999ms);
+  EXPECT_FALSE(orders_.due(true));
+  pass(1ms);
+  EXPECT_EQ(orders_.due(true), "a person stops the job");
+}
+
+TEST_F(OrdersTest, everything_else_is_due_at_once) {
+  orders_.take(Wish::resume);
+  EXPECT_EQ(orders_.due(true), "a person resumes the job");
+  orders_.take(Wish::resume_from, 4);
+  EXPECT_EQ(orders_.resume_from(), 4u);
+  EXPECT_NE(orders_.due(true)->find("checkpoint of step 4"), std::string::npos);
+}
+
+TEST_F(OrdersTest, a_newer_order_takes_the_place_of_an_older_one) {
+  orders_.take(Wish::stop);
+  orders_.take(Wish::resume);
+  EXPECT_EQ(orders_.wish(), Wish::resume);
+}
+
+TEST_F(OrdersTest, the_view_that_carries_an_order_out_ends_it) {
+  orders_.take(Wish::stop);
+  enter({1, 2, 3});
+  orders_.on_view();
+  EXPECT_EQ(orders_.wish(), Wish::stop) << "that view goes on";
+  enter_stopped();
+  EXPECT_EQ(orders_.wish(), Wish::none);
+}
+
+TEST_F(OrdersTest, a_resumed_view_ends_the_wish_to_resume) {
+  enter_stopped();
+  orders_.take(Wish::resume);
+  enter_stopped();
+  EXPECT_EQ(orders_.wish(), Wish::resume);
+  view::View view = next_view({1, 2, 3});
+  view.stopped = false;
+  install(view);
+  orders_.on_view();
+  EXPECT_EQ(orders_.wish(), Wish::none);
+}
+
+TEST_F(OrdersTest, whatever_view_comes_the_job_need_go_back_no_longer) {
+  orders_.take(Wish::resume_from, 4);
+  enter({1, 2, 3});
+  orders_.on_view();
+  EXPECT_EQ(orders_.wish(), Wish::none);
+}
+
+TEST_F(OrdersTest, a_stopped_view_is_told_once_when_the_state_is_in_place) {
+  enter_stopped();
+  commit();
+  EXPECT_EQ(told_stopped(), 0) << "the last step is not applied";
+  apply();
+  EXPECT_EQ(told_stopped(), 1);
+  EXPECT_EQ(told_stopped(), 1);
+  EXPECT_TRUE(orders_.stop_told());
+  EXPECT_EQ(of<Stopped>(out_)[0].step, 6u);
+  EXPECT_EQ(of<Stopped>(out_)[0].state, digest(1006));
+}
+
+TEST_F(OrdersTest, each_stopped_view_is_told) {
+  enter_stopped();
+  told_stopped();
+  enter_stopped();
+  EXPECT_FALSE(orders_.stop_told());
+  EXPECT_EQ(told_stopped(), 2);
+}
+
+TEST_F(OrdersTest, who_goes_on_lacks_the_state_has_promised_or_is_through_tells_no_stop) {
+  EXPECT_EQ(told_stopped(), 0) << "the view goes on";
+  enter_stopped();
+  job_.state_ready = false;
+  EXPECT_EQ(told_stopped(), 0);
+  job_.state_ready = true;
+  job_.options.total_steps = 5;
+  EXPECT_EQ(told_stopped(), 0);
+  job_.options.total_steps = 10;
+  freeze();
+  EXPECT_EQ(told_stopped(), 0);
+}
+
+TEST_F(OrdersTest, an_order_is_for_who_has_a_part_in_a_job_that_goes_on) {
+  EXPECT_TRUE(orders_.has_part());
+  enter({2, 3}, {1});
+  EXPECT_TRUE(orders_.has_part()) << "it votes";
+  enter({2, 3});
+  ASSERT_FALSE(orders_.has_part());
+  EXPECT_EQ(orders_.has_part().error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(orders_.has_part().error().detail.find("ask one that has"), std::string::npos);
+}
+
+TEST_F(OrdersTest, after_the_last_step_there_is_nothing_to_order) {
+  job_.finished = true;
+  EXPECT_FALSE(orders_.has_part());
+  job_.finished = false;
+  stand_at(10);
+  EXPECT_FALSE(orders_.has_part());
+  job_.state_ready = false;
+  EXPECT_TRUE(orders_.has_part()) << "who lacks the state may still order";
+}
+
+TEST_F(OrdersTest, a_lost_quorum_is_said_every_ten_seconds_where_the_job_goes_on_alone) {
+  pass(20s);
+  EXPECT_FALSE(says_lost_quorum()) << "the job waits";
+  job_.options.goes_on_alone = true;
+  EXPECT_TRUE(says_lost_quorum());
+  pass(9999ms);
+  EXPECT_FALSE(says_lost_quorum());
+  pass(1ms);
+  EXPECT_TRUE(says_lost_quorum());
+}
+
+TEST_F(OrdersTest, the_pause_counts_from_when_it_began) {
+  job_.options.goes_on_alone = true;
+  pass(20s);
+  paused_ = job_.now - 9s;
+  EXPECT_FALSE(says_lost_quorum());
+  pass(1s);
+  EXPECT_TRUE(says_lost_quorum());
+}
+
+TEST_F(OrdersTest, each_live_member_of_lower_rank_goes_first) {
+  job_.options.goes_on_alone = true;
+  enter({2, 3, 1});
+  die(2);
+  paused_ = job_.now;
+  pass(11999ms);
+  EXPECT_FALSE(says_lost_quorum());
+  pass(1ms);
+  EXPECT_TRUE(says_lost_quorum());
+}
+
+TEST_F(OrdersTest, who_holds_no_state_never_goes_on_alone) {
+  job_.options.goes_on_alone = true;
+  pass(1h);
+  job_.state_ready = false;
+  EXPECT_FALSE(says_lost_quorum());
+  job_.member = false;
+  EXPECT_FALSE(says_lost_quorum());
+}
+
+}  // namespace
+}  // namespace gpunode::job
