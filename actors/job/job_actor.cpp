@@ -91,7 +91,7 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
          view.view_id);
   note_anew(self, view);
-  find_checkpoint_of(self, view.history());
+  find_one_that_counts(self);
   if (installed.role == job::Role::outsider) self->state.phase = JobPhase::outsider;
   tell_supervisor(self);
 }

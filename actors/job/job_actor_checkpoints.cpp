@@ -61,13 +61,14 @@ void find_checkpoint(Self* self) {
     view = self->state.core->view();
   else if (auto votes = view::decode_votes(self->state.options.votes))
     view = std::move(votes->view);
-  self->state.searched = view.history();
   self->send(self->state.checkpoints, FindCheckpoint{std::move(view)});
 }
 
-// What is the newest one depends on which history the job is in.
-void find_checkpoint_of(Self* self, const HistoryId& history) {
-  if (self->state.checkpoints && history != self->state.searched) find_checkpoint(self);
+// The newest one here may be of a part of the job that gave way: then an older one counts.
+void find_one_that_counts(Self* self) {
+  const job::Checkpoint& newest = self->state.core->checkpoint();
+  const bool counts = self->state.core->view().descends_from(newest.history, newest.step);
+  if (!counts && newest.step > 0 && self->state.checkpoints) find_checkpoint(self);
 }
 
 void write_checkpoint(Self* self, WriteCheckpoint order) {

@@ -299,6 +299,9 @@ collective::DataFingerprint JobCore::running_fingerprint() const {
 Digest JobCore::state_digest() const {
   return state_->job.progress.state_digest();
 }
+const Checkpoint& JobCore::checkpoint() const {
+  return state_->job.checkpoint;
+}
 std::optional<HistoryId> JobCore::state_history() const {
   if (!state_->job.is_of_history()) return std::nullopt;
   return state_->job.progress.history();

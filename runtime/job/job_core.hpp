@@ -215,7 +215,8 @@ class JobCore {
   collective::DataFingerprint running_fingerprint() const;  // over steps 1..committed()
   // Of the state here; none if that belongs to no history of the view.
   std::optional<HistoryId> state_history() const;
-  Digest state_digest() const;  // of the newest state that is in place
+  Digest state_digest() const;           // of the newest state that is in place
+  const Checkpoint& checkpoint() const;  // the newest intact one on this node's disk
 
  private:
   struct State;

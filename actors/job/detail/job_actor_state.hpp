@@ -54,7 +54,6 @@ struct State {
   std::optional<Error> checkpoint_failed;       // why this node's last one is not on its disk
   DiskWatch disk;                               // what the checkpoint writer has yet to do
   bool disk_told = false;                       // that it is late with the first of these
-  HistoryId searched;                           // that the newest checkpoint was looked for in
   std::optional<std::uint64_t> restore_failed;  // step that is not here; what is, is looked for
   std::vector<DamagedCheckpoint> damaged;       // kept aside on this node's disk
   std::uint64_t damaged_found = 0;
@@ -99,7 +98,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest);
 
 // Orders to the checkpoint writer, which is watched from then on.
 void find_checkpoint(Self* self);
-void find_checkpoint_of(Self* self, const HistoryId& history);
+void find_one_that_counts(Self* self);
 void write_checkpoint(Self* self, WriteCheckpoint order);
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores);
 // What it found, and what was lost: named to people, and told to the core.

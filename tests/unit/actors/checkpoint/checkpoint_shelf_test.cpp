@@ -182,8 +182,11 @@ TEST_F(Shelf, what_the_job_came_from_goes_before_later_names_of_a_part_that_gave
   view.turns = {{2, 0, 0, view::Turn::Kind::rollback}};
   CheckpointShelf shelf = open();
   ASSERT_TRUE(shelf.write(order(20, 1)).has_value());
-  for (std::uint64_t step : {20, 30, 40, 50})
-    ASSERT_TRUE(shelf.write(order(step, 2, 1)).has_value());
+  for (std::uint64_t step : {20, 30, 40, 50}) {
+    WriteCheckpoint later = order(step, 2, 1);
+    later.durable = {{1, 0}, 20};
+    ASSERT_TRUE(shelf.write(later).has_value());
+  }
   EXPECT_EQ(shelf.find().newest.step, 50u) << "nothing is known of the job";
   shelf.follow(view);
   EXPECT_EQ(shelf.find().newest.name(), (view::CheckpointName{{1, 0}, 20}));
