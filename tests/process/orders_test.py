@@ -44,7 +44,7 @@ class Orders(cluster.ProcessTest):
 
 class Stopping(Orders):
     def test_a_job_that_is_stopped_goes_on_after_a_restart_of_all_with_the_same_bits(self):
-        steps = 400
+        steps = 800  # a busy machine may take seconds for each question
         digest = self.undisturbed(steps)
         nodes = self.start(2)
         self.train(nodes[0], 2, steps)
