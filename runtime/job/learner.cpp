@@ -113,7 +113,11 @@ void Learner::follow() {
 
 void Learner::on_tick(Actions& out) {
   if (!learns()) {
-    if (job_.member && fetch_) return tick_fetch(out);
+    if (job_.member && fetch_) {
+      // A checkpoint may also be with nodes that did not vote on going back to it.
+      if (job_.view().restores) fetch_->ask_also(job_.peers.known());
+      return tick_fetch(out);
+    }
     if (job_.member || job_.progress.is_loading()) return;
     drop();
     began_.reset();

@@ -120,6 +120,13 @@ void StateFetch::set_sources(std::vector<NodeId> sources) {
   std::erase_if(under_way_, [&](const auto& one) { return !is_source(one.second.source); });
 }
 
+void StateFetch::ask_also(const std::vector<NodeId>& nodes) {
+  if (options_.state_digest == Digest{}) return;
+  auto& sources = options_.sources;
+  for (const NodeId& node : nodes)
+    if (std::find(sources.begin(), sources.end(), node) == sources.end()) sources.push_back(node);
+}
+
 bool StateFetch::is_abandoned(Time now) const {
   return meta_ && holders_.empty() && now >= offered_ + options_.timeout;
 }

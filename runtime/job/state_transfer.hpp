@@ -99,6 +99,8 @@ class StateFetch {
   explicit StateFetch(Options options);
   // The holders changed while the state stayed the same: what has arrived is kept.
   void set_sources(std::vector<NodeId> sources);
+  // These may have it too; for a state that is known by its digest.
+  void ask_also(const std::vector<NodeId>& nodes);
   // The connection was made anew: what was asked of it is lost.
   void lose(const NodeId& source);
   // It is gone: no part is asked of it until it offers the state again.
