@@ -1,7 +1,9 @@
 // What the tests of named situations share: a world without accidents, and how long it stood still.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +28,19 @@ inline WorldOptions calm_world(std::uint32_t nodes, std::uint64_t steps) {
 inline void expect_good(const WorldResult& result) {
   EXPECT_TRUE(result.finished);
   for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
+}
+
+// The newest step that anybody commits in the views of `nodes`, now.
+inline std::uint64_t reached(JobWorld& world, std::initializer_list<std::size_t> nodes) {
+  std::uint64_t newest = 0;
+  for (const std::size_t node : nodes)
+    if (world.alive(node)) newest = std::max(newest, world.core(node).committed());
+  return newest;
+}
+
+inline void heal_link(JobWorld& world, std::size_t one, std::size_t other) {
+  world.set_cut(one, other, false);
+  world.set_cut(other, one, false);
 }
 
 // The longest time without a commit anywhere, from `since` on.
