@@ -183,5 +183,25 @@ TEST(JobLearner, a_learner_takes_little_of_the_speed_of_members) {
   EXPECT_LT(behind, beside);
 }
 
+// The lone member's compute hangs, and it alone has checkpoints. Whoever takes the job up is new,
+// and no member keeps the results that it lacks: the hung one's checkpoint is what there is.
+TEST(JobLearner, a_new_lone_member_fetches_the_checkpoint_that_only_a_hung_node_has) {
+  WorldOptions options = calm_world(1, 900);
+  options.node_count = 3;
+  options.checkpoint_every = 10;
+  options.fault_time = 40s;
+  JobWorld world(options);
+  for (const std::size_t spare : {1, 2}) world.slow_checkpoints(spare, 1h);
+  std::uint64_t before = 0, after = 0;
+  world.at(6s, [&] {
+    before = world.core(0).committed();
+    world.hang_compute(0, 1h);
+  });
+  world.at(39s, [&] { after = reached(world, {1, 2}); });
+  expect_good(world.run());
+  EXPECT_GT(before, 50u);
+  EXPECT_GT(after, before + 10);
+}
+
 }  // namespace
 }  // namespace gpunode::sim
