@@ -65,7 +65,8 @@ std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const 
 // the end of a step that the views without it had held, too.
 bool JobChecks::is_waited_for(const view::Member& node, const view::View& in,
                               const view::View& undone) const {
-  return rules::commits_under_lease(in) || undone.has_member(node);
+  if (rules::commits_under_lease(in)) return !clock_stopped_.contains(node);
+  return undone.has_member(node);
 }
 
 HistoryId JobChecks::history(const view::Member& node) const {
@@ -181,6 +182,7 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
   Place& place = places_[node];
   const view::View* was = decided(place.view);
   if (was && goes_back(*was, view)) fail("15: a node went back to an older generation or view");
+  if (place.view != name_of(view)) clock_stopped_.erase(node);  // with the lease
   place.view = name_of(view);
   place.role = role;
   place.syncing = role == job::Role::learner;

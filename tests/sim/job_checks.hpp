@@ -58,6 +58,9 @@ class JobChecks {
   // Named by the newest view of any history.
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
+  // While it stood still: a lease that the node has by it lasts longer than those who granted it
+  // know of. No protocol that goes by clocks could tell.
+  void on_clock_stopped(const view::Member& node) { clock_stopped_.insert(node); }
   void on_restart(const view::Member& node, const view::Votes& votes);
   // A node writes these votes; they are on its disk for good.
   void on_persist(const view::Member& node, const Bytes& votes);
@@ -153,8 +156,9 @@ class JobChecks {
     HistoryId history;
     std::uint64_t step = 0;
   };
-  std::map<NodeId, Copy> copies_;  // the checkpoint that each disk holds
-  std::uint64_t copies_lost_ = 0;  // to disks that broke
+  std::map<NodeId, Copy> copies_;         // the checkpoint that each disk holds
+  std::uint64_t copies_lost_ = 0;         // to disks that broke
+  std::set<view::Member> clock_stopped_;  // in the view that the node is in
   std::map<Digest, std::pair<HistoryId, std::uint64_t>> known_states_;  // by digest
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;

@@ -233,13 +233,13 @@ WorldResult JobWorld::run() {
   const double loses = options_.grey[static_cast<std::size_t>(Grey::lost_machine)];
   if (options_.stop_rate > 0 || options_.recover_rate > 0 || loses > 0) random_orders();
   schedule(Time{} + options_.fault_time, [this] { heal(); });
-  const Time last = Time{} + options_.fault_time + options_.heal_time;
+  const Time healed = Time{} + options_.fault_time;
   std::uint64_t handled = 0;
   while (!events_.empty() && checks_->failures().empty()) {
     if (++handled > 3'000'000) break;
     Event event = events_.top();
     events_.pop();
-    if (event.at > last) break;
+    if (event.at > std::max(healed, progress_) + options_.heal_time) break;
     now_ = event.at;
     event.act();
     if (calm_ && all_finished()) {
@@ -258,9 +258,10 @@ WorldResult JobWorld::run() {
   result_.witnessed = witnessed_.size();
   count_disk_faults();
   result_.ended = now_;
-  if (!result_.finished && result_.failures.empty())
+  result_.waits = !result_.finished && waits_for_what_is_lost();
+  if (!result_.finished && !result_.waits && result_.failures.empty())
     result_.failures.push_back("stuck: the job did not end after all faults were healed");
-  if (result_.failures.empty()) {
+  if (result_.failures.empty() && result_.finished) {
     bool anyone = false;
     std::map<HistoryId, Digest> last;  // each history has an end of its own
     for (const Node& node : nodes_)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/sim/job_world.hpp"
+#include "tests/sim/protocol_rules.hpp"
 
 namespace gpunode::sim {
 
@@ -35,6 +36,7 @@ void JobWorld::lose_machine(std::size_t node) {
   if (one.lost) return;
   crash(node);
   one.lost = one.gone = true;
+  one.coming = false;
   one.saved.clear();
   one.votes.clear();
   checks_->on_checkpoint_lost(id(node));
@@ -54,6 +56,33 @@ void JobWorld::restart_empty(std::size_t node) {
 
 bool JobWorld::has_lost_a_machine() const {
   return std::any_of(nodes_.begin(), nodes_.end(), [](const Node& one) { return one.lost; });
+}
+
+// Whoever is left can decide nothing without a lost machine, or says that it waits for one, or that
+// no disk holds a checkpoint any more which was durable: for people to mend.
+bool JobWorld::waits_for_what_is_lost() const {
+  std::set<NodeId> live;
+  const Node* newest = nullptr;
+  for (const Node& one : nodes_) {
+    if (!one.core) continue;
+    live.insert(one.member.node);
+    if (!newest || one.core->view().view_id > newest->core->view().view_id) newest = &one;
+  }
+  if (!newest) return false;
+  const view::View& view = newest->core->view();
+  std::set<NodeId> voters = live;
+  for (const Node& one : nodes_)
+    if (!one.lost) voters.insert(one.member.node);
+  if (has_lost_a_machine() && !rules::may_decide(view, voters)) return true;
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) {
+    if (!one.core || one.finished) return false;
+    const job::JobStatus status = one.core->status(clock(index_of(one.member.node)));
+    if (status.phase != job::Phase::paused) return false;
+    const bool names_it = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& other) {
+      return other.lost && status.reason.find(other.member.node.short_text()) != std::string::npos;
+    });
+    return names_it || status.reason.starts_with("every copy of the durable checkpoint");
+  });
 }
 
 void JobWorld::kill_job(std::size_t node) {

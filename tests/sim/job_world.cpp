@@ -194,6 +194,7 @@ void JobWorld::pause(std::size_t node, Duration how_long, bool clock_too) {
   note(node, "paused");
   if (clock_too) {
     struck(node, Grey::stopped_clock);
+    checks_->on_clock_stopped(one.member);
     one.stopped +=
         Duration(static_cast<std::int64_t>(static_cast<double>(how_long.count()) * one.speed));
   }
@@ -356,7 +357,7 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
 void JobWorld::commit(std::size_t node, const job::Committed& commit) {
   Node& one = nodes_[node];
   note(node, "commits " + std::to_string(commit.step));
-  commit_times_.emplace(commit.step, now_);
+  if (commit_times_.emplace(commit.step, now_).second) progress_ = now_;
   checks_->on_committed(one.member, commit, one.core->status(clock(node)).phase);
   moment(node, Moment::on_commit);
 }
@@ -427,8 +428,8 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
         for (const auto& [first, count] :
              {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
           self.core->on_partial(
-              now_, {self.order, step, tree_node, sum, data_fingerprint, first, count, self.times},
-              out);
+              clock(node),
+              {self.order, step, tree_node, sum, data_fingerprint, first, count, self.times}, out);
       });
     };
     if (now_ < one.compute_hangs) struck(node, Grey::hung_compute);

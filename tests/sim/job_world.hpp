@@ -124,6 +124,7 @@ struct WorldOptions {
 struct WorldResult {
   std::vector<std::string> failures;  // empty: all is well
   bool finished = false;
+  bool waits = false;  // not finished, for want of what no node has any more
   std::uint64_t commits = 0;
   std::uint64_t views = 0;
   std::uint64_t rollbacks = 0;
@@ -334,6 +335,7 @@ class JobWorld {
     return share > 0 && !calm_ && rng_.chance(share);
   }
   bool has_lost_a_machine() const;
+  bool waits_for_what_is_lost() const;
   void random_orders();
   void tell_spares();
   void write_checkpoint(std::size_t node);
@@ -362,6 +364,7 @@ class JobWorld {
   bool calm_ = false;  // the faults are over
   std::array<std::uint32_t, static_cast<std::size_t>(Moment::kCount)> moments_{};
   std::map<std::uint64_t, Time> commit_times_;
+  Time progress_{};  // when a step was committed that nobody had before
   std::set<NodeId> computed_;
   std::set<ViewName> witnessed_;
   WorldResult result_;
