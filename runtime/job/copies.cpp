@@ -71,8 +71,10 @@ void Copies::carry_out(StateSource::Effects& effects, std::vector<StateSource::R
 
 // A member tells of a checkpoint that this witness has not got.
 void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
-  if (job_.options.witness_only || job_.member || job_.agreement.frozen() || fetch_ || learns)
-    return;
+  if (job_.options.witness_only || job_.member || job_.agreement.frozen() || learns) return;
+  // Nobody may have the older one any more: it has not begun to come.
+  if (fetch_ && !fetch_->meta() && ask.checkpoint > name_) fetch_.reset();
+  if (fetch_) return;
   if (ask.checkpoint <= job_.checkpoint.name() || ask.checkpoint.step == 0) return;
   if (written_ && job_.now < *written_ + kWriteTakes) return;
   StateFetch::Options chosen;

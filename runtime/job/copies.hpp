@@ -6,7 +6,7 @@
 //
 //   witness | newer one offered | all has come | no progress, promise | written
 //   idle    | fetches           | -            | -                    | -
-//   fetches | -                 | writes       | idle                 | -
+//   fetches | if nothing came   | writes       | idle                 | -
 //   writes  | -                 | -            | idle, after 30 s     | idle
 //
 //   member  | newer one on disk              | asked for the one offered | another history
