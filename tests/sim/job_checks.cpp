@@ -125,7 +125,10 @@ void JobChecks::check_vote(const view::Member& node, const job::JobMessage& mess
   const ViewName name = name_of(message);
   const view::View* view = decided(name);
   if (!view || !view->is_acceptor(node.node)) {
-    if (std::holds_alternative<view::Promise>(vote.message)) promised_.insert({node.node, name});
+    if (std::holds_alternative<view::Promise>(vote.message)) {
+      promised_.insert({node.node, name});
+      if (places_[node].syncing) promised_without_state_.insert({node.node, name});
+    }
     return;
   }
   view::Ballot ballot;
@@ -251,7 +254,8 @@ void JobChecks::check_rollback(const view::View& before, const view::View& view)
   for (const view::Member& one : view.members) {
     const auto place = places_.find(one);
     const bool held = place != places_.end() && place->second.view == name_of(before) &&
-                      place->second.role == job::Role::member && before.has_member(one);
+                      place->second.role == job::Role::member && before.has_member(one) &&
+                      !promised_without_state_.contains({one.node, name_of(before)});
     const std::uint64_t has = held ? place->second.committed : 0;
     if (has > view.base_step && has < model_.total_steps)
       fail("3: view " + std::to_string(view.view_id) + " goes back to step " +

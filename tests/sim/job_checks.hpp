@@ -143,6 +143,7 @@ class JobChecks {
   std::map<view::Member, Speculation> speculations_;
   // A promise binds all later lives of its node.
   std::set<std::pair<NodeId, ViewName>> promised_;
+  std::set<std::pair<NodeId, ViewName>> promised_without_state_;  // still on its way here
   // view, step -> node -> digest of its DONE
   std::map<std::pair<ViewName, std::uint64_t>, std::map<NodeId, Digest>> done_;
   std::map<ViewName, std::uint64_t> newest_commit_;  // view -> newest step committed in it

@@ -1,6 +1,6 @@
 #include "runtime/job/durability.hpp"
 
-#include "context_fixture.hpp"
+#include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "context_fixture.hpp"
+#include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
 namespace {

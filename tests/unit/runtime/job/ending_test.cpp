@@ -1,7 +1,7 @@
 #include "runtime/job/ending.hpp"
 
-#include "context_fixture.hpp"
 #include "runtime/base/block_digest.hpp"
+#include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
 namespace {

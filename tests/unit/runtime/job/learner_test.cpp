@@ -1,8 +1,8 @@
 #include "runtime/job/learner.hpp"
 
-#include "context_fixture.hpp"
 #include "runtime/base/block_digest.hpp"
 #include "runtime/collective/result_digest.hpp"
+#include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
 namespace {
