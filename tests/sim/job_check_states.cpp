@@ -44,7 +44,7 @@ void JobChecks::on_installed(const view::Member& node) {
   Place& place = places_[node];
   place.syncing = false;
   if (place.role == job::Role::learner) place.role = job::Role::member;
-  if (decided(place.view)) place.committed = state_at_[node].step;
+  if (const view::View* view = decided(place.view)) place.committed = view->base_step;
 }
 
 std::uint64_t JobChecks::newest_commit_in(const HistoryId& history) const {

@@ -291,6 +291,11 @@ void JobChecks::on_checkpoint_lost(const NodeId& node) {
   if (copies_.erase(node) > 0) ++copies_lost_;
 }
 
+bool JobChecks::has_result(const view::Member& node) const {
+  const auto found = state_at_.find(node);
+  return found != state_at_.end() && found->second.step == model_.total_steps;
+}
+
 // Whom a view names for the first time holds the state, but for the results of a few steps.
 void JobChecks::check_newcomers(const view::View& before, const view::View& view) {
   constexpr std::uint64_t kFewSteps = 150;   // as many as are made while its word is fresh
@@ -415,7 +420,7 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     else if (here && one.node != node.node && where->second.role == job::Role::member &&
              !where->second.syncing &&
              // Who has taken another part's result computes nothing more.
-             where->second.committed < model_.total_steps &&
+             !has_result(one) &&
              (where->second.committed + 1 < commit.step ||
               where->second.committed > commit.step + 1))
       fail("4: members are more than one step apart");

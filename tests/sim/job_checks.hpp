@@ -104,6 +104,7 @@ class JobChecks {
   void check_decided(const view::View& view, const std::vector<NodeId>& by);
   void record(const view::View& view);
   void check_rollback(const view::View& before, const view::View& view);
+  bool has_result(const view::Member& node) const;
   void check_newcomers(const view::View& before, const view::View& view);
   const view::View* decided(const ViewName& name) const;
   const view::View* before(const view::View& view) const;
