@@ -77,13 +77,7 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
   if (fetch_) return;
   if (ask.checkpoint <= job_.checkpoint.name() || ask.checkpoint.step == 0) return;
   if (written_ && job_.now < *written_ + kWriteTakes) return;
-  StateFetch::Options chosen;
-  chosen.step = ask.checkpoint.step;
-  chosen.state_digest = ask.digest;
-  for (const view::Member& one : job_.view().members) chosen.sources.push_back(one.node);
-  chosen.max_bytes = job_.options.max_state_bytes;
-  chosen.part_bytes = job_.options.state_part_bytes;
-  fetch_.emplace(std::move(chosen));
+  fetch_.emplace(job_.fetch_of(ask.checkpoint.step, ask.digest, job_.other_members()));
   name_ = ask.checkpoint;
   progress_ = job_.now;
   bytes_ = 0;
@@ -104,16 +98,12 @@ void Copies::fetch_tick(Actions& out) {
 void Copies::on_message(const NodeId& from, const JobBody& body, Actions& out) {
   if (!fetch_) return;
   StateFetch::Effects effects;
-  if (const auto* meta = std::get_if<StateMeta>(&body))
-    fetch_->on_meta(job_.now, from, *meta, effects);
-  if (const auto* part = std::get_if<StatePart>(&body))
-    fetch_->on_part(job_.now, from, *part, effects);
+  fetch_->on_message(job_.now, from, body, effects);
   carry_out(effects, out);
 }
 
 void Copies::carry_out(StateFetch::Effects& effects, Actions& out) {
-  for (StateSource::Reply& one : effects.sends) job_.send(one.to, std::move(one.body), out);
-  if (!effects.report.empty()) job_.report(std::move(effects.report), out);
+  job_.pass_on(effects, out);
   if (!effects.complete) return;
   const StateMeta meta = *fetch_->meta();
   fetch_.reset();

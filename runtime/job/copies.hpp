@@ -30,11 +30,11 @@ class Copies {
   Copies(const JobContext& job, const Durability& durability)
       : job_(job), durability_(durability) {}
 
-  // As a member. True: another one is offered now, which is to be told. What is to be sent of it
-  // waits for its turn in `replies`.
+  // As a member. True: another one is offered now, which is to be told.
   bool offer_tick();
   // Whether somebody who is given it has asked for the checkpoint that is offered, or for a part of
-  // it. A node that is no member offers its newest one when it is asked for that.
+  // it. A node that is no member offers its newest one when it is asked for that. What is to be
+  // sent of it waits for its turn in `replies`.
   bool on_question(const NodeId& from, const JobBody& body,
                    std::vector<StateSource::Reply>& replies, Actions& out);
   void on_saved_read(std::uint64_t token, SharedBytes state,

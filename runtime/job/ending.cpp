@@ -60,20 +60,14 @@ Ending::Heard Ending::fetch_from(const NodeId& from, const HistoryId& history,
     finish(what + "; this node was not a member at its end", out);
     return Heard::is_through;
   }
-  if (fetched_ || (job_.takes_result && !fetch_)) return Heard::nothing;  // it is being loaded
-  StateFetch::Options chosen;
-  chosen.step = job_.options.total_steps;
-  chosen.state_digest = status.result;
-  chosen.max_bytes = job_.options.max_state_bytes;
-  chosen.part_bytes = job_.options.state_part_bytes;
+  if (fetched_ || (job_.takes_result && !fetch_)) return Heard::nothing;   // it is being loaded
   if (fetch_ && fetch_->digest() != status.result) return Heard::nothing;  // one after the other
   if (!sources_.insert(from).second) return Heard::nothing;
   if (fetch_) {
     fetch_->set_sources({sources_.begin(), sources_.end()});
     return Heard::nothing;
   }
-  chosen.sources = {from};
-  fetch_.emplace(std::move(chosen));
+  fetch_.emplace(job_.fetch_of(job_.options.total_steps, status.result, {from}));
   fetch_history_ = history;
   job_.takes_result = true;
   progress_ = job_.now;
@@ -85,16 +79,12 @@ Ending::Heard Ending::fetch_from(const NodeId& from, const HistoryId& history,
 void Ending::on_message(const NodeId& from, const JobBody& body, Actions& out) {
   if (!fetch_) return;
   StateFetch::Effects effects;
-  if (const auto* meta = std::get_if<StateMeta>(&body))
-    fetch_->on_meta(job_.now, from, *meta, effects);
-  if (const auto* part = std::get_if<StatePart>(&body))
-    fetch_->on_part(job_.now, from, *part, effects);
+  fetch_->on_message(job_.now, from, body, effects);
   carry_out(effects, out);
 }
 
 void Ending::carry_out(StateFetch::Effects& effects, Actions& out) {
-  for (StateSource::Reply& one : effects.sends) job_.send(one.to, std::move(one.body), out);
-  if (!effects.report.empty()) job_.report(std::move(effects.report), out);
+  job_.pass_on(effects, out);
   if (!effects.complete) return;
   fetched_ = FetchedState{*fetch_->meta(), std::move(*effects.complete), fetch_history_};
   fetch_.reset();

@@ -29,9 +29,27 @@ std::vector<NodeId> JobContext::everybody_and_hints() const {
   return {nodes.begin(), nodes.end()};
 }
 
+std::vector<NodeId> JobContext::other_members() const {
+  std::vector<NodeId> nodes;
+  for (const view::Member& one : view().members)
+    if (one.node != self()) nodes.push_back(one.node);
+  return nodes;
+}
+
 void JobContext::send(const NodeId& to, JobBody body, Actions& out, bool bulk) const {
   if (to == self()) return;
   out.push_back(Send{to, {options.job, view().name(), options.self.boot, std::move(body)}, bulk});
+}
+
+StateFetch::Options JobContext::fetch_of(std::uint64_t step, const Digest& digest,
+                                         std::vector<NodeId> sources) const {
+  StateFetch::Options chosen;
+  chosen.step = step;
+  chosen.state_digest = digest;
+  chosen.sources = std::move(sources);
+  chosen.max_bytes = options.max_state_bytes;
+  chosen.part_bytes = options.state_part_bytes;
+  return chosen;
 }
 
 void JobContext::send_all(const JobBody& body, Actions& out) const {

@@ -187,6 +187,7 @@ void JobCore::State::lease_tick(Actions& out) {
 }
 
 void JobCore::State::leave_tick(Actions& out) {
+  if (!leaver.leaves()) return;
   Leaver::Facts facts;
   facts.stuck = !paused_for.empty();
   facts.somebody_comes = admission.somebody_comes();

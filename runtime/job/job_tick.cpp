@@ -31,7 +31,7 @@ void JobCore::State::tick(Actions& out) {
     advance(out);
   }
   orders.tell_stopped(out);
-  if (job.can_exchange()) stalls.on_tick(steps.exchange(), steps.began(), out);
+  stalls.on_tick(steps.exchange(), steps.began(), out);
   ending.tell(is_certain(), out);
   if (ending.releases()) {
     steps.release();
@@ -100,8 +100,7 @@ JobStatus JobCore::State::status() const {
       if (rank < view.members.size() && view.members[rank].node != job.self())
         status.waiting_for.push_back(view.members[rank].node);
   if (job.is_changing()) status.waiting_for = job.agreement.missing();
-  static const std::optional<collective::AllReduce> kNone;
-  status.stall = stalls.stall(job.can_exchange() ? steps.exchange() : kNone, steps.began());
+  status.stall = stalls.stall(steps.exchange(), steps.began());
   learner.tell(status);
   if (job.takes_result) {
     status.waiting_for.assign(ending.sources().begin(), ending.sources().end());

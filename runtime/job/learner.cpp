@@ -135,7 +135,7 @@ void Learner::on_tick(Actions& out) {
   if (following_) {
     ResultFetch::Effects effects;
     following_->on_tick(job_.now, effects);
-    carry_out(effects, out);
+    job_.pass_on(effects, out);
   } else if (told_at_ != Time{}) {
     fetch_some_state(out);
   }
@@ -163,26 +163,15 @@ void Learner::fetch_some_state(Actions& out) {
     drop_fetch();
   }
   if (!fetch_) {
-    begin_fetch(state_after(std::min(told_committed_ + margin_, job_.options.total_steps)));
+    begin_fetch(std::min(told_committed_ + margin_, job_.options.total_steps));
     fetch_asked_ = job_.now;
   }
   tick_fetch(out);
 }
 
-std::vector<NodeId> Learner::members() const {
-  std::vector<NodeId> nodes;
-  for (const view::Member& one : job_.view().members)
-    if (one.node != job_.self()) nodes.push_back(one.node);
-  return nodes;
-}
-
-StateFetch::Options Learner::state_after(std::uint64_t step) const {
-  StateFetch::Options chosen;
-  chosen.step = step;
-  chosen.sources = members();
-  chosen.max_bytes = job_.options.max_state_bytes;
-  chosen.part_bytes = job_.options.state_part_bytes;
-  return chosen;
+// Whatever state the members hold after that step.
+void Learner::begin_fetch(std::uint64_t step) {
+  begin_fetch(job_.fetch_of(step, {}, job_.other_members()));
 }
 
 void Learner::begin_fetch(StateFetch::Options chosen) {
@@ -192,21 +181,22 @@ void Learner::begin_fetch(StateFetch::Options chosen) {
 
 bool Learner::fetch_base(Actions& out) {
   const view::View& view = job_.view();
-  StateFetch::Options chosen = state_after(view.base_step);
-  chosen.sources.clear();
+  std::vector<NodeId> sources;
   for (const NodeId& node : view.sync_sources)
-    if (node != job_.self()) chosen.sources.push_back(node);
-  if (chosen.sources.empty()) return false;
-  chosen.state_digest = view.state_digest;
-  chosen.result_digest = view.result_digest;
+    if (node != job_.self()) sources.push_back(node);
+  if (sources.empty()) return false;
   const bool goes_on =
       fetch_ && fetch_->step() == view.base_step && fetch_->meta() &&
       fetch_history_ == view.history() &&
       (view.state_digest == Digest{} || fetch_->meta()->digest == view.state_digest);
-  if (goes_on)
-    fetch_->set_sources(std::move(chosen.sources));
-  else
+  if (goes_on) {
+    fetch_->set_sources(std::move(sources));
+  } else {
+    StateFetch::Options chosen =
+        job_.fetch_of(view.base_step, view.state_digest, std::move(sources));
+    chosen.result_digest = view.result_digest;
     begin_fetch(std::move(chosen));
+  }
   begin_clock();
   tick_fetch(out);
   return true;
@@ -219,7 +209,7 @@ void Learner::on_offer(const NodeId& from, const HistoryId& history, const State
   const bool new_to_us = meta.step > job_.progress.committed() || !job_.is_of_history();
   const bool other = !job_.member && !fetch_->meta() && meta.step != fetch_->step();
   if (meta.step > job_.options.total_steps || (other && !new_to_us)) return;
-  if (other) begin_fetch(state_after(meta.step));
+  if (other) begin_fetch(meta.step);
   StateFetch::Effects effects;
   fetch_->on_meta(job_.now, from, meta, effects);
   carry_out(effects, out);
@@ -236,14 +226,14 @@ void Learner::on_result(const NodeId& from, const ResultPart& part, Actions& out
   if (!learns() || !following_) return;
   ResultFetch::Effects effects;
   following_->on_part(job_.now, from, part, effects);
-  carry_out(effects, out);
+  job_.pass_on(effects, out);
 }
 
 std::optional<ResultFetch::Complete> Learner::next(Actions& out) {
   if (!following_ || !job_.is_applied() || !learns()) return std::nullopt;
   ResultFetch::Effects effects;
   std::optional<ResultFetch::Complete> next = following_->take(job_.now, effects);
-  carry_out(effects, out);
+  job_.pass_on(effects, out);
   if (!next || next->step != job_.progress.committed() + 1) return std::nullopt;
   ++results_;
   const Duration took = job_.now - std::max(applied_at_, began_.value_or(job_.now));
@@ -256,14 +246,8 @@ std::optional<FetchedState> Learner::take_state() {
   return std::exchange(fetched_, std::nullopt);
 }
 
-void Learner::carry_out(ResultFetch::Effects& effects, Actions& out) const {
-  for (StateSource::Reply& one : effects.sends) job_.send(one.to, std::move(one.body), out);
-  if (!effects.report.empty()) job_.report(std::move(effects.report), out);
-}
-
 void Learner::carry_out(StateFetch::Effects& effects, Actions& out) {
-  for (StateSource::Reply& one : effects.sends) job_.send(one.to, std::move(one.body), out);
-  if (!effects.report.empty()) job_.report(std::move(effects.report), out);
+  job_.pass_on(effects, out);
   if (!effects.complete) return;
   fetched_ = FetchedState{*fetch_->meta(), std::move(*effects.complete), fetch_history_};
   drop_fetch();
@@ -301,10 +285,10 @@ void Learner::on_view(const view::View& before) {
     return;
   }
   if (following_) {
-    following_->set_sources(members());
+    following_->set_sources(job_.other_members());
     following_->limit_to(job_.member ? view.base_step : job_.options.total_steps);
   }
-  if (fetch_ && !job_.member) fetch_->set_sources(members());
+  if (fetch_ && !job_.member) fetch_->set_sources(job_.other_members());
 }
 
 void Learner::on_reconnected(const NodeId& node) {

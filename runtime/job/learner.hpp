@@ -58,16 +58,14 @@ class Learner {
   bool learns() const;
   bool is_ready() const;
   std::uint64_t learned_bytes() const;
-  std::vector<NodeId> members() const;  // the others
   void begin_clock();
   void follow();
   void fetch_some_state(Actions& out);
   void begin_fetch(StateFetch::Options chosen);
-  StateFetch::Options state_after(std::uint64_t step) const;
+  void begin_fetch(std::uint64_t step);
   void tick_fetch(Actions& out);
   void drop_fetch();
   void drop_results();
-  void carry_out(ResultFetch::Effects& effects, Actions& out) const;
   void carry_out(StateFetch::Effects& effects, Actions& out);
 
   const JobContext& job_;

@@ -29,7 +29,7 @@ std::string_view to_string(collective::Lack lack) {
 // before who owes results, which follow from them; then the one that was heard least recently.
 std::optional<Stall> StallWatch::longest_wait(const std::optional<collective::AllReduce>& exchange,
                                               Time began) const {
-  if (!exchange) return std::nullopt;
+  if (!exchange || !job_.can_exchange()) return std::nullopt;
   std::optional<Stall> longest;
   for (const std::uint16_t rank : exchange->waiting_for()) {
     const NodeId& node = job_.view().members[rank].node;

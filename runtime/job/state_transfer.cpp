@@ -236,6 +236,11 @@ void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Ef
     request_more(now, out);
 }
 
+void StateFetch::on_message(Time now, const NodeId& from, const JobBody& body, Effects& out) {
+  if (const auto* meta = std::get_if<StateMeta>(&body)) on_meta(now, from, *meta, out);
+  if (const auto* part = std::get_if<StatePart>(&body)) on_part(now, from, *part, out);
+}
+
 void StateFetch::finish(Effects& out) {
   if (block_digest_of(*buffer_) != meta_->digest) {
     out.report = "the received state does not match its digest; fetching it again";

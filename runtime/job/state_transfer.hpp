@@ -108,6 +108,8 @@ class StateFetch {
   void on_tick(Time now, Effects& out);
   void on_meta(Time now, const NodeId& from, const StateMeta& meta, Effects& out);
   void on_part(Time now, const NodeId& from, const StatePart& part, Effects& out);
+  // Either of them; other messages are not for it.
+  void on_message(Time now, const NodeId& from, const JobBody& body, Effects& out);
 
   // Nobody offers the state any more of which parts have come.
   bool is_abandoned(Time now) const;

@@ -17,17 +17,16 @@ namespace {
 using namespace std::chrono_literals;
 
 enum class World : std::uint8_t {
-  numbered,  // world_of
-  small,     // small_world_of
-  drawn,     // drawn_world, of all kinds in turn
-  drawn_small,
+  numbered,     // world_of
+  small,        // small_world_of
+  drawn,        // drawn_world, of all kinds in turn
   drawn_usual,  // small ones with all the faults that are usual in a swarm
   // Made by hand, for what chance seldom brings about; the seed moves the moments.
   two_of_three_return,   // with nothing, while the third stands still
   witness_without_copy,  // takes the place of one that has, and then the member dies
   wrong_sums,            // arrive at some members
-  cut_off_alone,         // a lone member whose clock goes slow, and everybody takes it for gone
-  cut_off_in_a_new_view  // likewise, at the moment that it has installed one
+  // A lone member whose clock goes slow, and everybody takes it for gone as it has installed a view.
+  cut_off_in_a_new_view
 };
 enum class Harm : std::uint8_t {
   result,  // also with the rule's own check left out, some result, step or promise to people breaks
@@ -93,8 +92,6 @@ WorldOptions world_for(World world, std::uint64_t seed) {
       return small_world_of(seed);
     case World::drawn:
       return drawn_world(kKinds[seed % std::size(kKinds)], seed, few_grey());
-    case World::drawn_small:
-      return drawn_world(Kind::small, seed, few_grey());
     case World::drawn_usual:
       return drawn_world(Kind::small, seed, usual_grey());
     case World::two_of_three_return:
@@ -105,7 +102,6 @@ WorldOptions world_for(World world, std::uint64_t seed) {
       options.crash_rate = 0.3;
       return options;
     case World::witness_without_copy:
-    case World::cut_off_alone:
     case World::cut_off_in_a_new_view:
       options.node_count = 4;
       options.candidate_count = options.wanted_nodes = 1;
@@ -172,9 +168,6 @@ void direct(JobWorld& world, World kind, std::uint64_t seed) {
       });
       return;
     }
-    case World::cut_off_alone:
-      world.at(5s + shift, [&world] { cut_off(world); });
-      return;
     case World::cut_off_in_a_new_view: {
       auto before = std::make_shared<std::uint64_t>(0);
       at_each_millisecond(5s + shift, 8s, [&world, before] {

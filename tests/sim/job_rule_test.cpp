@@ -31,6 +31,25 @@ void expect_needed(
   EXPECT_TRUE(failures.front().starts_with(with)) << failures.front();
 }
 
+// Two members, and three spare nodes to vote with them.
+WorldOptions with_spares(std::uint64_t seed, const std::string& broken) {
+  WorldOptions options = calm_world(2, 900);
+  options.seed = seed;
+  options.broken_rule = broken;
+  options.node_count = 5;
+  options.checkpoint_every = 10;
+  options.fault_time = 20s;
+  return options;
+}
+
+// The second member stands still, and all others take it for gone.
+void hold_second(JobWorld& world, Duration when, Duration time) {
+  world.at(when, [&world, time] {
+    world.pause(1, time);
+    for (const std::size_t other : {0, 2, 3, 4}) world.tell_peer(other, 1, job::PeerState::refused);
+  });
+}
+
 // ---- leaving
 
 // The one that leaves has the tie, and decides the view without it while the other's link is down.
@@ -143,10 +162,7 @@ TEST(JobRule, the_loss_of_one_machine_takes_nothing_away_that_was_reported_durab
 // that one they go back to what they have copies of.
 WorldResult witnesses_go_back_while_the_members_write(std::uint64_t seed,
                                                       const std::string& broken) {
-  WorldOptions options = calm_world(2, 900);
-  options.seed = seed;
-  options.broken_rule = broken;
-  options.node_count = 5;
+  WorldOptions options = with_spares(seed, broken);
   options.checkpoint_every = 60;
   options.checkpoints_kept = 4;
   options.fault_time = 25s;
@@ -175,18 +191,9 @@ TEST(JobRule, who_has_promised_notes_nothing_that_the_view_to_come_does_not_know
 // One of two members is held for two seconds while all that it lacks for its next step comes. The
 // other goes on without it, dies, and comes back at once with nothing but its checkpoint.
 WorldResult left_out_with_a_lease(std::uint64_t seed, const std::string& broken) {
-  WorldOptions options = calm_world(2, 900);
-  options.seed = seed;
-  options.broken_rule = broken;
-  options.node_count = 5;
-  options.checkpoint_every = 10;
-  options.fault_time = 20s;
-  JobWorld world(options);
+  JobWorld world(with_spares(seed, broken));
   const Duration when = 6s + Duration(seed * 3ms);
-  world.at(when, [&] {
-    world.pause(1, 2s);
-    for (const std::size_t other : {0, 2, 3, 4}) world.tell_peer(other, 1, job::PeerState::refused);
-  });
+  hold_second(world, when, 2s);
   auto died = std::make_shared<bool>(false);
   for (Duration later = 0ms; later < 2s; later += 1ms)
     world.at(when + later, [&world, died] {
@@ -208,18 +215,9 @@ TEST(JobRule, a_rollback_waits_for_the_lease_of_who_was_left_out_though_all_memb
 // witness has it: nobody has granted anything in this one yet. What a person orders brings about
 // that view, and the next.
 WorldResult left_out_a_view_ago(std::uint64_t seed, const std::string& broken) {
-  WorldOptions options = calm_world(2, 900);
-  options.seed = seed;
-  options.broken_rule = broken;
-  options.node_count = 5;
-  options.checkpoint_every = 10;
-  options.fault_time = 20s;
-  JobWorld world(options);
+  JobWorld world(with_spares(seed, broken));
   const Duration when = 6s + Duration(seed * 3ms);
-  world.at(when, [&] {
-    world.pause(1, 2400ms);
-    for (const std::size_t other : {0, 2, 3, 4}) world.tell_peer(other, 1, job::PeerState::refused);
-  });
+  hold_second(world, when, 2400ms);
   auto first = std::make_shared<std::uint64_t>(0);  // the view without the one that is held
   for (Duration later = 0ms; later < 2s; later += 500us)
     world.at(when + later, [&world, first] {

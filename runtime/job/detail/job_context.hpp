@@ -9,6 +9,7 @@
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/peers.hpp"
 #include "runtime/job/progress.hpp"
+#include "runtime/job/state_transfer.hpp"
 
 namespace gpunode::job {
 
@@ -47,10 +48,20 @@ struct JobContext {
   // Members and acceptors of the view, this node among them; and with the nodes that may know more.
   std::vector<NodeId> everybody() const;
   std::vector<NodeId> everybody_and_hints() const;
+  std::vector<NodeId> other_members() const;
 
   void send(const NodeId& to, JobBody body, Actions& out, bool bulk = false) const;
   void send_all(const JobBody& body, Actions& out) const;  // to everybody
   void report(std::string text, Actions& out) const { out.push_back(Report{std::move(text)}); }
+  // What a fetch, of a state or of results, wants sent and told.
+  template <class Effects>
+  void pass_on(Effects& effects, Actions& out) const {
+    for (StateSource::Reply& one : effects.sends) send(one.to, std::move(one.body), out);
+    if (!effects.report.empty()) report(std::move(effects.report), out);
+  }
+  // To fetch the state after that step from these; digest zero: whichever they hold.
+  StateFetch::Options fetch_of(std::uint64_t step, const Digest& digest,
+                               std::vector<NodeId> sources) const;
 
   JobCore::Options options;
   view::ViewAgreement agreement;

@@ -3,17 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/rng.hpp"
+#include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
 namespace {
-
-using namespace std::chrono_literals;
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 JobCore::Options options_of(int self, int candidates) {
   JobCore::Options options;
@@ -35,14 +28,6 @@ JobCore::Options options_of(int self, int candidates) {
   options.initial_state_digest = {3, 3};
   options.max_state_bytes = 4096;
   return options;
-}
-
-template <class T>
-std::vector<T> of(const Actions& actions) {
-  std::vector<T> found;
-  for (const Action& action : actions)
-    if (const auto* one = std::get_if<T>(&action)) found.push_back(*one);
-  return found;
 }
 
 // Lets a lone core's disk answer until nothing is written any more.
