@@ -112,6 +112,10 @@ void Copies::carry_out(StateFetch::Effects& effects, Actions& out) {
                          std::move(*effects.complete)});
 }
 
+void Copies::on_reconnected(const NodeId& node) {
+  if (fetch_) fetch_->lose(node);
+}
+
 void Copies::on_written() {
   if (written_ && job_.checkpoint.name() >= name_) written_.reset();
 }

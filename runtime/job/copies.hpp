@@ -46,7 +46,8 @@ class Copies {
   void on_offer(const LeaseAsk& ask, bool learns, Actions& out);
   void on_message(const NodeId& from, const JobBody& body, Actions& out);
   void fetch_tick(Actions& out);
-  void on_written();  // the newest one on this node's disk is another now
+  void on_reconnected(const NodeId& node);  // what it was asked for is lost
+  void on_written();                        // the newest one on this node's disk is another now
 
   void on_lost(const view::CheckpointName& name);  // it is not on this node's disk any more
   void on_history();                               // all of them are void

@@ -84,6 +84,7 @@ void JobCore::State::follow(Actions& out) {
   watchdog.asked(Watchdog::Work::apply, job.now);
   out.push_back(
       Apply{job.progress.committed(), std::move(next->result), next->data_fingerprint, true});
+  if (job.is_last_step()) ending.on_last_step();
   if (job.member) settle(out);
 }
 

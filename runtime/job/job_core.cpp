@@ -252,7 +252,7 @@ Result<void> JobCore::request_resume(Time now, Actions& out) {
 Result<void> JobCore::request_recover(Time now, Actions& out) {
   State& state = *state_;
   state.job.now = now;
-  if (Result<void> part = state.orders.has_part(); !part) return part;
+  if (Result<void> may = state.orders.may_recover(); !may) return may;
   state.job.report("the job is recovered by force: whoever answers goes on as generation " +
                        std::to_string(state.job.view().generation() + 1),
                    out);

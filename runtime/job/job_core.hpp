@@ -10,7 +10,8 @@
 //   syncing  | member, fetches the state at base       | on_state_installed
 //   running  | computes and exchanges step committed+1 | promise, last step
 //   frozen   | promised: no commit in this view again  | VIEW
-//   paused   | frozen, and no quorum for a while       | VIEW
+//   paused   | frozen, and no quorum for a while; or   |
+//            | outside, and nobody answers             | VIEW, an answer
 //   witness  | votes, computes nothing                | VIEW that does without it
 //   stopped  | a person stopped the job; state kept | VIEW (after request_resume anywhere)
 //   done     | the last step is committed              | VIEW (still answers peers)

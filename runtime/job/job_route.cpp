@@ -11,6 +11,7 @@ void JobCore::State::on_peer(const NodeId& node, PeerState state, Actions& out) 
   if (state == PeerState::up) {
     learner.on_reconnected(node);
     ending.on_reconnected(node);
+    copies.on_reconnected(node);
   }
   if (job.gone(node)) learner.on_gone(node);
   const auto rank = job.view().rank_of(node);

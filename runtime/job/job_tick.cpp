@@ -44,15 +44,24 @@ void JobCore::State::tick(Actions& out) {
   if (phase == Phase::paused) orders.watch_lost_quorum(phase_since, out);
 }
 
-// No quorum for a while: each reason is told once.
+// No quorum for a while, or nobody to answer who is outside: each reason is told once.
 void JobCore::State::watch_pause(Actions& out) {
   constexpr std::size_t kMostReasons = 16;
-  const bool stuck = job.is_changing() && job.now >= phase_since + job.options.timings.pause_after;
-  if (!stuck || (phase != Phase::frozen && phase != Phase::paused)) return;
-  const std::string& reason = job.agreement.waiting_reason();
+  const bool stuck = job.is_changing() &&
+                     job.now >= phase_since + job.options.timings.pause_after &&
+                     (phase == Phase::frozen || phase == Phase::paused);
+  if (!stuck && !learner.is_unanswered()) return;
+  const std::string reason = status().reason;
   if (paused_for.size() >= kMostReasons || !paused_for.insert(reason).second) return;
   out.push_back(Paused{reason});
   set_phase();
+}
+
+Phase JobCore::State::outside() const {
+  if (job.view().is_witness(job.self())) return Phase::witness;
+  if (learner.is_unanswered()) return Phase::paused;
+  const bool learns = learner.is_under_way() || job.takes_result || job.progress.is_loading();
+  return learns ? Phase::learning : Phase::outsider;
 }
 
 void JobCore::State::set_phase() {
@@ -60,10 +69,7 @@ void JobCore::State::set_phase() {
   if (job.is_changing())
     next = paused_for.empty() ? Phase::frozen : Phase::paused;
   else if (!job.member)
-    next = job.view().is_witness(job.self()) ? Phase::witness
-           : learner.is_under_way() || job.takes_result || job.progress.is_loading()
-               ? Phase::learning
-               : Phase::outsider;
+    next = outside();
   else if (!job.state_ready)
     next = Phase::syncing;
   else if (job.is_last_step())

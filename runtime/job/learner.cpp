@@ -8,6 +8,7 @@ namespace gpunode::job {
 namespace {
 constexpr Duration kHeardLately = std::chrono::milliseconds(1000);
 constexpr Duration kMissedAfter = std::chrono::milliseconds(250);
+constexpr Duration kUnanswered = std::chrono::seconds(5);
 constexpr std::uint64_t kPaceResults = 4;      // followed so far: then its pace is known
 constexpr std::uint64_t kFewResults = 32;      // a view waits for no more
 constexpr std::uint64_t kLargestMargin = 256;  // steps
@@ -74,6 +75,17 @@ void Learner::join_tick(Actions& out) {
       ask.heard.push_back(one.node);
   for (const NodeId& node : all ? job_.everybody_and_hints() : job_.everybody())
     job_.send(node, ask, out);
+}
+
+bool Learner::is_unanswered() const {
+  const bool waits = job_.wants_in && !job_.member && !job_.finished && !job_.takes_result &&
+                     !job_.view().stopped && !job_.view().is_acceptor(job_.self()) &&
+                     job_.now >= job_.installed_at + kUnanswered;
+  if (!waits) return false;
+  const std::vector<NodeId> asked = job_.everybody();
+  return std::none_of(asked.begin(), asked.end(), [this](const NodeId& node) {
+    return job_.heard_within(node, kUnanswered) && !job_.gone(node);
+  });
 }
 
 void Learner::on_load() {
@@ -276,8 +288,9 @@ void Learner::drop() {
 
 void Learner::on_view(const view::View& before) {
   const view::View& view = job_.view();
-  cut_off_ = false;
+  if (!fetch_) cut_off_ = false;  // else the results are gone as before
   if (view.history() != before.history()) {
+    cut_off_ = false;
     drop_results();
     if (!job_.member) drop_fetch();
     told_committed_ = 0;
@@ -322,6 +335,10 @@ void Learner::on_up_to_date(Actions& out) {
 }
 
 void Learner::tell(JobStatus& status) const {
+  if (is_unanswered()) {
+    status.reason = "nobody that had a part in the job answers";
+    status.waiting_for = job_.everybody();
+  }
   if (fetch_) {
     status.waiting_for = fetch_->sources();
     status.sync_total_bytes = fetch_->meta() ? fetch_->meta()->size_bytes : 0;

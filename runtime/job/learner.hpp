@@ -51,6 +51,8 @@ class Learner {
   bool take_cut();
 
   bool is_under_way() const { return fetch_ || following_; }
+  // Outside, it wants in, and for a while nobody that had a part in the job's last view has answered.
+  bool is_unanswered() const;
   const std::optional<StateFetch>& fetch() const { return fetch_; }
   void tell(JobStatus& status) const;
 

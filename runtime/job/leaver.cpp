@@ -10,7 +10,8 @@ namespace {
 constexpr Duration kReplaced = std::chrono::seconds(5);  // a witness waits for a view without it
 constexpr Duration kRetry = std::chrono::milliseconds(1000);
 constexpr Duration kAskEvery = std::chrono::milliseconds(50);
-constexpr Duration kNoCopy = std::chrono::seconds(5);  // no witness fetches the checkpoint
+// No witness fetches the checkpoint: longer than one clings to an older one that does not come.
+constexpr Duration kNoCopy = std::chrono::seconds(7);
 constexpr Duration kSaveTerm =
     std::chrono::seconds(10);  // of the time to leave; at most half of it
 }  // namespace

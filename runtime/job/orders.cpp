@@ -7,6 +7,7 @@ namespace gpunode::job {
 namespace {
 // A step that does not end is no reason not to stop.
 constexpr Duration kStepTimeout = std::chrono::seconds(20);
+constexpr Duration kHeardLately = std::chrono::seconds(3);
 }  // namespace
 
 void Orders::take(view::Wish wish, std::uint64_t step) {
@@ -46,6 +47,24 @@ Result<void> Orders::has_part() const {
   const view::View& view = job_.view();
   if (view.rank_of(job_.self()) || view.is_acceptor(job_.self())) return {};
   return bad("this node has no part in the job's last view; ask one that has");
+}
+
+Result<void> Orders::may_recover() const {
+  const Result<void> part = has_part();
+  const bool outside = !part && !job_.finished && !job_.is_last_step();
+  if (!outside) return part;
+  const auto bad = [](std::string what) {
+    return Error{ErrorCode::invalid_argument, std::move(what)};
+  };
+  for (const NodeId& node : job_.everybody())
+    if (!job_.gone(node) && job_.heard_within(node, kHeardLately))
+      return bad("this node has no part in the job's last view; ask node " + node.short_text() +
+                 ", which has one and answers");
+  if (job_.view().view_id > 0 && job_.checkpoint.step == 0)
+    return bad(
+        "this node has no part in the job's last view and no checkpoint of the job: nothing could "
+        "be recovered from here");
+  return {};
 }
 
 void Orders::watch_lost_quorum(Time since, Actions& out) {

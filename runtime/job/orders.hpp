@@ -30,6 +30,8 @@ class Orders {
 
   // Whether this node has a part in the job that an order could change. Fails with invalid_argument.
   Result<void> has_part() const;
+  // Likewise, to recover it by force: who is outside may, while all that had a part are silent.
+  Result<void> may_recover() const;
   view::Wish wish() const { return wish_; }
   std::uint64_t resume_from() const { return resume_from_; }  // step, of Wish::resume_from
   bool stop_told() const { return stop_told_; }

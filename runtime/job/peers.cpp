@@ -31,8 +31,8 @@ void Peers::on_message(Time now, const NodeId& from) {
 bool Peers::on_state(Time now, const NodeId& node, PeerState state) {
   Peer& peer = peers_[node];
   // The detector is slower than a refused dial.
-  if (state == PeerState::alive && peer.state == PeerState::refused &&
-      now < peer.state_at + kRefusalHolds)
+  const bool doubts_less = state == PeerState::alive || state == PeerState::suspect;
+  if (doubts_less && peer.state == PeerState::refused && now < peer.state_at + kRefusalHolds)
     return false;
   const bool back = state == PeerState::up || state == PeerState::alive;
   peer.state = back ? PeerState::alive : state;

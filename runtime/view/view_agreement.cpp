@@ -22,16 +22,21 @@ bool ViewAgreement::is_acceptor() const {
   return votes_.view.is_acceptor(options_.self);
 }
 
-// Everyone whose standing counts for the next view: who votes, and members that do not yet.
+// Everyone whose standing counts for the next view: who votes, and members that do not yet; and who
+// forces one from outside, for itself.
 std::vector<NodeId> ViewAgreement::asked() const {
   std::vector<NodeId> nodes = votes_.view.acceptors;
   for (const Member& member : votes_.view.members)
     if (!votes_.view.is_acceptor(member.node)) nodes.push_back(member.node);
+  if (proposal_ && proposal_->forced &&
+      std::find(nodes.begin(), nodes.end(), options_.self) == nodes.end())
+    nodes.push_back(options_.self);
   return nodes;
 }
 
 bool ViewAgreement::is_asked() const {
-  return is_acceptor() || votes_.view.rank_of(options_.self).has_value();
+  return is_acceptor() || votes_.view.rank_of(options_.self).has_value() ||
+         (proposal_ && proposal_->forced);
 }
 
 Duration ViewAgreement::grace() const {
@@ -70,7 +75,6 @@ void ViewAgreement::want_change(Time now) {
 }
 
 void ViewAgreement::force(Time now, Effects& out) {
-  if (!is_asked()) return;
   start_ballot(now, out, true);
 }
 
@@ -229,7 +233,7 @@ void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
 
 void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& message, Effects& out) {
   if (!proposal_ || proposal_->ballot != message.ballot || proposal_->value) return;
-  if (!votes_.view.is_acceptor(from) && !votes_.view.rank_of(from)) return;
+  if (!votes_.view.is_acceptor(from) && !votes_.view.rank_of(from) && from != options_.self) return;
   if (message.accepted && message.accepted->view.view_id != votes_.view.view_id + 1) return;
   proposal_->promises[from] = {message, now};
   try_value(now, out);
@@ -344,6 +348,7 @@ void ViewAgreement::on_tick(Time now, Effects& out) {
     if (!proposal_ || now < proposal_->retry_at) return;
     proposal_.reset();  // a forced one is tried once
     wanted_at_ = now;
+    if (!is_asked()) frozen_ = false;  // what it promised, it promised to itself alone
   }
   if (wanted_at_ && yielded_to_ && options_.suspected(*yielded_to_)) {
     // Nothing will come of its ballot: no reason to wait for it.

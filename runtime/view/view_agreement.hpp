@@ -188,7 +188,8 @@ class ViewAgreement {
   void note_floor(Time now, Floor floor, Effects& out);
   const Floor& floor() const { return votes_.floor; }
   // Takes whoever answers within the grace into a new generation, without a quorum. What others
-  // did meanwhile is given up: a person's decision, never this node's own.
+  // did meanwhile is given up: a person's decision, never this node's own. It need have no part in
+  // the view: all that had one may be lost.
   void force(Time now, Effects& out);
   void on_message(Time now, const NodeId& from, const VoteMessage& message, Effects& out);
   void on_tick(Time now, Effects& out);

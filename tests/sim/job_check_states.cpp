@@ -32,10 +32,11 @@ void JobChecks::on_install(const view::Member& node, const HistoryId& in, std::u
   state_at_[node] = {step, digest};
   bool known = states_.contains({step, digest});
   if (!rules_.inexact) {
-    // A checkpoint on a node's own disk may be the very state that the others hold in memory.
+    // A checkpoint on a node's own disk may be the very state that the others hold in memory; and a
+    // result is taken in whatever history, as a job that is finished is not done again.
     known = histories_.state(in, step) == digest ||
-            (from_checkpoint ? histories_.begins_from(in, digest)
-                             : step == model_.total_steps && histories_.is_an_end(digest));
+            (step == model_.total_steps && histories_.is_an_end(digest)) ||
+            (from_checkpoint && histories_.begins_from(in, digest));
   }
   if (!known) fail("9: a learner installs another state than that of step " + std::to_string(step));
 }

@@ -155,6 +155,35 @@ TEST(JobLeave, when_all_witnesses_leave_the_member_goes_on_alone) {
   EXPECT_LT(longest_gap(world, 1s), 1200ms);
 }
 
+// It left with a checkpoint; then the machines of all others are lost. It waits, says for whom, and
+// a person recovers the job from it.
+TEST(JobLeave, who_left_with_a_checkpoint_recovers_the_job_when_all_others_are_lost) {
+  WorldOptions options = calm_world(3, 400);
+  options.checkpoint_every = 20;
+  options.fault_time = 15s;
+  options.heal_time = 100s;
+  JobWorld world(options);
+  std::uint64_t left_with = 0, after = 0;
+  world.at(4s, [&] { world.leave(2); });
+  world.at(8s, [&] {
+    EXPECT_FALSE(world.alive(2));
+    for (const std::size_t other : {0, 1}) world.lose_machine(other);
+    world.restart(2);
+    left_with = world.core(2).checkpoint().step;
+  });
+  world.at(14s, [&] {
+    const job::JobStatus told = world.core(2).status(world.clock(2));
+    EXPECT_EQ(told.phase, job::Phase::paused);
+    EXPECT_EQ(told.reason, "nobody that had a part in the job answers");
+    EXPECT_EQ(told.waiting_for.size(), 2u);
+    world.recover_job(2);
+  });
+  world.at(20s, [&] { after = world.core(2).committed(); });
+  expect_good(world.run());
+  EXPECT_GT(left_with, 0u);
+  EXPECT_GT(after, left_with);
+}
+
 TEST(JobLeave, when_all_leave_one_stays_until_the_state_is_durable) {
   WorldOptions options = calm_world(3, 80);
   JobWorld world(options);

@@ -127,14 +127,46 @@ bool has_witnesses(JobWorld& world, std::uint64_t view_id) {
   return view.view_id >= view_id && view.acceptors.size() == 3 && view.members.size() == 1;
 }
 
+// What is done in the first millisecond from then on in which it says that it is done.
+void at_each_millisecond(JobWorld& world, Duration from, Duration until,
+                         std::function<bool()> done) {
+  auto over = std::make_shared<bool>(false);
+  for (Duration when = from; when < until; when += 1ms)
+    world.at(when, [over, done] { *over = *over || done(); });
+}
+
+// One witness hears nothing for a while, so that its grant is the older one; the other dies,
+// and as soon as the third is in its place the member hears nobody and nobody hears it.
+void cut_off_in_a_new_view(JobWorld& world, Duration shift) {
+  struct Story {
+    std::uint64_t view = 0;  // in which both vote
+    std::size_t deaf = 0, dies = 0;
+  };
+  auto story = std::make_shared<Story>();
+  at_each_millisecond(world, 5s + shift, 8s, [&world, story] {
+    if (!has_witnesses(world, 2)) return false;
+    story->view = world.core(0).view().view_id;
+    for (const std::size_t node : {1, 2, 3})
+      if (world.core(0).view().is_acceptor(world.id(node)))
+        (story->deaf == 0 ? story->deaf : story->dies) = node;
+    world.set_cut(0, story->deaf, true);
+    world.at(world.now() - Time{} + 1200ms, [&world, story] {
+      world.set_cut(0, story->deaf, false);
+      world.crash(story->dies);
+    });
+    return true;
+  });
+  at_each_millisecond(world, 5s + shift, 20s, [&world, story] {
+    if (story->view == 0) return false;
+    for (const std::size_t node : {1, 2, 3})
+      if (node != story->dies && world.core(node).view().view_id == story->view) return false;
+    cut_off(world);
+    return true;
+  });
+}
+
 void direct(JobWorld& world, World kind, std::uint64_t seed) {
   const Duration shift = Duration(seed * 3137us);
-  const auto at_each_millisecond = [&world](Duration from, Duration until,
-                                            std::function<bool()> done) {
-    auto over = std::make_shared<bool>(false);
-    for (Duration when = from; when < until; when += 1ms)
-      world.at(when, [over, done] { *over = *over || done(); });
-  };
   switch (kind) {
     case World::two_of_three_return:
       world.at(500ms + shift, [&world] { world.pause(2, 8s); });
@@ -146,7 +178,7 @@ void direct(JobWorld& world, World kind, std::uint64_t seed) {
     case World::witness_without_copy: {
       // The first witness holds what was called durable; it dies, and another takes its place.
       auto first = std::make_shared<std::size_t>(0);
-      at_each_millisecond(2s + shift, 8s, [&world, first] {
+      at_each_millisecond(world, 2s + shift, 8s, [&world, first] {
         if (!has_witnesses(world, 2) || world.core(0).status(world.clock(0)).durable.name.step == 0)
           return false;
         for (const std::size_t node : {1, 2, 3}) {
@@ -159,7 +191,7 @@ void direct(JobWorld& world, World kind, std::uint64_t seed) {
         if (*first > 0) world.crash(*first);
         return *first > 0;
       });
-      at_each_millisecond(3s + shift, 15s, [&world, first] {
+      at_each_millisecond(world, 3s + shift, 15s, [&world, first] {
         if (*first == 0 || !has_witnesses(world, 2)) return false;
         if (world.core(0).view().is_acceptor(world.id(*first))) return false;
         world.crash(0);
@@ -167,36 +199,8 @@ void direct(JobWorld& world, World kind, std::uint64_t seed) {
       });
       return;
     }
-    case World::cut_off_in_a_new_view: {
-      // One witness hears nothing for a while, so that its grant is the older one; the other dies,
-      // and as soon as the third is in its place the member hears nobody and nobody hears it.
-      struct Story {
-        std::uint64_t view = 0;  // in which both vote
-        std::size_t deaf = 0, dies = 0;
-      };
-      auto story = std::make_shared<Story>();
-      at_each_millisecond(5s + shift, 8s, [&world, story] {
-        if (!has_witnesses(world, 2)) return false;
-        story->view = world.core(0).view().view_id;
-        for (const std::size_t node : {1, 2, 3})
-          if (world.core(0).view().is_acceptor(world.id(node)))
-            (story->deaf == 0 ? story->deaf : story->dies) = node;
-        world.set_cut(0, story->deaf, true);
-        world.at(world.now() - Time{} + 1200ms, [&world, story] {
-          world.set_cut(0, story->deaf, false);
-          world.crash(story->dies);
-        });
-        return true;
-      });
-      at_each_millisecond(5s + shift, 20s, [&world, story] {
-        if (story->view == 0) return false;
-        for (const std::size_t node : {1, 2, 3})
-          if (node != story->dies && world.core(node).view().view_id == story->view) return false;
-        cut_off(world);
-        return true;
-      });
-      return;
-    }
+    case World::cut_off_in_a_new_view:
+      return cut_off_in_a_new_view(world, shift);
     default:
       return;
   }

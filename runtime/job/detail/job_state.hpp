@@ -32,6 +32,7 @@ struct JobCore::State {
   void tick(Actions& out);
   void watch_pause(Actions& out);
   void set_phase();
+  Phase outside() const;
   JobStatus status() const;
 
   // job_route.cpp

@@ -110,6 +110,18 @@ TEST_F(WitnessCopiesTest, without_progress_for_five_seconds_it_is_given_up) {
   EXPECT_EQ(asked().back(), 5u);
 }
 
+TEST_F(WitnessCopiesTest, over_a_new_connection_it_is_asked_for_again_at_once) {
+  offer(4);
+  give_meta();
+  const std::size_t reads = sent<StateRead>(out_).size();
+  ASSERT_GT(reads, 0u);
+  copies_.fetch_tick(out_);
+  EXPECT_EQ(sent<StateRead>(out_).size(), reads);
+  copies_.on_reconnected(node(2));
+  copies_.fetch_tick(out_);
+  EXPECT_EQ(sent<StateRead>(out_).size(), 2 * reads);
+}
+
 TEST_F(WitnessCopiesTest, a_promise_and_a_view_that_lets_it_compute_end_the_fetch) {
   offer(4);
   give_meta();

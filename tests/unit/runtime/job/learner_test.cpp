@@ -1,67 +1,9 @@
 #include "runtime/job/learner.hpp"
 
-#include "runtime/base/block_digest.hpp"
-#include "runtime/collective/result_digest.hpp"
-#include "tests/unit/runtime/job/context_fixture.hpp"
+#include "tests/unit/runtime/job/learner_fixture.hpp"
 
 namespace gpunode::job {
 namespace {
-
-const Bytes kState(20, std::byte{7});  // two parts
-
-// Node 1 is outside and wants in; members 2 and 3 go on.
-class LearnerTest : public ContextTest {
- protected:
-  LearnerTest() {
-    enter({2, 3});
-    job_.wants_in = true;
-    job_.hints = {node(9)};
-    job_.options.state_part_bytes = 32;  // a whole result
-  }
-  void hear_status(int from, std::uint64_t committed, std::uint64_t results_from) {
-    learner_.on_status(node(from), {committed, true, false, results_from, {}}, out_);
-  }
-  void hear_both(std::uint64_t committed, std::uint64_t results_from) {
-    for (const int from : {2, 3}) hear_status(from, committed, results_from);
-  }
-  // A member's answer to every read of that step.
-  void give_result(std::uint64_t step) {
-    const std::vector<float> values(8, static_cast<float>(step));
-    const auto layout = collective::ChunkLayout::of(8);
-    const Digest told = collective::result_digest_of(layout, values, {});
-    const auto payload = SharedBytes::from(to_bytes(bytes_of(std::span<const float>(values))));
-    learner_.on_result(node(2), ResultPart{step, 0, told, {}, payload}, out_);
-    learner_.on_result(node(3), ResultPart{step, 0, told, {}, payload}, out_);
-  }
-  // The step of the next result; 0: there is none.
-  std::uint64_t next() {
-    const auto result = learner_.next(out_);
-    return result ? result->step : 0;
-  }
-  void apply_next() {
-    ASSERT_GT(next(), 0u);
-    commit();
-    apply();
-  }
-  void give_state(std::uint64_t step, int from = 2) {
-    StateMeta meta{step, kState.size(), block_digest_of(kState), digest(2000 + step), {}};
-    learner_.on_offer(node(from), job_.view().history(), meta, out_);
-    learner_.on_part(node(from), {meta.digest, 0, SharedBytes::from(kState)}, out_);
-  }
-  std::vector<std::uint64_t> states_asked() const {
-    std::vector<std::uint64_t> steps;
-    for (const auto& [to, ask] : sent<StateAsk>(out_)) steps.push_back(ask.step);
-    return steps;
-  }
-  std::optional<JoinAsk> join() {
-    Actions out;
-    learner_.join_tick(out);
-    const auto asks = sent<JoinAsk>(out);
-    return asks.empty() ? std::nullopt : std::optional(asks[0].second);
-  }
-
-  Learner learner_{job_};
-};
 
 TEST_F(LearnerTest, one_that_was_away_for_a_short_while_needs_the_results_alone) {
   stand_at(4);
@@ -369,80 +311,31 @@ TEST_F(LearnerTest, its_way_is_shown_to_people) {
   EXPECT_EQ(status.sync_time, 3s);
 }
 
-// Node 1 is named by a view whose state it lacks.
-class LateMemberTest : public LearnerTest {
- protected:
-  LateMemberTest() {
-    view::View view = next_view({1, 2, 3});
-    view.base_step = 6;
-    view.state_digest = block_digest_of(kState);
-    view.sync_sources = {node(2), node(1)};
-    install(view);
-    job_.state_ready = false;
-  }
-};
-
-TEST_F(LateMemberTest, a_member_that_lacks_results_alone_follows_them_up_to_the_base) {
-  stand_at(4);
-  EXPECT_TRUE(learner_.is_late());
-  hear_both(6, 5);
-  give_result(5);
-  apply_next();
-  give_result(6);
-  apply_next();
-  EXPECT_FALSE(learner_.is_late());
+TEST_F(LearnerTest, whom_nobody_answers_for_five_seconds_says_for_whom_it_waits) {
+  pass(4999ms);
+  EXPECT_FALSE(learner_.is_unanswered());
+  pass(1ms);
+  EXPECT_TRUE(learner_.is_unanswered());
+  JobStatus status;
+  learner_.tell(status);
+  EXPECT_EQ(status.waiting_for, (std::vector{node(2), node(3)}));
+  EXPECT_FALSE(status.reason.empty());
+  hear(3);
+  EXPECT_FALSE(learner_.is_unanswered());
+  pass(1s);
+  die(3);
+  EXPECT_TRUE(learner_.is_unanswered()) << "what it said is no answer any more";
 }
 
-TEST_F(LateMemberTest, a_member_whose_results_are_gone_is_late_no_longer) {
-  stand_at(4);
-  hear_both(7, 7);
-  EXPECT_TRUE(learner_.take_cut());
-  EXPECT_FALSE(learner_.is_late());
-  EXPECT_TRUE(sent<StateAsk>(out_).empty()) << "which state it fetches is the view's to say";
-}
-
-TEST_F(LateMemberTest, the_state_that_the_view_starts_from_is_fetched_from_its_sources) {
-  EXPECT_TRUE(learner_.fetch_base(out_));
-  const auto asks = sent<StateAsk>(out_);
-  ASSERT_EQ(asks.size(), 1u);
-  EXPECT_EQ(asks[0].first, node(2));
-  EXPECT_EQ(asks[0].second.step, 6u);
-  EXPECT_EQ(asks[0].second.digest, block_digest_of(kState));
-  give_state(6);
-  EXPECT_TRUE(learner_.take_state());
-}
-
-TEST_F(LateMemberTest, a_fetch_of_the_base_goes_on_with_each_tick) {
-  stand_at(8);  // beyond the base: no results lead there
-  learner_.fetch_base(out_);
-  pass(500ms);
-  learner_.on_tick(out_);
-  EXPECT_EQ(states_asked().size(), 2u);
-}
-
-TEST_F(LateMemberTest, what_has_come_of_the_base_is_kept_when_the_view_changes) {
-  learner_.fetch_base(out_);
-  learner_.on_offer(node(2), {}, {6, 64, block_digest_of(kState), {}, {}}, out_);
-  view::View again = next_view({1, 2, 3});
-  again.sync_sources = {node(3)};
-  learner_.on_view(install(again));
-  job_.state_ready = false;
-  EXPECT_TRUE(learner_.fetch_base(out_));
-  EXPECT_TRUE(learner_.fetch()->meta());
-  EXPECT_EQ(learner_.fetch()->sources(), std::vector{node(3)});
-}
-
-TEST_F(LateMemberTest, if_only_this_node_was_to_give_the_state_nobody_does) {
-  view::View own = next_view({1, 2, 3});
-  own.sync_sources = {node(1)};
-  install(own);
-  EXPECT_FALSE(learner_.fetch_base(out_));
-}
-
-TEST_F(LateMemberTest, a_state_at_hand_ends_the_fetch) {
-  learner_.fetch_base(out_);
-  learner_.on_load();
-  EXPECT_FALSE(learner_.is_under_way());
+TEST_F(LearnerTest, who_votes_or_wants_nothing_waits_for_no_answer) {
+  pass(1h);
+  EXPECT_TRUE(learner_.is_unanswered());
+  job_.wants_in = false;
+  EXPECT_FALSE(learner_.is_unanswered());
+  job_.wants_in = true;
+  enter({2, 3}, {1});
+  pass(1h);
+  EXPECT_FALSE(learner_.is_unanswered());
 }
 
 }  // namespace

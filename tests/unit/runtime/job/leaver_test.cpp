@@ -193,13 +193,13 @@ TEST_F(LeaverTest, the_last_holder_saves_the_state_and_leaves_when_it_is_durable
   EXPECT_TRUE(reports(out_, "step 5 is durable here and on 2 other nodes"));
 }
 
-TEST_F(LeaverTest, copies_are_waited_for_five_seconds_and_while_they_are_read) {
+TEST_F(LeaverTest, copies_are_waited_for_seven_seconds_and_while_they_are_read) {
   be_alone();
   leaver_.begin(30s);
   tick();
   keep(5);
   tick();
-  tick_after(4999ms);
+  tick_after(6999ms);
   EXPECT_FALSE(has_left());
   facts_.copies_read = true;
   tick_after(1s);

@@ -72,6 +72,7 @@ TEST_F(PeersTest, an_old_word_of_the_detector_does_not_outweigh_a_refused_dial) 
   on_state(PeerState::refused);
   now_ += 1999ms;
   EXPECT_FALSE(on_state(PeerState::alive));
+  EXPECT_FALSE(on_state(PeerState::suspect));
   EXPECT_TRUE(gone());
   now_ += 1ms;
   EXPECT_TRUE(on_state(PeerState::alive));
