@@ -167,6 +167,7 @@ struct WriteCheckpoint {
   SharedBytes state;
   bool copy = false;             // of other members' checkpoint, at a witness
   view::CheckpointName durable;  // the job's newest durable one, as far as known: it is kept
+  std::vector<view::CheckpointName> kept{};  // and so are these
 };
 // One that cannot be used, where its files are kept, and why.
 struct DamagedCheckpoint {

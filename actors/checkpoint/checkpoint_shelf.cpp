@@ -171,6 +171,8 @@ Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
   if (order.durable.step > 0) retention.durable = key_of(options_.job, order.durable);
   retention.keep.push_back(meta.key);  // whatever later names others have left
   for (const auto& [key, one] : in_place_) retention.keep.push_back(key);
+  for (const view::CheckpointName& name : order.kept)
+    retention.keep.push_back(key_of(options_.job, name));
   auto removed = store_.apply(options_.job, retention);
   if (!removed)
     log::warning("checkpoint", options_.spec.name +

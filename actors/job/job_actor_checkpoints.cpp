@@ -76,6 +76,7 @@ void write_checkpoint(Self* self, WriteCheckpoint order) {
   ++state.checkpoints_writing;
   state.disk.add(now(self), {DiskWork::write, order.step, false});
   order.durable = state.core->status(now(self)).durable.name;
+  order.kept = state.core->kept();
   self->send(state.checkpoints, std::move(order));
 }
 

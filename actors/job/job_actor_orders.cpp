@@ -81,7 +81,7 @@ std::string done_json(Self* self, const job::JobStatus& status) {
   return ok_json({{"job", state.options.id.text()},
                   {"name", state.options.spec.name},
                   {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
-                  {"step", status.committed},
+                  {"step", status.reported},
                   {"view", status.view_id},
                   {"base_step", state.core->view().base_step},
                   {"generation", status.generation},

@@ -43,7 +43,8 @@ void follow_core(State& state, const job::JobStatus& status) {
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
-  state.reason = state.phase == JobPhase::paused ? status.reason : "";
+  const bool tells = state.phase == JobPhase::paused || state.phase == JobPhase::stopped;
+  state.reason = tells ? status.reason : "";
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ json progress(const ReportInput& in) {
   out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
   // Where a lease is needed, only what was committed while it held.
-  out["step"] = in.status.needs_lease ? std::min(in.ledger.committed(), in.status.reported)
-                                      : in.ledger.committed();
+  out["step"] = in.status.needs_lease ? in.status.reported
+                                      : std::max(in.ledger.committed(), in.status.reported);
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;

@@ -75,7 +75,7 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
   // Nobody may have the older one any more: it has not begun to come.
   if (fetch_ && !fetch_->meta() && ask.checkpoint > name_) fetch_.reset();
   if (fetch_) return;
-  if (ask.checkpoint <= job_.checkpoint.name() || ask.checkpoint.step == 0) return;
+  if (ask.checkpoint <= job_.newest_on_disk().name() || ask.checkpoint.step == 0) return;
   if (written_ && job_.now < *written_ + kWriteTakes) return;
   fetch_.emplace(job_.fetch_of(ask.checkpoint.step, ask.digest, job_.other_members()));
   name_ = ask.checkpoint;
@@ -117,7 +117,7 @@ void Copies::on_reconnected(const NodeId& node) {
 }
 
 void Copies::on_written() {
-  if (written_ && job_.checkpoint.name() >= name_) written_.reset();
+  if (written_ && job_.newest_on_disk().name() >= name_) written_.reset();
 }
 
 void Copies::on_lost(const view::CheckpointName& name) {

@@ -19,7 +19,7 @@ namespace gpunode::job {
 
 class Durability {
  public:
-  explicit Durability(const JobContext& job) : job_(job) {}
+  explicit Durability(const JobContext& job) : job_(job), floor_(job.view().floor) {}
 
   // What a node says of its disk.
   void on_told(const NodeId& from, const LeaseGrant& told);

@@ -119,6 +119,21 @@ void JobCore::State::on_applied(std::uint64_t step, const Digest& digest, Action
   follow(out);
 }
 
+// What was promised of the disk stands until the next view, which may go back to it.
+void JobCore::State::on_checkpoint(const Checkpoint& written) {
+  const auto counts = [this](const Checkpoint& one) {
+    return job.view().descends_from(one.history, one.step);
+  };
+  if (job.agreement.frozen() && counts(job.checkpoint) && !broken("tells_later_checkpoint")) {
+    if (written.name() > job.newest_on_disk().name()) job.later_checkpoint = written;
+    // One of a history that was given up counts for nothing, however late its step.
+  } else if (written.name() >= job.checkpoint.name() || !counts(job.checkpoint)) {
+    job.checkpoint = written;
+  }
+  lease.ask_at_once();  // who else has it
+  copies.on_written();
+}
+
 void JobCore::State::on_installed(std::uint64_t step, Actions& out) {
   if (!loader.on_loaded(step)) return;
   work_came_back(out);

@@ -19,6 +19,12 @@ std::vector<NodeId> everybody_in(const view::View& view) {
   return nodes;
 }
 
+bool JobContext::gives_base() const {
+  const auto& sources = view().sync_sources;
+  return !member && view().restores && view().base_step > 0 &&
+         std::find(sources.begin(), sources.end(), self()) != sources.end();
+}
+
 std::vector<NodeId> JobContext::everybody() const {
   return everybody_in(view());
 }

@@ -177,19 +177,28 @@ void JobCore::on_saved_read(Time now, std::uint64_t token, SharedBytes bytes, Ac
 }
 
 void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
-  JobContext& job = state_->job;
-  // One of a history that was given up counts for nothing, however late its step.
-  const bool counts = job.view().descends_from(job.checkpoint.history, job.checkpoint.step);
-  if (checkpoint.name() >= job.checkpoint.name() || !counts) job.checkpoint = checkpoint;
-  state_->lease.ask_at_once();  // who else has it
-  state_->copies.on_written();
+  state_->on_checkpoint(checkpoint);
+}
+
+std::vector<view::CheckpointName> JobCore::kept() const {
+  const JobContext& job = state_->job;
+  std::vector<view::CheckpointName> names{state_->durability.floor().name,
+                                          job.agreement.floor().name};
+  if (job.agreement.frozen()) names.push_back(job.checkpoint.name());
+  std::erase_if(names, [](const view::CheckpointName& name) { return name.step == 0; });
+  return names;
 }
 
 void JobCore::on_checkpoint_lost(Time now, const view::CheckpointName& lost,
                                  const Checkpoint& newest_intact, Actions& out) {
   State& state = *state_;
   state.job.now = now;
-  state.job.checkpoint = newest_intact;
+  const bool stands = state.job.agreement.frozen() && lost != state.job.checkpoint.name();
+  state.job.later_checkpoint.reset();
+  if (stands)
+    state.job.later_checkpoint = newest_intact;
+  else
+    state.job.checkpoint = newest_intact;
   state.copies.on_lost(lost);
   if (!state.loader.on_lost(lost)) return;
   state.work_came_back(out);

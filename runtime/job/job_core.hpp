@@ -174,6 +174,8 @@ class JobCore {
   void on_saved_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);
   // A newer checkpoint is durable on this node.
   void set_checkpoint(const Checkpoint& checkpoint);
+  // Those that retention has to leave on this node's disk, however many newer ones there are.
+  std::vector<view::CheckpointName> kept() const;
   // The checkpoint of this name is damaged here, or gone: what this node holds now is
   // `newest_intact`, step 0 for none. Where its state was waited for, another view is asked for,
   // which counts what is really there.

@@ -2,6 +2,7 @@
 // to hold the state that the view starts from.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
@@ -24,6 +25,9 @@ void JobCore::State::install(const view::DecidedView& next, Actions& out) {
   job.agreement.adopt(next, effects);
   carry_out(effects, out);
   const view::View& view = job.view();
+  if (const auto later = std::exchange(job.later_checkpoint, std::nullopt);
+      later && view.descends_from(later->history, later->step))
+    on_checkpoint(*later);
   job.installed_at = job.now;
   job.member = view.has_member(job.options.self);
   job.state_ready = false;
@@ -102,9 +106,9 @@ bool JobCore::State::holds_base() const {
 // Enters the view as a member: with the state at hand, or by fetching it.
 void JobCore::State::settle(Actions& out) {
   if (!job.member || job.state_ready || job.progress.is_loading() || job.through) return;
-  // What was promised of this state stands until the view that follows from it.
-  if (job.agreement.frozen()) return;
   const view::View& view = job.view();
+  // What was promised of another state stands until the view that follows from it.
+  if (job.agreement.frozen() && !holds_base()) return;
   if (holds_base()) {
     if (view.restores) job.progress.forget_result();  // as at the members that load the checkpoint
     job.state_ready = true;

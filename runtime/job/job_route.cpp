@@ -79,7 +79,8 @@ void JobCore::State::route_state(const NodeId& from, const JobMessage& message, 
       (!ask || ask->digest != Digest{} || one_view) && (!reads_result || one_history);
   if (is_question && named) {
     std::vector<StateSource::Reply> replies;
-    if (copies.on_question(from, body, replies, out))
+    const bool in_memory = ask && job.holds_result() && ask->digest == job.progress.state_digest();
+    if (!in_memory && copies.on_question(from, body, replies, out))
       donor.reply(replies, out);
     else
       donor.on_message(from, body, out);
@@ -129,6 +130,7 @@ void JobCore::State::on_join(const NodeId& from, const JobMessage& message, cons
 void JobCore::State::on_status(const NodeId& from, const HistoryId& history,
                                const StepStatus& status, Actions& out) {
   if (history == job.view().history()) {
+    if (status.state_ready && status.committed >= job.view().base_step) news.on_ready(from);
     learner.on_status(from, status, out);
     load_what_came(out);
   }

@@ -44,22 +44,29 @@ void JobCore::State::tick(Actions& out) {
   if (phase == Phase::paused) orders.watch_lost_quorum(phase_since, out);
 }
 
-// No quorum for a while, or nobody to answer who is outside: each reason is told once.
+// No quorum for a while, or nobody to answer who is outside. The last reason that was told is the one
+// that holds, but two that take turns are not told at each turn.
 void JobCore::State::watch_pause(Actions& out) {
   constexpr std::size_t kMostReasons = 16;
+  constexpr Duration kToldAgain = std::chrono::seconds(10);
   const bool stuck = job.is_changing() &&
                      job.now >= phase_since + job.options.timings.pause_after &&
                      (phase == Phase::frozen || phase == Phase::paused);
-  if (!stuck && !learner.is_unanswered()) return;
+  if (!stuck && (!learner.is_unanswered() || job.view().stopped)) return;
   const std::string reason = status().reason;
-  if (paused_for.size() >= kMostReasons || !paused_for.insert(reason).second) return;
+  const auto told = paused_for.find(reason);
+  if (told == paused_for.end() ? paused_for.size() >= kMostReasons
+                               : paused_told == reason || job.now < told->second + kToldAgain)
+    return;
+  paused_for[reason] = job.now;
+  paused_told = reason;
   out.push_back(Paused{reason});
   set_phase();
 }
 
 Phase JobCore::State::outside() const {
   if (job.view().is_witness(job.self())) return Phase::witness;
-  if (learner.is_unanswered()) return Phase::paused;
+  if (learner.is_unanswered() && !job.view().stopped) return Phase::paused;
   const bool learns = learner.is_under_way() || job.takes_result || job.progress.is_loading();
   return learns ? Phase::learning : Phase::outsider;
 }
@@ -88,9 +95,13 @@ JobStatus JobCore::State::status() const {
   status.view_id = view.view_id;
   status.committed = job.progress.committed();
   status.reported = lease.reported();
+  // What a node that has no state yet knows of those that had one.
+  if (!job.state_ready)
+    status.reported = std::max({status.reported, view.base_step, durability.floor().name.step});
   status.needs_lease = job.needs_lease();
   status.durable = durability.floor();
-  status.holders = static_cast<std::uint32_t>(durability.holders_of(status.durable.name).size());
+  status.holders = static_cast<std::uint32_t>(
+      std::max(durability.holders_of(status.durable.name).size(), status.durable.holders.size()));
   status.total_steps = job.options.total_steps;
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();

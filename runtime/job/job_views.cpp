@@ -159,6 +159,8 @@ void JobCore::State::watch_members(Actions& out) {
     return;
   }
   if (job.through) return change_view("this node has the result already", out);
+  if (learner.is_starved())
+    return change_view("nobody gives this node the state that the view starts from", out);
   if (job.is_last_step()) return;
   for (const view::Member& one : view.members)
     if (job.gone(one.node)) return change_view("node " + one.node.short_text() + " is gone", out);

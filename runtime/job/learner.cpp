@@ -8,6 +8,7 @@ namespace gpunode::job {
 namespace {
 constexpr Duration kHeardLately = std::chrono::milliseconds(1000);
 constexpr Duration kMissedAfter = std::chrono::milliseconds(250);
+constexpr Duration kStarved = std::chrono::seconds(20);
 constexpr Duration kUnanswered = std::chrono::seconds(5);
 constexpr std::uint64_t kPaceResults = 4;      // followed so far: then its pace is known
 constexpr std::uint64_t kFewResults = 32;      // a view waits for no more
@@ -79,13 +80,17 @@ void Learner::join_tick(Actions& out) {
 
 bool Learner::is_unanswered() const {
   const bool waits = job_.wants_in && !job_.member && !job_.finished && !job_.takes_result &&
-                     !job_.view().stopped && !job_.view().is_acceptor(job_.self()) &&
+                     !job_.view().is_acceptor(job_.self()) &&
                      job_.now >= job_.installed_at + kUnanswered;
   if (!waits) return false;
   const std::vector<NodeId> asked = job_.everybody();
   return std::none_of(asked.begin(), asked.end(), [this](const NodeId& node) {
     return job_.heard_within(node, kUnanswered) && !job_.gone(node);
   });
+}
+
+bool Learner::is_starved() const {
+  return fetch_ && job_.member && job_.now >= fetch_progress_ + kStarved;
 }
 
 void Learner::on_load() {
@@ -210,6 +215,7 @@ bool Learner::fetch_base(Actions& out) {
     begin_fetch(std::move(chosen));
   }
   begin_clock();
+  fetch_progress_ = job_.now;
   tick_fetch(out);
   return true;
 }
@@ -266,6 +272,8 @@ void Learner::carry_out(StateFetch::Effects& effects, Actions& out) {
 }
 
 void Learner::tick_fetch(Actions& out) {
+  if (fetch_->received_bytes() != fetch_bytes_) fetch_progress_ = job_.now;
+  fetch_bytes_ = fetch_->received_bytes();
   StateFetch::Effects effects;
   fetch_->on_tick(job_.now, effects);
   carry_out(effects, out);

@@ -1,6 +1,7 @@
 #include "runtime/job/leaver.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/broken_rule.hpp"
 
@@ -12,6 +13,7 @@ constexpr Duration kRetry = std::chrono::milliseconds(1000);
 constexpr Duration kAskEvery = std::chrono::milliseconds(50);
 // No witness fetches the checkpoint: longer than one clings to an older one that does not come.
 constexpr Duration kNoCopy = std::chrono::seconds(7);
+constexpr Duration kStoodStill = std::chrono::seconds(2);  // between two ticks
 constexpr Duration kSaveTerm =
     std::chrono::seconds(10);  // of the time to leave; at most half of it
 }  // namespace
@@ -21,7 +23,7 @@ bool Leaver::begin(Duration timeout) {
   if ((state_ == State::leaves || state_ == State::saves) && by_ <= last) return false;
   state_ = State::leaves;
   by_ = last;
-  began_ = job_.now;
+  began_ = ticked_ = job_.now;
   save_from_ = last - std::min(kSaveTerm, timeout / 2);
   tried_.reset();
   told_ = job_.holding = false;
@@ -62,8 +64,17 @@ Leaver::Ask Leaver::wait(Ask ask, Duration every) {
   return ask;
 }
 
+// Time in which this process stood still was none to save anything in.
+void Leaver::give_back_time() {
+  const Duration gap = job_.now - std::exchange(ticked_, job_.now);
+  if (gap < kStoodStill || by_ == Time::max()) return;
+  by_ += gap;
+  save_from_ += gap;
+}
+
 Leaver::Ask Leaver::on_tick(const Facts& facts, Actions& out) {
   if (state_ == State::stays || state_ == State::left) return Ask::nothing;
+  give_back_time();
   if (job_.now >= by_) {
     tell_left("its time to leave is over", out);
     return Ask::nothing;
@@ -78,7 +89,8 @@ Leaver::Ask Leaver::leave_from_outside(const Facts& facts, Actions& out) {
   if (votes && !view.is_witness(job_.self())) return Ask::want_change;
   if (votes && !view.stopped && !job_.finished && job_.now < began_ + kReplaced)
     return wait(Ask::tell_it_leaves, kRetry);
-  if (!broken("leaves_at_once") && owes_view_ && !facts.others_know)
+  const bool awaited = owes_view_ || job_.gives_base();
+  if (!broken("leaves_at_once") && awaited && !facts.others_know)
     return wait(Ask::ask_members, kAskEvery);
   tell_left("", out);
   return Ask::nothing;
@@ -100,7 +112,7 @@ Leaver::Ask Leaver::leave_as_member(const Facts& facts, Actions& out) {
   if (job_.is_last_step()) {
     // The result is a checkpoint like any other: a lone member does not leave with it in memory. Who
     // is through with that of another view has no state of this one to save.
-    const bool saved = job_.through || job_.checkpoint.step == job_.progress.committed();
+    const bool saved = job_.through || job_.newest_on_disk().step == job_.progress.committed();
     if (job_.finished && alone && !saved)
       save(out);
     else if (job_.finished)
@@ -139,13 +151,13 @@ void Leaver::save(Actions& out) {
   if (!job_.state_ready || !job_.is_applied()) return;
   const std::uint64_t step = job_.progress.committed();
   saving_ = step;
-  if (step > 0 && job_.checkpoint.step != step) out.push_back(SaveState{step});
+  if (step > 0 && job_.newest_on_disk().step != step) out.push_back(SaveState{step});
 }
 
 // Witnesses go on from what they have: the newest checkpoint is worth the time that is left, as
 // long as they get on with fetching it.
 bool Leaver::is_saved(const Facts& facts) {
-  if (*saving_ > 0 && job_.checkpoint.step != *saving_) return false;
+  if (*saving_ > 0 && job_.newest_on_disk().step != *saving_) return false;
   if (!saved_at_) saved_at_ = job_.now;
   if (facts.durable) return true;
   return job_.now >= *saved_at_ + kNoCopy && !facts.copies_read;

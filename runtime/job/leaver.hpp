@@ -30,7 +30,7 @@ class Leaver {
     bool durable = false;      // the newest checkpoint here is
     std::size_t copies = 0;    // of it on other nodes
     bool copies_read = false;  // a witness gets on with fetching it
-    bool others_know = false;  // the members of the view without this node have it
+    bool others_know = false;  // the members have the view without this node, and its state
   };
   // What it asks of the core.
   enum class Ask : std::uint8_t {
@@ -58,6 +58,7 @@ class Leaver {
   void save(Actions& out);
   bool is_saved(const Facts& facts);
   bool is_due() const;
+  void give_back_time();
   Ask wait(Ask ask, Duration every);
   void tell_left(const std::string& why, Actions& out);
 
@@ -68,6 +69,7 @@ class Leaver {
   Time save_from_{};           // when the last holder waits for others no longer
   std::optional<Time> tried_;  // to get a view without this node
   Time asked_{};
+  Time ticked_{};
   bool owes_view_ = false;               // it voted on the view, which the others may not know yet
   bool told_ = false;                    // that it is the last holder
   std::optional<std::uint64_t> saving_;  // step of the checkpoint that is waited for

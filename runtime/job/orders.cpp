@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/job/detail/report_text.hpp"
+
 namespace gpunode::job {
 
 namespace {
@@ -40,31 +42,42 @@ std::optional<std::string> Orders::due(bool in_step) const {
   return "a person stops the job";
 }
 
-Result<void> Orders::has_part() const {
-  const auto bad = [](const char* what) { return Error{ErrorCode::invalid_argument, what}; };
-  if (job_.finished || (job_.state_ready && job_.is_last_step()))
-    return bad("the job has done its last step");
+bool Orders::is_outside() const {
   const view::View& view = job_.view();
-  if (view.rank_of(job_.self()) || view.is_acceptor(job_.self())) return {};
-  return bad("this node has no part in the job's last view; ask one that has");
+  return !view.rank_of(job_.self()) && !view.is_acceptor(job_.self());
 }
 
-Result<void> Orders::may_recover() const {
-  const Result<void> part = has_part();
-  const bool outside = !part && !job_.finished && !job_.is_last_step();
-  if (!outside) return part;
+Result<void> Orders::has_part() const {
   const auto bad = [](std::string what) {
     return Error{ErrorCode::invalid_argument, std::move(what)};
   };
+  if (job_.finished || (job_.state_ready && job_.is_last_step()))
+    return bad("the job has done its last step");
+  if (!is_outside()) return {};
+  std::string why = "this node has no part in the job's last view; ask one that has: " +
+                    nodes_text(job_.everybody());
+  if (may_recover())
+    why += "; if they are lost for good, `gpunode job recover --force` goes on from " + from_here();
+  return bad(std::move(why));
+}
+
+std::string Orders::from_here() const {
+  return "the checkpoint of step " + std::to_string(job_.checkpoint.step) + " on this node";
+}
+
+Result<void> Orders::may_recover() const {
+  const auto bad = [](std::string what) {
+    return Error{ErrorCode::invalid_argument, std::move(what)};
+  };
+  if (job_.finished || !is_outside()) return has_part();
   for (const NodeId& node : job_.everybody())
     if (!job_.gone(node) && job_.heard_within(node, kHeardLately))
       return bad("this node has no part in the job's last view; ask node " + node.short_text() +
                  ", which has one and answers");
-  if (job_.view().view_id > 0 && job_.checkpoint.step == 0)
-    return bad(
-        "this node has no part in the job's last view and no checkpoint of the job: nothing could "
-        "be recovered from here");
-  return {};
+  if (job_.view().view_id == 0 || job_.checkpoint.step > 0) return {};
+  return bad(
+      "this node has no part in the job's last view and no checkpoint of the job: nothing could be "
+      "recovered from here");
 }
 
 void Orders::watch_lost_quorum(Time since, Actions& out) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "runtime/base/broken_rule.hpp"
+#include "runtime/job/detail/report_text.hpp"
 
 namespace gpunode::job {
 
@@ -21,12 +22,6 @@ Error not_yet(std::string why) {
 bool told(const Promisers& promisers, const NodeId& node) {
   return std::any_of(promisers.begin(), promisers.end(),
                      [&](const auto& one) { return one.node == node; });
-}
-
-std::string list_of(const std::vector<NodeId>& nodes) {
-  std::string text;
-  for (const NodeId& node : nodes) text += (text.empty() ? "node " : ", node ") + node.short_text();
-  return text;
 }
 
 // Those of `nodes` that have said nothing.
@@ -53,15 +48,23 @@ bool holds_stopped_state(const View& current, const Promisers& promisers) {
          });
 }
 
+// What a person can do who knows that those who are waited for do not come back.
+std::string way_out(const CheckpointName& newest) {
+  return ", or go back by `gpunode job resume --from " + std::to_string(newest.step) + "`" +
+         (newest.step == 0 ? ", which starts anew" : "");
+}
+
 // Whether no member can commit any more: each has promised, a vote or not, or was restarted; or,
 // where members commit under a lease alone, no lease that one of them may have is left, nor one of a
 // member that an earlier view left out.
-Result<void> members_have_ended(const View& current, const Promisers& promisers) {
+Result<void> members_have_ended(const View& current, const Promisers& promisers,
+                                const CheckpointName& newest) {
   const std::vector<NodeId> missing = silent(members_of(current), promisers);
   const bool left_out = current.left_out && !broken("forgets_who_was_left_out");
   if ((missing.empty() && !left_out) || broken("rollback_by_quorum")) return {};
   if (!missing.empty() && !view::needs_lease(current))
-    return not_yet("no member that answers still holds the state; waiting for " + list_of(missing));
+    return not_yet("no member that answers still holds the state; waiting for " +
+                   nodes_text(missing) + way_out(newest));
   Duration left{};
   for (const auto& one : promisers) left = std::max(left, one.standing.lease_left);
   if (left == Duration{} || broken("ignores_leases")) return {};
@@ -117,16 +120,15 @@ Result<void> reaches_floor(const View& current, const view::Floor& floor, const 
   const std::vector<NodeId> away = silent(floor.holders, all);
   if (!away.empty())
     return not_yet("nobody that answers has the checkpoint of step " + step +
-                   ", the newest durable one; waiting for " + list_of(away) +
-                   ", or go back by `gpunode job resume --from " + std::to_string(newest.step) +
-                   "`");
+                   ", the newest durable one; waiting for " + nodes_text(away) + way_out(newest));
   // They all answer, and have it no longer: an older one may be with somebody who is silent yet.
   std::vector<NodeId> everybody = members_of(current);
   everybody.insert(everybody.end(), current.acceptors.begin(), current.acceptors.end());
   const std::vector<NodeId> missing = silent(everybody, all);
   if (!missing.empty())
     return not_yet("every copy of the durable checkpoint of step " + step +
-                   " is lost; waiting for " + list_of(missing) + ", which may have an older one");
+                   " is lost; waiting for " + nodes_text(missing) +
+                   ", which may have an older one");
   if (newest.step > 0) return {};
   return not_yet(
       "every copy of the durable checkpoint of step " + step +
@@ -156,10 +158,11 @@ Result<Rollback> choose_rollback(const View& current, const Promisers& promisers
     if (one.standing.finished)
       return not_yet("node " + one.node.short_text() + " has the result of the finished job");
   const bool ordered = permission == Permission::split || from;
-  if (!ordered && !holds_stopped_state(current, promisers))
-    if (Result<void> ended = members_have_ended(current, promisers); !ended) return ended.error();
   const Promisers all = with_joining(current, promisers, joining);
   const Copies newest = newest_of(current, all, from);
+  if (!ordered && !holds_stopped_state(current, promisers))
+    if (Result<void> ended = members_have_ended(current, promisers, newest.name); !ended)
+      return ended.error();
   if (from && *from != newest.name.step)
     return not_yet("nobody that answers has a newest checkpoint of step " + std::to_string(*from) +
                    ": the newest that is here is of step " +

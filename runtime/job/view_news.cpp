@@ -13,6 +13,11 @@ constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
 constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
 }  // namespace
 
+void ViewNews::on_view(view::DecidedView decided) {
+  decided_ = std::move(decided);
+  for (auto& [node, peer] : peers_) peer.ready = false;
+}
+
 void ViewNews::on_message(const NodeId& from, const view::ViewName& theirs) {
   Peer& peer = peers_[from];
   if (theirs.view_id >= peer.view.view_id) peer.view = theirs;
@@ -49,7 +54,9 @@ bool ViewNews::is_gossip_due() {
 
 bool ViewNews::knows(const NodeId& node) const {
   const auto found = peers_.find(node);
-  if (found != peers_.end() && found->second.view.view_id >= job_.view().view_id) return true;
+  const bool has_view = found != peers_.end() && found->second.view.view_id >= job_.view().view_id;
+  const bool awaits = job_.gives_base() && !broken("leaves_with_the_base");
+  if (has_view && (!awaits || found->second.ready)) return true;
   return broken("leaves_past_gone") && job_.gone(node);
 }
 

@@ -20,7 +20,8 @@ class ViewNews {
   ViewNews(const JobContext& job, view::DecidedView decided)
       : job_(job), decided_(std::move(decided)) {}
 
-  void on_view(view::DecidedView decided) { decided_ = std::move(decided); }
+  void on_view(view::DecidedView decided);
+  void on_ready(const NodeId& member) { peers_[member].ready = true; }  // it has the view's state
   void on_message(const NodeId& from, const view::ViewName& theirs);
   // The view of this node, and how it was decided; `always`: also if it was told a moment ago.
   void tell(const NodeId& to, bool always, Actions& out);
@@ -30,7 +31,7 @@ class ViewNews {
   // Whether those outside the view are to hear of it now.
   bool is_gossip_due();
 
-  // The members have installed the view. Who seems to be gone may be back in a moment and wait for a
+  // The members have installed the view, and have its state if it is from here. Who seems to be gone may be back in a moment and wait for a
   // vote, so nobody is left out.
   bool all_know() const;
   void ask_members(Actions& out) const;  // those that do not
@@ -40,6 +41,7 @@ class ViewNews {
     view::ViewName view;  // newest that it is known to have installed
     Time told{};          // when a VIEW was last sent to it
     Time asked{};         // when a VIEW was last asked of it
+    bool ready = false;   // it has said that it holds the state of this view
   };
   bool knows(const NodeId& node) const;
 

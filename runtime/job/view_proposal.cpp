@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/base/rng.hpp"
@@ -47,12 +48,18 @@ struct Base {
   bool ordered = false;          // which a person wanted, without waiting for more
 };
 
+// Who has its state from a checkpoint or from others need not know the sum that led there.
+bool agree(const Digest& left, const Digest& right) {
+  return left == right || left == Digest{} || right == Digest{};
+}
+
 // The majority's result of a step that differed twice; empty if there is none.
 Promisers majority_at(const Promisers& survivors, std::uint64_t step) {
   for (const auto& one : survivors) {
     Promisers same;
     for (const auto& other : survivors)
-      if (result_at(other.standing, step) == result_at(one.standing, step)) same.push_back(other);
+      if (agree(result_at(other.standing, step), result_at(one.standing, step)))
+        same.push_back(other);
     if (2 * same.size() > survivors.size()) return same;
   }
   return {};
@@ -70,9 +77,11 @@ Result<Base> resume_from(const View& current, Promisers survivors) {
               : broken("base_is_highest_held") ? highest_held
                                                : lowest_held;
   const std::uint64_t step = base.step;
-  const Digest first = result_at(survivors.front().standing, step);
+  Digest known;
+  for (const auto& one : survivors)
+    if (known == Digest{}) known = result_at(one.standing, step);
   const bool differ = std::any_of(survivors.begin(), survivors.end(), [&](const auto& one) {
-    return result_at(one.standing, step) != first;
+    return !agree(result_at(one.standing, step), known);
   });
   if (!differ || broken("base_is_highest_held")) {
     base.survivors = std::move(survivors);
@@ -216,19 +225,27 @@ Result<Base> roll_back(const ProposalRules& rules, const View& current, const Pr
 
 // What later views may not go behind. Of a job that had to go further back, or whose part gave up on
 // the others, what it goes on from is all there is. Who leaves with the others' knowledge is not
-// waited for later, as long as somebody else holds a copy.
+// waited for later, if somebody else who stays has said that it holds a copy.
 view::Floor next_floor(const ProposalRules& rules, const View& current, const Promisers& promisers,
                        const Base& base) {
   view::Floor floor = floor_of(current, promisers);
   const bool behind = base.back ? base.back->name < floor.name : base.step < floor.name.step;
   if (behind && base.back) return {base.back->name, base.back->holders};
   if (behind) return rules.split_mark != 0 ? view::Floor{} : floor;
-  std::vector<NodeId> stay;
+  std::vector<NodeId> stay;  // and have said that it is on their disk
+  std::set<NodeId> leave;
+  for (const auto& one : promisers) {
+    const view::CheckpointName& has = one.standing.checkpoint;
+    if (one.standing.leaving)
+      leave.insert(one.node);
+    else if (has >= floor.name && current.descends_from(has.history, has.step))
+      stay.push_back(one.node);
+  }
+  if (floor.name.step == 0 || stay.empty()) return floor;
   for (const NodeId& node : floor.holders)
-    if (std::none_of(promisers.begin(), promisers.end(),
-                     [&](const auto& one) { return one.node == node && one.standing.leaving; }))
+    if (!leave.contains(node) && std::find(stay.begin(), stay.end(), node) == stay.end())
       stay.push_back(node);
-  if (!stay.empty()) floor.holders = std::move(stay);
+  floor.holders = std::move(stay);
   return floor;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/job/detail/seconds_text.hpp"
+#include "runtime/job/detail/report_text.hpp"
 
 namespace gpunode::job {
 

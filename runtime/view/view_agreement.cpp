@@ -71,6 +71,7 @@ Standing ViewAgreement::standing() {
 void ViewAgreement::want_change(Time now) {
   if (wanted_at_ || proposal_) return;
   wanted_since_ = now;
+  if (!is_acceptor()) waiting_reason_ = "those that vote are to decide on the next view";
   wanted_at_ = now + (is_acceptor() ? turn_delay() : options_.timings.retry);
 }
 
@@ -120,8 +121,9 @@ void ViewAgreement::probe(Time now, Effects& out) {
   std::erase_if(hearing_.echoed, stale);
   if (!hearing_.asked.empty() && now < hearing_.asked.back().second + timings.probe_every) return;
   const std::uint64_t nonce = rng_.next();
+  // Who was asked a moment ago has not answered.
+  if (!hearing_.asked.empty() || waiting_reason_.empty()) waiting_reason_ = lack_of_quorum();
   hearing_.asked.emplace_back(nonce, now);
-  waiting_reason_ = lack_of_quorum();
   for (const NodeId& acceptor : votes_.view.acceptors)
     if (acceptor != options_.self) out.sends.emplace_back(acceptor, Probe{nonce});
 }
@@ -385,7 +387,12 @@ void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
     ready.push_back(std::move(deferred_.front()));
     deferred_.erase(deferred_.begin());
   }
-  for (Deferred& one : ready) deliver(now, one.to, std::move(one.message), out);
+  for (Deferred& one : ready) {
+    // A ballot that was given up meanwhile would only freeze the others.
+    const auto* asks = std::get_if<Prepare>(&one.message);
+    if (asks && !(proposal_ && proposal_->ballot == asks->ballot)) continue;
+    deliver(now, one.to, std::move(one.message), out);
+  }
 }
 
 void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {

@@ -20,11 +20,23 @@ void JobChecks::on_report(const view::Member& node, const job::JobStatus& status
     const bool counts = is_waited_for(node, *view, *later.undone);
     if (news && member && counts && status.reported > later.view->base_step)
       fail("18: step " + std::to_string(status.reported) + " is shown after others had gone on");
-    if (status.durable.name.step > later.view->base_step && copies_lost_ == 0)
+    if (status.durable.name.step > later.view->base_step && copies_lost_ == 0 &&
+        ordered_back_.empty())
       fail("19: the durable checkpoint of step " + std::to_string(status.durable.name.step) +
            " is undone");
   }
   if (status.durable.name.step > 0) durable_[history_of(*view)].insert(status.durable.name.step);
+}
+
+void JobChecks::on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint) {
+  const auto known = known_states_.find(checkpoint.state_digest);
+  if (known == known_states_.end()) return;
+  const auto [history, step] = known->second;
+  copies_[node.node] = {history, step};
+}
+
+void JobChecks::on_checkpoint_lost(const NodeId& node) {
+  if (copies_.erase(node) > 0) ++copies_lost_;
 }
 
 void JobChecks::on_install(const view::Member& node, const HistoryId& in, std::uint64_t step,

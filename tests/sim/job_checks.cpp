@@ -65,6 +65,10 @@ std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const 
 // the end of a step that the views without it had held, too.
 bool JobChecks::is_waited_for(const view::Member& node, const view::View& in,
                               const view::View& undone) const {
+  for (const Later& later :
+       ordered_back_.empty() ? std::vector<Later>{} : later_than(name_of(undone)))
+    if (before(*later.view) == &undone && ordered_back_.contains(later.view->base_step))
+      return false;
   if (rules::commits_under_lease(in)) return !clock_stopped_.contains(node);
   return undone.has_member(node);
 }
@@ -149,8 +153,8 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
                         const Bytes& durable_votes) {
   if (const auto* step = std::get_if<job::StepMessage>(&message.body))
     check_step(node, message, *step);
-  if (std::holds_alternative<job::LeaseGrant>(message.body) &&
-      promised_.contains({node.node, name_of(message)}))
+  const auto* grant = std::get_if<job::LeaseGrant>(&message.body);
+  if (grant && grant->granted && promised_.contains({node.node, name_of(message)}))
     fail("5: a lease was granted after a promise in the same view");
   if (const auto* notice = std::get_if<job::ViewNotice>(&message.body))
     check_decided(notice->decided.view, notice->decided.accepted_by);
@@ -225,7 +229,7 @@ void JobChecks::record(const view::View& view) {
   if (turn != Turn::same) {
     histories_.begin(history_of(view), history_of(*earlier), view.base_step,
                      starts_from_checkpoint(*earlier, view));
-    parents_[history_of(view)] = {history_of(*earlier), turn};
+    parents_[history_of(view)] = {history_of(*earlier), turn, view.base_step};
     committed_in_.try_emplace(history_of(view), view.base_step);
   }
   if (turn == Turn::rollback) check_rollback(*earlier, view);
@@ -247,7 +251,7 @@ void JobChecks::record(const view::View& view) {
 // A rollback undoes what its members do not hold any more, and nothing that was called durable.
 void JobChecks::check_rollback(const view::View& before, const view::View& view) {
   const std::uint64_t floor = floor_of(history_of(before));
-  if (view.base_step < floor)
+  if (view.base_step < floor && !ordered_back_.contains(view.base_step))
     fail("19: view " + std::to_string(view.view_id) + " goes back to step " +
          std::to_string(view.base_step) + ", behind the durable checkpoint of step " +
          std::to_string(floor));
@@ -264,31 +268,21 @@ void JobChecks::check_rollback(const view::View& before, const view::View& view)
   }
 }
 
-std::uint64_t JobChecks::floor_of(const HistoryId& history) const {
+std::uint64_t JobChecks::floor_of(const HistoryId& history, std::uint64_t last) const {
   std::uint64_t floor = 0;
   if (const auto found = durable_.find(history); found != durable_.end())
     for (const std::uint64_t step : found->second) {
       // Disks that broke may have taken every copy; a disk that is merely away has not.
       const bool held = std::any_of(copies_.begin(), copies_.end(), [&](const auto& one) {
-        return one.second.history == history && one.second.step >= step;
+        return one.second.history == history && one.second.step >= step && one.second.step <= last;
       });
       if (held || copies_lost_ == 0) floor = std::max(floor, step);
     }
   const auto parent = parents_.find(history);
-  if (parent != parents_.end() && parent->second.second == Turn::rollback)
-    floor = std::max(floor, floor_of(parent->second.first));
+  if (parent != parents_.end() && parent->second.turn == Turn::rollback && ordered_back_.empty())
+    floor =
+        std::max(floor, floor_of(parent->second.history, std::min(last, parent->second.left_at)));
   return floor;
-}
-
-void JobChecks::on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint) {
-  const auto known = known_states_.find(checkpoint.state_digest);
-  if (known == known_states_.end()) return;
-  const auto [history, step] = known->second;
-  copies_[node.node] = {history, step};
-}
-
-void JobChecks::on_checkpoint_lost(const NodeId& node) {
-  if (copies_.erase(node) > 0) ++copies_lost_;
 }
 
 bool JobChecks::has_result(const view::Member& node) const {

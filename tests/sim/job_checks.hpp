@@ -55,6 +55,9 @@ class JobChecks {
   // A node's disk holds a checkpoint that can be read, or no longer holds it.
   void on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint);
   void on_checkpoint_lost(const NodeId& node);
+  // A person lets the job go back to that step, whatever was reported durable or is committed yet by
+  // who does not answer.
+  void on_ordered_back(std::uint64_t step) { ordered_back_.insert(step); }
   // Named by the newest view of any history.
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
@@ -116,7 +119,8 @@ class JobChecks {
   };
   std::vector<Later> later_than(const ViewName& name) const;
   // The newest step of a durable checkpoint that binds a view which follows on this history.
-  std::uint64_t floor_of(const HistoryId& history) const;
+  // Of what belongs to the history up to `last`, where another one left it.
+  std::uint64_t floor_of(const HistoryId& history, std::uint64_t last = ~std::uint64_t{0}) const;
   void agree(const HistoryId& history, std::uint64_t step, const char* what, const Digest& digest);
   std::uint64_t newest_commit_in(const HistoryId& history) const;
 
@@ -124,7 +128,12 @@ class JobChecks {
   Rules rules_;
   const Truth& truth_;
   Histories histories_;
-  std::map<HistoryId, std::pair<HistoryId, Turn>> parents_;
+  struct Parent {
+    HistoryId history;
+    Turn turn;
+    std::uint64_t left_at = 0;  // step
+  };
+  std::map<HistoryId, Parent> parents_;
   // In inexact modes: what the first member had.
   std::map<std::pair<HistoryId, std::pair<std::uint64_t, std::string>>, Digest> agreed_;
   std::set<std::pair<std::uint64_t, Digest>> states_;  // after a step, in any history
@@ -158,6 +167,7 @@ class JobChecks {
     HistoryId history;
     std::uint64_t step = 0;
   };
+  std::set<std::uint64_t> ordered_back_;
   std::map<NodeId, Copy> copies_;         // the checkpoint that each disk holds
   std::uint64_t copies_lost_ = 0;         // to disks that broke
   std::set<view::Member> clock_stopped_;  // in the view that the node is in

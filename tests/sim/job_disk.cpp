@@ -89,9 +89,10 @@ void JobWorld::persist(std::size_t node, const job::Persist& write) {
   checks_->on_persist(one.member, write.votes);
   one.unsynced.emplace_back(write.token, write.votes);
   const Duration slow = rng_.chance(0.02) ? between(50ms, 400ms) : between(1ms, 8ms);
-  one.disk_free = std::max(one.disk_free, now_) + slow;
+  one.disk_free = std::max({one.disk_free, now_, one.votes_hang}) + slow;
   on_node(node, one.disk_free - now_, [this, node, token = write.token] {
     Node& self = nodes_[node];
+    if (now_ < self.votes_fail) return fail_job(node);
     while (!self.unsynced.empty() && self.unsynced.front().first <= token) {
       disks_[node].store(self.unsynced.front().second);
       checks_->on_durable(id(node), self.unsynced.front().second);

@@ -1,10 +1,8 @@
 // The hostile part of the simulated world: the failure detector's view of it, random faults, and
 // faults planned for dangerous moments.
 #include <algorithm>
-#include <numeric>
 
 #include "tests/sim/job_world.hpp"
-#include "tests/support/broken_rules.hpp"
 
 namespace gpunode::sim {
 
@@ -17,8 +15,8 @@ void JobWorld::detect() {
       if (self == peer) continue;
       Wire& wire = wires_[peer][self];
       const bool reachable = (nodes_[peer].core || nodes_[peer].job_dead || is_idle(peer)) &&
-                             now_ >= nodes_[peer].paused_until && !wire.cut &&
-                             !wires_[self][peer].cut;
+                             (now_ >= nodes_[peer].paused_until || nodes_[peer].stuck) &&
+                             !wire.cut && !wires_[self][peer].cut;
       if (reachable) wire.contact = now_;
       if (options_.swim_detects || !nodes_[self].core || now_ < nodes_[self].paused_until) continue;
       const Duration silence = now_ - wire.contact;
@@ -89,11 +87,13 @@ void JobWorld::random_orders() {
   const std::size_t node = rng_.below(nodes_.size());
   if (!calm_ && rng_.chance(options_.stop_rate * 0.1)) stop_job(node);
   if (!calm_ && rng_.chance(options_.recover_rate * 0.1)) recover_job(node);
-  if (options_.stop_rate > 0 && (calm_ || rng_.chance(0.1))) resume_job(node);
+  if ((options_.stop_rate > 0 || has_storm(Storm::stops)) && (calm_ || rng_.chance(0.1)))
+    resume_job(node);
   // Two generations may both stand still for want of a quorum: then a person decides.
   const bool late = calm_ && now_ > Time{} + options_.fault_time + 20s;
-  if ((options_.recover_rate > 0 || has_lost_a_machine()) && late && rng_.chance(0.005))
-    recover_job(node);
+  const bool recovers = options_.recover_rate > 0 || has_storm(Storm::two_recoveries) ||
+                        (has_lost_a_machine() && !options_.nobody_recovers);
+  if (recovers && late && rng_.chance(0.005)) recover_job(node);
   schedule(now_ + 100ms, [this] { random_orders(); });
 }
 
@@ -139,6 +139,7 @@ void JobWorld::random_faults() {
 
 void JobWorld::moment(std::size_t node, Moment what) {
   if (calm_) return;
+  storm_moment(node, static_cast<std::size_t>(what));
   const std::uint32_t number = ++moments_[static_cast<std::size_t>(what)];
   for (PlannedFault& fault : result_.planned) {
     if (fault.fired || fault.moment != what || fault.nth != number) continue;
@@ -197,92 +198,30 @@ void JobWorld::heal() {
         if (wires_[from][to].cut_until > Time{}) set_cut(from, to, false);
   });
   for (Node& node : nodes_) node.compute_hangs = node.apply_hangs = Time{};
+  end_storms();
   for (std::size_t node = 0; node < nodes_.size(); ++node)
     if (!nodes_[node].gone) restart(node);
   // Who was named when it had left already is missed, and started again by a person.
-  schedule(now_ + 20s, [this] {
-    for (std::size_t node = 0; node < nodes_.size(); ++node)
-      if (nodes_[node].gone && !nodes_[node].lost && is_missed(node)) restart(node);
-  });
+  for (const Duration later : {20s, 60s, 100s})
+    schedule(now_ + later, [this] {
+      for (std::size_t node = 0; node < nodes_.size(); ++node)
+        if (nodes_[node].gone && !nodes_[node].lost && (options_.min_nodes > 1 || is_missed(node)))
+          restart(node);
+    });
 }
 
 // The newest view names it; or it ended before the others could know a view without it.
 bool JobWorld::is_missed(std::size_t node) const {
+  if (options_.visible_waits)  // a person reads whom the others wait for
+    for (const Node& one : nodes_)
+      if (one.core && !one.finished &&
+          one.core->status(clock(index_of(one.member.node))).reason.find(id(node).short_text()) !=
+              std::string::npos)
+        return true;
   if (checks_->is_needed(id(node))) return true;
   return nodes_[node].hurried && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) {
            return one.core && !one.finished && one.core->view().is_acceptor(id(node));
          });
-}
-
-bool JobWorld::all_finished() const {
-  return std::all_of(nodes_.begin(), nodes_.end(),
-                     [this](const Node& node) { return node.core ? node.finished : !node.coming; });
-}
-
-WorldResult JobWorld::run() {
-  std::optional<testing::BreakRule> broken;
-  if (!options_.broken_rule.empty()) broken.emplace(options_.broken_rule);
-  const std::size_t later = options_.witness_count + options_.late_count;
-  for (std::size_t node = 0; node + later < nodes_.size(); ++node) start(node);
-  detect();
-  tell_spares();
-  random_faults();
-  const double any_grey = std::accumulate(options_.grey.begin(), options_.grey.end(), 0.0);
-  if (any_grey > 0) grey_faults();
-  if (options_.model.ballast_bytes > 0 && options_.uplink_rate > 0) struck(0, Grey::large_state);
-  const double loses = options_.grey[static_cast<std::size_t>(Grey::lost_machine)];
-  if (options_.stop_rate > 0 || options_.recover_rate > 0 || loses > 0) random_orders();
-  schedule(Time{} + options_.fault_time, [this] { heal(); });
-  const Time healed = Time{} + options_.fault_time;
-  std::uint64_t handled = 0;
-  while (!events_.empty() && checks_->failures().empty()) {
-    if (++handled > 3'000'000) break;
-    Event event = events_.top();
-    events_.pop();
-    if (event.at > std::max(healed, progress_) + options_.heal_time) break;
-    now_ = event.at;
-    event.act();
-    if (calm_ && all_finished()) {
-      result_.finished = true;
-      break;
-    }
-  }
-  result_.failures = checks_->failures();
-  result_.commits = checks_->commits();
-  result_.views = checks_->views();
-  result_.plans = checks_->plans();
-  result_.speculated = checks_->speculated();
-  result_.rollbacks = checks_->rollbacks();
-  result_.stops = checks_->stops();
-  result_.generations = checks_->generations();
-  result_.witnessed = witnessed_.size();
-  count_disk_faults();
-  result_.ended = now_;
-  result_.waits = !result_.finished && waits_for_what_is_lost();
-  if (!result_.finished && !result_.waits && result_.failures.empty())
-    result_.failures.push_back("stuck: the job did not end after all faults were healed");
-  if (result_.failures.empty() && result_.finished) {
-    bool anyone = false;
-    std::map<HistoryId, Digest> last;  // each history has an end of its own
-    for (const Node& node : nodes_)
-      if (node.core && node.state_step == options_.model.total_steps) {
-        anyone = true;
-        const view::View& view = node.core->view();
-        if (!options_.is_inexact() && !checks_->is_an_end(node.state_digest))
-          result_.failures.push_back("a final state is that of no history");
-        // Who was through alone has seen the view that it yields to, but takes no part in it.
-        if (!view.has_member(node.member)) continue;
-        if (last.try_emplace(history_of(view), node.state_digest).first->second !=
-            node.state_digest)
-          result_.failures.push_back("the final states of two nodes differ");
-      }
-    if (!anyone) result_.failures.push_back("nobody holds the final state");
-    for (std::size_t node = 0; anyone && node < nodes_.size(); ++node)
-      if (nodes_[node].core && node + options_.witness_count < nodes_.size() &&
-          !nodes_[node].leaves && nodes_[node].state_step != options_.model.total_steps)
-        result_.failures.push_back("17: n" + std::to_string(node) + " ends without the result");
-  }
-  return result_;
 }
 
 }  // namespace gpunode::sim

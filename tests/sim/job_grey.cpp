@@ -58,31 +58,60 @@ bool JobWorld::has_lost_a_machine() const {
   return std::any_of(nodes_.begin(), nodes_.end(), [](const Node& one) { return one.lost; });
 }
 
-// Whoever is left can decide nothing without a lost machine, or says that it waits for one, or that
-// no disk holds a checkpoint any more which was durable: for people to mend.
-bool JobWorld::waits_for_what_is_lost() const {
-  std::set<NodeId> live;
+// Somebody who is left says why the job does not go on, and it is true: a machine that is lost for
+// good is named, or every copy of a checkpoint is gone, or there are too few nodes.
+bool JobWorld::waits_for_what_is_lost() {
+  std::vector<NodeId> lost;
+  std::size_t able = 0;
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (nodes_[node].lost) lost.push_back(id(node));
+    able += !nodes_[node].lost && node + options_.witness_count < nodes_.size();
+  }
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (!nodes_[node].core || nodes_[node].finished) continue;
+    const job::JobStatus status = nodes_[node].core->status(clock(node));
+    note(node, "at the end: " + std::string(job::to_string(status.phase)) + " step " +
+                   std::to_string(status.committed) + " view " + std::to_string(status.view_id) +
+                   ": " + status.reason);
+    if (status.reason.empty()) continue;
+    const bool names_it = std::any_of(lost.begin(), lost.end(), [&](const NodeId& one) {
+      return status.reason.find(one.short_text()) != std::string::npos ||
+             std::find(status.waiting_for.begin(), status.waiting_for.end(), one) !=
+                 status.waiting_for.end();
+    });
+    const bool no_copy = status.reason.starts_with("every copy of the durable checkpoint");
+    const bool too_few = status.reason.starts_with("the job needs ") && able < options_.min_nodes;
+    if (names_it || no_copy || too_few) result_.waits_for = status.reason;
+  }
+  return !result_.waits_for.empty();
+}
+
+// Those who are not lost can decide nothing in the newest view that any live node knows.
+bool JobWorld::voters_are_lost() const {
+  std::set<NodeId> voters;
   const Node* newest = nullptr;
   for (const Node& one : nodes_) {
-    if (!one.core) continue;
-    live.insert(one.member.node);
-    if (!newest || one.core->view().view_id > newest->core->view().view_id) newest = &one;
-  }
-  if (!newest) return false;
-  const view::View& view = newest->core->view();
-  std::set<NodeId> voters = live;
-  for (const Node& one : nodes_)
     if (!one.lost) voters.insert(one.member.node);
-  if (has_lost_a_machine() && !rules::may_decide(view, voters)) return true;
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) {
-    if (!one.core || one.finished) return false;
-    const job::JobStatus status = one.core->status(clock(index_of(one.member.node)));
-    if (status.phase != job::Phase::paused) return false;
-    const bool names_it = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& other) {
-      return other.lost && status.reason.find(other.member.node.short_text()) != std::string::npos;
-    });
-    return names_it || status.reason.starts_with("every copy of the durable checkpoint");
-  });
+    if (one.core && (!newest || one.core->view().view_id > newest->core->view().view_id))
+      newest = &one;
+  }
+  return newest && !rules::may_decide(newest->core->view(), voters);
+}
+
+// The job stands still although nothing is wrong any more: somebody says whom it waits for.
+void JobWorld::expect_visible_wait() {
+  looked_ = now_;
+  bool anybody = false;
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (!nodes_[node].core || nodes_[node].finished) continue;
+    anybody = true;
+    const job::JobStatus status = nodes_[node].core->status(clock(node));
+    if (!status.reason.empty() || !status.waiting_for.empty() || status.stall || status.stopped)
+      return;
+  }
+  if (!anybody) return;
+  checks_->breach(voters_are_lost() ? "silent: the voters are lost for good, and nobody says so"
+                                    : "silent: the job stands still, and nobody says why");
 }
 
 void JobWorld::kill_job(std::size_t node) {
@@ -109,6 +138,13 @@ const JobWorld::Node::Saved* JobWorld::Node::saved_at(std::uint64_t step) const 
   const auto found = std::find_if(saved.rbegin(), saved.rend(),
                                   [&](const Saved& one) { return one.checkpoint.step == step; });
   return found == saved.rend() ? nullptr : &*found;
+}
+
+job::Checkpoint JobWorld::Node::newest_of(const view::View& view) const {
+  for (auto one = saved.rbegin(); one != saved.rend(); ++one)
+    if (!one->bad && view.descends_from(one->checkpoint.history, one->checkpoint.step))
+      return one->checkpoint;
+  return checkpoint();
 }
 
 // Every 50 ms each kind has its chance.

@@ -25,9 +25,19 @@ void JobWorld::send(std::size_t from, const job::Send& send) {
       }
   Duration delay = rng_.chance(0.02) ? between(5ms, 80ms) : between(100us, 3ms);
   if (send.bulk) delay += transfer_time(from, to, message);
-  Time& last = wire.last[send.bulk ? 1 : 0];
+  const std::size_t lane = send.bulk ? 1 : 0;
+  if (now_ < wire.late_until[lane]) delay += wire.late_by[lane];
+  Time& last = wire.last[lane];
   last = std::max(last + 1us, now_ + delay);
   const std::uint64_t connection = wire.connection;
+  const double again = options_.storm[static_cast<std::size_t>(Storm::late_copies)];
+  if (again > 0 && !calm_ && storm_rng_.chance(again)) {
+    ++result_.storm[static_cast<std::size_t>(Storm::late_copies)];
+    schedule(now_ + drawn(500ms, storm_rng_.chance(0.5) ? 10s : 120s), [this, from, to, message] {
+      if (nodes_[to].core)
+        on_node(to, 0ms, [this, from, to, message] { deliver(from, to, message); });
+    });
+  }
   const int copies = !calm_ && rng_.chance(options_.repetition) ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
     const Time when = copy == 0 ? last : last + between(1ms, 300ms);

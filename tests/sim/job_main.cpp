@@ -1,6 +1,6 @@
 // The program sim_job: its tests, or as many fresh worlds as are asked for.
 //   sim_job --sim N [--kind normal|small|inexact|swim] [--first SEED] [--grey all|NAME]
-//           [--broken RULE] [--trace]
+//           [--storm all|NAME|-NAME] [--broken RULE] [--trace]
 // Without --kind the four take turns; without --first the first seed is drawn, and printed. --grey
 // adds faults that are not usual yet (may be repeated), --broken breaks a rule of the protocol. It
 // ends with the failures, what struck and what was covered; exit code 1 after a failure. One
@@ -24,6 +24,8 @@ struct Wanted {
   std::uint64_t first = 0;
   std::optional<Kind> kind;
   GreySet grey = usual_grey();
+  StormSet storms{};
+  bool stormy = false;
   std::string grey_names;
   std::string broken_rule;
   bool trace = false;
@@ -57,6 +59,17 @@ Wanted read(int argc, char** argv) {
       if (!wanted.kind) refuse(value);
     } else if (name == "--broken") {
       wanted.broken_rule = value;
+    } else if (name == "--storm") {
+      wanted.stormy = true;
+      wanted.grey_names += " --storm " + value;
+      const bool off = value.starts_with('-');
+      const auto storm = storm_named(off ? value.substr(1) : value);
+      if (value == "all")
+        wanted.storms.fill(true);
+      else if (storm)
+        wanted.storms[static_cast<std::size_t>(*storm)] = !off;
+      else
+        refuse(value);
     } else if (name == "--grey") {
       wanted.grey_names += " --grey " + value;
       const auto fault = grey_named(value);
@@ -85,15 +98,23 @@ int simulate(const Wanted& wanted) {
   Coverage coverage;
   std::map<std::string, std::uint64_t> kinds_of_failures;
   std::array<std::uint64_t, kGreyCount> struck{};
-  std::uint64_t failed = 0;
+  std::array<std::uint64_t, kStormCount> stormed{};
+  std::map<std::string, std::uint64_t> waits;
+  std::uint64_t failed = 0, finished = 0;
   for (std::uint64_t done = 0; done < wanted.count; ++done) {
     const std::uint64_t seed = wanted.first + done;
     const Kind kind = wanted.kind.value_or(kKinds[seed % std::size(kKinds)]);
-    WorldOptions options = drawn_world(kind, seed, wanted.grey);
+    WorldOptions options = wanted.stormy ? stormy_world(kind, seed, wanted.grey, wanted.storms)
+                                         : drawn_world(kind, seed, wanted.grey);
     options.coverage = &coverage;
     options.trace = wanted.trace;
     options.broken_rule = wanted.broken_rule;
     const WorldResult result = JobWorld(options).run();
+    for (std::size_t one = 0; one < kStormCount; ++one)
+      stormed[one] += result.storm[one] > 0 ? 1 : 0;
+    finished += result.finished;
+    if (result.waits)
+      ++waits[result.waits_for.substr(0, result.waits_for.find_first_of("0123456789"))];
     for (std::size_t one = 0; one < kGreyCount; ++one) struck[one] += result.grey[one] > 0 ? 1 : 0;
     if (!result.failures.empty()) {
       ++failed;
@@ -110,6 +131,13 @@ int simulate(const Wanted& wanted) {
   for (std::size_t one = 0; one < kGreyCount; ++one)
     std::printf("  %-16s %llu\n", std::string(to_string(static_cast<Grey>(one))).c_str(),
                 static_cast<unsigned long long>(struck[one]));
+  for (std::size_t one = 0; one < kStormCount; ++one)
+    if (stormed[one] > 0)
+      std::printf("  %-16s %llu\n", std::string(to_string(static_cast<Storm>(one))).c_str(),
+                  static_cast<unsigned long long>(stormed[one]));
+  std::printf("finished: %llu\n", static_cast<unsigned long long>(finished));
+  for (const auto& [text, count] : waits)
+    std::printf("waits %llu times: %s\n", static_cast<unsigned long long>(count), text.c_str());
   for (const auto& [text, count] : kinds_of_failures)
     std::printf("failed %llu times: %s\n", static_cast<unsigned long long>(count), text.c_str());
   return failed == 0 ? 0 : 1;

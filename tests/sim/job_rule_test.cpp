@@ -131,6 +131,34 @@ TEST(JobRule, a_witness_whose_job_has_died_is_replaced_though_its_node_lives) {
   EXPECT_FALSE(silent_witness_is_replaced("keeps_silent_witnesses"));
 }
 
+// A lone member's machine is lost. The one witness that has a copy is told to leave; the other is to
+// go on from that copy, and has to fetch it first.
+WorldResult holder_of_the_copy_leaves(std::uint64_t seed, const std::string& broken) {
+  WorldOptions options = calm_world(1, 600);
+  options.seed = seed;
+  options.broken_rule = broken;
+  options.node_count = 3;
+  options.checkpoint_every = 50;
+  options.fault_time = 20s;
+  options.heal_time = 60s;
+  options.model.ballast_bytes = 100'000;
+  options.uplink_rate = 100'000;
+  JobWorld world(options);
+  world.slow_checkpoints(2, 1h);
+  const Duration when = 9s + Duration(seed * 100ms);
+  world.at(when, [&] {
+    world.lose_machine(0);
+    world.leave(1);
+  });
+  WorldResult result = world.run();
+  if (result.waits) result.failures.push_back("waits for the copy");
+  return result;
+}
+
+TEST(JobRule, who_leaves_first_gives_the_members_the_state_that_they_go_back_to) {
+  expect_needed("leaves_with_the_base", "waits", 5, holder_of_the_copy_leaves);
+}
+
 // ---- what is durable
 
 // A lone member's machine is lost with its disk, before the witnesses have its newest checkpoint.

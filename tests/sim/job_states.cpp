@@ -56,6 +56,7 @@ void JobWorld::write_checkpoint(std::size_t node) {
   const auto checkpoint = checkpoint_of(*self.core, self.state_step, self.state_digest,
                                         truth_of(options_.model).running[self.state_step]);
   if (!checkpoint || self.state_step == 0 || self.checkpoint().name() >= checkpoint->name()) return;
+  if (now_ < self.checkpoints_fail) return;
   Duration takes = self.checkpoint_takes;
   if (strikes(Grey::slow_checkpoint)) {
     takes = std::max(takes, between(500ms, 10s));
@@ -72,14 +73,41 @@ void JobWorld::keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoi
                                std::vector<float> state) {
   Node& self = nodes_[node];
   self.saved.push_back({checkpoint, std::move(state)});
-  if (self.saved.size() > options_.checkpoints_kept) {
-    self.saved.erase(self.saved.begin());
-    struck(node, Grey::removed);
-  }
+  remove_old(node);
   checks_->on_checkpoint(self.member, checkpoint);
   if (strikes(Grey::bad_checkpoint)) spoil_checkpoint(node);
   feed(node, input_of(Answer::checkpoint),
        [&](job::Actions&) { self.core->set_checkpoint(checkpoint); });
+}
+
+// The newest stay, and those that the core asks for.
+void JobWorld::remove_old(std::size_t node) {
+  Node& self = nodes_[node];
+  const std::vector<view::CheckpointName> kept = self.core->kept();
+  for (std::size_t newer = self.saved.size(); newer > options_.checkpoints_kept; --newer) {
+    const auto old = std::find_if(self.saved.begin(), self.saved.end() - options_.checkpoints_kept,
+                                  [&](const Node::Saved& one) {
+                                    return std::find(kept.begin(), kept.end(),
+                                                     one.checkpoint.name()) == kept.end();
+                                  });
+    if (old == self.saved.end() - options_.checkpoints_kept) return;
+    self.saved.erase(old);
+    struck(node, Grey::removed);
+  }
+}
+
+// It cannot be read: the core is told what is left.
+void JobWorld::lose_saved(std::size_t node, std::uint64_t step) {
+  Node& self = nodes_[node];
+  note(node, "the checkpoint of step " + std::to_string(step) + " cannot be read");
+  const Node::Saved* bad = self.saved_at(step);
+  view::CheckpointName lost{{}, step};
+  if (bad) lost = bad->checkpoint.name();
+  std::erase_if(self.saved, [](const Node::Saved& one) { return one.bad; });
+  const job::Checkpoint newest = self.newest_of(self.core->view());
+  if (newest.step > 0) checks_->on_checkpoint(self.member, newest);
+  feed(node, input_of(Answer::checkpoint),
+       [&](job::Actions& out) { self.core->on_checkpoint_lost(clock(node), lost, newest, out); });
 }
 
 void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
@@ -91,7 +119,7 @@ void JobWorld::save_state(std::size_t node, const job::SaveState& save) {
     }
     const auto checkpoint = checkpoint_of(*self.core, save.step, self.state_digest,
                                           truth_of(options_.model).running[save.step]);
-    if (checkpoint) keep_checkpoint(node, *checkpoint, self.state);
+    if (checkpoint && now_ >= self.checkpoints_fail) keep_checkpoint(node, *checkpoint, self.state);
   });
 }
 
@@ -132,13 +160,7 @@ void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore)
       return;
     }
     if (restore.step != 0 && saved->bad) {
-      // Its part of the job fails, and begins anew from what else the disk holds.
-      note(node, "the checkpoint of step " + std::to_string(restore.step) + " cannot be read");
-      std::erase_if(self.saved, [](const Node::Saved& one) { return one.bad; });
-      crash(node);
-      if (!self.saved.empty()) checks_->on_checkpoint(self.member, self.checkpoint());
-      schedule(now_ + 1s, [this, node] { restart(node); });
-      return;
+      return lose_saved(node, restore.step);
     }
     self.state = restore.step == 0 ? options_.model.initial_state() : saved->state;
     self.state_step = restore.step;
@@ -162,6 +184,7 @@ void JobWorld::read_saved(std::size_t node, const job::ReadSaved& read) {
     feed(node, input_of(Answer::saved_read), [&](job::Actions& out) {
       nodes_[node].core->on_saved_read(clock(node), read.token, bytes, out);
     });
+    if (!saved || saved->bad) lose_saved(node, read.step);
   });
 }
 
@@ -169,7 +192,7 @@ void JobWorld::keep_copy(std::size_t node, const job::KeepCopy& copy) {
   const Duration takes = std::max(nodes_[node].checkpoint_takes, between(1ms, 30ms));
   on_node(node, takes, [this, node, copy] {
     Node& self = nodes_[node];
-    if (copy.checkpoint.name() <= self.checkpoint().name()) return;
+    if (copy.checkpoint.name() <= self.checkpoint().name() || now_ < self.checkpoints_fail) return;
     const auto* values = reinterpret_cast<const float*>(copy.state.view.data());
     ++result_.copies;
     note(node, "holds a copy of the checkpoint of step " + std::to_string(copy.checkpoint.step));

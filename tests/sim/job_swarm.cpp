@@ -176,4 +176,60 @@ WorldOptions drawn_world(Kind kind, std::uint64_t seed, const GreySet& grey) {
   return options;
 }
 
+std::optional<Storm> storm_named(std::string_view name) {
+  for (std::size_t index = 0; index < kStormCount; ++index)
+    if (to_string(static_cast<Storm>(index)) == name) return static_cast<Storm>(index);
+  return std::nullopt;
+}
+
+WorldOptions stormy_world(Kind kind, std::uint64_t seed, const GreySet& grey,
+                          const StormSet& storms) {
+  WorldOptions options = drawn_world(kind, seed, grey);
+  Rng rng(mix(seed, 0x57));
+  for (double* rate : {&options.crash_rate, &options.cut_rate, &options.reset_rate,
+                       &options.pause_rate, &options.false_suspicion_rate, &options.leave_rate,
+                       &options.stop_rate, &options.recover_rate, &options.loss})
+    if (rng.chance(0.6)) *rate = 0;
+  const bool is_long = rng.chance(0.5);
+  double pace = 1;
+  if (is_long) {
+    options.fault_time = std::chrono::seconds(30 + rng.below(150));
+    options.compute_low = 20ms;
+    options.compute_high = std::chrono::milliseconds(100 + rng.below(700));
+    options.model.total_steps = 100 + rng.below(5) * 60;
+    for (double* rate : {&options.crash_rate, &options.cut_rate, &options.pause_rate,
+                         &options.false_suspicion_rate, &options.leave_rate, &options.stop_rate,
+                         &options.recover_rate})
+      *rate *= 0.1;
+    for (double& rate : options.grey) rate *= 0.3;
+    pace = 0.1;
+  }
+  options.heal_time = 400s;
+  if (rng.chance(0.25) && options.wanted_nodes > 1)
+    options.min_nodes = 2 + static_cast<std::uint32_t>(rng.below(options.wanted_nodes - 1));
+  options.visible_waits = true;
+  options.nobody_recovers = rng.chance(0.6);
+  std::vector<Storm> present;
+  for (std::size_t one = 0; one < kStormCount; ++one) {
+    const auto storm = static_cast<Storm>(one);
+    const bool here = rng.chance(0.35);
+    const double scale = std::pow(30.0, rng.uniform()) / 30;  // a thirtieth to one
+    const bool lives_on = storm == Storm::full_disk;          // its Swim would have to
+    if (!storms[one] || !here || (kind == Kind::swim && lives_on)) continue;
+    double most = 0.3 * pace;
+    if (storm == Storm::power_cut) most = 0.2 * pace;
+    if (storm == Storm::lost_machines) most = 0.05 * pace;
+    if (storm == Storm::late_copies) most = 0.1;
+    if (storm == Storm::two_recoveries || storm == Storm::resume_from) most = 0.1 * pace;
+    options.storm[one] = most * scale;
+    if (storm != Storm::late_copies && storm != Storm::edge_clocks) present.push_back(storm);
+  }
+  if (options.storm[static_cast<std::size_t>(Storm::edge_clocks)] > 0) options.clock_drift = 0;
+  for (std::uint64_t i = rng.below(5); i > 0 && !present.empty(); --i)
+    options.planned_storms.push_back({static_cast<std::size_t>(rng.below(kStormMoments)),
+                                      present[rng.below(present.size())],
+                                      1 + static_cast<std::uint32_t>(rng.below(12)), false});
+  return options;
+}
+
 }  // namespace gpunode::sim

@@ -35,6 +35,12 @@ WorldOptions small_world_of(std::uint64_t seed);
 using GreySet = std::array<bool, kGreyCount>;
 GreySet usual_grey();
 std::optional<Grey> grey_named(std::string_view name);  // words joined by '_'
+using StormSet = std::array<bool, kStormCount>;
+std::optional<Storm> storm_named(std::string_view name);
+// A drawn world with some of these storms, at random and at planned moments; half of them last for
+// minutes, with slow steps.
+WorldOptions stormy_world(Kind kind, std::uint64_t seed, const GreySet& grey,
+                          const StormSet& storms);
 WorldOptions drawn_world(Kind kind, std::uint64_t seed, const GreySet& grey = usual_grey());
 
 }  // namespace gpunode::sim

@@ -11,8 +11,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration kTick = 25ms;
-
 NodeId node_id(std::size_t index) {
   NodeId id;
   id.value[0] = static_cast<std::byte>(index + 1);
@@ -22,13 +20,17 @@ NodeId node_id(std::size_t index) {
 
 }  // namespace
 
-JobWorld::JobWorld(WorldOptions options) : options_(std::move(options)), rng_(options_.seed) {
+JobWorld::JobWorld(WorldOptions options)
+    : options_(std::move(options)), rng_(options_.seed), storm_rng_(mix(options_.seed, 0x5707)) {
   nodes_.resize(options_.node_count);
   wires_.assign(options_.node_count, std::vector<Wire>(options_.node_count));
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     nodes_[i].member = {node_id(i), 1};
     nodes_[i].speed += options_.clock_drift * (Rng(mix(mix(options_.seed, 95), i)).uniform() - 0.5);
   }
+  if (has_storm(Storm::edge_clocks))
+    for (Node& node : nodes_) node.speed = storm_rng_.chance(0.5) ? 0.95 : 1.05;
+  result_.storm[static_cast<std::size_t>(Storm::edge_clocks)] = has_storm(Storm::edge_clocks);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     disks_.emplace_back(VoteDisk::Options{mix(mix(options_.seed, 96), i), options_.names_first,
                                           options_.disk_mutations});
@@ -79,77 +81,6 @@ void JobWorld::on_node(std::size_t node, Duration delay, std::function<void()> a
 
 std::size_t JobWorld::index_of(const NodeId& id) const {
   return static_cast<std::size_t>(id.value[0]) - 1;
-}
-
-void JobWorld::start(std::size_t node) {
-  Node& one = nodes_[node];
-  ++one.life;
-  one.while_paused.clear();
-  one.paused_until = Time{};
-  one.state = options_.model.initial_state();
-  one.state_step = 0;
-  one.state_digest = block_digest_of(options_.model.bytes_of_state(one.state).view);
-  one.state_free = one.disk_free = now_;
-  one.computing.clear();
-  one.unsynced.clear();
-  one.state_acts.clear();
-  one.seen.clear();
-  one.finished = one.gone = one.coming = one.leaves = one.job_dead = false;
-  one.compute_hangs = one.apply_hangs = Time{};
-
-  job::JobCore::Options chosen;
-  chosen.self = one.member;
-  chosen.job = Digest{7, options_.model.seed};
-  chosen.candidates = candidates_;
-  chosen.wanted_nodes = options_.wanted_nodes;
-  chosen.min_nodes = options_.min_nodes;
-  chosen.goes_on_alone = options_.goes_on_alone;
-  chosen.witness_only = node + options_.witness_count >= options_.node_count;
-  chosen.total_steps = options_.model.total_steps;
-  chosen.tree = options_.model.tree;
-  chosen.element_count = options_.model.element_count;
-  chosen.add = &JobModel::add;
-  chosen.forms = options_.forms;
-  chosen.routing = options_.routing;
-  chosen.place = 1 + node % 2;
-  if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
-  chosen.initial_state_digest = one.state_digest;
-  chosen.max_state_bytes = 1u << 23;
-  chosen.state_part_bytes = 64;
-  if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
-  if (options_.model.ballast_bytes > 0) chosen.state_part_bytes = 65536;
-  chosen.votes = one.votes;
-  chosen.checkpoint = one.checkpoint();
-  chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
-  const bool witnesses = chosen.witness_only;
-  auto core = job::JobCore::create(std::move(chosen));
-  GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
-  one.core.emplace(std::move(*core));
-  note(node, "starts, boot " + std::to_string(one.member.boot));
-  if (options_.swim_detects) start_swim(node);
-  const bool stale = strikes(Grey::stale_hints);
-  if (stale) struck(node, Grey::stale_hints);
-  feed(node, input_of(Answer::started), [&](job::Actions& out) {
-    std::vector<NodeId> hints;
-    if (stale) hints = candidates_;
-    if (one.hints)
-      for (const std::size_t other : *one.hints) hints.push_back(id(other));
-    if (!stale && !one.hints)
-      for (const Node& other : nodes_) hints.push_back(other.member.node);
-    one.core->set_hints(hints);
-    one.core->on_start(clock(node), out);
-    if (one.core && !witnesses) one.core->request_join(clock(node), out);
-  });
-  const std::uint64_t life = one.life;
-  auto tick = std::make_shared<std::function<void()>>();
-  *tick = [this, node, life, weak = std::weak_ptr(tick)] {
-    if (nodes_[node].life != life || !nodes_[node].core) return;
-    feed(node, input_of(Answer::tick),
-         [&](job::Actions& out) { nodes_[node].core->on_tick(clock(node), out); });
-    if (nodes_[node].core) look(node);
-    if (const auto self = weak.lock()) on_node(node, kTick, [self] { (*self)(); });
-  };
-  on_node(node, between(0ms, kTick), [tick] { (*tick)(); });
 }
 
 void JobWorld::crash(std::size_t node) {
@@ -204,6 +135,7 @@ void JobWorld::pause(std::size_t node, Duration how_long, bool clock_too) {
   schedule(one.paused_until, [this, node, life] {
     Node& again = nodes_[node];
     if (again.life != life) return;
+    again.stuck = false;
     note(node, "goes on");
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer)
       if (peer != node && !wires_[node][peer].cut && !wires_[peer][node].cut)
@@ -238,7 +170,8 @@ void JobWorld::end_process(std::size_t node) {
   // After the last step there is nothing more to hold.
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
-  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed())
+  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed() &&
+      now_ > one.checkpoints_fail + 30s)
     checks_->breach("14: the last holder of a state has left without making it durable");
   crash(node);
   --result_.crashes;
@@ -285,12 +218,34 @@ void JobWorld::carry_out(std::size_t node, job::Actions actions) {
   }
 }
 
+void JobWorld::go_on_alone(std::size_t node) {
+  const std::uint64_t life = nodes_[node].life;
+  schedule(now_ + between(1ms, 30ms), [this, node, life] {
+    if (nodes_[node].life != life || !nodes_[node].core) return;
+    nodes_[node].forcing_until = now_ + 5s;
+    feed(node, input_of(Answer::recover),
+         [&](job::Actions& out) { nodes_[node].core->go_on_alone(clock(node), out); });
+  });
+}
+
+// The spare node is called, fetches the manifest and starts its part.
+void JobWorld::recruit(std::size_t node, std::size_t spare) {
+  note(node, "asks n" + std::to_string(spare) + " to be a witness");
+  if (wires_[node][spare].cut || !is_idle(spare)) return;
+  schedule(now_ + between(5ms, 100ms), [this, spare] {
+    if (!is_idle(spare)) return;
+    nodes_[spare].recruited = true;
+    start(spare);
+  });
+}
+
 void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   Node& one = nodes_[node];
   if (auto* message = std::get_if<job::Send>(&action)) {
     checks_->on_send(one.member, message->message, disks_[node].answered());
     if (const auto* vote = std::get_if<job::Vote>(&message->message.body))
-      if (std::holds_alternative<view::Prepare>(vote->message) && one.forcing_until < now_)
+      if (std::holds_alternative<view::Prepare>(vote->message) && one.forcing_until < now_ &&
+          !has_storm(Storm::slow_votes))
         checks_->on_prepare(one.member, name_of(message->message), heard_by(node));
     send(node, *message);
     moments_of(node, message->message);
@@ -314,28 +269,15 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
   } else if (auto* installed = std::get_if<job::ViewInstalled>(&action)) {
     enter_view(node, *installed);
   } else if (std::get_if<job::LostQuorum>(&action)) {
-    const std::uint64_t life = one.life;
-    schedule(now_ + between(1ms, 30ms), [this, node, life] {
-      if (nodes_[node].life != life || !nodes_[node].core) return;
-      nodes_[node].forcing_until = now_ + 5s;
-      feed(node, input_of(Answer::recover),
-           [&](job::Actions& out) { nodes_[node].core->go_on_alone(clock(node), out); });
-    });
+    go_on_alone(node);
   } else if (auto* paused = std::get_if<job::Paused>(&action)) {
     note(node, "paused: " + paused->reason);
   } else if (const auto* stopped = std::get_if<job::Stopped>(&action)) {
     note(node, "stopped after step " + std::to_string(stopped->step));
     with_state(node, [this, node] { write_checkpoint(node); });
-  } else if (const auto* recruit = std::get_if<job::Recruit>(&action)) {
-    // The node is called, fetches the manifest and starts its part.
-    const std::size_t spare = index_of(recruit->node);
-    note(node, "asks n" + std::to_string(spare) + " to be a witness");
-    if (!wires_[node][spare].cut && is_idle(spare))
-      schedule(now_ + between(5ms, 100ms), [this, spare] {
-        if (!is_idle(spare)) return;
-        nodes_[spare].recruited = true;
-        start(spare);
-      });
+    late_moment(node, LateMoment::stopped);
+  } else if (const auto* asked = std::get_if<job::Recruit>(&action)) {
+    recruit(node, index_of(asked->node));
   } else if (auto* save = std::get_if<job::SaveState>(&action)) {
     save_state(node, *save);
   } else if (const auto* saved = std::get_if<job::ReadSaved>(&action)) {
@@ -349,6 +291,7 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     one.finished = true;
     if (options_.checkpoint_every > 0 && one.core->committed() == options_.model.total_steps)
       with_state(node, [this, node] { write_checkpoint(node); });  // the result is kept
+    late_moment(node, LateMoment::finished);
   } else if (auto* text = std::get_if<job::Report>(&action)) {
     note(node, text->text);
   }
@@ -360,6 +303,7 @@ void JobWorld::commit(std::size_t node, const job::Committed& commit) {
   if (commit_times_.emplace(commit.step, now_).second) progress_ = now_;
   checks_->on_committed(one.member, commit, one.core->status(clock(node)).phase);
   moment(node, Moment::on_commit);
+  if (commit.step == options_.model.total_steps) late_moment(node, LateMoment::last_step);
 }
 
 // What a person sees who looks at the job on this node.
@@ -371,17 +315,29 @@ void JobWorld::look(std::size_t node) {
 
 void JobWorld::enter_view(std::size_t node, const job::ViewInstalled& installed) {
   const view::View& view = installed.view;
-  std::string who, voters;
+  std::string who, voters, holders;
   for (const view::Member& member : view.members)
     who += " n" + std::to_string(index_of(member.node)) + "/" + std::to_string(member.boot);
   for (const NodeId& voter : view.acceptors) voters += " n" + std::to_string(index_of(voter));
+  for (const NodeId& holder : view.floor.holders)
+    holders += " n" + std::to_string(index_of(holder));
   note(node, "VIEW " + std::to_string(view.view_id) + " base " + std::to_string(view.base_step) +
-                 told(view) + (view.stopped ? " STOPPED" : "") + " members" + who + " acceptors" +
-                 voters + " role " + std::to_string(static_cast<int>(installed.role)));
+                 told(view) + holders + (view.stopped ? " STOPPED" : "") + " members" + who +
+                 " acceptors" + voters + " role " +
+                 std::to_string(static_cast<int>(installed.role)));
   result_.disagreements = std::max<std::uint64_t>(result_.disagreements, view.owner_rotation);
   for (const NodeId& voter : view.acceptors)
     if (view.is_witness(voter)) witnessed_.insert(name_of(view));
   checks_->on_view(nodes_[node].member, view, installed.role);
+  const job::Checkpoint& told = nodes_[node].core->checkpoint();
+  if (!view.descends_from(told.history, told.step))
+    on_node(node, between(1ms, 30ms), [this, node] {
+      const job::Checkpoint found = nodes_[node].newest_of(nodes_[node].core->view());
+      if (found.step > 0)
+        feed(node, input_of(Answer::checkpoint),
+             [&](job::Actions&) { nodes_[node].core->set_checkpoint(found); });
+    });
+  late_moment(node, view.restores ? LateMoment::rollback : LateMoment::any_view);
 }
 
 void JobWorld::compute(std::size_t node, const job::Compute& wish) {

@@ -21,6 +21,7 @@
 #include "tests/sim/job_coverage.hpp"
 #include "tests/sim/job_disk.hpp"
 #include "tests/sim/job_model.hpp"
+#include "tests/sim/job_storm.hpp"
 
 namespace gpunode::sim {
 
@@ -67,6 +68,17 @@ constexpr auto kGreyCount = static_cast<std::size_t>(Grey::kCount);
 std::string_view to_string(Grey fault);
 using GreyRates = std::array<double, kGreyCount>;
 
+// Moments of a Storm's planned strike: those above, and these.
+enum class LateMoment : std::uint8_t { last_step, rollback, stopped, any_view, finished, kCount };
+constexpr auto kStormMoments =
+    static_cast<std::size_t>(Moment::kCount) + static_cast<std::size_t>(LateMoment::kCount);
+struct PlannedStorm {
+  std::size_t moment = 0;
+  Storm strike = Storm::long_pause;
+  std::uint32_t nth = 1;
+  bool fired = false;
+};
+
 struct WorldOptions {
   std::uint64_t seed = 1;
   JobModel model;
@@ -110,6 +122,10 @@ struct WorldOptions {
   // A second and node, or a second (cuts and splits); of a life (stale_hints), of a write or a read
   // (checkpoints).
   GreyRates grey{};
+  StormRates storm{};  // a second and node, or a second; late_copies: of a message
+  std::vector<PlannedStorm> planned_storms;
+  bool visible_waits = false;          // who stands still for a minute and a half says why
+  bool nobody_recovers = false;        // not even after a machine was lost for good
   std::uint32_t checkpoints_kept = 1;  // on each disk, the newest
   bool over_the_wire = true;           // messages pass the codec
   bool goes_on_alone = false;          // the job's on_lost_quorum is "continue"
@@ -146,6 +162,8 @@ struct WorldResult {
   Time ended{};
   std::vector<PlannedFault> planned;
   std::array<std::uint64_t, kGreyCount> grey{};  // how often each struck
+  std::array<std::uint64_t, kStormCount> storm{};
+  std::string waits_for;  // what a node says of it, if it waits
 };
 
 class JobWorld {
@@ -181,6 +199,8 @@ class JobWorld {
   }
   // Its part of the job ends without a word, and the node goes on: restart() starts it again.
   void kill_job(std::size_t node);
+  // Every node loses power; those that are not lost come back.
+  void cut_power(Duration back_low, Duration back_high);
   // What its disk holds of its newest checkpoint is not what was written.
   void spoil_checkpoint(std::size_t node);
   // Writes and copies of checkpoints on this node take so long from now on.
@@ -188,6 +208,8 @@ class JobWorld {
   bool holds_checkpoint(std::size_t node) const { return !nodes_[node].saved.empty(); }
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
+  void resume_job_from(std::size_t node, std::uint64_t step);
+  void strike(std::size_t node, Storm storm);
   void recover_job(std::size_t node);
   // Planned faults of that moment that wait for their number strike the next time.
   void strike_at_next(Moment what);
@@ -224,10 +246,12 @@ class JobWorld {
   };
   struct Node {
     view::Member member;
-    double speed = 1;                     // of its clock
-    Duration stopped{};                   // that its clock has missed
-    Time compute_hangs{}, apply_hangs{};  // until then
-    bool lost = false;                    // the machine, for good
+    double speed = 1;                                     // of its clock
+    Duration stopped{};                                   // that its clock has missed
+    Time compute_hangs{}, apply_hangs{};                  // until then
+    Time votes_hang{}, votes_fail{}, checkpoints_fail{};  // likewise
+    bool stuck = false;                                   // paused, but its detector answers for it
+    bool lost = false;                                    // the machine, for good
     std::optional<std::vector<std::size_t>> hints;
     bool job_dead = false;  // and the node goes on
     std::optional<job::JobCore> core;
@@ -250,6 +274,8 @@ class JobWorld {
       bool bad = false;
     };
     std::vector<Saved> saved;  // on disk, the newest last
+    // The newest one that a node in this view can go on from; what it finds when it looks for one.
+    job::Checkpoint newest_of(const view::View& view) const;
     Duration checkpoint_takes{};
     const Saved* saved_at(std::uint64_t step) const;
     job::Checkpoint checkpoint() const {
@@ -282,6 +308,8 @@ class JobWorld {
     bool cut = false;
     Time cut_until{};  // whatever heals
     bool swallows_bulk = false;
+    std::array<Time, 2> late_until{};  // each lane
+    std::array<Duration, 2> late_by{};
     Time contact{};    // as the detector sees it
     Time delivered{};  // the last message
   };
@@ -328,6 +356,15 @@ class JobWorld {
   void send_gossip(std::size_t from, std::size_t to, const Bytes& bytes);
   void random_faults();
   void grey_faults();
+  void storms();
+  void storm_moment(std::size_t node, std::size_t moment);
+  void late_moment(std::size_t node, LateMoment what) {
+    storm_moment(node, static_cast<std::size_t>(Moment::kCount) + static_cast<std::size_t>(what));
+  }
+  void end_storms();
+  void fail_job(std::size_t node);
+  bool has_storm(Storm storm) const { return options_.storm[static_cast<std::size_t>(storm)] > 0; }
+  Duration drawn(Duration low, Duration high);
   void struck(std::size_t node, Grey fault);
   // Of a fault with a share, not a rate: whether it strikes now.
   bool strikes(Grey fault) {
@@ -335,10 +372,22 @@ class JobWorld {
     return share > 0 && !calm_ && rng_.chance(share);
   }
   bool has_lost_a_machine() const;
-  bool waits_for_what_is_lost() const;
+  bool waits_for_what_is_lost();
+  bool voters_are_lost() const;
+  void expect_visible_wait();
   void random_orders();
   void tell_spares();
+  job::JobCore::Options options_of(std::size_t node) const;
+  void start_ticks(std::size_t node);
+  void go_on_alone(std::size_t node);
+  void order(std::size_t node, std::size_t other, Storm storm);
+  void recruit(std::size_t node, std::size_t spare);
+  void begin_faults();
+  void conclude();
+  void check_ends();
   void write_checkpoint(std::size_t node);
+  void remove_old(std::size_t node);
+  void lose_saved(std::size_t node, std::uint64_t step);
   void keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoint,
                        std::vector<float> state);
   std::vector<NodeId> heard_by(std::size_t node) const;
@@ -353,6 +402,8 @@ class JobWorld {
 
   WorldOptions options_;
   Rng rng_;
+  Rng storm_rng_;
+  std::array<std::uint32_t, kStormMoments> storm_moments_{};
   Time now_{};
   std::uint64_t order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -364,6 +415,7 @@ class JobWorld {
   bool calm_ = false;  // the faults are over
   std::array<std::uint32_t, static_cast<std::size_t>(Moment::kCount)> moments_{};
   std::map<std::uint64_t, Time> commit_times_;
+  Time looked_{};
   Time progress_{};  // when a step was committed that nobody had before
   std::set<NodeId> computed_;
   std::set<ViewName> witnessed_;

@@ -3,6 +3,7 @@
 // own, reads this by reference, and answers with actions and return values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ struct JobContext {
   bool can_exchange() const {
     return member && state_ready && !holding && !work_lost && !agreement.frozen() &&
            !takes_result && !through;
+  }
+  // From the disk of this node, which is no member, the members get the state that the view goes
+  // back to.
+  bool gives_base() const;
+  const Checkpoint& newest_on_disk() const {
+    return later_checkpoint ? *later_checkpoint : checkpoint;
   }
   bool needs_lease() const { return view::needs_lease(view()); }
   bool is_changing() const { return agreement.frozen() || agreement.wanted(); }
@@ -67,7 +74,10 @@ struct JobContext {
   view::ViewAgreement agreement;
   Peers peers;
   Progress progress;
-  Checkpoint checkpoint;  // newest intact one on this node's disk
+  // Newest intact one on this node's disk, as others are told of it; and one that was written since
+  // this node promised: the view to come may be made of what it has promised.
+  Checkpoint checkpoint;
+  std::optional<Checkpoint> later_checkpoint;
   std::vector<NodeId> hints;
   Time now{};                // of the input being handled
   Time installed_at{};       // when the view was

@@ -4,7 +4,8 @@
 // state on this node (job_commit.cpp).
 #pragma once
 
-#include <set>
+#include <map>
+#include <string>
 
 #include "runtime/job/admission.hpp"
 #include "runtime/job/copies.hpp"
@@ -93,6 +94,7 @@ struct JobCore::State {
   void follow(Actions& out);
   void load_what_came(Actions& out);
   void on_applied(std::uint64_t step, const Digest& digest, Actions& out);
+  void on_checkpoint(const Checkpoint& written);
   void on_installed(std::uint64_t step, Actions& out);
 
   JobContext job;
@@ -114,9 +116,11 @@ struct JobCore::State {
 
   Phase phase = Phase::outsider;
   Time phase_since{};
-  std::set<std::string> paused_for;  // reasons that were told, since this view or its last commit
-  std::string end_told;              // why the view is to end, as last said
-  std::uint64_t rival = 0;           // mark of another part of the job that was met
+  // Reasons that were told and when, since this view or its last commit; and the last one told.
+  std::map<std::string, Time> paused_for;
+  std::string paused_told;
+  std::string end_told;     // why the view is to end, as last said
+  std::uint64_t rival = 0;  // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time committed_at{};                                    // in this view
 };

@@ -86,6 +86,16 @@ TEST_F(LateMemberTest, if_only_this_node_was_to_give_the_state_nobody_does) {
   EXPECT_FALSE(learner_.fetch_base(out_));
 }
 
+TEST_F(LateMemberTest, who_is_given_nothing_for_twenty_seconds_is_starved) {
+  learner_.fetch_base(out_);
+  pass(19999ms);
+  EXPECT_FALSE(learner_.is_starved());
+  pass(1ms);
+  EXPECT_TRUE(learner_.is_starved());
+  learner_.fetch_base(out_);
+  EXPECT_FALSE(learner_.is_starved()) << "in another view it is asked for anew";
+}
+
 TEST_F(LateMemberTest, a_state_at_hand_ends_the_fetch) {
   learner_.fetch_base(out_);
   learner_.on_load();

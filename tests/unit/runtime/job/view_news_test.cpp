@@ -89,6 +89,22 @@ TEST_F(ViewNewsTest, the_members_know_the_view_once_each_was_heard_in_it) {
   EXPECT_TRUE(news_.all_know());
 }
 
+TEST_F(ViewNewsTest, whom_this_node_gives_its_state_knows_the_view_once_it_has_that) {
+  view::View view = next_view({2, 3});
+  view.restores = true;
+  view.base_step = 4;
+  view.sync_sources = {node(1)};
+  install(view);
+  news_.on_view({view, {}});
+  for (int i = 2; i <= 3; ++i) news_.on_message(node(i), view.name());
+  news_.on_ready(node(2));
+  EXPECT_FALSE(news_.all_know());
+  news_.on_ready(node(3));
+  EXPECT_TRUE(news_.all_know());
+  news_.on_view({view, {}});
+  EXPECT_FALSE(news_.all_know()) << "it was that of another view";
+}
+
 TEST_F(ViewNewsTest, an_old_message_takes_nothing_back) {
   for (int i = 1; i <= 3; ++i) news_.on_message(node(i), job_.view().name());
   news_.on_message(node(2), {{}, 0});

@@ -10,6 +10,7 @@ namespace gpunode::job {
 namespace {
 
 using Promisers = std::vector<view::ViewAgreement::Promiser>;
+using view::Standing;
 
 NodeId node(int number) {
   NodeId id;
@@ -191,6 +192,35 @@ TEST(ViewProposal, the_second_time_the_majority_stands_and_the_rest_learns) {
                                  {at(1, 14, 15, 1), at(2, 14, 15, 2), at(3, 14, 15, 3)}, {});
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().detail.find("step 15"), std::string::npos);
+}
+
+// Its state is from a checkpoint, or from others: it does not know the sum that led there.
+TEST(ViewProposal, who_does_not_know_a_result_differs_from_nobody) {
+  for (const int knows_not : {1, 2}) {
+    Promisers survivors{at(1, 20, 20), at(2, 20, 20)};
+    Standing& one = survivors[static_cast<std::size_t>(knows_not - 1)].standing;
+    one.applied_result_digest = one.held_result_digest = {};
+    const auto next = propose_view(rules_of(2), current_of(2), survivors, {});
+    ASSERT_TRUE(next) << next.error().message();
+    EXPECT_EQ(next->base_step, 20u);
+    EXPECT_EQ(next->result_digest, digest(1020));
+    EXPECT_EQ(next->owner_rotation, 0u);
+  }
+}
+
+// Nodes 1 and 2 are said to hold what is durable; node 2 leaves.
+TEST(ViewProposal, a_holder_that_leaves_is_awaited_unless_another_has_said_that_it_has_a_copy) {
+  view::View current = current_of(3);
+  current.floor = {{current.history(), 10}, {node(1), node(2)}};
+  Promisers promisers{at(2, 20, 20), at(3, 20, 20)};
+  promisers[0].standing.leaving = true;
+  auto next = propose_view(rules_of(3), current, promisers, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->floor.holders, (std::vector{node(1), node(2)})) << "node 1 may have lost it";
+  promisers[1].standing.checkpoint = {current.history(), 12};
+  next = propose_view(rules_of(3), current, promisers, {});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->floor.holders, (std::vector{node(3), node(1)}));
 }
 
 TEST(ViewProposal, a_leaver_is_left_out_unless_it_is_the_last_holder) {

@@ -194,6 +194,28 @@ TEST(ViewAgreement, a_proposer_does_not_use_a_ballot_that_its_disk_has_not) {
   EXPECT_EQ(effects.persists.size(), 1u);
 }
 
+TEST(ViewAgreement, a_ballot_that_was_given_up_before_the_disk_had_it_is_not_asked_for) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  const auto effects = proposer.propose(Time{} + 100ms);
+  ASSERT_EQ(effects.persists.size(), 1u);
+  proposer.tick(Time{} + 10s);
+  for (const auto& [to, message] : proposer.durable(effects.persists[0].first, Time{} + 11s).sends)
+    EXPECT_FALSE(std::holds_alternative<Prepare>(message));
+}
+
+TEST(ViewAgreement, that_nobody_answers_is_said_when_nobody_has) {
+  Acceptor proposer(1);
+  proposer.agreement->want_change(Time{});
+  proposer.propose(Time{} + 100ms);
+  const std::string reason = proposer.agreement->waiting_reason();
+  proposer.tick(Time{} + 10s);
+  proposer.tick(Time{} + 10s + 50ms);
+  EXPECT_EQ(proposer.agreement->waiting_reason(), reason) << "they are asked first";
+  proposer.tick(Time{} + 10s + 300ms);
+  EXPECT_NE(proposer.agreement->waiting_reason().find("no quorum"), std::string::npos);
+}
+
 TEST(ViewAgreement, who_hears_no_quorum_asks_whether_it_is_heard_and_freezes_nobody) {
   Acceptor proposer(1);
   proposer.agreement->want_change(Time{});
@@ -226,6 +248,16 @@ TEST(ViewAgreement, by_force_whoever_answers_goes_on_without_a_quorum) {
   const auto decided = lone.tick(Time{} + 1100ms).decided;
   ASSERT_TRUE(decided);
   EXPECT_EQ(lone.composed_of, 1u);
+}
+
+TEST(ViewAgreement, by_force_one_without_a_part_goes_on_too) {
+  Acceptor outside(9);
+  ViewAgreement::Effects effects;
+  outside.agreement->force(Time{}, effects);
+  EXPECT_TRUE(outside.agreement->frozen());
+  EXPECT_EQ(effects.sends.size(), 3u);
+  EXPECT_TRUE(outside.tick(Time{} + 1100ms).decided);
+  EXPECT_EQ(outside.composed_of, 1u);
 }
 
 TEST(ViewAgreement, a_floor_is_noted_once_a_quorum_has_it_on_disk) {
