@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/compute/host_place.hpp"
+#include "kernels/model/model_code.hpp"
 #include "kernels/model/outer_step.hpp"
 #include "runtime/base/fault_point.hpp"
 
@@ -96,7 +97,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
                 "a trainer needs model, backend, data and clock");
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
-  auto program = trainer->model_->program(*trainer->backend_, trainer->workers_.workers());
+  auto program =
+      model::make_program(*trainer->model_, *trainer->backend_, trainer->workers_.workers());
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
   trainer->slice_memory_ =

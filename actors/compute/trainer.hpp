@@ -94,6 +94,9 @@ class Trainer {
     std::uint64_t evaluated_tokens = kEvaluatedTokens;
     std::shared_ptr<telemetry::SpanRing> spans =
         {};  // what was done when, for `job trace`; may be null
+    // Whether the reader's data is the job's. Slow: the trainer's thread calls it first. May be
+    // empty.
+    std::function<Result<void>()> check_data = {};
   };
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kStageBudgetBytes = std::uint64_t{1} << 30;

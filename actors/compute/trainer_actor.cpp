@@ -7,13 +7,13 @@
 #include <caf/stateful_actor.hpp>
 
 #include <exception>
-#include <new>
 #include <optional>
 
 #include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/fingerprint.hpp"
+#include "kernels/model/model_code.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -45,6 +45,8 @@ void record(Self* self, telemetry::SpanKind kind, std::uint64_t amount, Time beg
 
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
+  if (options.check_data)
+    if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;
   std::size_t samples =
       (options.spec.train.batch + options.spec.train.slices - 1) / options.spec.train.slices;
@@ -127,25 +129,17 @@ void apply_total(Self* self, const ApplyTotal& order) {
 }
 
 void evaluate(Self* self) {
-  auto held_out = self->state.trainer->evaluate();
+  auto held_out =
+      model::guarded("the model's evaluation", [&] { return self->state.trainer->evaluate(); });
   if (!held_out) return self->send(self->state.job, Evaluated{held_out.error()});
   self->send(self->state.job,
              Evaluated{held_out->loss, held_out->windows, held_out->held_out_windows});
 }
 
-// The standard library throws where memory or threads run out: the job is told what it was.
-caf::error end_by(Self* self, std::exception_ptr& thrown) {
-  Error error{ErrorCode::internal, "the trainer threw something unknown"};
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::bad_alloc&) {
-    error = {ErrorCode::out_of_memory,
-             "this machine's memory does not hold the job: use a smaller model, fewer samples a "
-             "slice, or more memory"};
-  } catch (const std::exception& failure) {
-    error.detail = std::string("the trainer ended: ") + failure.what();
-  }
-  fail(self, error);
+// The model throws, or the standard library where memory or threads run out: the job is told what
+// it was.
+caf::error end_by(Self* self, const std::exception_ptr& thrown) {
+  fail(self, model::thrown_error("the trainer", thrown));
   return make_error(caf::exit_reason::unhandled_exception);
 }
 

@@ -1,5 +1,6 @@
 #include "actors/inference/served_model.hpp"
 
+#include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "runtime/snapshot/checkpoint.hpp"
@@ -54,7 +55,11 @@ Result<Loaded> load_export(const storage::FileSystem& files, const storage::Path
 
 }  // namespace
 
-Result<std::unique_ptr<ServedModel>> ServedModel::load(Options options) {
+Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
+  return model::guarded("the model", [&] { return load_and_probe(options); });
+}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::load_and_probe(const Options& options) {
   auto entry = options.files->inspect(options.path);
   if (!entry) return entry.error();
   auto loaded = entry->kind == storage::EntryKind::folder
@@ -66,12 +71,13 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(Options options) {
                  "only models over bytes are served as text; this one has " +
                      std::to_string(loaded->model->vocabulary()) + " tokens"};
   std::unique_ptr<ServedModel> served(new ServedModel(options));
-  auto program = loaded->model->program(*options.backend, options.workers);
+  auto program = model::make_program(*loaded->model, *options.backend, options.workers);
   if (!program) return program.error();
   served->program_ = std::move(*program);
   if (auto done = served->program_->load(loaded->weights); !done) return done.error();
   served->digest_ = storage::sha256_of(bytes_of(std::span<const float>(loaded->weights))).text();
   served->model_ = std::move(loaded->model);
+  served->description_ = served->model_->name();
   served->step_ = loaded->step;
   // Ready means that a probe was answered.
   auto probe = served->generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
@@ -80,10 +86,14 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(Options options) {
 }
 
 Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline) {
+  return model::guarded("the model", [&] { return continue_prompt(request, deadline); });
+}
+
+Result<GenerateAnswer> ServedModel::continue_prompt(const GenerateRequest& request, Time deadline) {
   Time begin = clock_->now();
   if (begin >= deadline)
     return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
-  auto session = program_->session();
+  auto session = model::make_session(*program_);
   if (!session) return session.error();
   model::Generator generator(std::move(*session), model_->vocabulary(),
                              {.temperature = request.temperature,

@@ -24,22 +24,25 @@ class ServedModel {
   };
   // Loads and checks every byte, then answers a probe. Fails with: not_found, corrupted (naming
   // shard and byte range), unsupported (not a text model), out_of_memory.
-  static Result<std::unique_ptr<ServedModel>> load(Options options);
+  static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
   const std::string& digest() const { return digest_; }  // SHA-256 over the weights' bytes
   std::uint64_t step() const { return step_; }
-  std::string description() const { return model_->name(); }
+  const std::string& description() const { return description_; }  // of the model, by itself
 
   // Continues the prompt. Past `deadline` the text is cut there, and says so.
-  // Fails with: timeout (nothing done before the deadline), what Session::append fails with.
+  // Fails with: timeout (nothing done before the deadline), what Session::append fails with or throws.
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:
   explicit ServedModel(const Options& options) : clock_(options.clock) {}
+  static Result<std::unique_ptr<ServedModel>> load_and_probe(const Options& options);
+  Result<GenerateAnswer> continue_prompt(const GenerateRequest& request, Time deadline);
+
   const Clock* clock_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Program> program_;
-  std::string digest_;
+  std::string digest_, description_;
   std::uint64_t step_ = 0;
 };
 

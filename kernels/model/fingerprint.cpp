@@ -1,5 +1,6 @@
 #include "kernels/model/fingerprint.hpp"
 
+#include "kernels/model/model_code.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "kernels/ops/backend.hpp"
 #include "runtime/base/rng.hpp"
@@ -34,7 +35,7 @@ Digest model_digest(const Model& model, std::span<const float> weights) {
 
 Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
                                         std::size_t samples_per_slice) {
-  auto program = model.program(backend, 1);
+  auto program = make_program(model, backend, 1);
   if (!program) return program.error().within("fingerprint");
   std::vector<float> weights(model.parameter_count()), gradient(model.parameter_count());
   model.initialise(kSeed, weights);

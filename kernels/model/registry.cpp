@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "kernels/model/gpt.hpp"
+#include "kernels/model/model_code.hpp"
 #include "runtime/base/nearest.hpp"
 
 namespace gpunode::model {
@@ -18,6 +19,26 @@ struct Registry {
 Registry& registry() {
   static Registry instance;
   return instance;
+}
+
+Factory factory_of(std::string_view kind) {
+  std::lock_guard lock(registry().mutex);
+  const auto found = registry().factories.find(kind);
+  return found == registry().factories.end() ? Factory{} : found->second;
+}
+
+Result<std::unique_ptr<Model>> checked(Result<std::unique_ptr<Model>> made) {
+  if (!made) return made;
+  if (!*made)
+    return Error{ErrorCode::internal,
+                 "its factory returned null as a success: return an Error instead"};
+  // A checkpoint names it so.
+  if (const std::string kind = (*made)->kind(); !factory_of(kind))
+    return Error{ErrorCode::invalid_argument,
+                 "its kind() is '" + kind + "', which is not registered: " +
+                     unknown_word("model kind", kind, registered_kinds())};
+  if (auto good = validate(**made); !good) return good.error();
+  return made;
 }
 
 }  // namespace
@@ -38,14 +59,9 @@ std::vector<std::string> registered_kinds() {
 }
 
 Result<std::unique_ptr<Model>> make_model(std::string_view kind, const Settings& settings) {
-  Factory factory;
-  {
-    std::lock_guard lock(registry().mutex);
-    auto found = registry().factories.find(kind);
-    if (found != registry().factories.end()) factory = found->second;
-  }
+  const Factory factory = factory_of(kind);
   if (!factory) return {ErrorCode::not_found, unknown_word("model kind", kind, registered_kinds())};
-  auto made = factory(settings);
+  auto made = guarded("its code", [&] { return checked(factory(settings)); });
   if (!made) return made.error().within("model '" + std::string(kind) + "'");
   return made;
 }

@@ -19,7 +19,8 @@ using Factory = std::function<Result<std::unique_ptr<Model>>(const Settings&)>;
 // Adds a kind. Fails with: already_exists.
 Result<void> register_model(std::string kind, Factory factory);
 
-// Fails with: not_found (unknown kind, naming the nearest), and whatever the factory reports.
+// Fails with: not_found (unknown kind, naming the nearest), whatever the factory reports, internal
+// (it threw or gave null), and invalid_argument (a description that cannot be right).
 Result<std::unique_ptr<Model>> make_model(std::string_view kind, const Settings& settings);
 
 std::vector<std::string> registered_kinds();
