@@ -73,7 +73,8 @@ class Node {
   virtual Result<std::string> call(const std::string& name, std::string_view request,
                                    std::chrono::milliseconds timeout) = 0;
 
-  // One command as the gpunode program gives it: a name and JSON arguments in, JSON out.
+  // One command as the gpunode program gives it: a name and JSON arguments in, JSON out. Arguments
+  // that are no object, a key that is unknown and a value of another type are invalid_argument.
   virtual std::string command(const std::string& name, const std::string& arguments) = 0;
 
   virtual std::string id() const = 0;  // 64 hexadecimal digits

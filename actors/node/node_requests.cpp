@@ -7,9 +7,9 @@
 
 #include "actors/answer_once.hpp"
 #include "actors/json_answer.hpp"
+#include "actors/node/command_arguments.hpp"
 #include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
-#include "runtime/base/nearest.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -35,10 +35,7 @@ Result<std::string> run_handler(const Node::Handler& handler, std::string_view r
 
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
-  static const std::vector<std::string> kKnown = {
-      "node.info", "nodes",    "leave",        "stop",     "token.create", "train",
-      "jobs",      "job.show", "job.progress", "job.stop", "job.resume",   "job.recover",
-      "serve",     "generate", "models",       "metrics",  "job.log",      "job.trace"};
+  if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
@@ -51,8 +48,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
   if (name == "token.create") target = &Children::admission;
   if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::job_board;
   if (name == "serve" || name == "generate" || name == "models") target = &Children::serving;
-  if (!target)
-    return answer(error_json({ErrorCode::invalid_argument, unknown_word("command", name, kKnown)}));
+  GPUNODE_CHECK(target, "every known command has an actor");
   send(target, Command{name, arguments,
                        AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
 }
