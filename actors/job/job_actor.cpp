@@ -250,9 +250,7 @@ bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
 void on_applied(Self* self, const Applied& applied) {
   State& state = self->state;
   if (!state.core) return;
-  state.ledger->on_applied(applied.step, applied.loss, applied.state);
-  if (applied.skipped)
-    note(self, "step " + std::to_string(applied.step) + " was skipped: its gradient is not finite");
+  note_figures(self, applied);
   // Asked before the core may apply the next step: the trainer answers in order. Who only follows
   // the members writes no checkpoints.
   if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
@@ -421,6 +419,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
       [self](const NodeRefused& refused) { on_refused(self, refused); },
+      [self](const ProofDiffers& proof) { on_proof_differs(self, proof.steps); },
       [self](const Command& command) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);
       },

@@ -50,6 +50,11 @@ struct NodeRefused {
   std::string reason;
 };
 
+// From the supervisor: so many steps were fed something else than what the data gives now.
+struct ProofDiffers {
+  std::uint64_t steps = 0;
+};
+
 // To the supervisor: ask this spare node to stand as a witness of the job.
 struct RecruitWitness {
   JobId id;

@@ -27,13 +27,21 @@ std::optional<std::uint64_t> resumes_from(const Command& command) {
   return resumed_from(command.name, arguments_of(command.arguments));
 }
 
+// A hung trainer gives no state to a checkpoint.
+std::string stopped_in_memory(const job::JobStatus& status) {
+  return "stopped after step " + std::to_string(status.committed) +
+         ", whose state is in this node's memory alone: " + status.hang->text();
+}
+
 Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   auto cluster = self->state.options.cluster->read();
   std::string who;
   for (const NodeId& node : status.waiting_for)
     who += (who.empty() ? "" : ", ") + cluster->name_of(node);
   std::string text = "not yet: ";
-  if (!status.reason.empty())
+  if (status.stopped && status.hang)
+    text += stopped_in_memory(status);
+  else if (!status.reason.empty())
     text += status.reason;
   else if (status.stopped)
     text += "stopped after step " + std::to_string(status.committed) +
@@ -140,8 +148,11 @@ void watch_orders(Self* self) {
 
 void on_stopped(Self* self, const job::Stopped& stopped) {
   State& state = self->state;
-  note(self, "stopped after step " + std::to_string(stopped.step) +
-                 "; `gpunode job resume` goes on from there");
+  if (const job::JobStatus status = state.core->status(now(self)); status.hang)
+    warn(self, stopped_in_memory(status));
+  else
+    note(self, "stopped after step " + std::to_string(stopped.step) +
+                   "; `gpunode job resume` goes on from there");
   if (is_kept(state, stopped.step)) return;
   want_checkpoint(self, stopped.step, stopped.running, stopped.state);
 }

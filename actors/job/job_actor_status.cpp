@@ -1,4 +1,7 @@
 // The job actor's words: what people and the job board are told of a job.
+#include <cmath>
+#include <utility>
+
 #include "actors/job/detail/job_actor_state.hpp"
 #include "actors/job/job_report.hpp"
 #include "runtime/base/log.hpp"
@@ -37,14 +40,19 @@ JobPhase phase_after(JobPhase before, job::Phase core) {
   return before;
 }
 
+// Why the job does not get on here, if it does not.
+std::string reason_of(JobPhase phase, const job::JobStatus& status) {
+  if (phase == JobPhase::paused || phase == JobPhase::stopped) return status.reason;
+  return status.hang ? status.hang->text() : "";
+}
+
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
 void follow_core(State& state, const job::JobStatus& status) {
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
-  const bool tells = state.phase == JobPhase::paused || state.phase == JobPhase::stopped;
-  state.reason = tells ? status.reason : "";
+  state.reason = reason_of(state.phase, status);
 }
 
 }  // namespace
@@ -58,8 +66,11 @@ void tell_supervisor(Self* self) {
   State& state = self->state;
   job::JobStatus status = status_of(self);
   follow_core(state, status);
+  // A hang lasts longer each time that it is looked at.
+  const std::string reason =
+      status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
   std::string summary =
-      std::string(to_string(state.phase)) + state.reason + std::to_string(status.view_id) + "/" +
+      std::string(to_string(state.phase)) + reason + std::to_string(status.view_id) + "/" +
       std::to_string(status.members.size()) + "/" + std::to_string(status.reported / 16) + "/" +
       std::to_string(state.damaged_found);
   if (summary == state.told) return;
@@ -86,6 +97,19 @@ void warn(Self* self, const std::string& text) {
     state.early_warnings.push_back(text);
 }
 
+void note_figures(Self* self, const Applied& applied) {
+  State& state = self->state;
+  if (applied.skipped)
+    if (const auto text = state.ledger->on_skipped(now(self), applied.step))
+      log::warning("job", state.options.spec.name + ": " + *text);
+  state.ledger->on_applied(applied.step, applied.loss, applied.state);
+  const bool odd = !applied.skipped && !std::isfinite(applied.loss);
+  if (odd && !std::exchange(state.loss_told, true))
+    warn(self,
+         "the loss of step " + std::to_string(applied.step) +
+             " is not finite, though its gradient is: look at what the model returns as loss");
+}
+
 void set_phase(Self* self, JobPhase phase, std::string reason) {
   self->state.phase = phase;
   self->state.reason = std::move(reason);
@@ -100,6 +124,14 @@ void on_refused(Self* self, const NodeRefused& refused) {
     return;
   state.refused[refused.node] = refused.reason;
   if (state.ledger) note_refused(self, refused.node);
+}
+
+void on_proof_differs(Self* self, std::uint64_t steps) {
+  if (std::exchange(self->state.proof_told, true)) return;
+  warn(self, "the steps up to " + std::to_string(steps) + " were not fed what the data at " +
+                 self->state.options.spec.data.path +
+                 " gives here: it was changed since on this node, or a member computes on other "
+                 "data; compare it on all of them");
 }
 
 void on_command(Self* self, const Command& command) {

@@ -1,5 +1,6 @@
 #include "actors/job/job_ledger.hpp"
 
+#include <bit>
 #include <cstdio>
 
 namespace gpunode::jobs {
@@ -45,6 +46,7 @@ void JobLedger::tell_resumed(Time now, std::uint64_t step) {
 void JobLedger::on_applied(std::uint64_t step, double loss, const Digest& state) {
   loss_ = loss;
   state_digest_ = state;
+  if (skipped_last_ != step) skipped_in_a_row_ = 0;
   for (auto commit = commits_.rbegin(); commit != commits_.rend(); ++commit) {
     if (commit->step < step) break;
     if (commit->step != step) continue;
@@ -55,7 +57,28 @@ void JobLedger::on_applied(std::uint64_t step, double loss, const Digest& state)
 
 void JobLedger::on_event(Time now, std::string text) {
   events_.push_back({now, std::move(text)});
-  if (events_.size() > kEventsKept) events_.pop_front();
+  if (events_.size() <= kEventsKept) return;
+  events_.pop_front();
+  ++events_dropped_;
+}
+
+std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
+  ++skipped_;
+  skipped_in_a_row_ = step == skipped_last_ + 1 ? skipped_in_a_row_ + 1 : 1;
+  skipped_last_ = step;
+  const std::uint64_t first = step + 1 - skipped_in_a_row_;
+  const std::string text =
+      first == step ? "step " + std::to_string(step) + " was skipped: its gradient is not finite"
+                    : "steps " + std::to_string(first) + " to " + std::to_string(step) +
+                          " were skipped: their gradients are not finite";
+  if (first == step) {
+    skipped_event_ = events_dropped_ + events_.size();
+    on_event(now, text);
+  } else if (skipped_event_ >= events_dropped_) {
+    events_[skipped_event_ - events_dropped_].text = text;
+  }
+  if (!std::has_single_bit(skipped_in_a_row_)) return std::nullopt;
+  return text;
 }
 
 double JobLedger::tokens_per_second() const {

@@ -32,6 +32,9 @@ class JobLedger {
     running_ = running;
     state_digest_ = state;
   }
+  // The step changed nothing, as its gradient is not finite; told before on_applied. A run of them is
+  // one event. Gives its text when the run is worth a line in the log: at 1, 2, 4, 8 ... steps.
+  std::optional<std::string> on_skipped(Time now, std::uint64_t step);
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {
     checkpoint_step_ = step;
@@ -59,6 +62,8 @@ class JobLedger {
   std::optional<double> loss() const { return loss_; }
   std::optional<double> validation_loss() const { return validation_loss_; }
   Digest state_digest() const { return state_digest_; }
+  std::uint64_t skipped() const { return skipped_; }
+  std::uint64_t skipped_in_a_row() const { return skipped_in_a_row_; }  // up to the newest step
   std::uint64_t checkpoint_step() const { return checkpoint_step_; }
   const std::string& checkpoint_path() const { return checkpoint_path_; }
   const view::View& view() const { return view_; }
@@ -81,6 +86,9 @@ class JobLedger {
   Digest state_digest_;
   std::uint64_t checkpoint_step_ = 0;
   std::string checkpoint_path_;
+  std::uint64_t skipped_ = 0, skipped_in_a_row_ = 0, skipped_last_ = 0;
+  std::uint64_t skipped_event_ = 0;  // of the run: its place among all events ever
+  std::uint64_t events_dropped_ = 0;
   std::deque<Event> events_;
   std::deque<Commit> commits_;
   std::deque<std::pair<Time, std::uint64_t>> recent_;  // commit times of the last steps

@@ -35,6 +35,12 @@ std::string text_of(const json& out) {
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+// Committed steps that no checkpoint holds yet: lost with the memory of the members.
+std::uint64_t unsaved_steps(const ReportInput& in) {
+  const std::uint64_t kept = std::max(in.ledger.checkpoint_step(), in.status.durable.name.step);
+  return in.ledger.committed() - std::min(kept, in.ledger.committed());
+}
+
 json progress(const ReportInput& in) {
   json out;
   out["job"] = in.id.text();
@@ -55,6 +61,14 @@ json progress(const ReportInput& in) {
                     {"waiting_for", job::to_string(in.status.stall->lack)},
                     {"step", in.status.committed + 1},
                     {"seconds", seconds(in.status.stall->lasts)}};
+  if (in.status.hang)
+    out["hang"] = {{"work", job::to_string(in.status.hang->work)},
+                   {"seconds", seconds(in.status.hang->lasts)},
+                   {"usual_seconds", seconds(in.status.hang->usual)}};
+  out["unsaved_steps"] = unsaved_steps(in);
+  if (in.ledger.skipped() > 0)
+    out["skipped_steps"] = {{"all", in.ledger.skipped()},
+                            {"in_a_row", in.ledger.skipped_in_a_row()}};
   if (auto loss = in.ledger.loss()) out["loss"] = *loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
@@ -165,6 +179,13 @@ std::string report_json(const ReportInput& in) {
     refused.push_back(
         {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"reason", reason}});
   out["refused"] = refused;
+  json lost = json::array();
+  for (const job::LostMember& one : in.status.lost)
+    lost.push_back({{"node", in.cluster.name_of(one.node)},
+                    {"id", one.node.text()},
+                    {"reason", one.reason},
+                    {"step", one.step}});
+  out["lost_members"] = lost;
   if (const job::Explanation times = ledger.explain(); times.steps > 0)
     out["times"] = times_of(times, in.cluster);
   if (ledger.checkpoint_step() > 0)

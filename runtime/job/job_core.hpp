@@ -31,6 +31,7 @@
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_message.hpp"
+#include "runtime/job/lost_members.hpp"
 #include "runtime/job/peers.hpp"
 #include "runtime/job/step_places.hpp"
 #include "runtime/job/watchdog.hpp"
@@ -87,7 +88,9 @@ struct JobStatus {
   std::uint64_t sync_behind = 0;   // committed steps whose results are still to come
   Duration sync_time{};            // since it began; whole once this node is a member
   Duration in_phase{};
-  std::string reason;  // why it is paused or has no new view
+  std::string reason;                  // why it is paused, has no new view, or does not get on
+  std::optional<Watchdog::Hang> hang;  // of this node's own work
+  std::vector<LostMember> lost;        // who was a member
   std::uint32_t generation = 0;
   bool stopped = false;  // by a person, as the newest view that is known here says
   // And nothing more is to come of it here: Stopped was told, or this node is no member.

@@ -67,6 +67,7 @@ void JobCore::State::install(const view::DecidedView& next, Actions& out) {
 // Each part lets go of what was of the view before.
 void JobCore::State::tell_parts(const view::View& before, bool turned, Actions& out) {
   stalls.on_view(out);
+  lost.on_view(job.self(), before, job.view());
   lease.on_view(before);
   durability.on_view();
   orders.on_view();

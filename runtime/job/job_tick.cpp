@@ -105,7 +105,10 @@ JobStatus JobCore::State::status() const {
   status.total_steps = job.options.total_steps;
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();
-  if (const auto hang = watchdog.hang(); hang && job.work_lost) status.reason = hang->text();
+  status.hang = watchdog.hang();
+  const bool waits_for_others = job.is_changing() && !status.reason.empty();
+  if (status.hang && (job.work_lost || !waits_for_others)) status.reason = status.hang->text();
+  status.lost = lost.list();
   status.generation = view.generation();
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (orders.stop_told() || !job.member);

@@ -114,6 +114,7 @@ void JobCore::State::change_view(const std::string& reason, Actions& out) {
   FreezeHint hint{reason, {}};
   for (const NodeId& node : job.everybody())
     if (job.suspected(node)) hint.suspects.push_back(node);
+  for (const NodeId& node : hint.suspects) lost.on_doubt(node, reason, false);
   job.send_all(hint, out);
 }
 
@@ -132,6 +133,7 @@ void JobCore::State::on_hint(const NodeId& from, const FreezeHint& hint, Actions
   if (!takes_part(from)) return;
   for (const NodeId& node : hint.suspects) {
     if (node == job.self() || !takes_part(node)) continue;
+    lost.on_doubt(node, hint.reason, node == from);
     if (node == from) {  // it says so itself
       job.peers.on_farewell(job.now, node);
       job.report("node " + from.short_text() + " takes part no longer: " + hint.reason, out);

@@ -21,6 +21,17 @@ std::string_view name_of(Watchdog::Work work) {
 }
 }  // namespace
 
+std::string_view to_string(Watchdog::Work work) {
+  switch (work) {
+    case Watchdog::Work::compute:
+      return "compute";
+    case Watchdog::Work::apply:
+      return "apply";
+    default:
+      return "install";
+  }
+}
+
 std::string Watchdog::Hang::text() const {
   const std::string often =
       usual > Duration{} ? "it usually takes " + seconds_text(usual) : "it was never done here yet";

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/clock.hpp"
 
@@ -69,5 +70,8 @@ class Watchdog {
   std::array<Watch, static_cast<std::size_t>(Work::kCount)> watches_;
   std::optional<Time> ticked_;
 };
+
+// "compute", "apply" or "install".
+std::string_view to_string(Watchdog::Work work);
 
 }  // namespace gpunode::job

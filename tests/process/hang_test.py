@@ -61,6 +61,12 @@ class Hanging(training.TrainingTest):
         for node in self.nodes.values():
             self.wait_until(lambda node=node: NO_ANSWER in self.log(node).text(),
                             f"{node.name} says why")
+        for node in self.rest():
+            lost = node.ask("job", "show", "small", "--json").json["lost_members"]
+            self.assertEqual([one["node"] for one in lost], ["n2"])
+            self.assertIn(NO_ANSWER, lost[0]["reason"])
+        taken_out = self.nodes["n2"].ask("job", "show", "small", "--json").json
+        self.assertIn(NO_ANSWER, taken_out["reason"])
         self.assertIn(NO_ANSWER, self.nodes["n2"].said())
         self.assertIsNone(self.nodes["n2"].process.poll())
 
@@ -115,6 +121,33 @@ class Hang(Hanging):
         self.wait_until(lambda: "the disk of the checkpoints answers" in self.log(slow).text(),
                         "its disk answers")
         self.check_all([slow])
+
+
+class Alone(training.TrainingTest):
+    steps, every = 500, 20
+    pace_at = "slice"
+
+    def test_says_that_it_hangs_and_what_is_not_saved(self):
+        self.start_nodes(["n1"])
+        node = self.nodes["n1"]
+        self.pace(50)
+        self.train(node, 1)
+        self.await_line(node, lambda line: line["step"] > 5, "it runs")
+        self.order("n1", "hang", "slice")
+
+        def hangs():
+            shown = node.ask("job", "show", "small", "--json").json
+            return shown if "hang" in shown else None
+        shown = self.wait_until(hangs, "it says that it hangs", 3 * cluster.TIMEOUT)
+        self.assertEqual((shown["phase"], shown["hang"]["work"]), ("running", "compute"))
+        self.assertIn(NO_ANSWER, shown["reason"])
+        self.assertEqual(shown["unsaved_steps"],
+                         shown["step"] - shown.get("checkpoint", {"step": 0})["step"])
+        self.assertIn(NO_ANSWER, self.line(node)["reason"])
+        self.order("n1", "go", "slice")
+        self.pace(None)
+        line = self.await_line(node, lambda line: line["phase"] == "finished", "it goes on")
+        self.assertEqual(line.get("reason", ""), "")
 
 
 class FirstTime(Hanging):

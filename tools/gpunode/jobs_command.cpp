@@ -53,6 +53,18 @@ Rows fields_of(const json& report) {
   for (const json& one : field<json>(report, "refused", json::array()))
     rows.push_back(
         {"not on " + field<std::string>(one, "node", "?"), field<std::string>(one, "reason", "?")});
+  for (const json& one : field<json>(report, "lost_members", json::array()))
+    rows.push_back({"lost " + field<std::string>(one, "node", "?"),
+                    field<std::string>(one, "reason", "?") + " (after step " +
+                        std::to_string(field<std::uint64_t>(one, "step", 0)) + ")"});
+  if (json skipped = field<json>(report, "skipped_steps", json()); skipped.is_object())
+    rows.push_back({"skipped", std::to_string(field<std::uint64_t>(skipped, "all", 0)) +
+                                   " steps without a finite gradient, " +
+                                   std::to_string(field<std::uint64_t>(skipped, "in_a_row", 0)) +
+                                   " of them just now"});
+  if (const auto steps = field<std::uint64_t>(report, "unsaved_steps", 0); steps > 0)
+    rows.push_back({"unsaved", std::to_string(steps) +
+                                   " steps, in the members' memory alone until a checkpoint"});
   json checkpoint = field<json>(report, "checkpoint", json());
   if (checkpoint.is_object())
     rows.push_back({"checkpoint", "step " +

@@ -70,6 +70,8 @@ struct State {
   std::optional<AnswerOnce<bool>> left;       // somebody waits for this node to leave the job
   std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
   std::map<NodeId, std::string> refused;                       // no members, and why
+  bool proof_told = false;                                     // that it says otherwise
+  bool loss_told = false;                                      // that it is no number
 };
 using Self = caf::stateful_actor<State>;
 
@@ -126,6 +128,9 @@ void begin(Self* self, const TrainerReady& ready);
 void note(Self* self, const std::string& text);
 void warn(Self* self, const std::string& text);
 
+// The ledger's entry of a step that was applied; says when its figures are no numbers.
+void note_figures(Self* self, const Applied& applied);
+
 void set_phase(Self* self, JobPhase phase, std::string reason = {});
 
 // Tells the supervisor, if anything that others should know has changed.
@@ -156,6 +161,8 @@ void on_stopped(Self* self, const job::Stopped& stopped);
 // Who takes no part; an event of the job, once there is a ledger.
 void on_refused(Self* self, const NodeRefused& refused);
 void note_refused(Self* self, const NodeId& node);
+// What was fed is not what this node's data gives; told once.
+void on_proof_differs(Self* self, std::uint64_t steps);
 
 // Answers `job.show`, `job.log` and `job.progress`.
 void on_command(Self* self, const Command& command);

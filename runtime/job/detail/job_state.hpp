@@ -17,6 +17,7 @@
 #include "runtime/job/lease.hpp"
 #include "runtime/job/leaver.hpp"
 #include "runtime/job/loader.hpp"
+#include "runtime/job/lost_members.hpp"
 #include "runtime/job/orders.hpp"
 #include "runtime/job/stall_watch.hpp"
 #include "runtime/job/step_runner.hpp"
@@ -112,6 +113,7 @@ struct JobCore::State {
   Copies copies{job, durability};
   Orders orders{job};
   StallWatch stalls{job};
+  LostMembers lost;
   ViewNews news;
 
   Phase phase = Phase::outsider;

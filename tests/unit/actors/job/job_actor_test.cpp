@@ -364,5 +364,57 @@ TEST_F(JobActor, says_that_the_disk_does_not_answer_and_trains_on) {
   EXPECT_EQ(events_with("checkpoint of step 2 is durable: on this node alone"), 1u);
 }
 
+TEST_F(JobActor, whose_only_trainer_hangs_says_so_and_what_is_in_memory_alone) {
+  start(10, 0);
+  run_to(4);
+  nlohmann::json shown;
+  for (int tick = 0; tick < 100 && !shown.contains("hang"); ++tick) {
+    time_.jump(std::chrono::seconds(1));  // the watchdog counts no more of one tick
+    caf::anon_send(job_, Tick{});
+    shown = ask("job.show");
+  }
+  ASSERT_TRUE(shown.contains("hang")) << shown;
+  EXPECT_EQ(shown["hang"]["work"], "compute");
+  EXPECT_EQ(shown["phase"], "running");
+  EXPECT_EQ(shown["unsaved_steps"], 4);
+  EXPECT_NE(shown["reason"].get<std::string>().find("has not answered"), std::string::npos)
+      << shown;
+  auto stopped = order("job.stop");
+  ask("job.progress");
+  time_.jump(std::chrono::seconds(31));
+  caf::anon_send(job_, Tick{});
+  const nlohmann::json answer = told(stopped);
+  EXPECT_EQ(answer["ok"], false) << answer;
+  EXPECT_NE(answer["error"]["detail"].get<std::string>().find("has not answered"),
+            std::string::npos)
+      << answer;
+}
+
+TEST_F(JobActor, tells_figures_that_are_no_numbers_once_for_a_run_of_steps) {
+  start(10, 0);
+  const auto apply_odd = [&](bool skipped) {
+    compute(done_ + 1);
+    Applied applied;
+    applied.step = ++done_;
+    applied.skipped = skipped;
+    applied.loss = std::numeric_limits<double>::quiet_NaN();
+    caf::anon_send(job_, applied);
+  };
+  for (int i = 0; i < 3; ++i) apply_odd(true);
+  EXPECT_EQ(events_with("skipped"), 1u);
+  EXPECT_EQ(events_with("steps 1 to 3 were skipped"), 1u);
+  EXPECT_EQ(ask("job.show")["skipped_steps"]["in_a_row"], 3);
+  for (int i = 0; i < 3; ++i) apply_odd(false);
+  EXPECT_EQ(events_with("the loss of step"), 1u);
+  EXPECT_EQ(ask("job.show")["skipped_steps"]["in_a_row"], 0);
+}
+
+TEST_F(JobActor, warns_once_that_the_data_gives_something_else_than_was_fed) {
+  start(10, 0);
+  run_to(1);
+  for (int i = 0; i < 3; ++i) caf::anon_send(job_, ProofDiffers{1});
+  EXPECT_EQ(events_with("warning: the steps up to 1 were not fed what the data"), 1u);
+}
+
 }  // namespace
 }  // namespace gpunode::jobs

@@ -44,6 +44,33 @@ TEST(JobLedger, counts_slices_by_who_computed_them_in_each_step) {
   EXPECT_EQ(ledger.witnessed_from(), 1u);
 }
 
+TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
+  JobLedger ledger(100);
+  const auto skip = [&](std::uint64_t step) {
+    const auto text = ledger.on_skipped(at(static_cast<int>(step)), step);
+    ledger.on_applied(step, 1, {});
+    return text;
+  };
+  EXPECT_EQ(skip(3), "step 3 was skipped: its gradient is not finite");
+  ledger.on_event(at(3), "view 2");
+  EXPECT_EQ(skip(4), "steps 3 to 4 were skipped: their gradients are not finite");
+  EXPECT_EQ(skip(5), std::nullopt) << "1, 2, 4, 8 ... are told in the log";
+  EXPECT_TRUE(skip(6));
+  ASSERT_EQ(ledger.events().size(), 2u);
+  EXPECT_EQ(ledger.events()[0].text, "steps 3 to 6 were skipped: their gradients are not finite");
+  EXPECT_EQ(ledger.skipped_in_a_row(), 4u);
+  ledger.on_applied(7, 1, {});
+  EXPECT_EQ(ledger.skipped_in_a_row(), 0u);
+  EXPECT_EQ(ledger.skipped(), 4u);
+  EXPECT_TRUE(skip(8));
+  EXPECT_EQ(ledger.events().size(), 3u);
+  // Whose event has made way for newer ones goes on being counted.
+  for (int i = 0; i < 2000; ++i) ledger.on_event(at(9), "news");
+  EXPECT_TRUE(skip(9));
+  EXPECT_EQ(ledger.skipped(), 6u);
+  EXPECT_EQ(ledger.events().back().text, "news");
+}
+
 TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
   JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1}, {0, 0}));

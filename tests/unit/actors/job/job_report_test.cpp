@@ -27,5 +27,32 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   EXPECT_EQ(report["data_fingerprint"]["samples"], 20);
 }
 
+TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
+  JobLedger ledger(100);
+  job::Committed committed;
+  committed.step = 21;
+  ledger.on_committed(Time{}, committed);
+  ledger.on_checkpoint(10, "/there");
+  job::JobStatus status;
+  status.durable.name.step = 15;
+  status.hang = job::Watchdog::Hang{job::Watchdog::Work::compute, std::chrono::seconds(12), {}};
+  NodeId gone;
+  gone.value[0] = std::byte{1};
+  status.lost.push_back({gone, "its compute has not answered", 20});
+  const JobId id{1, 1};
+  const job::JobSpec spec;
+  const ClusterSnapshot cluster;
+  const nlohmann::json report = nlohmann::json::parse(
+      report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}, {}}));
+  EXPECT_EQ(report["hang"]["work"], "compute");
+  EXPECT_EQ(report["hang"]["seconds"], 12.0);
+  EXPECT_EQ(report["unsaved_steps"], 6);
+  ASSERT_EQ(report["lost_members"].size(), 1u);
+  EXPECT_EQ(report["lost_members"][0]["id"], gone.text());
+  EXPECT_EQ(report["lost_members"][0]["reason"], "its compute has not answered");
+  EXPECT_EQ(report["lost_members"][0]["step"], 20);
+  EXPECT_FALSE(report.contains("skipped_steps"));
+}
+
 }  // namespace
 }  // namespace gpunode::jobs
