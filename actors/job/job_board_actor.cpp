@@ -141,11 +141,7 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
   Job& job = it->second;
   bool ended = job.progress.ended || !job.actor;
   if (!ended) return true;
-  const auto phase =
-      job.outcome.empty()
-          ? job.progress.phase
-          : parse_job_phase(field<std::string>(arguments_of(job.outcome), "phase", ""));
-  if (phase == JobPhase::finished)
+  if (job.progress.phase == JobPhase::finished)
     return Error{ErrorCode::already_exists,
                  "this very job has finished already (`gpunode job show " + id.text().substr(0, 8) +
                      "`): to train anew change its name, seed or data"};
@@ -217,6 +213,7 @@ void load_jobs(Self* self) {
       Job& job = self->state.jobs[id];
       job.spec = std::move(*spec);
       job.outcome = std::string(as_text(**outcome));
+      job.progress = progress_of(id, job.outcome);
       continue;
     }
     auto witness = record(self, id, "witness", kWitness).load();
@@ -256,6 +253,9 @@ void on_progress(Self* self, const JobProgress& progress) {
   count_damaged(*self->state.options.metrics, spec.name, damaged_before,
                 progress.damaged_checkpoints);
   if (!ended_now || !it->second.actor) return;
+  // What failed before it began is shown, not remembered: the next start of the node tries again.
+  if (progress.phase == JobPhase::failed && progress.view_id == 0)
+    return tell_refused(self, progress.id, progress.reason);
   // Remember the report, so that `job show` still knows after a restart.
   auto keep =
       std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));

@@ -60,6 +60,42 @@ Duration forward_timeout(const std::string& command) {
   return whole - kForwardMargin;
 }
 
+// A job that is at work, and the node that says so.
+struct LiveJob {
+  JobId id;
+  std::string node;
+};
+
+// Those with this name, here or on live nodes; each once.
+std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
+  std::vector<LiveJob> found;
+  const auto cluster = self->state.options.cluster->read();
+  for (const auto& [id, job] : self->state.jobs)
+    if (job.actor && !job.progress.ended && job.spec.name == name)
+      found.push_back({id, cluster->name_of(self->state.options.self)});
+  for (const DirectoryEntry& entry : cluster->entries) {
+    if (entry.key.rfind("job/", 0) != 0 || entry.owner == self->state.options.self) continue;
+    const auto id = parse_job_id(entry.key.substr(4));
+    const auto note = decode_note(entry.value);
+    const auto* hint = note ? std::get_if<JobHint>(&*note) : nullptr;
+    if (!id || !hint || hint->name != name || !cluster->alive(entry.owner)) continue;
+    // Who only votes, or is outside, may not know that it is over.
+    const bool at_work =
+        !hint->ended && hint->phase != JobPhase::outsider && hint->phase != JobPhase::witness;
+    if (!at_work) continue;
+    const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.id == *id; });
+    if (!known) found.push_back({*id, cluster->name_of(entry.owner)});
+  }
+  return found;
+}
+
+// A person's name for a job that fits several at work.
+Error ambiguous(const std::string& name, const std::vector<LiveJob>& jobs) {
+  std::string text = "the name '" + name + "' fits several jobs:";
+  for (const LiveJob& one : jobs) text += " " + one.id.text().substr(0, 8) + " (" + one.node + ")";
+  return {ErrorCode::invalid_argument, text + "; give the beginning of an id"};
+}
+
 // To a live node that has a part in the job, else to any that knows it.
 void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
   auto cluster = self->state.options.cluster->read();
@@ -96,10 +132,15 @@ void show_job(Self* self, const Command& command, const JobId& id) {
   const Job& job = self->state.jobs.at(id);
   const JobEnvironment* environment = self->state.options.environment;
   caf::actor_system* system = &self->system();
-  auto finish = [system, environment, spec = job.spec, name = command.name,
-                 answer = command.answer](std::string report) {
+  auto finish = [system, environment, spec = job.spec, name = command.name, answer = command.answer,
+                 actor = job.actor](std::string report) {
     if (name != "job.show") return answer(ok_json(arguments_of(report)));
-    system->spawn<caf::detached>([=] { answer(with_proof(*environment, spec, report)); });
+    system->spawn<caf::detached>([=] {
+      const auto tell_job = [&](std::uint64_t steps) {
+        caf::anon_send(actor, ProofDiffers{steps});
+      };
+      answer(with_proof(*environment, spec, report, tell_job));
+    });
   };
   if (job.actor)
     self->send(job.actor, Command{command.name, "{}", finish});
@@ -128,16 +169,51 @@ void audit_job(Self* self, const JobId& id, const std::string& event,
 
 namespace {
 
+// A job that failed here goes on as it does when its node starts again: from its votes and
+// checkpoints, and its members are asked to let this node in.
+void begin_again(Self* self, const Command& command, const JobId& id) {
+  Job before = self->state.jobs.at(id);
+  const auto manifest = record(self, id, "manifest", kManifest).load();
+  const auto witness = record(self, id, "witness", kWitness).load();
+  const Part part = witness && *witness ? Part::witness : Part::helper;
+  Result<void> begun;
+  if (!manifest)
+    begun = manifest.error();
+  else if (!*manifest)
+    begun = Error{ErrorCode::not_found, "the job has no manifest on this node's disk"};
+  else
+    begun = create_job(self, **manifest, part);
+  if (begun)
+    return command.answer(ok_json({{"job", id.text()},
+                                   {"name", before.spec.name},
+                                   {"phase", to_string(JobPhase::preparing)},
+                                   {"step", before.progress.step}}));
+  before.actor = nullptr;
+  before.progress.reason = begun.error().message();
+  self->state.jobs.insert_or_assign(id, std::move(before));
+  command.answer(error_json(begun.error()));
+}
+
+Error ended_here(const Job& job) {
+  const std::string name = "job '" + job.spec.name + "'";
+  if (job.progress.phase != JobPhase::failed)
+    return {ErrorCode::wrong_state, name + " has ended here: it is finished"};
+  return {ErrorCode::wrong_state, name + " has failed here after step " +
+                                      std::to_string(job.progress.step) + ": " +
+                                      job.progress.reason + "; `gpunode job resume " +
+                                      job.spec.name + "` lets this node take part in it again"};
+}
+
 // stop, resume, recover: the job's actor carries them out; what may give up states that were
-// reported, only once it is audited.
+// reported, only once it is audited. One that failed here can only be begun again.
 void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
   const Job& job = self->state.jobs.at(id);
-  if (!job.actor || job.progress.ended)
-    return command.answer(
-        error_json({ErrorCode::wrong_state,
-                    "job '" + job.spec.name + "' has ended here: " +
-                        (job.progress.reason.empty() ? "it is finished" : job.progress.reason)}));
   const auto from = resumed_from(command.name, arguments_of(command.arguments));
+  if (!job.actor || job.progress.ended) {
+    const bool again =
+        job.progress.phase == JobPhase::failed && command.name == "job.resume" && !from;
+    return again ? begin_again(self, command, id) : command.answer(error_json(ended_here(job)));
+  }
   if (command.name != "job.recover" && !from) return self->send(job.actor, command);
   std::vector<std::pair<std::string, std::string>> more = {{"asked_at", by.text()},
                                                            {"why", "a person"}};
@@ -165,27 +241,40 @@ void trace_job(Self* self, const Command& command, const JobId& id) {
                self->state.options.calls, command.answer});
 }
 
+// Unless a job of that name is at work anywhere: two would be told apart by their ids alone.
+void submit(Self* self, const Command& command, const job::JobSpec& spec) {
+  const std::vector<LiveJob> same = live_jobs(self, spec.name);
+  if (!same.empty())
+    return command.answer(
+        error_json({ErrorCode::already_exists,
+                    "a job named '" + spec.name + "' is running (" +
+                        same.front().id.text().substr(0, 8) + ", told by node " +
+                        same.front().node + "): give this one another name; `gpunode job resume " +
+                        spec.name + "` lets a node whose part in it failed take part again"}));
+  spawn_submission(self->system(), {spec, self->state.options.self, self->state.options.cluster,
+                                    self->state.options.calls, command.answer});
+}
+
 void train(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
   auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
-  if (auto model = self->state.options.environment->make_model(*spec); !model)
-    return command.answer(error_json(model.error()));
-  for (const auto& [id, job] : self->state.jobs)
-    if (job.actor && job.spec.name == spec->name && !job.progress.ended)
-      return command.answer(
-          error_json({ErrorCode::already_exists,
-                      "a job named '" + spec->name + "' is running; give this one another name"}));
-  spawn_submission(self->system(),
-                   {std::move(*spec), self->state.options.self, self->state.options.cluster,
-                    self->state.options.calls, command.answer});
+  // The embedder's code of the model may take long, and jobs are not to wait for it.
+  on_own_thread(self, [self, me = caf::actor(self), command, spec = std::move(*spec),
+                       environment = self->state.options.environment] {
+    if (auto model = environment->make_model(spec); !model)
+      return command.answer(error_json(model.error()));
+    caf::anon_send(me, Request{[self, command, spec] { submit(self, command, spec); }});
+  });
 }
 
 }  // namespace
 
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward) {
+  if (const auto named = live_jobs(self, wanted); forward && named.size() > 1)
+    return command.answer(error_json(ambiguous(wanted, named)));
   auto id = find_job(self, wanted);
   const bool orders = is_order(command.name);
   const bool outside =

@@ -3,6 +3,7 @@
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
 #include "kernels/model/fingerprint.hpp"
+#include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -18,6 +19,12 @@ std::string gigabytes(double bytes) {
 
 std::size_t samples_per_slice(const job::JobSpec& spec) {
   return (spec.train.batch + spec.train.slices - 1) / spec.train.slices;
+}
+
+// Model code is the embedder's: it may throw wherever it is called.
+template <class Call>
+auto guarded(const job::JobSpec& spec, Call call) {
+  return model::guarded("model '" + spec.model_kind + "'", call);
 }
 
 }  // namespace
@@ -73,6 +80,18 @@ Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
 }
 
 Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
+  return guarded(spec, [&] { return measure(spec); });
+}
+
+void JobEnvironment::measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
+  const dataset::TextSource& source = reader.data().source();
+  const storage::Sha256 digest = source.data_digest();
+  fitness.data_digest.assign(digest.value.begin(), digest.value.end());
+  fitness.data_bytes = source.size_bytes();
+  fitness.sample_count = reader.data().sample_count();
+}
+
+Result<Fitness> JobEnvironment::measure(const job::JobSpec& spec) const {
   auto model = make_model(spec);
   if (!model) return model.error();
   if (auto fits = check_memory(spec, **model); !fits) return fits.error();
@@ -80,15 +99,10 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
   if (!data) return data.error();
   auto print = model::compute_fingerprint(**model, *options_.backend, samples_per_slice(spec));
   if (!print) return print.error();
-  const dataset::TextSource& source = data->data().source();
-  auto digest = source.data_digest();
-  return Fitness{{digest.value.begin(), digest.value.end()},
-                 source.size_bytes(),
-                 data->data().sample_count(),
-                 print->digest.text(),
-                 print->text,
-                 options_.version,
-                 print->model.text()};
+  Fitness fitness{
+      {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
+  measure_data(*data, fitness);
+  return fitness;
 }
 
 Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
@@ -105,15 +119,25 @@ Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
 Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::JobSpec& spec) const {
   auto model = make_model(spec);
   if (!model) return model.error();
-  auto data = reader(spec, **model);
+  auto data = guarded(spec, [&] { return reader(spec, **model); });
   if (!data) return data.error();
+  // The bytes may have become others since the node was last found fit.
+  auto check = [spec, reader = *data]() -> Result<void> {
+    if (spec.data_digest.empty()) return {};
+    const Fitness others = fitness_for(spec);
+    Fitness own = others;
+    measure_data(reader, own);
+    if (auto differs = data_difference(own, others, spec)) return *differs;
+    return {};
+  };
   return compute::Trainer::Options{.model = std::move(*model),
                                    .backend = options_.backend,
                                    .spec = spec,
                                    .reader = std::move(*data),
                                    .clock = options_.clock,
                                    .workers = options_.threads,
-                                   .spans = {}};
+                                   .spans = {},
+                                   .check_data = std::move(check)};
 }
 
 Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
@@ -132,7 +156,8 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
 }
 
 std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
-                       const std::string& report) {
+                       const std::string& report,
+                       const std::function<void(std::uint64_t steps)>& on_differs) {
   nlohmann::json out = arguments_of(report);
   // "step" may be less: it is what is reported while members need a lease.
   const auto data_fingerprint =
@@ -148,6 +173,7 @@ std::string with_proof(const JobEnvironment& environment, const job::JobSpec& sp
                     {"samples", proof->samples},
                     {"equal_to_data", equal},
                     {"each_sample_once_an_epoch", proof->each_once()}};
+    if (!equal) on_differs(steps);
   } else {
     out["proof"] = {{"error", proof.error().message()}};
   }

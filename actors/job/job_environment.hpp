@@ -3,6 +3,7 @@
 // called on threads of their own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ class JobEnvironment {
   const Options& options() const { return options_; }
 
  private:
+  Result<Fitness> measure(const job::JobSpec& spec) const;
+  static void measure_data(const ingest::SliceReader& reader, Fitness& fitness);
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
   Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
 
@@ -53,8 +56,10 @@ class JobEnvironment {
 };
 
 // A job's report (JSON) with the proof of what it was fed, recomputed from the data by separate
-// code: the command's whole answer. Slow.
+// code: the command's whole answer. `on_differs` is called if the proof says otherwise than what the
+// job was fed, with the steps that it is of. Slow.
 std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
-                       const std::string& report);
+                       const std::string& report,
+                       const std::function<void(std::uint64_t steps)>& on_differs);
 
 }  // namespace gpunode::jobs

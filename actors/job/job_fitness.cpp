@@ -27,6 +27,21 @@ Fitness fitness_for(const job::JobSpec& spec) {
           spec.fingerprint_text, spec.version,    spec.model_digest};
 }
 
+std::optional<Error> data_difference(const Fitness& own, const Fitness& others,
+                                     const job::JobSpec& spec) {
+  if (own.data_digest != others.data_digest || own.data_bytes != others.data_bytes)
+    return Error{ErrorCode::invalid_argument,
+                 "its data at " + spec.data.path + " differs from that of the others (" +
+                     data_text(own) + "; the others " + data_text(others) +
+                     "): copy it from one of them"};
+  if (own.sample_count != others.sample_count)
+    return Error{ErrorCode::invalid_argument,
+                 "it finds " + std::to_string(own.sample_count) + " samples in its data at " +
+                     spec.data.path + ", the others " + std::to_string(others.sample_count) +
+                     ": start it with the program and model code that the others run"};
+  return std::nullopt;
+}
+
 std::optional<Error> difference(const Fitness& own, const Fitness& others,
                                 const job::JobSpec& spec) {
   if (own.version != others.version)
@@ -39,11 +54,7 @@ std::optional<Error> difference(const Fitness& own, const Fitness& others,
                      shortened(own.model_digest) + ", that of the others " +
                      shortened(others.model_digest) +
                      "): start it with the program and model code that the others run"};
-  if (own.data_digest != others.data_digest)
-    return Error{ErrorCode::invalid_argument,
-                 "its data at " + spec.data.path + " differs from that of the others (" +
-                     data_text(own) + "; the others " + data_text(others) +
-                     "): copy it from one of them"};
+  if (auto data = data_difference(own, others, spec)) return data;
   if (own.fingerprint != others.fingerprint)
     return Error{ErrorCode::unsupported,
                  "it computes other bits (" + bits_text(own) + "; the others " + bits_text(others) +

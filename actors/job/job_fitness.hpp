@@ -19,4 +19,8 @@ Fitness fitness_for(const job::JobSpec& spec);
 std::optional<Error> difference(const Fitness& own, const Fitness& others,
                                 const job::JobSpec& spec);
 
+// The same of the data alone.
+std::optional<Error> data_difference(const Fitness& own, const Fitness& others,
+                                     const job::JobSpec& spec);
+
 }  // namespace gpunode::jobs

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/job/job_note_codec.hpp"
+#include "actors/json_answer.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
 
@@ -18,6 +19,20 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
       {"view", progress.view_id},  {"members", members}};
   if (progress.loss) line["loss"] = *progress.loss;
   return line;
+}
+
+JobProgress progress_of(const JobId& id, const std::string& outcome) {
+  const nlohmann::json report = arguments_of(outcome);
+  JobProgress progress;
+  progress.id = id;
+  progress.phase =
+      parse_job_phase(field<std::string>(report, "phase", "")).value_or(JobPhase::failed);
+  progress.reason = field<std::string>(report, "reason", "");
+  progress.step = field<std::uint64_t>(report, "step", 0);
+  progress.total_steps = field<std::uint64_t>(report, "steps", 0);
+  progress.view_id = field<std::uint64_t>(report, "view", 0);
+  progress.ended = true;
+  return progress;
 }
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {

@@ -18,6 +18,9 @@ namespace gpunode::jobs {
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster);
 
+// Where a job stood when it ended, by its last report (JSON).
+JobProgress progress_of(const JobId& id, const std::string& outcome);
+
 // Appends the jobs that only other nodes run, as the directory tells of them.
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
 

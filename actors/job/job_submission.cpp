@@ -102,6 +102,13 @@ void hand_out(Self* self) {
     call<CreateAnswer>(self, node, "job.create", SharedBytes::from(state.manifest), kCreateTimeout);
 }
 
+std::string why_not(const Error& error) {
+  if (error.code != ErrorCode::timeout) return error.detail;
+  return "it did not finish its check in " +
+         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kFitnessTimeout).count()) +
+         " s: reading its data, or one slice of the model's compute, hangs or takes too long";
+}
+
 void on_fitness(Self* self, const FitnessAnswer& answer) {
   State& state = self->state;
   ++state.answered;
@@ -110,7 +117,8 @@ void on_fitness(Self* self, const FitnessAnswer& answer) {
   if (note && std::holds_alternative<Fitness>(*note))
     state.fit.push_back({answer.node, std::get<Fitness>(*note)});
   else
-    state.refused.push_back({answer.node, note ? "gave no sensible answer" : note.error().detail});
+    state.refused.push_back(
+        {answer.node, note ? "gave no sensible answer" : why_not(note.error())});
   if (state.answered == state.asked) hand_out(self);
 }
 

@@ -115,6 +115,36 @@ class Differ(training.TrainingTest):
         self.assertEqual({one["node"] for one in told["computed"]}, {"a", "b"})
         self.assert_named(self.refused(told), wrong)
 
+    def test_of_which_one_is_given_other_data_between_two_starts_computes_no_more(self):
+        self.steps = 300
+        expected = self.undisturbed()
+        self.begin_all(["a", "b"])
+        self.pace(100)
+        self.train(self.nodes["a"], 2)
+        for node in self.nodes.values():
+            self.await_members(node, ["a", "b"])
+        good = training.TEXT.encode()
+        self.nodes["b"].kill()
+        self.world.write("b-data/data/text.txt", good[:1000] + b"?" + good[1001:])
+        self.restart("b")
+        line = self.await_line(self.nodes["b"], lambda line: line["phase"] == "failed",
+                               "it has failed")
+        self.assertRegex(line["reason"], self.wrong["text"][1])
+        self.world.write("b-data/data/text.txt", good)
+        resumed = self.nodes["b"].ask("job", "resume", "small", "--json")
+        self.assertEqual(resumed.code, 0, str(resumed))
+        for node in self.nodes.values():
+            self.await_members(node, ["a", "b"])
+        self.pace(None)
+        for node in self.nodes.values():
+            self.await_line(node, lambda line: line["phase"] == "finished", "finished")
+            self.assertEqual(self.export(node, self.steps), expected)
+            self.assertTrue(self.shown(node)["proof"]["equal_to_data"])
+
+    def restart(self, name):
+        self.nodes[name] = self.world.start(name, env=self.environment(name), faulty=True,
+                                            cwd=self.path(f"{name}-data"))
+
     def test_leave_too_few_and_the_job_is_refused_before_a_step_naming_each(self):
         wrong = sorted(self.wrong)
         self.begin_all(["a", *wrong])

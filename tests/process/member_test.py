@@ -87,7 +87,26 @@ class OneOfThree(training.TrainingTest):
         for node in self.nodes.values():
             self.await_members(node, self.names)
         self.world.write("no_memory", "")
-        self.expect_that_it_leaves("n2", "memory")
+        line = self.await_line(self.nodes["n2"], lambda line: line["phase"] == "failed",
+                               "it has failed")
+        self.assert_says(line["reason"], "memory")
+        self.begin_again(self.nodes["n2"])
+
+    def begin_again(self, failed):
+        """After a restart it is failed still, with reason and step, until a person resumes the job."""
+        failed.kill()
+        os.remove(self.path("no_memory"))
+        failed = self.start_node("n2")
+        line = self.await_line(failed, lambda line: line["phase"] == "failed", "it is failed still")
+        self.assertGreater(line["step"], 0)
+        self.assert_fails(failed.ask("job", "stop", "small"), 1,
+                          f"has failed here after step {line['step']}", "memory", "job resume small")
+        resumed = failed.ask("job", "resume", "small", "--json")
+        self.assertEqual((resumed.code, resumed.json["phase"]), (0, "preparing"), str(resumed))
+        for node in self.nodes.values():
+            self.await_members(node, self.names)
+        self.pace(None)
+        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
 
 
 class AFullDisk(training.TrainingTest):

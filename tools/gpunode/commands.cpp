@@ -107,8 +107,10 @@ std::vector<Command> make_commands() {
        {kState, kJson},
        run_job_stop},
       {"job resume",
-       "let a stopped job go on, or one go back to an older checkpoint",
-       "The nodes that voted in its last view form it again, also after a restart of all. --from "
+       "let a stopped or failed job go on, or one go back to an older checkpoint",
+       "The nodes that voted in its last view form it again, also after a restart of all. Where "
+       "this node's part in it failed, it begins again here, from the newest checkpoint or with "
+       "the state of its members, once the cause is mended. --from "
        "is "
        "for a job that waits for a durable checkpoint whose holders are lost for good: it goes "
        "back "

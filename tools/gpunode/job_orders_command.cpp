@@ -27,6 +27,9 @@ std::string text_of(const std::string& order, bool from, const json& answer) {
     return name + " goes on from its checkpoint of step " +
            std::to_string(field<std::uint64_t>(answer, "base_step", 0)) + " with " +
            members_text(answer) + "\n";
+  if (order == "job resume" && field<std::string>(answer, "phase", "") == "preparing")
+    return name + " failed here and begins again on this node; `gpunode job show " + name +
+           "` tells how it goes on\n";
   if (order == "job resume") return name + " goes on" + with;
   return name + " goes on as generation " +
          std::to_string(field<std::uint64_t>(answer, "generation", 0)) + with;

@@ -18,6 +18,20 @@ TEST(JobLine, tells_a_loss_only_where_the_node_knows_one) {
   EXPECT_NE(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
 }
 
+TEST(JobLine, of_a_job_that_ended_is_that_of_its_last_report) {
+  const JobProgress failed = progress_of(
+      {1, 2}, R"({"phase":"failed","reason":"no memory","step":7,"steps":50,"view":3})");
+  EXPECT_EQ(failed.id, (JobId{1, 2}));
+  EXPECT_EQ(failed.phase, JobPhase::failed);
+  EXPECT_EQ(failed.reason, "no memory");
+  EXPECT_EQ(failed.step, 7u);
+  EXPECT_EQ(failed.total_steps, 50u);
+  EXPECT_EQ(failed.view_id, 3u);
+  EXPECT_TRUE(failed.ended);
+  EXPECT_EQ(progress_of({}, R"({"phase":"finished"})").phase, JobPhase::finished);
+  EXPECT_EQ(progress_of({}, "damaged").phase, JobPhase::failed) << "so that it can be resumed";
+}
+
 TEST(JobPlace, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(place_of("machine", {}, "one"), place_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(place_of("machine", {}, "one"), place_of("machine", {}, "another"));
