@@ -82,7 +82,10 @@ std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
     // Who only votes, or is outside, may not know that it is over.
     const bool at_work =
         !hint->ended && hint->phase != JobPhase::outsider && hint->phase != JobPhase::witness;
-    if (!at_work) continue;
+    const auto own = self->state.jobs.find(*id);
+    const bool is_over = own != self->state.jobs.end() &&
+                         own->second.progress.phase == JobPhase::finished;  // there it soon is, too
+    if (!at_work || is_over) continue;
     const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.id == *id; });
     if (!known) found.push_back({*id, cluster->name_of(entry.owner)});
   }

@@ -1,5 +1,6 @@
 """A member that cannot take part: named at the start, or it leaves with the reason and the rest goes on.
 """
+import glob
 import os
 import resource
 import shutil
@@ -81,11 +82,12 @@ class OneOfThree(training.TrainingTest):
         self.assert_says(refused["n2"], "too large for this machine", "memory")
         self.expect_the_others()
 
-    def test_whose_memory_is_exhausted_on_the_way_leaves(self):
-        self.steps, self.channels = 60, 256  # a checkpoint takes some 10 MB
+    def test_whose_memory_is_exhausted_on_the_way_leaves_until_it_is_resumed(self):
+        self.steps, self.channels = 200, 256  # a checkpoint takes some 10 MB
         self.begin({"GPUNODE_FAULT_NO_MEMORY_WHILE": self.path("no_memory")})
         for node in self.nodes.values():
             self.await_members(node, self.names)
+        self.pace(200)  # it is not to end before n2 is back
         self.world.write("no_memory", "")
         line = self.await_line(self.nodes["n2"], lambda line: line["phase"] == "failed",
                                "it has failed")
@@ -94,6 +96,7 @@ class OneOfThree(training.TrainingTest):
 
     def begin_again(self, failed):
         """After a restart it is failed still, with reason and step, until a person resumes the job."""
+        self.wait_until(lambda: glob.glob(failed.state + "/jobs/*/outcome"), "that is on its disk")
         failed.kill()
         os.remove(self.path("no_memory"))
         failed = self.start_node("n2")
