@@ -192,7 +192,7 @@ void JobCore::State::lease_tick(Actions& out) {
 void JobCore::State::leave_tick(Actions& out) {
   if (!leaver.leaves()) return;
   Leaver::Facts facts;
-  facts.stuck = !paused_for.empty();
+  facts.stuck = paused_for.any();
   facts.somebody_comes = admission.somebody_comes();
   facts.step_time = steps.step_time();
   facts.durable = durability.is_durable(job.checkpoint);

@@ -44,22 +44,14 @@ void JobCore::State::tick(Actions& out) {
   if (phase == Phase::paused) orders.watch_lost_quorum(phase_since, out);
 }
 
-// No quorum for a while, or nobody to answer who is outside. The last reason that was told is the one
-// that holds, but two that take turns are not told at each turn.
+// No quorum for a while, or nobody to answer who is outside.
 void JobCore::State::watch_pause(Actions& out) {
-  constexpr std::size_t kMostReasons = 16;
-  constexpr Duration kToldAgain = std::chrono::seconds(10);
   const bool stuck = job.is_changing() &&
                      job.now >= phase_since + job.options.timings.pause_after &&
                      (phase == Phase::frozen || phase == Phase::paused);
   if (!stuck && (!learner.is_unanswered() || job.view().stopped)) return;
   const std::string reason = status().reason;
-  const auto told = paused_for.find(reason);
-  if (told == paused_for.end() ? paused_for.size() >= kMostReasons
-                               : paused_told == reason || job.now < told->second + kToldAgain)
-    return;
-  paused_for[reason] = job.now;
-  paused_told = reason;
+  if (!paused_for.tell(job.now, reason)) return;
   out.push_back(Paused{reason});
   set_phase();
 }
@@ -74,7 +66,7 @@ Phase JobCore::State::outside() const {
 void JobCore::State::set_phase() {
   Phase next = Phase::running;
   if (job.is_changing())
-    next = paused_for.empty() ? Phase::frozen : Phase::paused;
+    next = paused_for.any() ? Phase::paused : Phase::frozen;
   else if (!job.member)
     next = outside();
   else if (!job.state_ready)

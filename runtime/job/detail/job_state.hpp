@@ -4,7 +4,6 @@
 // state on this node (job_commit.cpp).
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "runtime/job/admission.hpp"
@@ -19,6 +18,7 @@
 #include "runtime/job/loader.hpp"
 #include "runtime/job/lost_members.hpp"
 #include "runtime/job/orders.hpp"
+#include "runtime/job/pause_reasons.hpp"
 #include "runtime/job/stall_watch.hpp"
 #include "runtime/job/step_runner.hpp"
 #include "runtime/job/view_news.hpp"
@@ -118,9 +118,7 @@ struct JobCore::State {
 
   Phase phase = Phase::outsider;
   Time phase_since{};
-  // Reasons that were told and when, since this view or its last commit; and the last one told.
-  std::map<std::string, Time> paused_for;
-  std::string paused_told;
+  PauseReasons paused_for;
   std::string end_told;     // why the view is to end, as last said
   std::uint64_t rival = 0;  // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
