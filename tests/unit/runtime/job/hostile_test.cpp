@@ -182,7 +182,8 @@ class LoneCore {
     const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
     for (const collective::TreeNode& one : wish.nodes)
       feed([&](Actions& out) {
-        core_->on_partial(now_, {wish.order, wish.step, one, sum, {{1, 1}, 4}, 0, 8, {}}, out);
+        core_->on_partial(now_, {wish.order, wish.step, one, sum, {{1, 1}, 4}, 0, 8, {100'000, 0, 4, 1}},
+                          out);
       });
   }
   JobCore& core() { return *core_; }
@@ -219,6 +220,26 @@ TEST(HostileEnd, one_word_of_a_stranger_does_not_stop_a_member_from_computing) {
   lone.hear(kStranger, {{1, 99}, 1}, StepStatus{10, true, true, 0, digest(6)});
   lone.compute();
   EXPECT_EQ(lone.core().committed(), 2u);
+}
+
+// The paces of the first test, in a whole core: it dies at its next commit.
+TEST(HostilePaces, a_view_with_such_paces_does_not_kill_a_core) {
+  const auto take_and_commit = [] {
+    LoneCore lone;
+    lone.compute();
+    view::View next = lone.core().view();
+    next.previous = next.digest();
+    ++next.view_id;
+    next.base_step = 1;
+    next.state_digest = lone.core().state_digest();
+    collective::Paces paces = collective::Paces::of_members(1);
+    paces.members[0] = {1000, 1, 0xffff};
+    next.paces = paces.to_words();
+    lone.hear(kStranger, next.name(), ViewNotice{{next, {node(1)}}});
+    if (lone.core().view().view_id == next.view_id) lone.compute();
+    std::exit(0);
+  };
+  EXPECT_EXIT(take_and_commit(), testing::ExitedWithCode(0), "");
 }
 
 // --- 4. votes ------------------------------------------------------------------------------------
