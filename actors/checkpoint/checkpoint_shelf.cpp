@@ -156,6 +156,9 @@ Result<void> CheckpointShelf::check_same(const snapshot::CheckpointMeta& meta) {
 Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
   const snapshot::CheckpointMeta meta = meta_of(options_, order);
   const std::string path = store_.path_of(meta.key).string();
+  if (order.state.size() != 3 * options_.model->parameter_count() * sizeof(float))
+    return Error{ErrorCode::corrupted, "a state of " + std::to_string(order.state.size()) +
+                                           " bytes is none of this job's model"};
   const snapshot::StateView state = state_view_of(*options_.model, order.state.view);
   auto written = store_.write(meta, state);
   // A restarted member may reach a step whose checkpoint it wrote in an earlier life.

@@ -214,7 +214,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.
-  core.max_state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
+  core.state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
   core.checkpoint = options.checkpoint;
   core.votes = options.votes;
   core.seed = mix(options.self.boot, options.id.low);

@@ -21,11 +21,16 @@ constexpr std::uint64_t kLongestSlice = 1u << 31;
 std::uint32_t smoothed(std::uint32_t before, std::uint16_t samples, std::uint64_t sample) {
   sample = std::min(sample, kLongestSlice);
   if (samples == 0) return static_cast<std::uint32_t>(sample);
-  const auto weight = static_cast<std::int64_t>(std::min<std::uint16_t>(samples + 1, kSlowest));
+  const auto weight = static_cast<std::int64_t>(std::min<std::uint32_t>(samples + 1u, kSlowest));
   const std::uint64_t bounded = std::min(sample, kMostGrowth * before + 1);
   const std::int64_t change =
       static_cast<std::int64_t>(bounded) - static_cast<std::int64_t>(before);
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(before) + change / weight);
+}
+
+// More than counts is nobody's measure: a liar's word must not grow over the type's end.
+std::uint16_t samples_of(std::uint64_t word) {
+  return std::min(static_cast<std::uint16_t>(word >> 48), kSlowest);
 }
 
 std::uint32_t waves(std::uint32_t share, std::uint16_t workers) {
@@ -250,10 +255,9 @@ Paces Paces::from_words(std::span<const std::uint64_t> words, std::uint16_t memb
   if (words.size() != paces.members.size() + 1) return paces;
   for (std::size_t rank = 0; rank < paces.members.size(); ++rank)
     paces.members[rank] = {static_cast<std::uint32_t>(words[rank]),
-                           static_cast<std::uint16_t>(words[rank] >> 32),
-                           static_cast<std::uint16_t>(words[rank] >> 48)};
+                           static_cast<std::uint16_t>(words[rank] >> 32), samples_of(words[rank])};
   paces.gradient_us = static_cast<std::uint32_t>(words.back());
-  paces.gradient_samples = static_cast<std::uint16_t>(words.back() >> 48);
+  paces.gradient_samples = samples_of(words.back());
   return paces;
 }
 

@@ -72,6 +72,8 @@ void Copies::carry_out(StateSource::Effects& effects, std::vector<StateSource::R
 // A member tells of a checkpoint that this witness has not got.
 void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
   if (job_.options.witness_only || job_.member || job_.agreement.frozen() || learns) return;
+  // What cannot be would take the place of what is: a later name makes way for an older one.
+  if (!job_.may_be(ask.checkpoint)) return;
   // Nobody may have the older one any more: it has not begun to come.
   if (fetch_ && !fetch_->meta() && ask.checkpoint > name_) fetch_.reset();
   if (fetch_) return;

@@ -15,6 +15,7 @@ std::size_t payload_bytes(const collective::ExchangeMessage& message) {
 }
 
 void EarlySteps::keep_in(Kept& kept, const NodeId& from, const StepMessage& message) const {
+  if (std::holds_alternative<collective::Need>(message.message)) return;  // it is asked again
   const std::uint64_t size = payload_bytes(message.message);
   if (kept.list.size() >= kMaxMessages || kept.bytes + size > most_bytes_) return;
   kept.bytes += size;
@@ -37,6 +38,7 @@ void EarlySteps::on_view(const view::ViewName& view) {
   now_ = {};
   if (ahead_view_ == view) std::swap(now_, ahead_);
   ahead_ = {};
+  ahead_view_ = {};
 }
 
 EarlySteps::List EarlySteps::take() {

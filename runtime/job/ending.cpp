@@ -14,11 +14,13 @@ constexpr Duration kServeLaggards = std::chrono::seconds(60);  // with sums, aft
 
 // A member that holds the view's state goes on, it needs nobody for that; one that lacks it takes
 // the result instead. So does who is outside, if a member gives it, or if its own view's members may
-// have died since.
+// have died since. Of a history that its view has not come from, who holds the state believes only
+// those that once had a part in its own: any node could say so.
 bool Ending::takes(const NodeId& from, const HistoryId& history, const StepStatus& status) const {
   if (!status.finished || status.result == Digest{} || job_.finished) return false;
   const view::View& view = job_.view();
-  if (history != view.history()) return true;
+  if (history != view.history())
+    return !job_.state_ready || view.descends_from(history, 0) || job_.fellows.contains(from);
   if (job_.is_last_step() && job_.is_of_history()) return false;
   if (!job_.member) {
     const bool nobody_left =

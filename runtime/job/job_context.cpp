@@ -10,7 +10,10 @@ JobContext::JobContext(JobCore::Options chosen, view::ViewAgreement::Options agr
     : options(std::move(chosen)),
       agreement(std::move(agreed)),
       progress(options.initial_state_digest),
-      checkpoint(options.checkpoint) {}
+      checkpoint(options.checkpoint),
+      fellows(options.candidates.begin(), options.candidates.end()) {
+  for (const NodeId& node : everybody()) fellows.insert(node);
+}
 
 std::vector<NodeId> everybody_in(const view::View& view) {
   std::vector<NodeId> nodes = view.acceptors;
@@ -53,7 +56,7 @@ StateFetch::Options JobContext::fetch_of(std::uint64_t step, const Digest& diges
   chosen.step = step;
   chosen.state_digest = digest;
   chosen.sources = std::move(sources);
-  chosen.max_bytes = options.max_state_bytes;
+  chosen.size_bytes = options.state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   return chosen;
 }

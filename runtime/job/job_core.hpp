@@ -136,13 +136,13 @@ class JobCore {
     collective::Tree tree = collective::Tree::of_slices(1);
     std::uint64_t element_count = 0;  // of a gradient
     collective::AddFn add;
-    std::shared_ptr<const collective::WireForms> forms;      // null: exact
-    std::shared_ptr<StepPlaces> places;                      // told of each step; may be null
-    collective::Routing routing;                             // of the job's mode; no forms then
-    std::uint64_t place = 0;                                 // of this node, see StepTimes
-    Digest fingerprint;                                      // compute fingerprint of this node
-    Digest initial_state_digest;                             // of the state before step 1
-    std::uint64_t max_state_bytes = std::uint64_t{1} << 36;  // a larger offered state is refused
+    std::shared_ptr<const collective::WireForms> forms;  // null: exact
+    std::shared_ptr<StepPlaces> places;                  // told of each step; may be null
+    collective::Routing routing;                         // of the job's mode; no forms then
+    std::uint64_t place = 0;                             // of this node, see StepTimes
+    Digest fingerprint;                                  // compute fingerprint of this node
+    Digest initial_state_digest;                         // of the state before step 1
+    std::uint64_t state_bytes = 0;  // of each state of the job: one of another size is refused
     std::uint32_t state_part_bytes = 256u << 10;
     std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
     Checkpoint checkpoint;                                      // newest durable one on this node

@@ -14,6 +14,10 @@ namespace gpunode::job {
 namespace {
 constexpr Duration kHeardFor = std::chrono::seconds(10);
 constexpr std::size_t kMaxUnreachable = 4096;
+// Views that a node may have missed: more than ever come, and so few that no liar's view leaves no
+// number for those after it.
+constexpr std::uint64_t kMostViewsAhead = std::uint64_t{1} << 32;
+constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
 }  // namespace
 
 view::Standing JobCore::State::standing() const {
@@ -77,10 +81,14 @@ Result<view::View> JobCore::State::compose(
     if (promised || !view.is_witness(node)) rules.witnesses.push_back(node);
   }
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
-  for (auto& one : heard)
+  for (auto& one : heard) {
     if (admission.is_barred(one.node) && !one.standing.has_memory) one.standing.leaving = true;
+    one.standing.lease_left = std::min(one.standing.lease_left, job.options.timings.lease_term);
+  }
   Result<view::View> next =
       propose_view(rules, view, heard, admission.joining(donor.results_from()));
+  if (next && !fits_job(*next))
+    return Error{ErrorCode::unavailable, "what the promises tell leads to no view of this job"};
   const bool undoes = next && !forced && next->restores && view.view_id > 0;
   if (!undoes) return next;
   if (Result<void> nobody = nobody_may_answer(heard); !nobody) return nobody.error();
@@ -239,8 +247,10 @@ void JobCore::State::carry_out(view::ViewAgreement::Effects& effects, Actions& o
 
 // A view that another version, or a liar, sends may not reach code that trusts its numbers.
 bool JobCore::State::fits_job(const view::View& view) const {
-  return view.job == job.options.job && !view.members.empty() && !view.acceptors.empty() &&
-         view.members.size() < 0xffff && view.base_step <= job.options.total_steps &&
+  return view.job == job.options.job && view.view_id <= job.view().view_id + kMostViewsAhead &&
+         view.floor.name.step <= job.options.total_steps && !view.members.empty() &&
+         !view.acceptors.empty() && view.members.size() < 0xffff &&
+         view.base_step <= job.options.total_steps &&
          collective::SlicePlan{view.plan}.fits(job.options.tree,
                                                static_cast<std::uint16_t>(view.members.size()));
 }
@@ -249,6 +259,15 @@ bool JobCore::State::fits_job(const view::VoteMessage& message) const {
   if (const auto* accept = std::get_if<view::Accept>(&message)) return fits_job(accept->view);
   if (const auto* promise = std::get_if<view::Promise>(&message))
     return !promise->accepted || fits_job(promise->accepted->view);
+  if (const auto* note = std::get_if<view::NoteFloor>(&message))
+    return job.may_be(note->floor.name);
+  return true;
+}
+
+// What is refused may come again and again.
+bool JobCore::State::tells_refusal() {
+  if (job.now < refusal_told + kTellRefusalEvery) return false;
+  refusal_told = job.now;
   return true;
 }
 
@@ -270,6 +289,7 @@ void JobCore::State::on_notice(const NodeId& from, const ViewNotice& notice, Act
   const bool proven =
       !follows || broken("half_quorum_without_tie") || view::is_quorum(view, next.accepted_by);
   if (!proven || !fits_job(next.view)) {
+    if (!tells_refusal()) return;
     job.report("ignored a view " + std::to_string(next.view.view_id) +
                    " that is not proven or does not fit the job",
                out);

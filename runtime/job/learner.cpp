@@ -105,8 +105,10 @@ void Learner::begin_clock() {
 // A member told where it is: the way to the state begins or goes on there.
 void Learner::on_status(const NodeId& from, const StepStatus& status, Actions& out) {
   if (!status.state_ready || status.results_from == 0 || !job_.view().rank_of(from)) return;
+  if (status.committed > job_.options.total_steps) return;
   told_at_ = job_.now;
-  told_committed_ = std::max(told_committed_, status.committed);
+  std::uint64_t& told = told_committed_[from];
+  told = std::max(told, status.committed);
   told_from_ = status.results_from;
   if (!learns()) return;
   if (!began_) {
@@ -117,6 +119,13 @@ void Learner::on_status(const NodeId& from, const StepStatus& status, Actions& o
   if (!following_ && !cut_off_ && job_.is_of_history()) follow();
   if (following_) following_->on_source(job_.now, from, status.committed, status.results_from);
   on_tick(out);
+}
+
+// The newest step that any member has told of, as far as none of them is gone.
+std::uint64_t Learner::told_committed() const {
+  std::uint64_t newest = 0;
+  for (const auto& [node, told] : told_committed_) newest = std::max(newest, told);
+  return newest;
 }
 
 void Learner::follow() {
@@ -173,14 +182,15 @@ void Learner::fetch_some_state(Actions& out) {
   }
   if (fetch_ && !fetch_->meta()) {
     // All may have passed the step before they heard of the wish: the next one is further ahead.
-    if (told_committed_ <= fetch_->step()) fetch_asked_ = job_.now;
+    if (told_committed() <= fetch_->step()) fetch_asked_ = job_.now;
     if (job_.now < fetch_asked_ + kMissedAfter) return tick_fetch(out);
-    const std::uint64_t passed = told_committed_ - fetch_->step();
+    const std::uint64_t passed = told_committed() - fetch_->step();
     margin_ = std::clamp(2 * std::max(margin_, passed), std::uint64_t{1}, kLargestMargin);
     drop_fetch();
   }
   if (!fetch_) {
-    begin_fetch(std::min(told_committed_ + margin_, job_.options.total_steps));
+    if (told_committed_.empty()) return;  // who had told is gone
+    begin_fetch(std::min(told_committed() + margin_, job_.options.total_steps));
     fetch_asked_ = job_.now;
   }
   tick_fetch(out);
@@ -301,10 +311,11 @@ void Learner::on_view(const view::View& before) {
     cut_off_ = false;
     drop_results();
     if (!job_.member) drop_fetch();
-    told_committed_ = 0;
+    told_committed_.clear();
     told_at_ = Time{};
     return;
   }
+  std::erase_if(told_committed_, [&](const auto& one) { return !view.rank_of(one.first); });
   if (following_) {
     following_->set_sources(job_.other_members());
     following_->limit_to(job_.member ? view.base_step : job_.options.total_steps);
@@ -318,6 +329,7 @@ void Learner::on_reconnected(const NodeId& node) {
 }
 
 void Learner::on_gone(const NodeId& node) {
+  told_committed_.erase(node);
   if (following_) following_->drop(node);
   if (fetch_) fetch_->drop(node);
 }
@@ -354,8 +366,8 @@ void Learner::tell(JobStatus& status) const {
   const std::uint64_t committed = job_.progress.committed();
   status.sync_received_bytes = learned_bytes();
   status.sync_results = results_;
-  status.sync_behind =
-      told_committed_ > committed && !job_.state_ready ? told_committed_ - committed : 0;
+  const std::uint64_t told = told_committed();
+  status.sync_behind = told > committed && !job_.state_ready ? told - committed : 0;
   status.sync_time = began_ ? job_.now - *began_ : took_;
 }
 

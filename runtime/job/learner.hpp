@@ -11,6 +11,7 @@
 //   fetches   | goes on there             | fetches a newer one  | gives the state    | idle
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "runtime/job/detail/job_context.hpp"
@@ -62,6 +63,7 @@ class Learner {
   bool learns() const;
   bool is_ready() const;
   std::uint64_t learned_bytes() const;
+  std::uint64_t told_committed() const;
   void begin_clock();
   void follow();
   void fetch_some_state(Actions& out);
@@ -81,8 +83,8 @@ class Learner {
   std::optional<FetchedState> fetched_;
   bool cut_off_ = false;  // the results that it lacks are gone: it needs a state
   bool cut_told_ = false;
-  std::uint64_t told_committed_ = 0;  // newest committed step of any member
-  std::uint64_t told_from_ = 0;       // the first step whose result a member keeps
+  std::map<NodeId, std::uint64_t> told_committed_;  // newest committed step of each member
+  std::uint64_t told_from_ = 0;                     // the first step whose result a member keeps
   Time told_at_{};
   Time join_asked_{}, learn_asked_{}, fetch_asked_{};
   std::uint64_t margin_ = 0;  // steps ahead that a state is asked for

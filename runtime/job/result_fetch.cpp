@@ -46,6 +46,8 @@ void ResultFetch::set_sources(const std::vector<NodeId>& nodes) {
 void ResultFetch::drop(const NodeId& node) {
   lose(node);
   sources_.erase(node);
+  told_ = 0;  // what it alone has told of nobody else can give
+  for (const auto& [other, source] : sources_) told_ = std::max(told_, source.committed);
 }
 
 void ResultFetch::limit_to(std::uint64_t last_step) {

@@ -71,16 +71,35 @@ Result<void> members_have_ended(const View& current, const Promisers& promisers,
   return not_yet("waiting until the lease of a member that does not answer has run out");
 }
 
-// A node that asks to come in counts like a promiser that holds nothing but its checkpoint.
-Promisers with_joining(const View& current, Promisers all, const std::vector<Joining>& joining) {
+view::Floor newest_floor(const View& current, const Promisers& promisers) {
+  view::Floor floor = current.floor;
+  for (const auto& one : promisers) {
+    const CheckpointName& name = one.standing.floor.name;
+    if (name > floor.name && current.descends_from(name.history, name.step))
+      floor = one.standing.floor;
+  }
+  return floor;
+}
+
+// A node that asks to come in counts like a promiser that holds nothing but its checkpoint. Of one
+// that had no part in the view even that counts only where `believed`: any node could say so.
+Promisers with_joining(const View& current, const Promisers& promisers,
+                       const std::vector<Joining>& joining, bool believed) {
+  Promisers all = promisers;
+  const std::vector<NodeId> holders = newest_floor(current, promisers).holders;
   for (const Joining& one : joining) {
-    if (told(all, one.member.node)) continue;
+    const NodeId& node = one.member.node;
+    if (told(all, node)) continue;
+    const bool known = current.rank_of(node) || current.is_acceptor(node) ||
+                       std::find(holders.begin(), holders.end(), node) != holders.end();
     Standing standing;
     standing.boot = one.member.boot;
     standing.fingerprint = current.fingerprint;  // nobody is taken in with another
-    standing.checkpoint = one.checkpoint;
-    standing.checkpoint_digest = one.checkpoint_digest;
-    all.push_back({one.member.node, std::move(standing)});
+    if (known || believed) {
+      standing.checkpoint = one.checkpoint;
+      standing.checkpoint_digest = one.checkpoint_digest;
+    }
+    all.push_back({node, std::move(standing)});
   }
   return all;
 }
@@ -135,16 +154,6 @@ Result<void> reaches_floor(const View& current, const view::Floor& floor, const 
       " is lost, and nobody has an older one; `gpunode job resume --from 0` starts anew");
 }
 
-view::Floor newest_floor(const View& current, const Promisers& promisers) {
-  view::Floor floor = current.floor;
-  for (const auto& one : promisers) {
-    const CheckpointName& name = one.standing.floor.name;
-    if (name > floor.name && current.descends_from(name.history, name.step))
-      floor = one.standing.floor;
-  }
-  return floor;
-}
-
 }  // namespace
 
 view::Floor floor_of(const View& current, const Promisers& promisers) {
@@ -158,7 +167,11 @@ Result<Rollback> choose_rollback(const View& current, const Promisers& promisers
     if (one.standing.finished)
       return not_yet("node " + one.node.short_text() + " has the result of the finished job");
   const bool ordered = permission == Permission::split || from;
-  const Promisers all = with_joining(current, promisers, joining);
+  // With the durable one here nobody has to be believed who may have none.
+  const CheckpointName durable = floor_of(current, promisers).name;
+  const CheckpointName here = newest_of(current, promisers, {}).name;
+  const bool believed = from || here.step == 0 || here < durable;
+  const Promisers all = with_joining(current, promisers, joining, believed);
   const Copies newest = newest_of(current, all, from);
   if (!ordered && !holds_stopped_state(current, promisers))
     if (Result<void> ended = members_have_ended(current, promisers, newest.name); !ended)

@@ -102,6 +102,7 @@ StateFetch::StateFetch(Options options) : options_(std::move(options)) {}
 void StateFetch::restart() {
   meta_.reset();
   holders_.clear();
+  offers_.clear();
   buffer_.reset();
   have_.clear();
   under_way_.clear();
@@ -165,31 +166,47 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
   if (meta.step != options_.step ||
       std::find(sources.begin(), sources.end(), from) == sources.end())
     return;
-  if (meta.size_bytes == 0 || meta.size_bytes > options_.max_bytes) {
-    out.report = "node " + from.short_text() + " offers a state of " +
-                 std::to_string(meta.size_bytes) + " bytes, which is not accepted";
-    return;
-  }
+  const std::string size = std::to_string(meta.size_bytes);
+  if (meta.size_bytes == 0 || meta.size_bytes != options_.size_bytes)
+    return refuse(from, "a state of " + size + " bytes, which none of this job has", out);
   const bool wrong_state =
       options_.state_digest != Digest{} && meta.digest != options_.state_digest;
   const bool wrong_result = options_.result_digest != Digest{} && meta.result_digest != Digest{} &&
                             meta.result_digest != options_.result_digest;
-  if (wrong_state || wrong_result) {
-    out.report = "node " + from.short_text() + " offers another state than the view names";
-    return;
-  }
+  if (wrong_state || wrong_result) return refuse(from, "another state than the view names", out);
   if (!meta_) {
     meta_ = meta;
     buffer_ = std::make_shared<Bytes>(meta.size_bytes);
     have_.assign((meta.size_bytes + options_.part_bytes - 1) / options_.part_bytes, false);
   }
-  if (meta.digest != meta_->digest || meta.size_bytes != meta_->size_bytes) {
-    out.report = "members offer different states at step " + std::to_string(options_.step);
-    return;
-  }
+  if (meta.digest != meta_->digest)
+    return refuse(from, "another state after step " + std::to_string(meta.step) + " than others",
+                  out);
   offered_ = now;
+  offers_[from] = meta;
   holders_.try_emplace(from, Holder{now, options_.first_timeout});
   request_more(now, out);
+}
+
+// A source is told of once: it may offer the same again and again.
+void StateFetch::refuse(const NodeId& from, std::string why, Effects& out) {
+  if (refused_.insert(from).second)
+    out.report = "node " + from.short_text() + " offers " + std::move(why);
+}
+
+// The digest proves the bytes; what goes with them is what most sources tell. Of equally many the
+// first that offered the state counts.
+StateMeta StateFetch::commonest_offer() const {
+  const auto told = [this](const StateMeta& meta) {
+    return std::count_if(offers_.begin(), offers_.end(), [&](const auto& one) {
+      return one.second.result_digest == meta.result_digest &&
+             one.second.data_fingerprint == meta.data_fingerprint;
+    });
+  };
+  StateMeta commonest = *meta_;
+  for (const auto& [node, meta] : offers_)
+    if (told(meta) > told(commonest)) commonest = meta;
+  return commonest;
 }
 
 void StateFetch::request_more(Time now, Effects& out) {
@@ -247,6 +264,7 @@ void StateFetch::finish(Effects& out) {
     restart();
     return;
   }
+  meta_ = commonest_offer();
   out.complete = SharedBytes{buffer_, ByteView(buffer_->data(), buffer_->size())};
 }
 

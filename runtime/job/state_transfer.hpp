@@ -83,7 +83,7 @@ class StateFetch {
     Digest state_digest;   // expected; zero: believe the sources
     Digest result_digest;  // expected; zero: unknown
     std::vector<NodeId> sources;
-    std::uint64_t max_bytes = 0;
+    std::uint64_t size_bytes = 0;  // of every state of the job
     std::uint32_t part_bytes = 256u << 10;
     std::uint32_t window = 4;  // parts under way from one source
     Duration ask_every = std::chrono::milliseconds(500);
@@ -128,7 +128,9 @@ class StateFetch {
     Time progress{};
     Duration timeout{};  // grows with the time that a part takes
   };
+  void refuse(const NodeId& from, std::string why, Effects& out);
   void request_more(Time now, Effects& out);
+  StateMeta commonest_offer() const;
   void finish(Effects& out);
   void restart();
 
@@ -136,7 +138,9 @@ class StateFetch {
   std::optional<Time> asked_at_;
   Time offered_{};  // when a source last offered the state or a part
   std::optional<StateMeta> meta_;
-  std::map<NodeId, Holder> holders_;  // sources that offered exactly meta_
+  std::map<NodeId, Holder> holders_;    // sources that offered this very state
+  std::map<NodeId, StateMeta> offers_;  // what each has told of it
+  std::set<NodeId> refused_;            // whose offer was reported
   std::shared_ptr<Bytes> buffer_;
   std::vector<bool> have_;
   std::uint64_t first_missing_ = 0;

@@ -40,6 +40,26 @@ Digest result_at(const Standing& standing, std::uint64_t step) {
   return {};
 }
 
+// What nobody can hold counts as not said: a state before the view's own, or anything after the last
+// step of the job.
+Promisers what_can_be(const ProposalRules& rules, const View& current, Promisers told) {
+  for (auto& one : told) {
+    Standing& where = one.standing;
+    if (where.held < current.base_step || where.applied > where.held ||
+        where.held > rules.total_steps)
+      where.has_memory = false;
+    if (where.checkpoint.step > rules.total_steps) where.checkpoint = {};
+    if (where.floor.name.step > rules.total_steps) where.floor = {};
+  }
+  return told;
+}
+
+std::vector<Joining> what_can_be(const ProposalRules& rules, std::vector<Joining> asking) {
+  for (Joining& one : asking)
+    if (one.checkpoint.step > rules.total_steps) one.checkpoint = {};
+  return asking;
+}
+
 struct Base {
   std::uint64_t step = 0;
   bool disagreed = false;
@@ -387,8 +407,10 @@ bool leaves_out(const ProposalRules& rules, const View& current, const Base& bas
 
 }  // namespace
 
-Result<View> propose_view(const ProposalRules& rules, const View& current,
-                          const Promisers& promisers, const std::vector<Joining>& learners) {
+Result<View> propose_view(const ProposalRules& rules, const View& current, const Promisers& told,
+                          const std::vector<Joining>& asking) {
+  const std::vector<Joining> learners = what_can_be(rules, asking);
+  const Promisers promisers = what_can_be(rules, current, told);
   View next = begun_from(current, promisers);
   std::optional<Promisers> staying = who_stays(current, next.fingerprint, promisers);
   if (!staying) return not_yet("most members cannot reach each other");

@@ -7,6 +7,11 @@
 namespace gpunode::view {
 
 namespace {
+// A ballot this far ahead of all that is known here is not followed at once: each that comes leads
+// so far towards it. So no liar's round is the last, and honest nodes that one of them has led apart
+// meet again.
+constexpr std::uint64_t kRoundsAhead = std::uint64_t{1} << 32;
+
 bool by_name(const Floor& left, const Floor& right) {
   return left.name < right.name;
 }
@@ -62,6 +67,18 @@ Duration ViewAgreement::turn_delay() {
   const auto jitter = static_cast<std::uint64_t>(options_.timings.jitter.count());
   return before * options_.timings.rank_delay +
          Duration(jitter == 0 ? 0 : static_cast<std::int64_t>(rng_.below(jitter)));
+}
+
+// Who forces a view from outside has a part in its own.
+bool ViewAgreement::has_part(const NodeId& node) const {
+  return votes_.view.is_acceptor(node) || votes_.view.rank_of(node) || node == options_.self;
+}
+
+// Takes note of the ballot; false: it is too far ahead of what is known here.
+bool ViewAgreement::follows(const Ballot& ballot) {
+  const std::uint64_t furthest = highest_round_ + kRoundsAhead;
+  highest_round_ = std::max(highest_round_, std::min(ballot.round, furthest));
+  return ballot.round <= furthest;
 }
 
 Standing ViewAgreement::standing() {
@@ -172,7 +189,7 @@ void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& 
                                Effects& out) {
   if (const auto* prepare = std::get_if<Prepare>(&message)) on_prepare(now, from, *prepare, out);
   if (const auto* promise = std::get_if<Promise>(&message)) on_promise(now, from, *promise, out);
-  if (const auto* refuse = std::get_if<Refuse>(&message)) on_refuse(now, *refuse);
+  if (const auto* refuse = std::get_if<Refuse>(&message)) on_refuse(now, from, *refuse);
   if (const auto* accept = std::get_if<Accept>(&message)) on_accept(now, from, *accept, out);
   if (const auto* accepted = std::get_if<Accepted>(&message)) on_accepted(from, *accepted, out);
   if (const auto* probe = std::get_if<Probe>(&message))
@@ -183,8 +200,9 @@ void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& 
 }
 
 void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out) {
-  if (!is_asked() || message.ballot.round == 0 || message.ballot.proposer != from) return;
-  highest_round_ = std::max(highest_round_, message.ballot.round);
+  if (!is_asked() || !has_part(from) || message.ballot.round == 0 ||
+      message.ballot.proposer != from || !follows(message.ballot))
+    return;
   if (message.ballot < votes_.promised) {
     deliver(now, from, Refuse{votes_.promised}, out);
     return;
@@ -203,11 +221,13 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
 }
 
 void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& message, Effects& out) {
-  if (!is_acceptor() || message.ballot.round == 0 || message.ballot.proposer != from) return;
+  if (!is_acceptor() || !votes_.view.is_acceptor(from) || message.ballot.round == 0 ||
+      message.ballot.proposer != from)
+    return;
   if (message.view.view_id != votes_.view.view_id + 1 || message.view.job != votes_.view.job ||
       message.view.previous != votes_.view.digest())
     return;
-  highest_round_ = std::max(highest_round_, message.ballot.round);
+  if (!follows(message.ballot)) return;
   if (message.ballot < votes_.promised) {
     deliver(now, from, Refuse{votes_.promised}, out);
     return;
@@ -235,7 +255,7 @@ void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
 
 void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& message, Effects& out) {
   if (!proposal_ || proposal_->ballot != message.ballot || proposal_->value) return;
-  if (!votes_.view.is_acceptor(from) && !votes_.view.rank_of(from) && from != options_.self) return;
+  if (!has_part(from)) return;
   if (message.accepted && message.accepted->view.view_id != votes_.view.view_id + 1) return;
   proposal_->promises[from] = {message, now};
   try_value(now, out);
@@ -288,8 +308,9 @@ void ViewAgreement::try_value(Time now, Effects& out) {
   on_accept(now, options_.self, accept, out);
 }
 
-void ViewAgreement::on_refuse(Time now, const Refuse& message) {
-  highest_round_ = std::max(highest_round_, message.promised.round);
+void ViewAgreement::on_refuse(Time now, const NodeId& from, const Refuse& message) {
+  if (!has_part(from)) return;
+  follows(message.promised);
   if (proposal_ && proposal_->ballot < message.promised) yield_to(now, message.promised);
 }
 
@@ -327,10 +348,11 @@ void ViewAgreement::ask_to_note(Time now, Effects& out) {
 void ViewAgreement::on_note(Time now, const NodeId& from, const NoteFloor& message, Effects& out) {
   const bool promised = frozen_ && !broken("note_after_promise");
   if (!is_acceptor() || promised) return;
-  const bool news = message.floor.name > votes_.floor.name;
-  if (news) votes_.floor = message.floor;
-  if (message.floor.name < votes_.floor.name) return;
-  persist_then(from, FloorNoted{message.floor.name}, now, out);
+  const CheckpointName& name = message.floor.name;
+  if (!votes_.view.rank_of(from) || !votes_.view.descends_from(name.history, name.step)) return;
+  if (name > votes_.floor.name) votes_.floor = message.floor;
+  if (name < votes_.floor.name) return;
+  persist_then(from, FloorNoted{name}, now, out);
 }
 
 void ViewAgreement::on_noted(const NodeId& from, const FloorNoted& message, Effects& out) {

@@ -229,6 +229,8 @@ class ViewAgreement {
   void on_noted(const NodeId& from, const FloorNoted& message, Effects& out);
   bool is_acceptor() const;
   bool is_asked() const;
+  bool has_part(const NodeId& node) const;
+  bool follows(const Ballot& ballot);
   std::vector<NodeId> asked() const;
   Duration grace() const;
   Duration turn_delay();
@@ -241,7 +243,7 @@ class ViewAgreement {
   void try_decide(Effects& out);
   void on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out);
   void on_promise(Time now, const NodeId& from, const Promise& message, Effects& out);
-  void on_refuse(Time now, const Refuse& message);
+  void on_refuse(Time now, const NodeId& from, const Refuse& message);
   void on_accept(Time now, const NodeId& from, const Accept& message, Effects& out);
   void on_accepted(const NodeId& from, const Accepted& message, Effects& out);
   void yield_to(Time now, const Ballot& ballot);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ struct JobContext {
     return later_checkpoint ? *later_checkpoint : checkpoint;
   }
   bool needs_lease() const { return view::needs_lease(view()); }
+  // A checkpoint of this name may be one of the job's, as far as the view tells.
+  bool may_be(const view::CheckpointName& name) const {
+    return name.step <= options.total_steps && view().descends_from(name.history, name.step);
+  }
   bool is_changing() const { return agreement.frozen() || agreement.wanted(); }
 
   bool gone(const NodeId& node) const { return peers.gone(node); }
@@ -52,6 +57,9 @@ struct JobContext {
     return heard != Time{} && now < heard + time;
   }
 
+  bool has_part(const NodeId& node) const {
+    return view().rank_of(node) || view().is_acceptor(node);
+  }
   // Members and acceptors of the view, this node among them; and with the nodes that may know more.
   std::vector<NodeId> everybody() const;
   std::vector<NodeId> everybody_and_hints() const;
@@ -79,6 +87,7 @@ struct JobContext {
   Checkpoint checkpoint;
   std::optional<Checkpoint> later_checkpoint;
   std::vector<NodeId> hints;
+  std::set<NodeId> fellows;  // had a part in a view that was known here, or are candidates
   Time now{};                // of the input being handled
   Time installed_at{};       // when the view was
   bool member = false;       // this life of this node is in the current view

@@ -45,13 +45,5 @@ TEST_F(HostileCopy, a_state_of_another_size_is_refused_and_the_process_goes_on) 
   EXPECT_EXIT(write(), ::testing::ExitedWithCode(0), "");
 }
 
-// The real one was noted durable in this view, which a witness's core does not tell its shelf.
-TEST_F(HostileCopy, invented_steps_do_not_push_the_real_checkpoint_off_the_disk) {
-  ASSERT_TRUE(shelf_->write(copy(50, size())).has_value());
-  for (const std::uint64_t lie : {~0ull - 2, ~0ull - 1, ~0ull})
-    (void)shelf_->write(copy(lie, size()));
-  EXPECT_TRUE(shelf_->read(50).has_value());
-}
-
 }  // namespace
 }  // namespace gpunode::checkpoint

@@ -42,7 +42,7 @@ inline JobCore::Options context_options() {
   };
   options.fingerprint = digest(77);
   options.initial_state_digest = digest(3);
-  options.max_state_bytes = 4096;
+  options.state_bytes = 20;
   options.state_part_bytes = 16;
   return options;
 }

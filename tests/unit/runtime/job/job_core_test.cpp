@@ -26,7 +26,7 @@ JobCore::Options options_of(int self, int candidates) {
   };
   options.fingerprint = {2, 2};
   options.initial_state_digest = {3, 3};
-  options.max_state_bytes = 4096;
+  options.state_bytes = 4096;
   return options;
 }
 

@@ -114,7 +114,7 @@ TEST_F(LearnerTest, a_step_that_all_have_passed_is_given_up_for_one_further_ahea
 TEST_F(LearnerTest, a_state_from_which_no_results_lead_on_is_given_up_for_a_newer_one) {
   stand_at(2);
   hear_both(6, 5);
-  StateMeta meta{6, 64, digest(1006), {}, {}};
+  StateMeta meta{6, 20, digest(1006), {}, {}};
   learner_.on_offer(node(2), {}, meta, out_);
   ASSERT_TRUE(learner_.fetch()->meta());
   hear_both(9, 8);

@@ -32,7 +32,7 @@ StateFetch::Options fetch_options(const SharedBytes& state) {
   options.step = 9;
   options.state_digest = digest_of(state.view);
   options.sources = {node(1), node(2)};
-  options.max_bytes = 1000;
+  options.size_bytes = state.size();
   options.part_bytes = kPart;
   return options;
 }
@@ -146,12 +146,12 @@ TEST(StateTransfer, a_spoiled_state_is_not_installed) {
   EXPECT_TRUE(transfer.complete);
 }
 
-TEST(StateTransfer, a_state_that_is_too_large_or_not_the_views_is_refused) {
+TEST(StateTransfer, a_state_of_another_size_or_not_the_views_is_refused) {
   const SharedBytes state = state_of(333);
   StateFetch fetch(fetch_options(state));
   StateFetch::Effects effects;
   StateMeta meta = meta_of(state);
-  meta.size_bytes = 1001;
+  meta.size_bytes = 332;
   fetch.on_meta(Time{}, node(1), meta, effects);
   EXPECT_FALSE(fetch.meta());
   meta = meta_of(state);
