@@ -4,6 +4,14 @@ namespace gpunode::job {
 
 namespace {
 constexpr std::size_t kMaxMessages = 65536;
+
+// A NEED of all chunks of a large model is long.
+std::size_t list_bytes(const collective::ExchangeMessage& message) {
+  const auto* need = std::get_if<collective::Need>(&message);
+  if (!need) return 0;
+  return need->partial_chunks.size() * sizeof(need->partial_chunks[0]) +
+         need->result_chunks.size() * sizeof(need->result_chunks[0]);
+}
 }  // namespace
 
 std::size_t payload_bytes(const collective::ExchangeMessage& message) {
@@ -15,8 +23,7 @@ std::size_t payload_bytes(const collective::ExchangeMessage& message) {
 }
 
 void EarlySteps::keep_in(Kept& kept, const NodeId& from, const StepMessage& message) const {
-  if (std::holds_alternative<collective::Need>(message.message)) return;  // it is asked again
-  const std::uint64_t size = payload_bytes(message.message);
+  const std::uint64_t size = payload_bytes(message.message) + list_bytes(message.message);
   if (kept.list.size() >= kMaxMessages || kept.bytes + size > most_bytes_) return;
   kept.bytes += size;
   kept.list.emplace_back(from, message);

@@ -1,7 +1,6 @@
 // Messages of a step that came before their time: for a step that is not begun here yet, or of a
 // view that is not installed here yet, as a view reaches its members one after the other and bulk
-// is faster than control. Bounded; beyond that NEED fetches them again, and no NEED is kept, as its
-// lists may be long and it is repeated. Owned by a StepRunner.
+// is faster than control. Bounded; beyond that NEED fetches them again. Owned by a StepRunner.
 #pragma once
 
 #include <utility>
