@@ -20,7 +20,7 @@ bool Ending::takes(const NodeId& from, const HistoryId& history, const StepStatu
   if (!status.finished || status.result == Digest{} || job_.finished) return false;
   const view::View& view = job_.view();
   if (history != view.history())
-    return !job_.state_ready || view.descends_from(history, 0) || job_.fellows.contains(from);
+    return !job_.state_ready || view.descends_from(history, 0) || job_.peers.had_part(from);
   if (job_.is_last_step() && job_.is_of_history()) return false;
   if (!job_.member) {
     const bool nobody_left =

@@ -10,9 +10,9 @@ JobContext::JobContext(JobCore::Options chosen, view::ViewAgreement::Options agr
     : options(std::move(chosen)),
       agreement(std::move(agreed)),
       progress(options.initial_state_digest),
-      checkpoint(options.checkpoint),
-      fellows(options.candidates.begin(), options.candidates.end()) {
-  for (const NodeId& node : everybody()) fellows.insert(node);
+      checkpoint(options.checkpoint) {
+  peers.on_part(options.candidates);
+  peers.on_part(everybody());
 }
 
 std::vector<NodeId> everybody_in(const view::View& view) {

@@ -28,7 +28,7 @@ void JobCore::State::install(const view::DecidedView& next, Actions& out) {
   if (const auto later = std::exchange(job.later_checkpoint, std::nullopt);
       later && view.descends_from(later->history, later->step))
     on_checkpoint(*later);
-  for (const NodeId& node : job.everybody()) job.fellows.insert(node);
+  job.peers.on_part(job.everybody());
   job.installed_at = job.now;
   job.member = view.has_member(job.options.self);
   job.state_ready = false;

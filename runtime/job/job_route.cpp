@@ -104,7 +104,7 @@ void JobCore::State::route_in_view(const NodeId& from, const JobMessage& message
     on_lease_ask(from, message.boot, *ask, out);
   if (const auto* grant = std::get_if<LeaseGrant>(&message.body)) on_lease_grant(from, *grant, out);
   const auto* refused = std::get_if<JoinRefused>(&message.body);
-  if (refused && job.view().rank_of(from) && tells_refusal())
+  if (refused && job.view().rank_of(from) && news.tells_refusal())
     job.report("node " + from.short_text() + " does not take this node in: " + refused->reason,
                out);
 }

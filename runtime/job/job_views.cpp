@@ -17,7 +17,6 @@ constexpr std::size_t kMaxUnreachable = 4096;
 // Views that a node may have missed: more than ever come, and so few that no liar's view leaves no
 // number for those after it.
 constexpr std::uint64_t kMostViewsAhead = std::uint64_t{1} << 32;
-constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
 }  // namespace
 
 view::Standing JobCore::State::standing() const {
@@ -264,13 +263,6 @@ bool JobCore::State::fits_job(const view::VoteMessage& message) const {
   return true;
 }
 
-// What is refused may come again and again.
-bool JobCore::State::tells_refusal() {
-  if (job.now < refusal_told + kTellRefusalEvery) return false;
-  refusal_told = job.now;
-  return true;
-}
-
 void JobCore::State::on_notice(const NodeId& from, const ViewNotice& notice, Actions& out) {
   const view::View& view = job.view();
   const view::DecidedView& next = notice.decided;
@@ -289,7 +281,7 @@ void JobCore::State::on_notice(const NodeId& from, const ViewNotice& notice, Act
   const bool proven =
       !follows || broken("half_quorum_without_tie") || view::is_quorum(view, next.accepted_by);
   if (!proven || !fits_job(next.view)) {
-    if (!tells_refusal()) return;
+    if (!news.tells_refusal()) return;
     job.report("ignored a view " + std::to_string(next.view.view_id) +
                    " that is not proven or does not fit the job",
                out);

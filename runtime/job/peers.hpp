@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "runtime/base/clock.hpp"
@@ -39,6 +40,8 @@ class Peers {
   bool on_state(Time now, const NodeId& node, PeerState state);
   // It says itself that it takes part no longer.
   void on_farewell(Time now, const NodeId& node);
+  // These are candidates, or have a part in a view that is known here.
+  void on_part(const std::vector<NodeId>& nodes) { parts_.insert(nodes.begin(), nodes.end()); }
   // Another member cannot reach it.
   void on_doubt(Time now, const NodeId& node);
   // Bytes of a step came from it, or a new life of it dials anew: the data connection is sound.
@@ -57,6 +60,7 @@ class Peers {
   bool reached(Time now, const NodeId& node) const;    // as far as this node knows
   bool suspected(Time now, const NodeId& node) const;  // gone, or doubted
   Time heard(const NodeId& node) const;                // newest message; Time{}: never
+  bool had_part(const NodeId& node) const { return parts_.contains(node); }
   std::vector<NodeId> known() const;
   std::vector<NodeId> unreached(Time now) const;
 
@@ -74,6 +78,7 @@ class Peers {
   const Peer* find(const NodeId& node) const;
 
   std::map<NodeId, Peer> peers_;
+  std::set<NodeId> parts_;
 };
 
 }  // namespace gpunode::job

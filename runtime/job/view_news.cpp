@@ -11,6 +11,7 @@ constexpr Duration kTellEvery = std::chrono::milliseconds(100);
 constexpr Duration kAskPeerEvery = std::chrono::milliseconds(50);
 constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
 constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
+constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
 }  // namespace
 
 void ViewNews::on_view(view::DecidedView decided) {
@@ -43,6 +44,12 @@ void ViewNews::ask_tick(Actions& out) {
   if (!job_.is_changing() || job_.now < asked_ + kAskEvery) return;
   asked_ = job_.now;
   for (const NodeId& node : job_.everybody_and_hints()) job_.send(node, ViewAsk{}, out);
+}
+
+bool ViewNews::tells_refusal() {
+  if (job_.now < refusal_told_ + kTellRefusalEvery) return false;
+  refusal_told_ = job_.now;
+  return true;
 }
 
 bool ViewNews::is_gossip_due() {

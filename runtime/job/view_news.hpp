@@ -28,6 +28,9 @@ class ViewNews {
   void ask(const NodeId& from, Actions& out);
   // Frozen for a while: the next view may have been decided without this node hearing of it.
   void ask_tick(Actions& out);
+  // Whether to tell people that a view was refused here, or this node by others: that may come again
+  // and again.
+  bool tells_refusal();
   // Whether those outside the view are to hear of it now.
   bool is_gossip_due();
 
@@ -50,6 +53,7 @@ class ViewNews {
   std::map<NodeId, Peer> peers_;
   Time asked_{};
   Time gossiped_{};
+  Time refusal_told_{};
 };
 
 }  // namespace gpunode::job

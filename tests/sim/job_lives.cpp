@@ -31,7 +31,7 @@ job::JobCore::Options JobWorld::options_of(std::size_t node) const {
   chosen.place = 1 + node % 2;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
-  chosen.state_bytes = options_.model.bytes_of_state(one.state).size();
+  chosen.state_bytes = options_.model.bytes_of_state(options_.model.initial_state()).size();
   chosen.state_part_bytes = 64;
   if (options_.model.element_count > 100) chosen.state_part_bytes = 65536;
   if (options_.model.ballast_bytes > 0) chosen.state_part_bytes = 65536;

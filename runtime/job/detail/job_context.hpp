@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -87,7 +86,6 @@ struct JobContext {
   Checkpoint checkpoint;
   std::optional<Checkpoint> later_checkpoint;
   std::vector<NodeId> hints;
-  std::set<NodeId> fellows;  // had a part in a view that was known here, or are candidates
   Time now{};                // of the input being handled
   Time installed_at{};       // when the view was
   bool member = false;       // this life of this node is in the current view

@@ -72,7 +72,6 @@ struct JobCore::State {
   void gossip(Actions& out);
   bool fits_job(const view::View& view) const;
   bool fits_job(const view::VoteMessage& message) const;
-  bool tells_refusal();
   void on_notice(const NodeId& from, const ViewNotice& notice, Actions& out);
   void meet(const NodeId& from, const view::View& theirs, Actions& out);
   void carry_out(view::ViewAgreement::Effects& effects, Actions& out);
@@ -124,7 +123,6 @@ struct JobCore::State {
   std::uint64_t rival = 0;  // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time committed_at{};                                    // in this view
-  Time refusal_told{};  // that a view was refused here, or this node by others
 };
 
 }  // namespace gpunode::job
