@@ -127,6 +127,8 @@ TEST_F(EndingTest, a_member_of_a_view_that_begins_with_the_result_gets_it_from_t
 TEST_F(EndingTest, the_result_of_another_history_ends_this_one) {
   stand_at(7);
   job_.wants_in = true;
+  EXPECT_EQ(hear_of(9, through(), kForeign), Heard::nothing) << "anybody could say so";
+  job_.peers.on_part({node(9)});
   EXPECT_EQ(hear_of(9, through(), kForeign), Heard::fetches);
   EXPECT_TRUE(reports(out_, "another part of the job has finished it"));
 }
@@ -134,6 +136,7 @@ TEST_F(EndingTest, the_result_of_another_history_ends_this_one) {
 TEST_F(EndingTest, who_has_its_own_result_needs_that_of_no_other_history) {
   stand_at(10);
   job_.wants_in = true;
+  job_.peers.on_part({node(9)});
   EXPECT_EQ(hear_of(9, through(), kForeign), Heard::is_through);
   EXPECT_TRUE(job_.finished);
   EXPECT_FALSE(job_.takes_result);
@@ -194,6 +197,7 @@ TEST_F(EndingTest, who_comes_to_the_end_itself_while_it_fetches_is_through_once)
   stand_at(9);
   commit();
   job_.wants_in = true;
+  job_.peers.on_part({node(8), node(9)});
   EXPECT_EQ(hear_of(9, through(), kForeign), Heard::fetches);
   apply();
   EXPECT_EQ(hear_of(8, through(), kForeign), Heard::is_through);

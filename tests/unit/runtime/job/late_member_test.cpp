@@ -69,7 +69,7 @@ TEST_F(LateMemberTest, a_fetch_of_the_base_goes_on_with_each_tick) {
 
 TEST_F(LateMemberTest, what_has_come_of_the_base_is_kept_when_the_view_changes) {
   learner_.fetch_base(out_);
-  learner_.on_offer(node(2), {}, {6, 64, block_digest_of(kState), {}, {}}, out_);
+  learner_.on_offer(node(2), {}, {6, kState.size(), block_digest_of(kState), {}, {}}, out_);
   view::View again = next_view({1, 2, 3});
   again.sync_sources = {node(3)};
   learner_.on_view(install(again));

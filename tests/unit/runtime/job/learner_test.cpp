@@ -300,12 +300,12 @@ TEST_F(LearnerTest, its_way_is_shown_to_people) {
   hear_both(6, 5);
   give_state(6);
   hear_both(7, 5);
-  learner_.on_offer(node(2), {}, {7, 64, digest(5), {}, {}}, out_);
+  learner_.on_offer(node(2), {}, {7, kState.size(), digest(5), {}, {}}, out_);
   pass(3s);
   JobStatus status;
   learner_.tell(status);
   EXPECT_EQ(status.waiting_for, (std::vector{node(2), node(3)}));
-  EXPECT_EQ(status.sync_total_bytes, 64u);
+  EXPECT_EQ(status.sync_total_bytes, kState.size());
   EXPECT_EQ(status.sync_received_bytes, kState.size());
   EXPECT_EQ(status.sync_behind, 5u);
   EXPECT_EQ(status.sync_time, 3s);
