@@ -104,7 +104,8 @@ std::vector<Joining> Admission::joining(std::uint64_t results_from) const {
     result.push_back({{node, joiner.boot},
                       said && kept && near && !job_.is_last_step(),
                       joiner.checkpoint,
-                      joiner.checkpoint_digest});
+                      joiner.checkpoint_digest,
+                      job_.peers.had_part(node)});
   }
   return result;
 }

@@ -82,7 +82,7 @@ view::Floor newest_floor(const View& current, const Promisers& promisers) {
 }
 
 // A node that asks to come in counts like a promiser that holds nothing but its checkpoint. Of one
-// that had no part in the view even that counts only where `believed`: any node could say so.
+// that never had a part in the job even that counts only where `believed`: any node could say so.
 Promisers with_joining(const View& current, const Promisers& promisers,
                        const std::vector<Joining>& joining, bool believed) {
   Promisers all = promisers;
@@ -90,7 +90,7 @@ Promisers with_joining(const View& current, const Promisers& promisers,
   for (const Joining& one : joining) {
     const NodeId& node = one.member.node;
     if (told(all, node)) continue;
-    const bool known = current.rank_of(node) || current.is_acceptor(node) ||
+    const bool known = one.had_part || current.rank_of(node) || current.is_acceptor(node) ||
                        std::find(holders.begin(), holders.end(), node) != holders.end();
     Standing standing;
     standing.boot = one.member.boot;

@@ -18,6 +18,7 @@ struct Joining {
   bool ready = false;                 // holds the state but for results that the members still keep
   view::CheckpointName checkpoint{};  // newest intact one on its disk
   Digest checkpoint_digest{};
+  bool had_part = false;  // in a view that is known here
 };
 
 // What a rollback goes back to.

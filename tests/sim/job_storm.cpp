@@ -178,7 +178,10 @@ void JobWorld::storm_moment(std::size_t node, std::size_t moment) {
 }
 
 void JobWorld::end_storms() {
-  for (Node& node : nodes_) node.votes_hang = node.votes_fail = node.checkpoints_fail = Time{};
+  for (Node& node : nodes_) {
+    node.votes_hang = node.votes_fail = Time{};
+    node.checkpoints_fail = std::min(node.checkpoints_fail, now_);
+  }
   for (auto& row : wires_)
     for (Wire& wire : row) wire.late_until = {};
 }

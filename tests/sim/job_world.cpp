@@ -170,8 +170,8 @@ void JobWorld::end_process(std::size_t node) {
   // After the last step there is nothing more to hold.
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
-  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed() &&
-      now_ > one.checkpoints_fail + 30s)
+  const bool disk_failed = one.checkpoints_fail != Time{} && now_ <= one.checkpoints_fail + 30s;
+  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed() && !disk_failed)
     checks_->breach("14: the last holder of a state has left without making it durable");
   crash(node);
   --result_.crashes;

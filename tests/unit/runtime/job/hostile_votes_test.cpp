@@ -232,5 +232,18 @@ TEST(HostileProposal, a_strangers_word_does_not_outdo_the_durable_checkpoint_of_
   EXPECT_EQ(next->state_digest, digest(2050));
 }
 
+// It was a member once, and nothing says that it lies.
+TEST(HostileProposal, who_had_a_part_once_is_believed_to_have_more) {
+  view::View current = current_of(3);
+  current.floor = {{{}, 50}, {node(1), node(3)}};
+  auto one = restarted(1);
+  one.standing.checkpoint = {{}, 50};
+  one.standing.checkpoint_digest = digest(2050);
+  const Joining back{{node(4), 1}, false, {{}, 60}, digest(2060), true};
+  const auto next = propose_view(rules_of(3), current, {one, restarted(2), restarted(3)}, {back});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->base_step, 60u);
+}
+
 }  // namespace
 }  // namespace gpunode::job
