@@ -168,7 +168,9 @@ class Durable(training.TrainingTest):
         for name in self.nodes:
             self.await_line(self.nodes[name], lambda line: line["step"] > step, "it goes on")
         for node in self.nodes.values():
-            later = [view.base for view in self.log(node).views if view.at > died]
+            later = self.wait_until(
+                lambda node=node: [view.base for view in self.log(node).views if view.at > died],
+                "a view since")  # what is durable is told before
             self.assertGreaterEqual(min(later), step, self.log(node).text())
         self.end()
 
