@@ -79,8 +79,9 @@ void Learner::join_tick(Actions& out) {
 }
 
 bool Learner::is_unanswered() const {
-  const bool waits = job_.wants_in && !job_.member && !job_.finished && !job_.takes_result &&
-                     !job_.view().is_acceptor(job_.self()) &&
+  // Whose own work hangs asks nobody.
+  const bool asks = job_.wants_in && !job_.work_lost && !job_.member && !job_.finished;
+  const bool waits = asks && !job_.takes_result && !job_.view().is_acceptor(job_.self()) &&
                      job_.now >= job_.installed_at + kUnanswered;
   if (!waits) return false;
   const std::vector<NodeId> asked = job_.everybody();

@@ -83,7 +83,7 @@ class OneOfThree(training.TrainingTest):
         self.expect_the_others()
 
     def test_whose_memory_is_exhausted_on_the_way_leaves_until_it_is_resumed(self):
-        self.steps, self.channels = 200, 256  # a checkpoint takes some 10 MB
+        self.steps, self.channels = 120, 256  # a checkpoint takes some 10 MB
         self.begin({"GPUNODE_FAULT_NO_MEMORY_WHILE": self.path("no_memory")})
         for node in self.nodes.values():
             self.await_members(node, self.names)

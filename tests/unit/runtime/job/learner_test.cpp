@@ -333,6 +333,9 @@ TEST_F(LearnerTest, who_votes_or_wants_nothing_waits_for_no_answer) {
   job_.wants_in = false;
   EXPECT_FALSE(learner_.is_unanswered());
   job_.wants_in = true;
+  job_.work_lost = true;
+  EXPECT_FALSE(learner_.is_unanswered()) << "it asks nobody while its own work hangs";
+  job_.work_lost = false;
   enter({2, 3}, {1});
   pass(1h);
   EXPECT_FALSE(learner_.is_unanswered());
