@@ -64,6 +64,8 @@ void note_refused(Self* self, const NodeId& node) {
 
 void tell_supervisor(Self* self) {
   State& state = self->state;
+  // Who has failed has no core any more: it was told with the last that this knew.
+  if (!state.core && is_over(state.phase) && state.told.starts_with(to_string(state.phase))) return;
   job::JobStatus status = status_of(self);
   follow_core(state, status);
   // A hang lasts longer each time that it is looked at.

@@ -34,9 +34,9 @@ Result<std::unique_ptr<Model>> checked(Result<std::unique_ptr<Model>> made) {
                  "its factory returned null as a success: return an Error instead"};
   // A checkpoint names it so.
   if (const std::string kind = (*made)->kind(); !factory_of(kind))
-    return Error{ErrorCode::invalid_argument,
-                 "its kind() is '" + kind + "', which is not registered: " +
-                     unknown_word("model kind", kind, registered_kinds())};
+    return Error{
+        ErrorCode::invalid_argument,
+        "its kind() is not registered: " + unknown_word("model kind", kind, registered_kinds())};
   if (auto good = validate(**made); !good) return good.error();
   return made;
 }

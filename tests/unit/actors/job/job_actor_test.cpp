@@ -290,6 +290,19 @@ TEST_F(JobActor, that_fails_lets_its_trainer_and_its_checkpoint_writer_go) {
   next<Shutdown>(writer_);
 }
 
+TEST_F(JobActor, that_failed_is_told_with_the_step_that_it_had_come_to) {
+  start(10, 0);
+  run_to(4);
+  caf::anon_send(job_, TrainerFailed{{ErrorCode::internal, "no more"}});
+  for (int i = 0; i < 3; ++i) caf::anon_send(job_, Tick{});
+  EXPECT_EQ(ask("job.show")["step"], 4);
+  const auto told = all<JobProgress>(supervisor_);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back().phase, JobPhase::failed);
+  EXPECT_EQ(told.back().step, 4u);
+  EXPECT_GT(told.back().view_id, 0u);
+}
+
 TEST_F(JobActor, begins_when_its_newest_intact_checkpoint_is_found_and_names_the_damaged_ones) {
   start(10, 0, kSmall, true);
   const DamagedCheckpoint bad{{{}, 6}, "/there", "a bit is flipped"};

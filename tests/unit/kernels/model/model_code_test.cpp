@@ -170,7 +170,7 @@ TEST(Registry, RefusesAModelWhoseDescriptionCannotBeRight) {
   EXPECT_TRUE(made_by("odd", factory("odd", 9)));
   EXPECT_TRUE(made_by("odd-alias", factory("odd", 9))) << "config() makes it again as 'odd'";
   expect_error(made_by("odd-kind", factory("another", 9)), ErrorCode::invalid_argument,
-               "its kind() is 'another', which is not registered");
+               "its kind() is not registered: unknown model kind 'another'");
   expect_error(made_by("odd-count", factory("odd-count", 0)), ErrorCode::invalid_argument,
                "model 'odd-count': parameter_count() is 0");
 }
