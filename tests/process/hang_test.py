@@ -124,7 +124,7 @@ class Hang(Hanging):
 
 
 class Alone(training.TrainingTest):
-    steps, every = 500, 20
+    steps, every = 100, 20
     pace_at = "slice"
 
     def test_says_that_it_hangs_and_what_is_not_saved(self):
