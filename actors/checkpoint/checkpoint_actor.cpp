@@ -61,24 +61,6 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
 
 }  // namespace
 
-snapshot::StateView state_view_of(const model::Model& model, ByteView state) {
-  std::size_t count = model.parameter_count();
-  GPUNODE_CHECK(state.size() == 3 * count * sizeof(float), "a state has three values a parameter");
-  std::span<const float> all(reinterpret_cast<const float*>(state.data()), 3 * count);
-  snapshot::StateView view;
-  std::size_t at = 0;
-  for (const model::ParameterSpec& spec : model.parameters()) {
-    std::size_t size = spec.element_count();
-    view.parameters.push_back({spec.name,
-                               {spec.shape.begin(), spec.shape.end()},
-                               all.subspan(at, size),
-                               all.subspan(count + at, size),
-                               all.subspan(2 * count + at, size)});
-    at += size;
-  }
-  return view;
-}
-
 caf::actor spawn_checkpoints(caf::actor_system& system, caf::actor job, CheckpointOptions options) {
   return system.spawn<caf::detached>(behaviour, std::move(job),
                                      std::make_shared<CheckpointOptions>(std::move(options)));

@@ -25,9 +25,6 @@ struct CheckpointOptions {
   const Clock* clock = nullptr;
 };
 
-// A state as the trainer gives it (weights, first and second moments) seen as named tensors.
-snapshot::StateView state_view_of(const model::Model& model, ByteView state);
-
 // `job` gets a CheckpointWritten for each WriteCheckpoint, a CheckpointRead for each
 // ReadCheckpoint, a CheckpointsFound for each FindCheckpoint; and a CheckpointsFound after each
 // answer with which one was lost.

@@ -42,6 +42,27 @@ std::string gigabytes(std::uint64_t bytes) {
   return text;
 }
 
+// A state as the trainer gives it (weights, first and second moments) seen as named tensors.
+Result<snapshot::StateView> state_view_of(const model::Model& model, ByteView state) {
+  std::size_t count = model.parameter_count();
+  if (state.size() != 3 * count * sizeof(float))
+    return Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
+                                           " bytes is none of this job's model"};
+  std::span<const float> all(reinterpret_cast<const float*>(state.data()), 3 * count);
+  snapshot::StateView view;
+  std::size_t at = 0;
+  for (const model::ParameterSpec& spec : model.parameters()) {
+    std::size_t size = spec.element_count();
+    view.parameters.push_back({spec.name,
+                               {spec.shape.begin(), spec.shape.end()},
+                               all.subspan(at, size),
+                               all.subspan(count + at, size),
+                               all.subspan(2 * count + at, size)});
+    at += size;
+  }
+  return view;
+}
+
 }  // namespace
 
 CheckpointShelf::CheckpointShelf(CheckpointOptions options)
@@ -156,17 +177,15 @@ Result<void> CheckpointShelf::check_same(const snapshot::CheckpointMeta& meta) {
 Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
   const snapshot::CheckpointMeta meta = meta_of(options_, order);
   const std::string path = store_.path_of(meta.key).string();
-  if (order.state.size() != 3 * options_.model->parameter_count() * sizeof(float))
-    return Error{ErrorCode::corrupted, "a state of " + std::to_string(order.state.size()) +
-                                           " bytes is none of this job's model"};
-  const snapshot::StateView state = state_view_of(*options_.model, order.state.view);
-  auto written = store_.write(meta, state);
+  const Result<snapshot::StateView> state = state_view_of(*options_.model, order.state.view);
+  if (!state) return state.error();
+  auto written = store_.write(meta, *state);
   // A restarted member may reach a step whose checkpoint it wrote in an earlier life.
   if (!written && written.error().code == ErrorCode::already_exists) {
     auto same = check_same(meta);
     if (same) return path;
     lose(meta.key, same.error());
-    written = store_.write(meta, state);
+    written = store_.write(meta, *state);
   }
   if (!written) return written.error();
   intact_.insert(meta.key);

@@ -292,14 +292,10 @@ void scan(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kScanEvery, Tick{});
   auto cluster = state.options.cluster->read();
-  for (const DirectoryEntry& entry : cluster->entries) {
-    if (entry.owner == state.options.self || entry.key.rfind("job/", 0) != 0) continue;
-    auto parsed = parse_job_id(entry.key.substr(4));
-    if (!parsed || !cluster->alive(entry.owner)) continue;
+  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
+    auto parsed = parse_job_id(id_text);
+    if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
-    auto note = decode_note(entry.value);
-    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
-    const JobHint& hint = std::get<JobHint>(*note);
     if (hint.ended || hint.phase != JobPhase::running || hint.members >= hint.wanted) continue;
     auto known = state.jobs.find(id);
     bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
@@ -308,8 +304,7 @@ void scan(Self* self) {
     if (!state.attempts.begin(id, now(self))) continue;
     caf::actor me = self;
     self->send(state.options.calls,
-               CallRequest{entry.owner, "job.manifest",
-                           SharedBytes::from(to_bytes(as_bytes(entry.key.substr(4)))),
+               CallRequest{from, "job.manifest", SharedBytes::from(to_bytes(as_bytes(id_text))),
                            std::chrono::seconds(5), [me, id](Result<SharedBytes> manifest) {
                              caf::anon_send(me, ManifestFetched{id, std::move(manifest)});
                            }});

@@ -73,21 +73,18 @@ std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
   for (const auto& [id, job] : self->state.jobs)
     if (job.actor && !job.progress.ended && job.spec.name == name)
       found.push_back({id, cluster->name_of(self->state.options.self)});
-  for (const DirectoryEntry& entry : cluster->entries) {
-    if (entry.key.rfind("job/", 0) != 0 || entry.owner == self->state.options.self) continue;
-    const auto id = parse_job_id(entry.key.substr(4));
-    const auto note = decode_note(entry.value);
-    const auto* hint = note ? std::get_if<JobHint>(&*note) : nullptr;
-    if (!id || !hint || hint->name != name || !cluster->alive(entry.owner)) continue;
+  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
+    const auto id = parse_job_id(id_text);
+    if (!id || hint.name != name || !cluster->alive(from)) continue;
     // Who only votes, or is outside, may not know that it is over.
     const bool at_work =
-        !hint->ended && hint->phase != JobPhase::outsider && hint->phase != JobPhase::witness;
+        !hint.ended && hint.phase != JobPhase::outsider && hint.phase != JobPhase::witness;
     const auto own = self->state.jobs.find(*id);
     const bool is_over = own != self->state.jobs.end() &&
                          own->second.progress.phase == JobPhase::finished;  // there it soon is, too
     if (!at_work || is_over) continue;
     const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.id == *id; });
-    if (!known) found.push_back({*id, cluster->name_of(entry.owner)});
+    if (!known) found.push_back({*id, cluster->name_of(from)});
   }
   return found;
 }
@@ -104,16 +101,12 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
   auto cluster = self->state.options.cluster->read();
   std::optional<NodeId> best;
   bool takes_part = false;
-  for (const DirectoryEntry& entry : cluster->entries) {
-    if (entry.key.rfind("job/", 0) != 0 || !cluster->alive(entry.owner)) continue;
-    if (entry.owner == self->state.options.self) continue;
-    auto note = decode_note(entry.value);
-    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
-    const JobHint& hint = std::get<JobHint>(*note);
-    if (hint.name != wanted && entry.key.rfind("job/" + wanted, 0) != 0) continue;
+  for (const auto& [id, from, hint] : hints_of_others(*cluster)) {
+    if (!cluster->alive(from)) continue;
+    if (hint.name != wanted && id.rfind(wanted, 0) != 0) continue;
     bool part = !hint.ended && hint.phase != JobPhase::outsider;
     if (best && (takes_part || !part)) continue;
-    best = entry.owner;
+    best = from;
     takes_part = part;
   }
   if (!best)
@@ -276,8 +269,9 @@ void train(Self* self, const Command& command) {
 
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward) {
-  if (const auto named = live_jobs(self, wanted); forward && named.size() > 1)
-    return command.answer(error_json(ambiguous(wanted, named)));
+  if (forward)
+    if (const auto named = live_jobs(self, wanted); named.size() > 1)
+      return command.answer(error_json(ambiguous(wanted, named)));
   auto id = find_job(self, wanted);
   const bool orders = is_order(command.name);
   const bool outside =

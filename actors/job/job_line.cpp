@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "actors/job/job_note_codec.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
@@ -35,16 +34,23 @@ JobProgress progress_of(const JobId& id, const std::string& outcome) {
   return progress;
 }
 
-void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
+std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
+  std::vector<HeardHint> hints;
   for (const DirectoryEntry& entry : cluster.entries) {
     if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster.self) continue;
-    std::string id = entry.key.substr(4);
-    bool known = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
-      return line.value("job", "") == id;
-    });
     auto note = decode_note(entry.value);
-    if (known || !note || !std::holds_alternative<JobHint>(*note)) continue;
-    const JobHint& hint = std::get<JobHint>(*note);
+    if (!note || !std::holds_alternative<JobHint>(*note)) continue;
+    hints.push_back({entry.key.substr(4), entry.owner, std::get<JobHint>(std::move(*note))});
+  }
+  return hints;
+}
+
+void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
+  for (const auto& [id, from, hint] : hints_of_others(cluster)) {
+    const bool known =
+        std::any_of(list.begin(), list.end(),
+                    [&id = id](const nlohmann::json& line) { return line.value("job", "") == id; });
+    if (known) continue;
     list.push_back({{"job", id},
                     {"name", hint.name},
                     {"phase", to_string(hint.phase)},
@@ -53,7 +59,7 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
                     {"steps", hint.steps},
                     {"view", hint.view_id},
                     {"member_count", hint.members},
-                    {"known_from", cluster.name_of(entry.owner)}});
+                    {"known_from", cluster.name_of(from)}});
     if (hint.loss != 0) list.back()["loss"] = hint.loss;
   }
 }

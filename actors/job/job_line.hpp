@@ -10,6 +10,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_actor.hpp"
+#include "actors/job/job_note_codec.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/telemetry/registry.hpp"
 
@@ -20,6 +21,14 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
 
 // Where a job stood when it ended, by its last report (JSON).
 JobProgress progress_of(const JobId& id, const std::string& outcome);
+
+// What another node tells of a job; it may be dead by now.
+struct HeardHint {
+  std::string id;  // of the job, as text
+  NodeId from;
+  JobHint hint;
+};
+std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster);
 
 // Appends the jobs that only other nodes run, as the directory tells of them.
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);

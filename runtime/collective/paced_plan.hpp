@@ -34,8 +34,8 @@ struct Paces {
 
   static Paces of_members(std::uint16_t member_count);
   // For the view record: one word a rank, then one for the gradient. from_words gives unknown paces
-  // for a list of any other length; every word is valid, and what
-  // no member can have measured is cut.
+  // for a list of any other length; every word is valid, and what no member can
+  // have measured is cut.
   std::vector<std::uint64_t> to_words() const;
   static Paces from_words(std::span<const std::uint64_t> words, std::uint16_t member_count);
   bool operator==(const Paces&) const = default;

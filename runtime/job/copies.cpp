@@ -81,16 +81,12 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
   if (written_ && job_.now < *written_ + kWriteTakes) return;
   fetch_.emplace(job_.fetch_of(ask.checkpoint.step, ask.digest, job_.other_members()));
   name_ = ask.checkpoint;
-  progress_ = job_.now;
-  bytes_ = 0;
   fetch_tick(out);
 }
 
 void Copies::fetch_tick(Actions& out) {
   if (!fetch_) return;
-  if (fetch_->received_bytes() != bytes_) progress_ = job_.now;
-  bytes_ = fetch_->received_bytes();
-  const bool vain = job_.now >= progress_ + kNoProgress;
+  const bool vain = job_.now >= fetch_->progressed() + kNoProgress;
   if (vain || job_.member || job_.agreement.frozen()) return fetch_.reset();
   StateFetch::Effects effects;
   fetch_->on_tick(job_.now, effects);

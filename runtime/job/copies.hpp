@@ -63,9 +63,7 @@ class Copies {
   StateSource source_;
   Checkpoint offered_;
   std::optional<StateFetch> fetch_;
-  view::CheckpointName name_;  // of `fetch_`
-  Time progress_{};
-  std::uint64_t bytes_ = 0;
+  view::CheckpointName name_;    // of `fetch_`
   std::optional<Time> written_;  // when the driver was asked to write it
 };
 

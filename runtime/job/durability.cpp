@@ -11,7 +11,7 @@ constexpr Duration kCopiesTake = std::chrono::seconds(10);  // until spare nodes
 }  // namespace
 
 void Durability::on_told(const NodeId& from, const LeaseGrant& told) {
-  if (!job_.has_part(from)) return;  // anybody could say so
+  if (!job_.view().has_part(from)) return;  // anybody could say so
   LeaseGrant& known = told_[from];
   if (told.asked >= known.asked) known = told;
 }

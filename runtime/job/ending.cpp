@@ -72,8 +72,6 @@ Ending::Heard Ending::fetch_from(const NodeId& from, const HistoryId& history,
   fetch_.emplace(job_.fetch_of(job_.options.total_steps, status.result, {from}));
   fetch_history_ = history;
   job_.takes_result = true;
-  progress_ = job_.now;
-  fetched_bytes_ = 0;
   job_.report(what + "; this node was not a member at its end and fetches the result", out);
   return Heard::fetches;
 }
@@ -108,9 +106,7 @@ bool Ending::on_tick(Actions& out) {
   if (std::erase_if(sources_, [this](const NodeId& node) { return job_.gone(node); }) > 0)
     fetch_->set_sources({sources_.begin(), sources_.end()});
   if (sources_.empty()) return give_up("is gone", out);
-  if (fetch_->received_bytes() != fetched_bytes_) progress_ = job_.now;
-  fetched_bytes_ = fetch_->received_bytes();
-  if (job_.now >= progress_ + kNoResult) return give_up("gives nothing of it", out);
+  if (job_.now >= fetch_->progressed() + kNoResult) return give_up("gives nothing of it", out);
   StateFetch::Effects effects;
   fetch_->on_tick(job_.now, effects);
   carry_out(effects, out);

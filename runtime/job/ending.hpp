@@ -75,8 +75,6 @@ class Ending {
   std::optional<StateFetch> fetch_;
   HistoryId fetch_history_;
   std::optional<FetchedState> fetched_;
-  std::uint64_t fetched_bytes_ = 0;
-  Time progress_{};
 };
 
 }  // namespace gpunode::job

@@ -56,6 +56,7 @@ StateFetch::Options JobContext::fetch_of(std::uint64_t step, const Digest& diges
   chosen.step = step;
   chosen.state_digest = digest;
   chosen.sources = std::move(sources);
+  chosen.began = now;
   chosen.size_bytes = options.state_bytes;
   chosen.part_bytes = options.state_part_bytes;
   return chosen;

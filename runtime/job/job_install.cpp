@@ -9,12 +9,6 @@
 
 namespace gpunode::job {
 
-namespace {
-bool same_or_unknown(const Digest& left, const Digest& right) {
-  return left == right || left == Digest{} || right == Digest{};
-}
-}  // namespace
-
 void JobCore::State::install(const view::DecidedView& next, Actions& out) {
   const view::View before = job.view();
   const bool had_result = job.holds_result();
@@ -101,8 +95,8 @@ bool JobCore::State::holds_base() const {
   const view::View& view = job.view();
   const Progress& here = job.progress;
   if (!job.is_of_history() || here.committed() != view.base_step) return false;
-  return same_or_unknown(here.result_digest(), view.result_digest) &&
-         (!job.is_applied() || same_or_unknown(here.state_digest(), view.state_digest));
+  return view::agree(here.result_digest(), view.result_digest) &&
+         (!job.is_applied() || view::agree(here.state_digest(), view.state_digest));
 }
 
 // Enters the view as a member: with the state at hand, or by fetching it.

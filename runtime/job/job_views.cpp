@@ -134,12 +134,9 @@ void JobCore::State::split(view::Turn::Kind kind, Actions& out) {
 
 void JobCore::State::on_hint(const NodeId& from, const FreezeHint& hint, Actions& out) {
   const view::View& view = job.view();
-  const auto takes_part = [&](const NodeId& node) {
-    return view.rank_of(node) || view.is_acceptor(node);
-  };
-  if (!takes_part(from)) return;
+  if (!view.has_part(from)) return;
   for (const NodeId& node : hint.suspects) {
-    if (node == job.self() || !takes_part(node)) continue;
+    if (node == job.self() || !view.has_part(node)) continue;
     lost.on_doubt(node, hint.reason, node == from);
     if (node == from) {  // it says so itself
       job.peers.on_farewell(job.now, node);
@@ -228,7 +225,7 @@ void JobCore::State::gossip(Actions& out) {
   std::set<NodeId> others(job.hints.begin(), job.hints.end());
   for (const NodeId& node : job.peers.known()) others.insert(node);
   for (const NodeId& node : others)
-    if (!view.rank_of(node) && !view.is_acceptor(node)) answer(node, out);
+    if (!view.has_part(node)) answer(node, out);
 }
 
 void JobCore::State::carry_out(view::ViewAgreement::Effects& effects, Actions& out) {

@@ -91,7 +91,8 @@ bool Learner::is_unanswered() const {
 }
 
 bool Learner::is_starved() const {
-  return fetch_ && job_.member && job_.now >= fetch_progress_ + kStarved;
+  return fetch_ && job_.member &&
+         job_.now >= std::max(fetch_->progressed(), job_.installed_at) + kStarved;
 }
 
 void Learner::on_load() {
@@ -226,7 +227,6 @@ bool Learner::fetch_base(Actions& out) {
     begin_fetch(std::move(chosen));
   }
   begin_clock();
-  fetch_progress_ = job_.now;
   tick_fetch(out);
   return true;
 }
@@ -283,8 +283,6 @@ void Learner::carry_out(StateFetch::Effects& effects, Actions& out) {
 }
 
 void Learner::tick_fetch(Actions& out) {
-  if (fetch_->received_bytes() != fetch_bytes_) fetch_progress_ = job_.now;
-  fetch_bytes_ = fetch_->received_bytes();
   StateFetch::Effects effects;
   fetch_->on_tick(job_.now, effects);
   carry_out(effects, out);

@@ -51,7 +51,7 @@ class Learner {
   // Once: the results that it lacks are gone, so a member's way in is another one.
   bool take_cut();
 
-  // A member that for a while has been given nothing of the state that its view starts from.
+  // A member that for a while of this view has been given nothing of the state that it starts from.
   bool is_starved() const;
   bool is_under_way() const { return fetch_ || following_; }
   // Outside, it wants in, and for a while nobody that had a part in the job's last view has answered.
@@ -78,8 +78,6 @@ class Learner {
   std::optional<ResultFetch> following_;
   std::optional<StateFetch> fetch_;
   HistoryId fetch_history_;
-  std::uint64_t fetch_bytes_ = 0;  // when it last got on,
-  Time fetch_progress_{};          // which was then
   std::optional<FetchedState> fetched_;
   bool cut_off_ = false;  // the results that it lacks are gone: it needs a state
   bool cut_told_ = false;

@@ -10,6 +10,10 @@ namespace {
 // A step that does not end is no reason not to stop.
 constexpr Duration kStepTimeout = std::chrono::seconds(20);
 constexpr Duration kHeardLately = std::chrono::seconds(3);
+
+Error bad(std::string what) {
+  return {ErrorCode::invalid_argument, std::move(what)};
+}
 }  // namespace
 
 void Orders::take(view::Wish wish, std::uint64_t step) {
@@ -42,34 +46,22 @@ std::optional<std::string> Orders::due(bool in_step) const {
   return "a person stops the job";
 }
 
-bool Orders::is_outside() const {
-  const view::View& view = job_.view();
-  return !view.rank_of(job_.self()) && !view.is_acceptor(job_.self());
-}
-
 Result<void> Orders::has_part() const {
-  const auto bad = [](std::string what) {
-    return Error{ErrorCode::invalid_argument, std::move(what)};
-  };
   if (job_.finished || (job_.state_ready && job_.is_last_step()))
     return bad("the job has done its last step");
-  if (!is_outside()) return {};
+  if (job_.view().has_part(job_.self())) return {};
   std::string why = "this node has no part in the job's last view; ask one that has: " +
                     nodes_text(job_.everybody());
   if (may_recover())
-    why += "; if they are lost for good, `gpunode job recover --force` goes on from " + from_here();
+    why +=
+        "; if they are lost for good, `gpunode job recover --force` goes on from "
+        "the checkpoint of step " +
+        std::to_string(job_.checkpoint.step) + " on this node";
   return bad(std::move(why));
 }
 
-std::string Orders::from_here() const {
-  return "the checkpoint of step " + std::to_string(job_.checkpoint.step) + " on this node";
-}
-
 Result<void> Orders::may_recover() const {
-  const auto bad = [](std::string what) {
-    return Error{ErrorCode::invalid_argument, std::move(what)};
-  };
-  if (job_.finished || !is_outside()) return has_part();
+  if (job_.finished || job_.view().has_part(job_.self())) return has_part();
   for (const NodeId& node : job_.everybody())
     if (!job_.gone(node) && job_.heard_within(node, kHeardLately))
       return bad("this node has no part in the job's last view; ask node " + node.short_text() +

@@ -37,9 +37,6 @@ class Orders {
   bool stop_told() const { return stop_told_; }
 
  private:
-  bool is_outside() const;
-  std::string from_here() const;
-
   const JobContext& job_;
   view::Wish wish_ = view::Wish::none;  // asked of this node, not yet carried out
   std::uint64_t resume_from_ = 0;

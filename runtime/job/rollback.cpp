@@ -71,27 +71,16 @@ Result<void> members_have_ended(const View& current, const Promisers& promisers,
   return not_yet("waiting until the lease of a member that does not answer has run out");
 }
 
-view::Floor newest_floor(const View& current, const Promisers& promisers) {
-  view::Floor floor = current.floor;
-  for (const auto& one : promisers) {
-    const CheckpointName& name = one.standing.floor.name;
-    if (name > floor.name && current.descends_from(name.history, name.step))
-      floor = one.standing.floor;
-  }
-  return floor;
-}
-
 // A node that asks to come in counts like a promiser that holds nothing but its checkpoint. Of one
 // that never had a part in the job even that counts only where `believed`: any node could say so.
-Promisers with_joining(const View& current, const Promisers& promisers,
+Promisers with_joining(const View& current, Promisers all, const view::Floor& floor,
                        const std::vector<Joining>& joining, bool believed) {
-  Promisers all = promisers;
-  const std::vector<NodeId> holders = newest_floor(current, promisers).holders;
   for (const Joining& one : joining) {
     const NodeId& node = one.member.node;
     if (told(all, node)) continue;
-    const bool known = one.had_part || current.rank_of(node) || current.is_acceptor(node) ||
-                       std::find(holders.begin(), holders.end(), node) != holders.end();
+    const bool known =
+        one.had_part || current.has_part(node) ||
+        std::find(floor.holders.begin(), floor.holders.end(), node) != floor.holders.end();
     Standing standing;
     standing.boot = one.member.boot;
     standing.fingerprint = current.fingerprint;  // nobody is taken in with another
@@ -154,6 +143,16 @@ Result<void> reaches_floor(const View& current, const view::Floor& floor, const 
       " is lost, and nobody has an older one; `gpunode job resume --from 0` starts anew");
 }
 
+view::Floor newest_floor(const View& current, const Promisers& promisers) {
+  view::Floor floor = current.floor;
+  for (const auto& one : promisers) {
+    const CheckpointName& name = one.standing.floor.name;
+    if (name > floor.name && current.descends_from(name.history, name.step))
+      floor = one.standing.floor;
+  }
+  return floor;
+}
+
 }  // namespace
 
 view::Floor floor_of(const View& current, const Promisers& promisers) {
@@ -168,10 +167,10 @@ Result<Rollback> choose_rollback(const View& current, const Promisers& promisers
       return not_yet("node " + one.node.short_text() + " has the result of the finished job");
   const bool ordered = permission == Permission::split || from;
   // With the durable one here nobody has to be believed who may have none.
-  const CheckpointName durable = floor_of(current, promisers).name;
+  const view::Floor floor = floor_of(current, promisers);
   const CheckpointName here = newest_of(current, promisers, {}).name;
-  const bool believed = from || here.step == 0 || here < durable;
-  const Promisers all = with_joining(current, promisers, joining, believed);
+  const bool believed = from || here.step == 0 || here < floor.name;
+  const Promisers all = with_joining(current, promisers, floor, joining, believed);
   const Copies newest = newest_of(current, all, from);
   if (!ordered && !holds_stopped_state(current, promisers))
     if (Result<void> ended = members_have_ended(current, promisers, newest.name); !ended)
@@ -181,8 +180,7 @@ Result<Rollback> choose_rollback(const View& current, const Promisers& promisers
                    ": the newest that is here is of step " +
                    std::to_string(newest_of(current, all, {}).name.step));
   if (!ordered)
-    if (Result<void> kept = reaches_floor(current, floor_of(current, promisers), all, newest.name);
-        !kept)
+    if (Result<void> kept = reaches_floor(current, floor, all, newest.name); !kept)
       return kept.error();
 
   Rollback back{newest.name, newest.digest, {}, {}};

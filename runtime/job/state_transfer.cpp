@@ -97,7 +97,8 @@ void StateSource::on_read(Time now, const NodeId& from, const StateRead& read,
       {from, StatePart{read.digest, read.offset, snapshot_->bytes.part(read.offset, length)}});
 }
 
-StateFetch::StateFetch(Options options) : options_(std::move(options)) {}
+StateFetch::StateFetch(Options options)
+    : options_(std::move(options)), progressed_(options_.began) {}
 
 void StateFetch::restart() {
   meta_.reset();
@@ -171,8 +172,7 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
     return refuse(from, "a state of " + size + " bytes, which none of this job has", out);
   const bool wrong_state =
       options_.state_digest != Digest{} && meta.digest != options_.state_digest;
-  const bool wrong_result = options_.result_digest != Digest{} && meta.result_digest != Digest{} &&
-                            meta.result_digest != options_.result_digest;
+  const bool wrong_result = !view::agree(options_.result_digest, meta.result_digest);
   if (wrong_state || wrong_result) return refuse(from, "another state than the view names", out);
   if (!meta_) {
     meta_ = meta;
@@ -241,7 +241,7 @@ void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Ef
     const Duration took = now - std::max(asked->second.at, holder->second.progress);
     holder->second.timeout = std::clamp(4 * took, options_.timeout, 3 * options_.first_timeout);
   }
-  holder->second.progress = offered_ = now;
+  holder->second.progress = offered_ = progressed_ = now;
   std::memcpy(buffer_->data() + part.offset, part.payload.view.data(), expected);
   have_[number] = true;
   received_bytes_ += expected;

@@ -83,6 +83,7 @@ class StateFetch {
     Digest state_digest;   // expected; zero: believe the sources
     Digest result_digest;  // expected; zero: unknown
     std::vector<NodeId> sources;
+    Time began{};
     std::uint64_t size_bytes = 0;  // of every state of the job
     std::uint32_t part_bytes = 256u << 10;
     std::uint32_t window = 4;  // parts under way from one source
@@ -111,6 +112,7 @@ class StateFetch {
   // Either of them; other messages are not for it.
   void on_message(Time now, const NodeId& from, const JobBody& body, Effects& out);
 
+  Time progressed() const { return progressed_; }  // when it began, or a part of it came last
   // Nobody offers the state any more of which parts have come.
   bool is_abandoned(Time now) const;
   std::uint64_t step() const { return options_.step; }
@@ -136,6 +138,7 @@ class StateFetch {
 
   Options options_;
   std::optional<Time> asked_at_;
+  Time progressed_{};
   Time offered_{};  // when a source last offered the state or a part
   std::optional<StateMeta> meta_;
   std::map<NodeId, Holder> holders_;    // sources that offered this very state

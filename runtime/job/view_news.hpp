@@ -34,8 +34,8 @@ class ViewNews {
   // Whether those outside the view are to hear of it now.
   bool is_gossip_due();
 
-  // The members have installed the view, and have its state if it is from here. Who seems to be gone may be back in a moment and wait for a
-  // vote, so nobody is left out.
+  // The members have installed the view, and have its state if it is from here. Who seems to be gone
+  // may be back in a moment and wait for a vote, so nobody is left out.
   bool all_know() const;
   void ask_members(Actions& out) const;  // those that do not
 

@@ -68,17 +68,12 @@ struct Base {
   bool ordered = false;          // which a person wanted, without waiting for more
 };
 
-// Who has its state from a checkpoint or from others need not know the sum that led there.
-bool agree(const Digest& left, const Digest& right) {
-  return left == right || left == Digest{} || right == Digest{};
-}
-
 // The majority's result of a step that differed twice; empty if there is none.
 Promisers majority_at(const Promisers& survivors, std::uint64_t step) {
   for (const auto& one : survivors) {
     Promisers same;
     for (const auto& other : survivors)
-      if (agree(result_at(other.standing, step), result_at(one.standing, step)))
+      if (view::agree(result_at(other.standing, step), result_at(one.standing, step)))
         same.push_back(other);
     if (2 * same.size() > survivors.size()) return same;
   }
@@ -97,11 +92,11 @@ Result<Base> resume_from(const View& current, Promisers survivors) {
               : broken("base_is_highest_held") ? highest_held
                                                : lowest_held;
   const std::uint64_t step = base.step;
-  Digest known;
+  Digest known;  // who has its state from a checkpoint or from others need not know it
   for (const auto& one : survivors)
     if (known == Digest{}) known = result_at(one.standing, step);
   const bool differ = std::any_of(survivors.begin(), survivors.end(), [&](const auto& one) {
-    return !agree(result_at(one.standing, step), known);
+    return !view::agree(result_at(one.standing, step), known);
   });
   if (!differ || broken("base_is_highest_held")) {
     base.survivors = std::move(survivors);

@@ -35,7 +35,7 @@ void Witnesses::on_left(const NodeId& node) {
 void Witnesses::on_view(const view::View& before) {
   const view::View& view = job_.view();
   for (const NodeId& node : everybody_in(before))
-    if (before.view_id > 0 && !view.rank_of(node) && !view.is_acceptor(node)) on_left(node);
+    if (before.view_id > 0 && !view.has_part(node)) on_left(node);
 }
 
 bool Witnesses::leaves(const NodeId& node) const {
@@ -66,7 +66,7 @@ std::vector<NodeId> Witnesses::candidates() const {
       nodes.push_back(node);
   for (const auto& [node, offered] : offers_)
     if (job_.now < offered + job_.options.timings.joiner_fresh && !job_.gone(node) &&
-        !leaves(node) && !view.rank_of(node) && !view.is_acceptor(node))
+        !leaves(node) && !view.has_part(node))
       nodes.push_back(node);
   return nodes;
 }
@@ -134,9 +134,7 @@ void Witnesses::on_tick(bool leaving, std::optional<Time> done_at, Actions& out)
   const std::size_t wanted = witnesses_wanted(voting_members(), spare_count());
   for (const NodeId& node : spares_) {
     if (present >= wanted) return;
-    if (node == job_.self() || job_.gone(node) || leaves(node) || view.rank_of(node) ||
-        view.is_acceptor(node))
-      continue;
+    if (node == job_.self() || job_.gone(node) || leaves(node) || view.has_part(node)) continue;
     const auto offered = offers_.find(node);
     if (offered != offers_.end() && job_.now < offered->second + job_.options.timings.joiner_fresh)
       continue;

@@ -88,8 +88,16 @@ bool View::is_acceptor(const NodeId& node) const {
   return std::find(acceptors.begin(), acceptors.end(), node) != acceptors.end();
 }
 
+bool View::has_part(const NodeId& node) const {
+  return is_acceptor(node) || rank_of(node);
+}
+
 bool View::is_witness(const NodeId& node) const {
   return view_id > 0 && is_acceptor(node) && !rank_of(node);
+}
+
+bool agree(const Digest& left, const Digest& right) {
+  return left == right || left == Digest{} || right == Digest{};
 }
 
 bool is_quorum(const View& view, std::span<const NodeId> yes) {

@@ -101,9 +101,14 @@ struct View {
   std::optional<std::uint16_t> rank_of(const NodeId& node) const;
   bool has_member(const Member& member) const;
   bool is_acceptor(const NodeId& node) const;
+  // Is a member, or votes.
+  bool has_part(const NodeId& node) const;
   // Votes and does not compute. Nobody is one in view 0, which has no members yet.
   bool is_witness(const NodeId& node) const;
 };
+
+// Two words on one state, or on one result: equal, or one of them is zero, which is not known.
+bool agree(const Digest& left, const Digest& right);
 
 // More than half of the view's acceptors are in `yes`, or exactly half including the tie-breaker.
 // Nodes that are no acceptors, and repeated ones, do not count.

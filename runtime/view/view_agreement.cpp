@@ -33,15 +33,12 @@ std::vector<NodeId> ViewAgreement::asked() const {
   std::vector<NodeId> nodes = votes_.view.acceptors;
   for (const Member& member : votes_.view.members)
     if (!votes_.view.is_acceptor(member.node)) nodes.push_back(member.node);
-  if (proposal_ && proposal_->forced &&
-      std::find(nodes.begin(), nodes.end(), options_.self) == nodes.end())
-    nodes.push_back(options_.self);
+  if (is_asked() && !votes_.view.has_part(options_.self)) nodes.push_back(options_.self);
   return nodes;
 }
 
 bool ViewAgreement::is_asked() const {
-  return is_acceptor() || votes_.view.rank_of(options_.self).has_value() ||
-         (proposal_ && proposal_->forced);
+  return votes_.view.has_part(options_.self) || (proposal_ && proposal_->forced);
 }
 
 Duration ViewAgreement::grace() const {
@@ -71,7 +68,7 @@ Duration ViewAgreement::turn_delay() {
 
 // Who forces a view from outside has a part in its own.
 bool ViewAgreement::has_part(const NodeId& node) const {
-  return votes_.view.is_acceptor(node) || votes_.view.rank_of(node) || node == options_.self;
+  return votes_.view.has_part(node) || node == options_.self;
 }
 
 // Takes note of the ballot; false: it is too far ahead of what is known here.

@@ -56,9 +56,6 @@ struct JobContext {
     return heard != Time{} && now < heard + time;
   }
 
-  bool has_part(const NodeId& node) const {
-    return view().rank_of(node) || view().is_acceptor(node);
-  }
   // Members and acceptors of the view, this node among them; and with the nodes that may know more.
   std::vector<NodeId> everybody() const;
   std::vector<NodeId> everybody_and_hints() const;

@@ -61,6 +61,16 @@ class Shelf : public ::testing::Test {
   FakeClock clock_;
 };
 
+// A lying member may have given it to a witness.
+TEST_F(Shelf, a_state_of_another_size_is_refused_and_the_process_goes_on) {
+  CheckpointShelf shelf = open();
+  WriteCheckpoint copy = order(4, 1);
+  copy.copy = true;
+  copy.state = SharedBytes::from(Bytes(12));
+  const auto write = [&] { std::exit(shelf.write(copy).has_value() ? 1 : 0); };
+  EXPECT_EXIT(write(), ::testing::ExitedWithCode(0), "");
+}
+
 TEST_F(Shelf, the_newest_intact_one_is_found_and_each_damaged_one_on_the_way_is_set_aside) {
   for (std::uint64_t step : {10, 20, 30}) ASSERT_TRUE(open().write(order(step, 1)).has_value());
   flip_a_bit(20);

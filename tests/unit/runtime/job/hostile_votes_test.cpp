@@ -3,52 +3,14 @@
 
 #include "runtime/job/job_codec.hpp"
 #include "runtime/job/step_plan.hpp"
-#include "runtime/job/view_proposal.hpp"
 #include "tests/unit/runtime/job/hostile_fixture.hpp"
+#include "tests/unit/runtime/job/proposal_fixture.hpp"
 
 namespace gpunode::job {
 namespace {
 
-using Promisers = std::vector<view::ViewAgreement::Promiser>;
-
-ProposalRules rules_of(std::uint32_t wanted) {
-  ProposalRules rules;
-  rules.tree = collective::Tree::of_slices(8);
-  rules.wanted_nodes = wanted;
-  rules.total_steps = 100;
-  return rules;
-}
-
-view::View current_of(int members) {
-  view::View view;
-  view.job = {1, 1};
-  view.view_id = 5;
-  view.base_step = 10;
-  view.fingerprint = digest(77);
-  for (int i = 1; i <= members; ++i) {
-    view.members.push_back({node(i), 1});
-    view.acceptors.push_back(node(i));
-  }
-  view.tie = node(1);
-  view.plan =
-      collective::balanced_plan(collective::Tree::of_slices(8), static_cast<std::uint16_t>(members))
-          .owner;
-  return view;
-}
-
-view::ViewAgreement::Promiser at(int number, std::uint64_t step) {
-  view::Standing standing;
-  standing.boot = 1;
-  standing.has_memory = true;
-  standing.applied = standing.held = step;
-  standing.fingerprint = digest(77);
-  standing.applied_result_digest = standing.held_result_digest = digest(1000 + step);
-  standing.state_digest = digest(2000 + step);
-  return {node(number), standing};
-}
-
 view::ViewAgreement::Promiser restarted(int number) {
-  auto one = at(number, 0);
+  auto one = at(number, 0, 0);
   one.standing.has_memory = false;
   one.standing.boot = 2;
   return one;
@@ -57,7 +19,7 @@ view::ViewAgreement::Promiser restarted(int number) {
 // The words of a pace that was measured in 65535 steps: one more is no step at all.
 TEST(HostilePaces, a_promise_makes_no_member_divide_by_zero) {
   const view::View current = current_of(3);
-  auto liar = at(2, 20);
+  auto liar = at(2, 20, 20);
   liar.standing.plan = current.plan;
   collective::Paces paces = collective::Paces::of_members(3);
   for (collective::Pace& pace : paces.members) pace = {1000, 1, 0xffff};
@@ -71,7 +33,8 @@ TEST(HostilePaces, a_promise_makes_no_member_divide_by_zero) {
   ASSERT_TRUE(heard) << "refused: then all is well";
   liar.standing = std::get<view::Promise>(std::get<Vote>(heard->body).message).standing;
 
-  const auto next = propose_view(rules_of(3), current, {at(1, 20), liar, at(3, 20)}, {});
+  const auto next =
+      propose_view(rules_of(3, 100), current, {at(1, 20, 20), liar, at(3, 20, 20)}, {});
   ASSERT_TRUE(next);
   const collective::Tree tree = collective::Tree::of_slices(8);
   const collective::Routing routing;
@@ -184,23 +147,25 @@ TEST_F(HostileVotesTest, a_floor_beyond_all_steps_does_not_keep_real_ones_from_b
 
 // It passes descends_from: every later view carries it on, and a rollback waits for it.
 TEST(HostileFloor, a_floor_after_the_last_step_does_not_become_the_jobs) {
-  auto liar = at(2, 20);
+  auto liar = at(2, 20, 20);
   liar.standing.floor = {{{}, kHuge}, {node(200)}};
-  const auto next = propose_view(rules_of(3), current_of(3), {at(1, 20), liar, at(3, 20)}, {});
+  const auto next =
+      propose_view(rules_of(3, 100), current_of(3), {at(1, 20, 20), liar, at(3, 20, 20)}, {});
   ASSERT_TRUE(next);
   EXPECT_LE(next->floor.name.step, 100u);
 }
 
 TEST(HostileProposal, a_step_after_the_last_is_no_base) {
-  const auto next =
-      propose_view(rules_of(3), current_of(3), {restarted(1), at(2, kHuge), restarted(3)}, {});
+  const auto next = propose_view(rules_of(3, 100), current_of(3),
+                                 {restarted(1), at(2, kHuge, kHuge), restarted(3)}, {});
   EXPECT_TRUE(!next || next->base_step <= 100)
       << "its proposer accepts it, all others refuse it: none follows, ever";
 }
 
 TEST(HostileProposal, a_survivor_is_not_behind_the_view_that_it_is_in) {
-  auto liar = at(2, 0);  // a member with memory holds at least step 10, the view's base
-  const auto next = propose_view(rules_of(3), current_of(3), {at(1, 20), liar, at(3, 20)}, {});
+  auto liar = at(2, 0, 0);  // a member with memory holds at least step 10, the view's base
+  const auto next =
+      propose_view(rules_of(3, 100), current_of(3), {at(1, 20, 20), liar, at(3, 20, 20)}, {});
   ASSERT_TRUE(next);
   EXPECT_GE(next->base_step, 10u);
   EXPECT_NE(next->state_digest, digest(2000)) << "all fetch the liar's state";
@@ -213,7 +178,7 @@ TEST(HostileProposal, a_checkpoint_after_the_last_step_is_nothing_to_go_back_to)
   one.standing.checkpoint = three.standing.checkpoint = {{}, 50};
   one.standing.checkpoint_digest = three.standing.checkpoint_digest = digest(2050);
   Joining stranger{{node(kStranger), 1}, false, {{}, kHuge}, digest(666)};
-  const auto next = propose_view(rules_of(3), current, {one, restarted(2), three}, {stranger});
+  const auto next = propose_view(rules_of(3, 100), current, {one, restarted(2), three}, {stranger});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->base_step, 50u);
   EXPECT_EQ(next->state_digest, digest(2050));
@@ -226,7 +191,7 @@ TEST(HostileProposal, a_strangers_word_does_not_outdo_the_durable_checkpoint_of_
   one.standing.checkpoint = three.standing.checkpoint = {{}, 50};
   one.standing.checkpoint_digest = three.standing.checkpoint_digest = digest(2050);
   Joining stranger{{node(kStranger), 1}, false, {{}, 100}, digest(666)};  // "the job's result"
-  const auto next = propose_view(rules_of(3), current, {one, restarted(2), three}, {stranger});
+  const auto next = propose_view(rules_of(3, 100), current, {one, restarted(2), three}, {stranger});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->base_step, 50u);
   EXPECT_EQ(next->state_digest, digest(2050));
@@ -240,7 +205,8 @@ TEST(HostileProposal, who_had_a_part_once_is_believed_to_have_more) {
   one.standing.checkpoint = {{}, 50};
   one.standing.checkpoint_digest = digest(2050);
   const Joining back{{node(4), 1}, false, {{}, 60}, digest(2060), true};
-  const auto next = propose_view(rules_of(3), current, {one, restarted(2), restarted(3)}, {back});
+  const auto next =
+      propose_view(rules_of(3, 100), current, {one, restarted(2), restarted(3)}, {back});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->base_step, 60u);
 }

@@ -2,61 +2,12 @@
 
 #include <algorithm>
 
-#include <gtest/gtest.h>
-
-#include "runtime/collective/paced_plan.hpp"
+#include "tests/unit/runtime/job/proposal_fixture.hpp"
 
 namespace gpunode::job {
 namespace {
 
-using Promisers = std::vector<view::ViewAgreement::Promiser>;
 using view::Standing;
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
-Digest digest(std::uint64_t value) {
-  return {value, value};
-}
-
-ProposalRules rules_of(std::uint32_t wanted) {
-  ProposalRules rules;
-  rules.tree = collective::Tree::of_slices(8);
-  rules.wanted_nodes = wanted;
-  return rules;
-}
-
-view::View current_of(int members) {
-  view::View view;
-  view.view_id = 5;
-  view.base_step = 10;
-  view.fingerprint = digest(77);
-  for (int i = 1; i <= members; ++i) {
-    view.members.push_back({node(i), 1});
-    view.acceptors.push_back(node(i));
-  }
-  view.tie = node(1);
-  view.plan =
-      collective::balanced_plan(collective::Tree::of_slices(8), static_cast<std::uint16_t>(members))
-          .owner;
-  return view;
-}
-
-view::ViewAgreement::Promiser at(int number, std::uint64_t applied, std::uint64_t held,
-                                 std::uint64_t result = 0) {
-  view::Standing standing;
-  standing.boot = 1;
-  standing.has_memory = true;
-  standing.applied = applied;
-  standing.held = held;
-  standing.fingerprint = digest(77);
-  standing.applied_result_digest = digest(1000 + applied);
-  standing.held_result_digest = digest(result ? result : 1000 + held);
-  standing.state_digest = digest(2000 + applied);
-  return {node(number), standing};
-}
 
 TEST(ViewProposal, the_job_resumes_from_the_newest_step_that_all_survivors_hold) {
   const auto next =
