@@ -20,17 +20,26 @@ Error no_node(const std::string& path) {
           "no node runs with state directory " + state + ": start one with gpunode up"};
 }
 
+Error no_answer() {
+  return {ErrorCode::timeout, "it is stopped, or has too much to do"};
+}
+
 enum class Wait { reply, gone, late };
 
-// Waits until a reply can be read, the server is gone, or `timeout` is over.
-Wait wait_for_reply(Socket& socket, Monitor& monitor, Duration timeout) {
+// Waits until a reply can be read, the server is gone, or `timeout` is over. A connection that is
+// given up before a word was said, while the socket file takes new ones, is that of a process which
+// is stopped or overloaded.
+Wait wait_for_reply(Socket& socket, Monitor& monitor, const std::string& path, Duration timeout) {
   SystemClock clock;
   Time deadline = clock.now() + timeout;
-  bool gone = false;
+  bool gone = false, met = false;
   for (;;) {
-    while (auto event = monitor.next()) gone |= event->event == ZMQ_EVENT_DISCONNECTED;
+    while (auto event = monitor.next()) {
+      gone |= event->event == ZMQ_EVENT_DISCONNECTED;
+      met |= event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    }
     if (socket.events() & ZMQ_POLLIN) return Wait::reply;  // before `gone`: it came earlier
-    if (gone) return Wait::gone;
+    if (gone) return !met && try_local(path) == 0 ? Wait::late : Wait::gone;
     int left_ms = -1;
     if (timeout > Duration::zero()) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
@@ -67,15 +76,15 @@ Result<std::string> call_local(const LocalCall& call) {
   request.emplace_back(as_bytes(call.request));
   Result<std::string> result{ErrorCode::internal, "no answer"};
   const bool sent = socket.send(request) == Sent::yes;
-  if (!sent) result = no_node(call.path);
+  if (!sent) result = try_local(call.path) == 0 ? no_answer() : no_node(call.path);
   for (bool over = !sent; !over;) {
     over = true;
-    switch (wait_for_reply(socket, monitor, call.timeout)) {
+    switch (wait_for_reply(socket, monitor, call.path, call.timeout)) {
       case Wait::gone:
         result = {ErrorCode::peer_lost, "the node ended before it had answered"};
         break;
       case Wait::late:
-        result = {ErrorCode::timeout, "the node did not answer in time: it is busy or stopped"};
+        result = no_answer();
         break;
       case Wait::reply: {
         Frames parts = socket.receive(1);

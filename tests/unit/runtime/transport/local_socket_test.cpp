@@ -1,6 +1,9 @@
 #include "runtime/transport/local_socket.hpp"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -93,6 +96,27 @@ TEST_F(LocalSocket, SilenceIsATimeout) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::timeout);
   server->close();
+}
+
+TEST_F(LocalSocket, ANodeThatGivesAConnectionUpBeforeAWordAndStillListensDoesNotAnswer) {
+  const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(door, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(door, 8), 0);
+  std::thread guard([door] {
+    for (int guest = ::accept(door, nullptr, nullptr); guest >= 0;
+         guest = ::accept(door, nullptr, nullptr))
+      ::close(guest);
+  });
+  auto answer = call("x");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::timeout) << answer.error().message();
+  EXPECT_NE(answer.error().detail.find("stopped"), std::string::npos);
+  ::shutdown(door, SHUT_RDWR);
+  guard.join();
+  ::close(door);
 }
 
 TEST_F(LocalSocket, TheSocketFileIsTheOwnersAloneAndGoesWithTheServer) {
