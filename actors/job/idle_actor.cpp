@@ -1,5 +1,5 @@
-// A witness of a job computes nothing and writes no checkpoint; this actor is its trainer and its
-// checkpoint writer, so that the job's actor need not tell the difference.
+// A witness of a job computes nothing and writes no checkpoint, nor does who only gives the result
+// of one to others; this actor is its trainer and its checkpoint writer, so that the job's actor need not tell the difference.
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 
@@ -8,10 +8,10 @@
 
 namespace gpunode::jobs {
 
-caf::actor spawn_idle(caf::actor_system& system, caf::actor job) {
-  return system.spawn([job](caf::event_based_actor* self) -> caf::behavior {
+caf::actor spawn_idle(caf::actor_system& system, caf::actor job, std::uint64_t element_count) {
+  return system.spawn([job, element_count](caf::event_based_actor* self) -> caf::behavior {
     ignore_all_messages(self);
-    if (job) self->send(job, TrainerReady{1, {}, "none: a witness", {}, 0});
+    if (job) self->send(job, TrainerReady{element_count, {}, "none: it computes nothing", {}, 0});
     return {[self](const Shutdown&) { self->quit(); }};
   });
 }

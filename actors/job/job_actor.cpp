@@ -188,7 +188,7 @@ void begin(Self* self, const TrainerReady& ready) {
   JobActorOptions& options = state.options;
   state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
                        options.spec.inner_steps());
-  if (!options.witness && !options.spec.fingerprint.empty() &&
+  if (!options.witness && !options.has_result && !options.spec.fingerprint.empty() &&
       options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,
                        "this node computes other bits (" + ready.fingerprint_text +
@@ -216,6 +216,7 @@ void begin(Self* self, const TrainerReady& ready) {
   // Weights and two moments, the loss left out.
   core.state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
   core.checkpoint = options.checkpoint;
+  core.has_result = options.has_result;
   core.votes = options.votes;
   core.seed = mix(options.self.boot, options.id.low);
   auto made = job::JobCore::create(std::move(core));
@@ -228,7 +229,7 @@ void begin(Self* self, const TrainerReady& ready) {
          "and the work of one is given up when they meet");
   if (!options.remark.empty()) note(self, options.remark);
   for (const auto& [node, reason] : state.refused) note_refused(self, node);
-  set_phase(self, JobPhase::forming);
+  options.has_result ? end(self) : set_phase(self, JobPhase::forming);
   tell_what_was_found(self);
   feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
     c.set_hints(other_nodes(*options.cluster->read()));
@@ -336,6 +337,7 @@ void on_tick(Self* self) {
   if (self->state.held && now(self) >= self->state.held_until) release(self);
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
   watch_disk(self);
+  try_result_again(self);
   tell_supervisor(self);
   watch_orders(self);
 }

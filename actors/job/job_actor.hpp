@@ -86,6 +86,9 @@ struct JobActorOptions {
   // every byte, before the job begins here.
   job::Checkpoint checkpoint;
   bool finds_checkpoint = false;
+  // Whether `checkpoint` is the job's result, which an earlier life of this node was through with:
+  // it is given to who lacks it, and nothing else is done.
+  bool has_result = false;
   std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
   std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
   // Spawns the trainer, told who its job is.
@@ -109,9 +112,9 @@ bool is_order(const std::string& command);
 std::optional<std::uint64_t> resumed_from(const std::string& command,
                                           const nlohmann::json& arguments);
 
-// Stands where a trainer or a checkpoint writer would, at a job's witness: is ready at once, and
-// does nothing.
-caf::actor spawn_idle(caf::actor_system& system, caf::actor job);
+// Stands where a trainer or a checkpoint writer would, at a job's witness and where the job is over:
+// is ready at once, and does nothing. `element_count`: of a gradient.
+caf::actor spawn_idle(caf::actor_system& system, caf::actor job, std::uint64_t element_count = 1);
 
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 

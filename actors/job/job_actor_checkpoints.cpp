@@ -94,6 +94,27 @@ void on_restored(Self* self, const CheckpointRead& read) {
   state.disk.add_first(now(self), {DiskWork::search, 0, true});
 }
 
+namespace {
+
+// A checkpoint that this node's votes say it held, and of which it has neither a newer one nor the
+// damaged files: another hand removed it.
+void tell_what_is_gone(Self* self, const CheckpointsFound& found) {
+  const JobActorOptions& options = self->state.options;
+  const auto votes = view::decode_votes(options.votes);
+  if (!votes) return;
+  const view::Floor& noted =
+      votes->floor.name > votes->view.floor.name ? votes->floor : votes->view.floor;
+  const auto held = std::ranges::find(noted.holders, options.self.node) != noted.holders.end();
+  const bool damaged = std::ranges::any_of(found.damaged, [&](const DamagedCheckpoint& one) {
+    return one.name.step >= noted.name.step;
+  });
+  if (held && !damaged && !found.failed && found.newest.name() < noted.name)
+    warn(self, "checkpoints up to step " + std::to_string(noted.name.step) +
+                   " that this node held are gone from its disk");
+}
+
+}  // namespace
+
 void on_found(Self* self, const CheckpointsFound& found) {
   State& state = self->state;
   state.disk.done(now(self), DiskWork::search);
@@ -109,6 +130,7 @@ void on_found(Self* self, const CheckpointsFound& found) {
          found.newest.step == 0
              ? std::string("no intact checkpoint of the job is left on this node")
              : "the newest intact checkpoint here is of step " + std::to_string(found.newest.step));
+  if (state.options.finds_checkpoint) tell_what_is_gone(self, found);
   const auto failed = std::exchange(state.restore_failed, std::nullopt);
   if (state.core) {
     feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
@@ -177,16 +199,17 @@ void on_checkpoint(Self* self, const CheckpointWritten& written) {
     const double seconds = std::chrono::duration<double>(written.took).count();
     note(self, (written.copy ? "copy of the checkpoint of step " : "checkpoint of step ") + which +
                    " is on this node's disk (" + std::to_string(seconds).substr(0, 5) + " s)");
-  } else {
-    const std::string text = "no " + std::string(written.copy ? "copy of the " : "") +
-                             "checkpoint of step " + which + ": " + written.path.error().message();
-    warn(self, text);
-    if (!written.copy) leave_full_disk(self, written.path.error());
+  } else if (written.copy || !state.result_due) {
+    warn(self, "no " + std::string(written.copy ? "copy of the " : "") + "checkpoint of step " +
+                   which + ": " + written.path.error().message());
   }
   if (written.copy) return;
   state.checkpoint_failed.reset();
   if (!written.path) state.checkpoint_failed = written.path.error();
-  // A failed last checkpoint does not hold the job's end back: earlier ones stay, and it was said.
+  if (!written.path && written.checkpoint.step == state.options.spec.train.steps)
+    return keep_in_memory(self);
+  written.path ? stay_after_all(self) : leave_full_disk(self, written.path.error());
+  // A failed one that is not the last holds nothing back: earlier ones stay, and it was said.
   state.checkpoint_done = std::max(state.checkpoint_done, written.checkpoint.step);
   maybe_end(self);
 }
@@ -231,7 +254,7 @@ void tell_what_was_found(Self* self) {
     note(self, std::to_string(state.damaged.size()) +
                    " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
                    (step == 0 ? "; no intact one is left" : ""));
-  if (step > 0)
+  if (step > 0 && !state.options.has_result)
     note(self, "taken up again; the newest checkpoint here is of step " + std::to_string(step));
 }
 

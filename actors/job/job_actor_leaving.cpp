@@ -1,5 +1,7 @@
 // How this node's part in a job ends before the job does: its node leaves politely, its disk is
 // full, or it fails. The core hands over what the others need; here are the driver's parts of it.
+#include <utility>
+
 #include "actors/job/detail/job_actor_state.hpp"
 
 namespace gpunode::jobs::actor {
@@ -39,7 +41,9 @@ void save_state(Self* self, std::uint64_t step) {
 void on_left(Self* self) {
   const bool writes_the_end = self->state.finished && self->state.phase != JobPhase::finished;
   if (!writes_the_end) self->state.left.reset();
-  if (self->state.leaves_for) fail(self, *self->state.leaves_for);
+  if (self->state.leaves_for && !self->state.finished)
+    fail(self,
+         self->state.leaves_for->within("this node's part has ended, the other members go on"));
 }
 
 // A member that can store nothing any more is left out while others hold the state; the last one
@@ -51,6 +55,13 @@ void leave_full_disk(Self* self, const Error& error) {
   feed(self, [](job::JobCore& core, Time t, job::Actions& out) {
     core.request_leave(t, job::kWhenOthersCan, out);
   });
+}
+
+void stay_after_all(Self* self) {
+  State& state = self->state;
+  if (!std::exchange(state.leaves_for, std::nullopt) || state.left || state.finished) return;
+  note(self, "the disk takes checkpoints again: this node stays in the job");
+  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.request_join(t, out); });
 }
 
 }  // namespace gpunode::jobs::actor

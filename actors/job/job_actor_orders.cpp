@@ -97,6 +97,20 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"checkpoint_step", state.ledger ? state.ledger->checkpoint_step() : 0}});
 }
 
+// Steps are made, and every node that votes is up: a recovery would only give work up.
+bool needs_no_recovery(Self* self) {
+  const State& state = self->state;
+  const job::JobStatus status = state.core->status(now(self));
+  if (status.phase != job::Phase::running || status.stopped || status.stall) return false;
+  const auto cluster = state.options.cluster->read();
+  const auto answers = [&](const NodeId& node) {
+    const NodeInfo* known = cluster->find(node);
+    return known && known->health == PeerHealth::alive;
+  };
+  return std::ranges::all_of(state.core->view().acceptors, answers) &&
+         std::ranges::all_of(status.members, answers);
+}
+
 }  // namespace
 
 void take_order(Self* self, const Command& command) {
@@ -104,6 +118,11 @@ void take_order(Self* self, const Command& command) {
   if (!state.core)
     return command.answer(error_json(
         {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
+  if (command.name == "job.recover" && needs_no_recovery(self))
+    return command.answer(error_json(
+        {ErrorCode::wrong_state, "job '" + state.options.spec.name +
+                                     "' runs, and every node that votes on it is up: there "
+                                     "is nothing to recover"}));
   Order order{command, now(self), state.core->status(now(self)).generation,
               state.core->view().history()};
   Result<void> taken;

@@ -2,21 +2,25 @@
 // nodes that had a part in it and were away get its result, from that checkpoint on this node's
 // disk, as the trainer is gone by then. Costs a thread and a copy of the state while one is read.
 #include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/job_line.hpp"
 
 namespace gpunode::jobs::actor {
 namespace {
 
-// The sums and the state are no longer needed; the core stays and answers late members.
+constexpr auto kWriteAgain = std::chrono::seconds(3);
+
+}  // namespace
+
 void end(Self* self) {
-  note(self, "finished");
+  const bool before = self->state.options.has_result;
+  note(self, before ? "finished before; its result is here, for who lacks it" : "finished");
+  self->state.result_due.reset();
   set_phase(self, JobPhase::finished);
   self->state.left.reset();
   self->state.disk.clear();
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
-
-}  // namespace
 
 void on_finished(Self* self) {
   State& state = self->state;
@@ -49,6 +53,32 @@ void maybe_end(Self* self) {
   if (!state.ledger->validation_loss() && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
   end(self);
+}
+
+void keep_in_memory(Self* self) {
+  self->state.result_due = now(self) + kWriteAgain;
+  tell_supervisor(self);
+}
+
+void try_result_again(Self* self) {
+  State& state = self->state;
+  if (!state.result_due || !state.core || now(self) < *state.result_due) return;
+  const std::uint64_t step = state.options.spec.train.steps;
+  if (state.core->committed() < step) return state.result_due.reset();  // the job went back
+  if (state.finished && is_finished_elsewhere(*state.options.cluster->read(), state.options.id)) {
+    warn(self, "the job's result is on other nodes' disks, and not on this one's");
+    state.checkpoint_done = step;
+    return maybe_end(self);
+  }
+  state.result_due = now(self) + kWriteAgain;
+  if (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0)
+    want_checkpoint(self, step, state.core->running_fingerprint(), state.core->state_digest());
+}
+
+std::string unsaved_text(const State& state) {
+  return "done, but the result is only in this node's memory: " +
+         state.checkpoint_failed->message() + "; it is written again every " +
+         std::to_string(kWriteAgain.count()) + " s until the disk takes it";
 }
 
 void read_state(Self* self, const job::ReadState& order) {

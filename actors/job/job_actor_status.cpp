@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/job_line.hpp"
 #include "actors/job/job_report.hpp"
 #include "runtime/base/log.hpp"
 
@@ -46,13 +47,19 @@ std::string reason_of(JobPhase phase, const job::JobStatus& status) {
   return status.hang ? status.hang->text() : "";
 }
 
+std::string said(Self* self, const std::string& text) {
+  return in_words(text, *self->state.options.cluster->read(), self->state.options.spec.name);
+}
+
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
-void follow_core(State& state, const job::JobStatus& status) {
+void follow_core(Self* self, const job::JobStatus& status) {
+  State& state = self->state;
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
-  state.reason = reason_of(state.phase, status);
+  state.reason = said(self, reason_of(state.phase, status));
+  if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
 }
 
 }  // namespace
@@ -67,7 +74,7 @@ void tell_supervisor(Self* self) {
   // Who has failed has no core any more: it was told with the last that this knew.
   if (!state.core && is_over(state.phase) && state.told.starts_with(to_string(state.phase))) return;
   job::JobStatus status = status_of(self);
-  follow_core(state, status);
+  follow_core(self, status);
   // A hang lasts longer each time that it is looked at.
   const std::string reason =
       status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
@@ -85,13 +92,15 @@ void tell_supervisor(Self* self) {
                          is_over(state.phase), state.damaged_found});
 }
 
-void note(Self* self, const std::string& text) {
+void note(Self* self, const std::string& raw) {
+  const std::string text = said(self, raw);
   log::info("job", self->state.options.spec.name + ": " + text);
   if (self->state.ledger) self->state.ledger->on_event(now(self), text);
 }
 
-void warn(Self* self, const std::string& text) {
+void warn(Self* self, const std::string& raw) {
   State& state = self->state;
+  const std::string text = said(self, raw);
   log::warning("job", state.options.spec.name + ": " + text);
   if (state.ledger)
     state.ledger->on_event(now(self), "warning: " + text);
@@ -112,9 +121,9 @@ void note_figures(Self* self, const Applied& applied) {
              " is not finite, though its gradient is: look at what the model returns as loss");
 }
 
-void set_phase(Self* self, JobPhase phase, std::string reason) {
+void set_phase(Self* self, JobPhase phase, const std::string& reason) {
   self->state.phase = phase;
-  self->state.reason = std::move(reason);
+  self->state.reason = said(self, reason);
   tell_supervisor(self);
 }
 

@@ -14,6 +14,7 @@
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_line.hpp"
+#include "actors/job/job_report.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -52,6 +53,21 @@ constexpr auto kScanEvery = std::chrono::milliseconds(300);
 // Witnesses of a job of so many nodes hold copies of its checkpoints and can take it up.
 constexpr std::uint32_t kSmallJob = 2;
 
+std::function<caf::actor(caf::actor)> checkpoint_writer(Self* self, const JobId& id,
+                                                        const job::JobSpec& spec,
+                                                        std::shared_ptr<const model::Model> model) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  checkpoint::CheckpointOptions options{id,
+                                        spec,
+                                        std::move(model),
+                                        environment.options().files,
+                                        environment.checkpoint_root(),
+                                        environment.options().clock};
+  return [system = &self->system(), options](caf::actor job) {
+    return checkpoint::spawn_checkpoints(*system, std::move(job), options);
+  };
+}
+
 // The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
 Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
                             std::shared_ptr<telemetry::SpanRing> spans, JobActorOptions& options) {
@@ -64,26 +80,30 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
     return {};
   }
   const JobEnvironment* environment = self->state.options.environment;
+  if (options.has_result) {
+    auto model = environment->make_model(spec);
+    if (!model) return model.error();
+    options.spawn_checkpoints = checkpoint_writer(self, id, spec, *model);
+    options.spawn_trainer = [system, count = (*model)->parameter_count()](caf::actor job) {
+      return spawn_idle(*system, std::move(job), count + 1);
+    };
+    return {};
+  }
   auto trainer = environment->trainer_options(spec);
   if (!trainer) return trainer.error();
-  checkpoint::CheckpointOptions checkpoints{id,
-                                            spec,
-                                            trainer->model,
-                                            environment->options().files,
-                                            environment->checkpoint_root(),
-                                            environment->options().clock};
+  options.spawn_checkpoints = checkpoint_writer(self, id, spec, trainer->model);
   options.finds_checkpoint = true;
   trainer->spans = std::move(spans);
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
   };
-  options.spawn_checkpoints = [system, checkpoints](caf::actor job) {
-    return checkpoint::spawn_checkpoints(*system, std::move(job), checkpoints);
-  };
   return {};
 }
 
-Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part) {
+}  // namespace
+
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part,
+                       const job::Checkpoint& result) {
   State& state = self->state;
   const JobEnvironment* environment = state.options.environment;
   auto votes = record(self, id, "votes", kVotes).load();
@@ -99,6 +119,8 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
     options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
                      ": its bits are compared, its plans are not";
   options.held = part == Part::candidate;
+  options.has_result = part == Part::holder;
+  options.checkpoint = result;
   auto spans = std::make_shared<telemetry::SpanRing>();
   if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
   if (*votes) options.votes = std::move(**votes);
@@ -132,6 +154,8 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   state.options.route_bulk(id.low, job.actor, std::move(places));
   return {};
 }
+
+namespace {
 
 // Whether a job that was here before stands in the way of starting it; one that failed here is
 // cleared away, to be taken up again from its votes and checkpoints.
@@ -180,87 +204,46 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   return start_job(self, id, std::move(*spec), part);
 }
 
+void publish_hint(Self* self, const Job& job) {
+  const JobProgress& progress = job.progress;
+  const JobHint hint{job.spec.name,
+                     progress.reason,
+                     progress.phase,
+                     progress.step,
+                     progress.total_steps,
+                     progress.view_id,
+                     static_cast<std::uint32_t>(progress.members.size()),
+                     job.spec.nodes,
+                     progress.ended,
+                     job.spec.labels,
+                     progress.loss.value_or(0)};
+  self->send(self->state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+}
+
 namespace {
-
-// Removes what a crash left half written; before any job writes again.
-void clean_up_checkpoints(Self* self) {
-  const JobEnvironment& environment = *self->state.options.environment;
-  snapshot::CheckpointStore store(*environment.options().files, environment.checkpoint_root());
-  if (auto done = store.clean_up(); !done && done.error().code != ErrorCode::not_found)
-    log::warning("jobs", "cannot tidy the checkpoints: " + done.error().message());
-}
-
-void load_jobs(Self* self) {
-  const JobEnvironment& environment = *self->state.options.environment;
-  auto folders = environment.options().files->list(environment.options().state / "jobs");
-  if (!folders) return;  // no job yet
-  for (const storage::Entry& entry : *folders) {
-    auto parsed = parse_job_id(entry.name);
-    if (!parsed) continue;
-    JobId id = *parsed;
-    auto manifest = record(self, id, "manifest", kManifest).load();
-    if (!manifest || !*manifest) {
-      log::warning("jobs", "job " + entry.name + " has no readable manifest on disk");
-      continue;
-    }
-    auto spec = job::decode(**manifest);
-    if (!spec) {
-      log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
-      continue;
-    }
-    auto outcome = record(self, id, "outcome", kOutcome).load();
-    if (outcome && *outcome) {
-      Job& job = self->state.jobs[id];
-      job.spec = std::move(*spec);
-      job.outcome = std::string(as_text(**outcome));
-      job.progress = progress_of(id, job.outcome);
-      continue;
-    }
-    auto witness = record(self, id, "witness", kWitness).load();
-    Part part = witness && *witness ? Part::witness : Part::helper;
-    if (auto started = start_job(self, id, *spec, part); !started) {
-      log::warning("jobs", "job " + entry.name + ": " + started.error().message());
-      // Shown, not remembered: the next start of the node tries again.
-      Job& job = self->state.jobs[id];
-      job.progress = {
-          id, JobPhase::failed, started.error().message(), 0, spec->train.steps, 0, {}, {}, true};
-      job.spec = std::move(*spec);
-    }
-  }
-}
 
 void on_progress(Self* self, const JobProgress& progress) {
   State& state = self->state;
   auto it = state.jobs.find(progress.id);
-  if (it == state.jobs.end()) return;
+  if (it == state.jobs.end() || !it->second.outcome.empty()) return;
   bool ended_now = progress.ended && !it->second.progress.ended;
   const std::uint64_t damaged_before = it->second.progress.damaged_checkpoints;
   it->second.progress = progress;
-  const job::JobSpec& spec = it->second.spec;
-  JobHint hint{spec.name,
-               progress.reason,
-               progress.phase,
-               progress.step,
-               progress.total_steps,
-               progress.view_id,
-               static_cast<std::uint32_t>(progress.members.size()),
-               spec.nodes,
-               progress.ended,
-               spec.labels,
-               progress.loss.value_or(0)};
-  self->send(state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
-  record_metrics(*self->state.options.metrics, spec.name, progress);
-  count_damaged(*self->state.options.metrics, spec.name, damaged_before,
-                progress.damaged_checkpoints);
+  publish_hint(self, it->second);
+  const std::string& name = it->second.spec.name;
+  record_metrics(*self->state.options.metrics, name, progress);
+  count_damaged(*self->state.options.metrics, name, damaged_before, progress.damaged_checkpoints);
   if (!ended_now || !it->second.actor) return;
   // What failed before it began is shown, not remembered: the next start of the node tries again.
   if (progress.phase == JobPhase::failed && progress.view_id == 0)
     return tell_refused(self, progress.id, progress.reason);
-  // Remember the report, so that `job show` still knows after a restart.
+  // Remember the report, so that `job show` still knows after a restart. Without it the job is taken
+  // up again then: where its result is not on this disk, others give it.
   auto keep =
       std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
   self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {
-                                         (void)keep->store(as_bytes(text));
+                                         if (!lacks_its_result(text))
+                                           (void)keep->store(as_bytes(text));
                                        }});
 }
 
@@ -296,6 +279,7 @@ void scan(Self* self) {
     auto parsed = parse_job_id(id_text);
     if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
+    state.last_hints.on_hint(now(self), id, from, hint);
     if (hint.ended || hint.phase != JobPhase::running || hint.members >= hint.wanted) continue;
     auto known = state.jobs.find(id);
     bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
@@ -403,7 +387,6 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
   expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   publish_all(self);
-  clean_up_checkpoints(self);
   load_jobs(self);
   self->delayed_send(self, kScanEvery, Tick{});
   return {
@@ -420,6 +403,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       [](const Request& request) { request.answer(); },
       [self](const Leave& leave) {
         self->state.leaving = true;
+        self->send(self->state.options.directory_writer,
+                   SetEntry{kLeaving, to_bytes(as_bytes("yes"))});
         tell_all(self, leave);
       },
       [self](const Shutdown& shutdown) {

@@ -9,6 +9,7 @@
 #include "actors/job/job_file.hpp"
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_note_codec.hpp"
+#include "actors/job/job_report.hpp"
 #include "actors/job/job_submission.hpp"
 #include "actors/job/job_trace.hpp"
 #include "actors/job/timeouts.hpp"
@@ -50,6 +51,7 @@ void list_jobs(Self* self, const Command& command) {
     }
   }
   add_jobs_of_others(list, *cluster);
+  self->state.last_hints.add_to(list, *cluster, now(self));
   command.answer(ok_json({{"jobs", list}}));
 }
 
@@ -96,6 +98,14 @@ Error ambiguous(const std::string& name, const std::vector<LiveJob>& jobs) {
   return {ErrorCode::invalid_argument, text + "; give the beginning of an id"};
 }
 
+// A report of another node names it, as it speaks of "this node".
+std::string told_by(const std::string& node, const std::string& answer) {
+  nlohmann::json out = arguments_of(answer);
+  if (!field<bool>(out, "ok", false) || !out.contains("events")) return answer;
+  out["told_by"] = node;
+  return ok_json(std::move(out));
+}
+
 // To a live node that has a part in the job, else to any that knows it.
 void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
   auto cluster = self->state.options.cluster->read();
@@ -109,19 +119,23 @@ void forward_to_owner(Self* self, const Command& command, const std::string& wan
     best = from;
     takes_part = part;
   }
-  if (!best)
-    return command.answer(
-        error_json({ErrorCode::not_found,
-                    "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+  if (!best) {
+    const auto last = self->state.last_hints.text_of(wanted, *cluster, now(self));
+    return command.answer(error_json(
+        last ? Error{ErrorCode::unavailable, *last}
+             : Error{ErrorCode::not_found,
+                     "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+  }
   std::string request = command.name + "\n" + wanted;
   if (command.name == "job.trace" || is_order(command.name)) request += "\n" + command.arguments;
   self->send(
       self->state.options.calls,
-      CallRequest{*best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                  forward_timeout(command.name),
-                  [answer = command.answer](Result<SharedBytes> text) {
-                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
-                  }});
+      CallRequest{
+          *best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+          forward_timeout(command.name),
+          [answer = command.answer, by = cluster->name_of(*best)](Result<SharedBytes> text) {
+            answer(text ? told_by(by, std::string(as_text(text->view))) : error_json(text.error()));
+          }});
 }
 
 void show_job(Self* self, const Command& command, const JobId& id) {
@@ -138,10 +152,10 @@ void show_job(Self* self, const Command& command, const JobId& id) {
       answer(with_proof(*environment, spec, report, tell_job));
     });
   };
-  if (job.actor)
+  if (!job.outcome.empty())
+    finish(report_at(job.outcome, environment->options().clock->wall()));
+  else if (job.actor)
     self->send(job.actor, Command{command.name, "{}", finish});
-  else if (!job.outcome.empty())
-    finish(job.outcome);
   else
     finish(
         ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
@@ -286,13 +300,24 @@ void job_command(Self* self, const Command& command, const std::string& wanted, 
 
 namespace {
 
+// Whether the node is up, and has not said that it leaves.
+bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
+  return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
+           return entry.owner == node && entry.key == kLeaving;
+         });
+}
+
 // Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
 void leave(Self* self, const Command& command) {
   const bool anyway = field<bool>(arguments_of(command.arguments), "anyway", false);
+  const auto cluster = self->state.options.cluster->read();
   for (const auto& [id, job] : self->state.jobs) {
     const std::vector<NodeId>& members = job.progress.members;
-    const bool last = job.actor && !job.progress.ended && members.size() == 1 &&
-                      members.front() == self->state.options.self;
+    const bool member = std::ranges::find(members, self->state.options.self) != members.end();
+    const bool others = std::ranges::any_of(members, [&](const NodeId& node) {
+      return node != self->state.options.self && stays(*cluster, node);
+    });
+    const bool last = job.actor && !job.progress.ended && member && !others;
     if (!last || anyway) continue;
     return command.answer(error_json(
         {ErrorCode::wrong_state,

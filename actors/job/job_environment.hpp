@@ -13,6 +13,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/dataset/scan_sum.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/storage/durable_record.hpp"
 #include "runtime/storage/file_system.hpp"
 
 namespace gpunode::jobs {
@@ -54,6 +55,12 @@ class JobEnvironment {
 
   Options options_;
 };
+
+inline constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
+
+// The job's manifest in a state directory. Fails with not_found, corrupted, io_error.
+Result<job::JobSpec> stored_manifest(storage::FileSystem& files, const storage::Path& state,
+                                     const JobId& id);
 
 // A job's report (JSON) with the proof of what it was fed, recomputed from the data by separate
 // code: the command's whole answer. `on_differs` is called if the proof says otherwise than what the

@@ -1,6 +1,7 @@
 #include "actors/job/job_line.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "actors/json_answer.hpp"
 #include "runtime/base/bytes.hpp"
@@ -43,6 +44,39 @@ std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
     hints.push_back({entry.key.substr(4), entry.owner, std::get<JobHint>(std::move(*note))});
   }
   return hints;
+}
+
+bool is_finished_elsewhere(const ClusterSnapshot& cluster, const JobId& id) {
+  const std::vector<HeardHint> hints = hints_of_others(cluster);
+  return std::any_of(hints.begin(), hints.end(), [text = id.text()](const HeardHint& heard) {
+    return heard.id == text && heard.hint.phase == JobPhase::finished &&
+           heard.hint.step == heard.hint.steps;
+  });
+}
+
+std::string in_words(std::string text, const ClusterSnapshot& cluster, const std::string& job) {
+  const auto joins = [](char letter) {
+    return letter == '~' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
+  };
+  for (const NodeInfo& node : cluster.nodes) {
+    const std::string id = node.id.short_text();
+    if (node.name == id) continue;
+    for (std::size_t at = text.find(id); at != std::string::npos;) {
+      const std::size_t end = at + id.size();
+      const bool inside =
+          (at > 0 && joins(text[at - 1])) || (end < text.size() && joins(text[end]));
+      if (!inside) text.replace(at, id.size(), node.name);
+      at = text.find(id, inside ? end : at + node.name.size());
+    }
+  }
+  for (const std::string order : {"show", "log", "stop", "resume", "recover"})
+    for (const std::string end : {"`", " --"}) {
+      const std::string command = "`gpunode job " + order;
+      for (std::size_t at = text.find(command + end); at != std::string::npos;
+           at = text.find(command + end, at + command.size()))
+        text.insert(at + command.size(), " " + job);
+    }
+  return text;
 }
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {

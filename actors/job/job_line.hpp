@@ -30,6 +30,14 @@ struct HeardHint {
 };
 std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster);
 
+// Whether another node says that it has finished the job with its result, as it does once that is
+// on a disk.
+bool is_finished_elsewhere(const ClusterSnapshot& cluster, const JobId& id);
+
+// A text of the core for people: nodes by name where it is known here, not by the beginning of their
+// id, and commands with the job's name.
+std::string in_words(std::string text, const ClusterSnapshot& cluster, const std::string& job);
+
 // Appends the jobs that only other nodes run, as the directory tells of them.
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
 

@@ -212,6 +212,27 @@ std::string report_json(const ReportInput& in) {
   return text_of(out);
 }
 
+std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall) {
+  json out = json::parse(report, nullptr, false);
+  if (!out.is_object()) return report;
+  const double now = std::chrono::duration<double>(wall.time_since_epoch()).count();
+  for (json& event : out["events"])
+    if (event.is_object() && event.contains("at"))
+      event["seconds_ago"] = std::max(0.0, now - event.value("at", now));
+  return text_of(out);
+}
+
+bool lacks_its_result(const std::string& report) {
+  const json told = json::parse(report, nullptr, false);
+  if (!told.is_object() || told.value("phase", "") != to_string(JobPhase::finished)) return false;
+  const auto step_of = [&](const char* part, const char* key) {
+    return told.value(part, json::object()).value(key, std::uint64_t{0});
+  };
+  const std::uint64_t computed = step_of("data_fingerprint", "steps");  // 0: a witness
+  return computed > 0 && computed == told.value("steps", computed) &&
+         step_of("checkpoint", "step") < computed;
+}
+
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
   out["now"] = since_1970(in, in.now);

@@ -29,6 +29,9 @@ struct RefusalsAnswer {  // that it is told of them is good to have, no more
   Result<SharedBytes> answer{SharedBytes{}};
 };
 
+struct TellNow {};  // a quorum has the job, and the rest has had its time
+
+constexpr auto kTellWithin = std::chrono::seconds(2);
 constexpr auto kCreateTimeout = std::chrono::seconds(20);
 constexpr auto kBeginTimeout = std::chrono::seconds(5);
 
@@ -129,22 +132,42 @@ nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
   return list;
 }
 
+nlohmann::json names_of(Self* self, const std::vector<NodeId>& nodes) {
+  auto names = nlohmann::json::array();
+  for (const NodeId& node : nodes) names.push_back(name_of(self, node));
+  return names;
+}
+
+// Who has the job on disk by now, who could not store it, and who has not said so yet.
+void tell_started(Self* self) {
+  State& state = self->state;
+  if (state.told) return;
+  std::vector<Refusal> refused = state.refused;
+  refused.insert(refused.end(), state.not_created.begin(), state.not_created.end());
+  std::vector<NodeId> silent;
+  for (const NodeId& node : state.spec.candidates) {
+    const bool known =
+        std::ranges::find(state.created_at, node) != state.created_at.end() ||
+        std::ranges::find(state.not_created, node, &Refusal::node) != state.not_created.end();
+    if (!known) silent.push_back(node);
+  }
+  end(self, ok_json({{"job", job::job_id(state.manifest).text()},
+                     {"name", state.spec.name},
+                     {"candidates", names_of(self, state.spec.candidates)},
+                     {"started_on", names_of(self, state.created_at)},
+                     {"silent", names_of(self, silent)},
+                     {"nodes_wanted", state.spec.nodes},
+                     {"refused", refusals(self, refused)}}));
+  for (const NodeId& node : state.created_at) begin_at(self, node);
+}
+
 void tell_when_settled(Self* self) {
   State& state = self->state;
-  std::size_t candidates = state.spec.candidates.size();
-  if (state.created == candidates / 2 + 1) {  // a quorum has it on disk
-    auto names = nlohmann::json::array();
-    for (const NodeId& node : state.spec.candidates) names.push_back(name_of(self, node));
-    end(self, ok_json({{"job", job::job_id(state.manifest).text()},
-                       {"name", state.spec.name},
-                       {"candidates", names},
-                       {"nodes_wanted", state.spec.nodes},
-                       {"refused", refusals(self, state.refused)}}));
-    for (const NodeId& node : state.created_at) begin_at(self, node);
-  } else if (state.created > candidates / 2 + 1) {
-    begin_at(self, state.created_at.back());
-  }
-  if (state.created + state.failed < candidates) return;
+  const std::size_t candidates = state.spec.candidates.size();
+  const bool settled = state.created + state.failed == candidates;
+  const bool quorum = state.created > candidates / 2;
+  if (quorum && settled) tell_started(self);
+  if (!settled) return;
   if (!state.told) {
     std::string text = "too few candidates could store the job:";
     for (const Refusal& refusal : state.not_created)
@@ -167,8 +190,12 @@ void on_created(Self* self, const CreateAnswer& answer) {
 }
 
 void on_told(Self* self, const NodeId& node) {
-  ++self->state.created;
-  self->state.created_at.push_back(node);
+  State& state = self->state;
+  ++state.created;
+  state.created_at.push_back(node);
+  if (state.told) begin_at(self, node);
+  if (state.created == state.spec.candidates.size() / 2 + 1)  // a quorum has it on disk
+    self->delayed_send(self, kTellWithin, TellNow{});
   tell_when_settled(self);
 }
 
@@ -180,6 +207,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
       [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
       [self](const CreateAnswer& answer) { on_created(self, answer); },
       [self](const RefusalsAnswer& told) { on_told(self, told.node); },
+      [self](const TellNow&) { tell_started(self); },
   };
 }
 

@@ -68,7 +68,12 @@ JobCore::State::State(Options chosen)
   const auto& candidates = job.options.candidates;
   const bool candidate =
       std::find(candidates.begin(), candidates.end(), job.self()) != candidates.end();
-  job.wants_in = !job.options.witness_only && (candidate || job.view().rank_of(job.self()));
+  if (job.options.has_result) {
+    job.progress.load(job.checkpoint, {});
+    job.finished = job.through = true;
+  }
+  job.wants_in =
+      !job.options.witness_only && !job.finished && (candidate || job.view().rank_of(job.self()));
 }
 
 Result<JobCore> JobCore::create(Options options) {
@@ -76,6 +81,8 @@ Result<JobCore> JobCore::create(Options options) {
   if (options.candidates.empty()) return bad("a job needs at least one candidate node");
   if (options.wanted_nodes == 0) return bad("a job needs at least one node: raise `nodes`");
   if (options.min_nodes > options.wanted_nodes) return bad("min_nodes is larger than nodes");
+  if (options.has_result && options.checkpoint.step < options.total_steps)
+    return bad("the checkpoint of the job's last step is its result");
   if (!options.add) return bad("no function that adds");
   if (options.state_part_bytes == 0) return bad("state_part_bytes is zero");
   if (!options.votes.empty()) {
@@ -102,7 +109,7 @@ void JobCore::on_start(Time now, Actions& out) {
   // A stopped job stands still, unless somebody had begun to change that.
   const view::View& view = job.view();
   const bool stands = (view.stopped || view.is_witness(job.self())) && !job.agreement.frozen();
-  if (view.is_acceptor(job.self()) && !stands) job.agreement.want_change(now);
+  if (view.is_acceptor(job.self()) && !stands && !job.finished) job.agreement.want_change(now);
   if (!job.options.votes.empty()) state.lease.on_restart();
   state.tick(out);
 }

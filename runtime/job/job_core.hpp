@@ -146,6 +146,9 @@ class JobCore {
     std::uint32_t state_part_bytes = 256u << 10;
     std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
     Checkpoint checkpoint;                                      // newest durable one on this node
+    // That is the job's result, and an earlier life of this node was through with the job: nothing
+    // is left to do here but to give it to who lacks it.
+    bool has_result = false;
     Bytes votes;             // the job's vote file of an earlier life; empty: none
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;

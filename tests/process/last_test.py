@@ -62,8 +62,11 @@ class TheLast(training.TrainingTest):
         self.assertEqual(node.wait(), -signal.SIGKILL)
 
     def end(self):
+        self.end_with(list(self.nodes.values()))
+
+    def end_with(self, nodes):
         self.pace(None)
-        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
+        self.check_all(nodes, 2 * cluster.TIMEOUT)
 
     def await_running(self, node):
         return self.await_line(node, lambda line: line["phase"] == "running", "it runs")
@@ -156,6 +159,17 @@ class TheLast(training.TrainingTest):
             self.await_running(node)
         self.assertGreaterEqual(self.log(stays).views[-1].base, alone)
         self.end()
+
+    def test_one_that_was_away_at_the_end_gets_the_result_of_restarted_nodes(self):
+        nodes = self.begin(["n1", "n2", "n3"])
+        self.kill(nodes[2])
+        self.await_members(nodes[0], ["n1", "n2"])
+        self.end_with(nodes[:2])
+        for node in nodes[:2]:
+            self.kill(node)
+        for name in ("n1", "n2", "n3"):
+            self.start_node(name)
+        self.check_all(list(self.nodes.values()), 2 * cluster.TIMEOUT)
 
     def test_every_member_is_killed_at_once(self):
         nodes = self.begin(["n1", "n2", "n3"])

@@ -120,11 +120,31 @@ class AFullDisk(training.TrainingTest):
         super().setUp()
         self.small = self.path("n2")
         os.makedirs(self.small, mode=0o700)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "gpunode-test",
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "gpunode-test",
                                   self.small], capture_output=True, check=False)
         if mounted.returncode != 0:
             self.skipTest("skipped: mounting a small file system is not allowed here")
         self.addCleanup(subprocess.run, ["umount", "-l", self.small], check=False)
+
+    def fill(self):
+        free = shutil.disk_usage(self.small).free
+        return self.world.write("n2/filler", bytes(max(free - 8192, 0)))
+
+    def test_at_the_end_of_a_job_on_one_node_keeps_the_result_until_there_is_space(self):
+        self.undisturbed()
+        node = self.start_node("n2")
+        self.pace(40)
+        self.train(node, 1)
+        cluster.wait_until(lambda: node.ask("checkpoint", "ls", "--json").json["checkpoints"],
+                           "it holds a checkpoint")
+        filler = self.fill()
+        self.pace(None)
+        line = self.await_line(node, lambda line: line["step"] == self.steps and line["reason"],
+                               "its result has no space")
+        self.assertEqual(line["phase"], "running")
+        self.assert_says(line["reason"], "only in this node's memory", "disk_full")
+        os.remove(filler)
+        self.check_all([node])
 
     def test_costs_the_job_one_member(self):
         self.undisturbed()
@@ -133,8 +153,7 @@ class AFullDisk(training.TrainingTest):
         self.train(self.nodes["n1"], 3)
         for node in self.nodes.values():
             self.await_members(node, ["n1", "n2", "n3"])
-        free = shutil.disk_usage(self.small).free
-        self.world.write("n2/filler", bytes(max(free - 8192, 0)))
+        self.fill()
         for name in ("n1", "n3"):
             self.await_members(self.nodes[name], ["n1", "n3"])
         line = self.await_line(self.nodes["n2"], lambda line: line["phase"] == "failed",

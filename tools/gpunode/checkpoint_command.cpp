@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "actors/job/job_environment.hpp"
 #include "runtime/snapshot/checkpoint_store.hpp"
 #include "runtime/snapshot/export.hpp"
 #include "runtime/storage/posix_file_system.hpp"
@@ -166,9 +167,8 @@ int run_checkpoint_verify(const Invocation& invocation) {
   } else if (results.empty()) {
     print("no checkpoints in " + shelf.root.string() + "\n");
   } else if (first_damage) {
-    return fail(invocation, {first_damage->code, first_damage->detail +
-                                                     "; restore the file from a copy, or use "
-                                                     "another checkpoint"});
+    return fail(invocation,
+                {first_damage->code, first_damage->detail + ", or restore the file from a copy"});
   }
   return first_damage ? kFailed : kOk;
 }
@@ -183,6 +183,15 @@ Error set_aside(Shelf& shelf, const CheckpointKey& key, const Error& why) {
                         (aside ? "it is now kept in " + aside->path.string() +
                                      ", and the newest one that is left is exported next"
                                : aside.error().detail)};
+}
+
+// A job's result may be lost, or not be there yet: what is exported is not it then.
+void warn_of_steps_that_lack(const Invocation& invocation, Shelf& shelf, const CheckpointKey& key) {
+  auto spec = jobs::stored_manifest(shelf.files, invocation.state(), key.job);
+  if (!spec || key.step >= spec->train.steps || invocation.arguments.has("--step")) return;
+  warn("the newest checkpoint of job '" + spec->name + "' here is of step " +
+       std::to_string(key.step) + ", and the job's last step is " +
+       std::to_string(spec->train.steps) + ": its result is not on this node's disk");
 }
 
 }  // namespace
@@ -208,6 +217,7 @@ int run_checkpoint_export(const Invocation& invocation) {
   storage::Path path = std::filesystem::absolute(out).lexically_normal();
   auto written = snapshot::export_weights(shelf.files, *checkpoint, path);
   if (!written) return fail(invocation, set_aside(shelf, newest->key, written.error()));
+  warn_of_steps_that_lack(invocation, shelf, newest->key);
   if (invocation.json())
     print_json({{"path", path.string()},
                 {"bytes", written->size_bytes},

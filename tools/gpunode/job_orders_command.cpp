@@ -1,5 +1,6 @@
 // `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
+#include "actors/job/job_phase.hpp"
 #include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -31,8 +32,12 @@ std::string text_of(const std::string& order, bool from, const json& answer) {
     return name + " failed here and begins again on this node; `gpunode job show " + name +
            "` tells how it goes on\n";
   if (order == "job resume") return name + " goes on" + with;
-  return name + " goes on as generation " +
-         std::to_string(field<std::uint64_t>(answer, "generation", 0)) + with;
+  const std::string generation =
+      "generation " + std::to_string(field<std::uint64_t>(answer, "generation", 0));
+  if (field<std::string>(answer, "phase", "") == to_string(jobs::JobPhase::stopped))
+    return name + " is " + generation + " now, and still stopped after step " + step +
+           "; `gpunode job resume " + name + "` goes on from there\n";
+  return name + " goes on as " + generation + with;
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ Rows fields_of(const json& report) {
                                 field<std::string>(late, "work", "?") + " since " +
                                 human_duration(field<double>(late, "seconds", 0))});
   json durable = field<json>(report, "durable", json());
-  if (durable.is_object())
+  if (const auto holders = field<std::uint64_t>(durable, "nodes", 0); durable.is_object())
     rows.push_back({"durable", "step " + std::to_string(field<std::uint64_t>(durable, "step", 0)) +
-                                   ", on " +
-                                   std::to_string(field<std::uint64_t>(durable, "nodes", 0)) +
-                                   " nodes: the job goes back no further"});
+                                   ", on " + std::to_string(holders) +
+                                   (holders == 1 ? " node" : " nodes") +
+                                   ": the job goes back no further"});
   if (double bytes = field<double>(report, "sync_received_bytes", 0); bytes > 0)
     rows.push_back(
         {"learned", human_bytes(bytes) + " in " +
@@ -182,6 +182,12 @@ std::string log_text(const json& log) {
   return out.empty() ? "nothing has happened yet\n" : out;
 }
 
+// That it is another node which speaks, where the one that was asked has no part in the job.
+std::string teller_text(const json& answer) {
+  const std::string teller = field<std::string>(answer, "told_by", "");
+  return teller.empty() ? "" : "told by " + teller + ", which \"this node\" means here:\n";
+}
+
 }  // namespace
 
 int run_jobs(const Invocation& invocation) {
@@ -206,9 +212,9 @@ int run_job_show(const Invocation& invocation) {
   if (invocation.json())
     print_json(answer.body);
   else
-    print(progress_text(answer.body) + "\n\n" + aligned(fields_of(answer.body)) +
-          stall_text(answer.body) + times_text(answer.body) + computed_text(answer.body) +
-          proof_text(answer.body) + events_text(answer.body));
+    print(teller_text(answer.body) + progress_text(answer.body) + "\n\n" +
+          aligned(fields_of(answer.body)) + stall_text(answer.body) + times_text(answer.body) +
+          computed_text(answer.body) + proof_text(answer.body) + events_text(answer.body));
   return kOk;
 }
 
@@ -218,7 +224,7 @@ int run_job_log(const Invocation& invocation) {
   if (invocation.json())
     print_json(answer.body);
   else
-    print(log_text(answer.body));
+    print(teller_text(answer.body) + log_text(answer.body));
   return kOk;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "actors/job/job_phase.hpp"
 #include "actors/job/timeouts.hpp"
@@ -78,16 +79,14 @@ int follow(const Invocation& invocation, const std::string& job) {
 std::string started_text(const json& body) {
   std::string text = "job " + field<std::string>(body, "name", "?") + " (" +
                      field<std::string>(body, "job", "?").substr(0, 8) + ") is started";
-  json candidates = field<json>(body, "candidates", json::array());
+  const auto nodes = field<std::vector<std::string>>(body, "started_on", {});
   std::string names;
-  for (const json& one : candidates) {
-    std::string name =
-        one.is_string() ? one.get<std::string>() : field<std::string>(one, "name", "");
-    if (!name.empty()) names += (names.empty() ? "" : ", ") + name;
-  }
-  auto wanted = field<std::uint64_t>(body, "nodes_wanted", candidates.size());
-  text += " on " + std::to_string(candidates.size()) + " of " + std::to_string(wanted) + " nodes" +
-          (names.empty() ? "" : ": " + names) + "\n";
+  for (const std::string& name : nodes) names += (names.empty() ? "" : ", ") + name;
+  const auto wanted = field<std::uint64_t>(body, "nodes_wanted", nodes.size());
+  text += " on " + std::to_string(nodes.size()) + " of " + std::to_string(wanted) +
+          (wanted == 1 ? " node" : " nodes") + (names.empty() ? "" : ": " + names) + "\n";
+  for (const std::string& name : field<std::vector<std::string>>(body, "silent", {}))
+    text += "  not yet on " + name + ": it has not answered, and may come later\n";
   for (const json& refusal : field<json>(body, "refused", json::array()))
     text += "  not on " + field<std::string>(refusal, "node", "?") + ": " +
             field<std::string>(refusal, "reason", "?") + "\n";

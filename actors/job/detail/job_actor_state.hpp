@@ -52,6 +52,7 @@ struct State {
   bool checkpoint_left_out = false;             // the last one that was due
   bool left_out_told = false;                   // since the disk last kept up
   std::optional<Error> checkpoint_failed;       // why this node's last one is not on its disk
+  std::optional<Time> result_due;               // to be written again: the disk did not take it
   DiskWatch disk;                               // what the checkpoint writer has yet to do
   bool disk_told = false;                       // that it is late with the first of these
   std::optional<std::uint64_t> restore_failed;  // step that is not here; what is, is looked for
@@ -120,8 +121,15 @@ void tell_what_was_found(Self* self);
 // Every member has committed the last step; the validation loss is known; and once all that the
 // job's end wants is done, this node's part ends.
 void on_finished(Self* self);
+// The sums and the state are no longer needed; the core stays and answers late members.
+void end(Self* self);
 void on_evaluated(Self* self, const Evaluated& evaluated);
 void maybe_end(Self* self);
+// The disk has not taken the job's result: it stays in memory, and is written again until the disk
+// does, or another node has it.
+void keep_in_memory(Self* self);
+void try_result_again(Self* self);
+std::string unsaved_text(const State& state);
 void begin(Self* self, const TrainerReady& ready);
 
 // A line in the log and in the job's events; the same as a warning.
@@ -131,7 +139,7 @@ void warn(Self* self, const std::string& text);
 // The ledger's entry of a step that was applied; says when its figures are no numbers.
 void note_figures(Self* self, const Applied& applied);
 
-void set_phase(Self* self, JobPhase phase, std::string reason = {});
+void set_phase(Self* self, JobPhase phase, const std::string& reason = {});
 
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);
@@ -144,6 +152,7 @@ void on_leave(Self* self, const Leave& leave);
 void save_state(Self* self, std::uint64_t step);
 void on_left(Self* self);
 void leave_full_disk(Self* self, const Error& error);
+void stay_after_all(Self* self);  // as the disk takes checkpoints again
 
 // The state for a learner: from the trainer, or, once the job is over, from its last checkpoint.
 void read_state(Self* self, const job::ReadState& order);

@@ -1,5 +1,6 @@
 // What the files of the job board share: its state, and the functions that they call of each other.
-// Included by job_board_actor.cpp (jobs come and go), job_board_calls.cpp (what nodes ask of each
+// Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier lives
+// of this node have left on its disk), job_board_calls.cpp (what nodes ask of each
 // other) and job_board_commands.cpp (what people ask) alone.
 #pragma once
 
@@ -14,19 +15,23 @@
 #include "actors/job/detail/join_attempts.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_board_actor.hpp"
+#include "actors/job/last_hints.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/durable_record.hpp"
 
 namespace gpunode::jobs::board {
 
 inline constexpr storage::RecordFormat kVotes{{'V', 'O', 'T', 'E'}, 1};
-inline constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
 inline constexpr storage::RecordFormat kWitness{{'J', 'O', 'B', 'W'}, 1};
 inline constexpr storage::RecordFormat kOutcome{{'J', 'O', 'B', 'O'}, 1};
 
+// The directory's key of a node that leaves.
+inline constexpr const char* kLeaving = "leaving";
+
 struct Job {
   job::JobSpec spec;
-  caf::actor actor;  // null for one that ended in an earlier life of this node
+  // Null for one that ended in an earlier life of this node, unless its result is here.
+  caf::actor actor;
   JobProgress progress;
   std::shared_ptr<telemetry::SpanRing> spans;
   bool witness = false;   // this node only votes in it
@@ -41,6 +46,7 @@ struct State {
   std::uint64_t lives = 0;  // of jobs' actors in this process
   bool leaving = false;     // takes up no more jobs
   JoinAttempts attempts;    // at jobs of others
+  LastHints last_hints;     // of them
 };
 using Self = caf::stateful_actor<State>;
 
@@ -48,8 +54,9 @@ inline Time now(Self* self) {
   return self->state.options.environment->options().clock->now();
 }
 
-// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes.
-enum class Part : std::uint8_t { candidate, helper, witness };
+// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes,
+// a holder of the result of one that is finished gives it to who lacks it.
+enum class Part : std::uint8_t { candidate, helper, witness, holder };
 
 // A question of another node, to be answered on the job board.
 struct Request {
@@ -60,6 +67,15 @@ void publish_all(Self* self);
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
+
+// Starts the job's actor. `result`: of a holder.
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part,
+                       const job::Checkpoint& result = {});
+
+// Takes up the jobs on this node's disk, and shows those that are over.
+void load_jobs(Self* self);
+// What other nodes see of the job in the directory.
+void publish_hint(Self* self, const Job& job);
 
 // Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
 Result<void> stand_by(Self* self, ByteView manifest);

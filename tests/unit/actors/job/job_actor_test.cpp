@@ -266,6 +266,48 @@ TEST_F(JobActor, says_why_a_stop_has_left_no_checkpoint) {
   EXPECT_NE(answer.dump().find("it is not ours"), std::string::npos) << answer;
 }
 
+TEST_F(JobActor, does_not_end_before_its_result_is_on_the_disk) {
+  const Error full{ErrorCode::disk_full, "no space"};
+  start(2, 1);
+  run_to(2);
+  EXPECT_EQ(read_states(), (Steps{1, 2}));
+  write_one();
+  next<Evaluate>(trainer_);
+  caf::anon_send(job_, Evaluated{});
+  write_one(full);
+  EXPECT_EQ(ask("job.progress")["phase"], "running");
+  EXPECT_NE(ask("job.progress")["reason"].get<std::string>().find("only in this node's memory"),
+            std::string::npos);
+  EXPECT_EQ(read_states(), Steps{}) << "not at once";
+  for (const auto& path : {Result<std::string>(full), Result<std::string>("/there")}) {
+    time_.jump(std::chrono::seconds(4));
+    caf::anon_send(job_, Tick{});
+    EXPECT_EQ(read_states(), (Steps{2}));
+    write_one(path);
+    ask("job.progress");  // it is told of that before the clock jumps again
+  }
+  wait_for(JobPhase::finished);
+  EXPECT_EQ(events_with("no space"), 1u) << "it is said once";
+  EXPECT_EQ(ask("job.show")["checkpoint"]["step"], 2);
+}
+
+TEST_F(JobActor, goes_on_when_its_disk_takes_checkpoints_again) {
+  start(3, 1);
+  run_to(1);
+  EXPECT_EQ(read_states(), (Steps{1}));
+  write_one(Error{ErrorCode::disk_full, "no space"});
+  run_to(2);
+  EXPECT_EQ(read_states(), (Steps{2}));
+  write_one();
+  EXPECT_EQ(events_with("takes checkpoints again"), 1u);
+  run_to(3);
+  EXPECT_EQ(read_states(), (Steps{3}));
+  next<Evaluate>(trainer_);
+  caf::anon_send(job_, Evaluated{});
+  write_one();
+  wait_for(JobPhase::finished);
+}
+
 TEST_F(JobActor, goes_back_to_an_older_checkpoint_only_where_the_state_is_lost) {
   start(10, 0);
   run_to(3);
@@ -273,6 +315,15 @@ TEST_F(JobActor, goes_back_to_an_older_checkpoint_only_where_the_state_is_lost) 
   const nlohmann::json answer = told(ordered);
   EXPECT_EQ(answer["ok"], false) << answer;
   EXPECT_NE(answer.dump().find("holds the state after step 3"), std::string::npos) << answer;
+}
+
+TEST_F(JobActor, is_not_recovered_by_force_while_it_runs_and_all_that_vote_answer) {
+  start(10, 0);
+  run_to(3);
+  auto ordered = order("job.recover");
+  const nlohmann::json answer = told(ordered);
+  EXPECT_EQ(answer["ok"], false) << answer;
+  EXPECT_NE(answer.dump().find("nothing to recover"), std::string::npos) << answer;
 }
 
 TEST(Orders, a_step_to_go_back_to_is_an_argument_of_resume_alone) {
@@ -343,6 +394,20 @@ TEST_F(JobActor, one_that_was_the_last_is_named_when_the_job_begins_anew) {
   caf::anon_send(job_, CheckpointsFound{{}, {bad}, {bad}, std::nullopt});
   compute(1);  // the trainer has begun with the initial state, and got no other
   EXPECT_EQ(events_with("begins anew from step 0"), 1u);
+}
+
+TEST_F(JobActor, says_that_checkpoints_which_it_held_are_gone) {
+  start(4, 2);
+  run_to(2);
+  EXPECT_EQ(read_states(), (Steps{2}));
+  write_one();
+  caf::anon_send(job_, Tick{});
+  EXPECT_EQ(events_with("checkpoint of step 2 is durable"), 1u);
+  caf::anon_send_exit(job_, caf::exit_reason::kill);
+  all<ComputeStep>(trainer_);
+  start(4, 2, kSmall, true);
+  find({{}, {}, {}, std::nullopt});
+  EXPECT_EQ(events_with("checkpoints up to step 2 that this node held are gone"), 1u);
 }
 
 TEST_F(JobActor, leaves_the_view_when_its_disk_does_not_give_the_state_that_is_waited_for) {

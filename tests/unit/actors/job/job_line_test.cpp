@@ -32,6 +32,19 @@ TEST(JobLine, of_a_job_that_ended_is_that_of_its_last_report) {
   EXPECT_EQ(progress_of({}, "damaged").phase, JobPhase::failed) << "so that it can be resumed";
 }
 
+TEST(JobLine, says_names_for_ids_and_the_job_in_commands) {
+  ClusterSnapshot cluster;
+  NodeInfo info;
+  info.id.value[0] = std::byte{0xab};
+  info.name = "b";
+  cluster.nodes = {info};
+  EXPECT_EQ(in_words("node ab000000 is gone", cluster, "j"), "node b is gone");
+  EXPECT_EQ(in_words("ab000000, ab000000ff, xab000000", cluster, "j"), "b, ab000000ff, xab000000");
+  EXPECT_EQ(
+      in_words("`gpunode job resume --from 0` starts anew; see `gpunode job show`", cluster, "j"),
+      "`gpunode job resume j --from 0` starts anew; see `gpunode job show j`");
+}
+
 TEST(JobPlace, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(place_of("machine", {}, "one"), place_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(place_of("machine", {}, "one"), place_of("machine", {}, "another"));

@@ -54,5 +54,26 @@ TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
   EXPECT_FALSE(report.contains("skipped_steps"));
 }
 
+TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_then) {
+  const std::string report = R"({"events":[{"at":100.0,"seconds_ago":0.0,"text":"finished"}]})";
+  const auto later = std::chrono::system_clock::time_point(std::chrono::seconds(160));
+  EXPECT_EQ(nlohmann::json::parse(report_at(report, later))["events"][0]["seconds_ago"], 60.0);
+  EXPECT_EQ(report_at("no report", later), "no report");
+}
+
+TEST(JobReport, of_a_finished_job_tells_whether_its_result_is_here) {
+  nlohmann::json report = {
+      {"phase", "finished"}, {"steps", 600}, {"data_fingerprint", {{"steps", 600}}}};
+  EXPECT_TRUE(lacks_its_result(report.dump()));
+  report["checkpoint"] = {{"step", 100}};
+  EXPECT_TRUE(lacks_its_result(report.dump()));
+  report["checkpoint"] = {{"step", 600}};
+  EXPECT_FALSE(lacks_its_result(report.dump()));
+  const nlohmann::json witness = {
+      {"phase", "finished"}, {"steps", 600}, {"data_fingerprint", {{"steps", 0}}}};
+  EXPECT_FALSE(lacks_its_result(witness.dump()));
+  EXPECT_FALSE(lacks_its_result("no report"));
+}
+
 }  // namespace
 }  // namespace gpunode::jobs

@@ -118,6 +118,30 @@ TEST(JobCore, a_spare_node_is_told_once_of_a_job_that_has_ended) {
   EXPECT_EQ(of<Recruit>(after).size(), 2u);
 }
 
+TEST(JobCore, of_a_node_that_has_come_back_with_the_result_gives_it_to_who_lacks_it) {
+  auto options = options_of(1, 2);
+  options.has_result = true;
+  EXPECT_FALSE(JobCore::create(options)) << "it has none";
+  options.checkpoint = {3, {9, 9}, {{1, 1}, 12}, {}};
+  auto core = JobCore::create(options);
+  ASSERT_TRUE(core);
+  Time now{};
+  Actions out;
+  core->on_start(now, out);
+  for (int i = 0; i < 100; ++i) core->on_tick(now += 50ms, out);
+  EXPECT_TRUE(out.empty()) << "it wants nothing of anybody";
+  core->on_message(now, node(2), {{1, 1}, core->view().name(), 1, JoinAsk{{2, 2}, true}}, out);
+  const auto told = sent<StepStatus>(out);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].second.finished);
+  EXPECT_EQ(told[0].second.committed, 3u);
+  EXPECT_EQ(told[0].second.result, (Digest{9, 9}));
+  core->on_message(now, node(2), {{1, 1}, core->view().name(), 1, StateAsk{3, {9, 9}}}, out);
+  const auto reads = of<ReadState>(out);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].step, 3u);
+}
+
 TEST(JobCore, gradients_are_let_go_of_when_the_job_is_over) {
   auto options = options_of(1, 1);
   options.total_steps = 1;
