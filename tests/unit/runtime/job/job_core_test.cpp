@@ -130,7 +130,9 @@ TEST(JobCore, of_a_node_that_has_come_back_with_the_result_gives_it_to_who_lacks
   core->on_start(now, out);
   for (int i = 0; i < 100; ++i) core->on_tick(now += 50ms, out);
   EXPECT_TRUE(out.empty()) << "it wants nothing of anybody";
-  core->on_message(now, node(2), {{1, 1}, core->view().name(), 1, JoinAsk{{2, 2}, true}}, out);
+  JoinAsk ask;
+  ask.fingerprint = {2, 2};
+  core->on_message(now, node(2), {{1, 1}, core->view().name(), 1, ask}, out);
   const auto told = sent<StepStatus>(out);
   ASSERT_EQ(told.size(), 1u);
   EXPECT_TRUE(told[0].second.finished);
