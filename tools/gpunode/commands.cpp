@@ -49,10 +49,8 @@ std::vector<Command> make_commands() {
       {"leave",
        "say goodbye to the cluster and stop the node",
        "Its jobs are handed over first: they go on without it; returns when it has left. Refused "
-       "by "
-       "the last node that holds the state of a job. Restarting with the same state directory "
-       "comes "
-       "back.",
+       "by the last node that holds the state of a job. Restarting with the same state directory "
+       "comes back.",
        {},
        {{"--anyway", "", "leave a job behind: its state is saved here, and it waits for this node"},
         kState,
