@@ -32,7 +32,9 @@ enum class Turn : std::uint8_t {
 };
 inline Turn turn_between(const view::View& before, const view::View& after) {
   if (after.turns.size() == before.turns.size()) return Turn::same;
-  return after.turns.back().is_split() ? Turn::recovery : Turn::rollback;
+  // A part that went on apart has more turns than the one that it goes over to.
+  const view::View& longer = after.turns.size() > before.turns.size() ? after : before;
+  return longer.turns.back().is_split() ? Turn::recovery : Turn::rollback;
 }
 // A recovery may find the state gone as well, and begin from a checkpoint.
 inline bool starts_from_checkpoint(const view::View& before, const view::View& after) {

@@ -38,6 +38,7 @@ void JobWorld::lose_machine(std::size_t node) {
   one.lost = one.gone = true;
   one.coming = false;
   one.saved.clear();
+  one.outcome.reset();
   one.votes.clear();
   checks_->on_checkpoint_lost(id(node));
   struck(node, Grey::lost_machine);
@@ -47,6 +48,7 @@ void JobWorld::restart_empty(std::size_t node) {
   Node& one = nodes_[node];
   if (one.core) return;
   one.saved.clear();
+  one.outcome.reset();
   one.votes.clear();
   checks_->on_checkpoint_lost(id(node));
   disks_[node].wipe();

@@ -38,6 +38,9 @@ job::JobCore::Options JobWorld::options_of(std::size_t node) const {
   chosen.votes = one.votes;
   const auto votes = view::decode_votes(one.votes);
   chosen.checkpoint = votes ? one.newest_of(votes->view) : one.checkpoint();
+  const Node::Saved* last = one.outcome ? one.saved_at(one.outcome->step) : nullptr;
+  chosen.has_result = last && !last->bad && last->checkpoint.name() == one.outcome->name();
+  if (chosen.has_result) chosen.checkpoint = *one.outcome;
   chosen.seed = mix(options_.seed, node * 1000 + one.member.boot);
   return chosen;
 }
@@ -60,7 +63,13 @@ void JobWorld::start(std::size_t node) {
   one.stuck = false;
 
   job::JobCore::Options chosen = options_of(node);
-  const bool witnesses = chosen.witness_only;
+  const bool takes_part = !chosen.witness_only && !chosen.has_result;
+  if (chosen.has_result) {
+    one.finished = true;
+    one.state = one.saved_at(chosen.total_steps)->state;
+    one.state_step = chosen.total_steps;
+    one.state_digest = chosen.checkpoint.state_digest;
+  }
   auto core = job::JobCore::create(std::move(chosen));
   GPUNODE_CHECK(core.has_value(), core.has_value() ? "" : core.error().message());
   one.core.emplace(std::move(*core));
@@ -77,7 +86,7 @@ void JobWorld::start(std::size_t node) {
       for (const Node& other : nodes_) hints.push_back(other.member.node);
     one.core->set_hints(hints);
     one.core->on_start(clock(node), out);
-    if (one.core && !witnesses) one.core->request_join(clock(node), out);
+    if (one.core && takes_part) one.core->request_join(clock(node), out);
   });
   start_ticks(node);
 }

@@ -103,6 +103,7 @@ TEST(JobResult, who_is_named_with_a_member_that_is_through_gets_its_result) {
     options.model.element_count = 1000;
     options.last_node_rate = 10'000;  // the result takes half a second
     options.fault_time = 20s;
+    options.loses_outcomes = true;
     JobWorld world(options);
     world.at(4s, [&] { world.restart(1); });
     world.at(6s, [&] {

@@ -75,9 +75,17 @@ void JobWorld::keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoi
   self.saved.push_back({checkpoint, std::move(state)});
   remove_old(node);
   checks_->on_checkpoint(self.member, checkpoint);
+  store_outcome(node);
   if (strikes(Grey::bad_checkpoint)) spoil_checkpoint(node);
   feed(node, input_of(Answer::checkpoint),
        [&](job::Actions&) { self.core->set_checkpoint(checkpoint); });
+}
+
+void JobWorld::store_outcome(std::size_t node) {
+  Node& self = nodes_[node];
+  if (self.finished && !options_.loses_outcomes &&
+      self.checkpoint().step == options_.model.total_steps)
+    self.outcome = self.checkpoint();
 }
 
 // The newest stay, and those that the core asks for.

@@ -16,7 +16,7 @@ WorldResult copies_come_after_the_promise(std::uint64_t seed, std::uint32_t kept
   options.checkpoints_kept = kept;
   options.fault_time = 40s;
   options.heal_time = 120s;
-  options.visible_waits = true;
+  options.visible_waits = options.brings_back = true;
   options.nobody_recovers = true;
   JobWorld world(options);
   for (const std::size_t spare : {1, 2})

@@ -173,6 +173,8 @@ WorldOptions drawn_world(Kind kind, std::uint64_t seed, const GreySet& grey) {
     else
       options.forms = upper_halves();
   }
+  options.brings_back = true;
+  options.loses_outcomes = seed % 16 < 4;
   return options;
 }
 

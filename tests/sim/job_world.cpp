@@ -290,7 +290,7 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     note(node, "finished");
     one.finished = true;
     if (options_.checkpoint_every > 0 && one.core->committed() == options_.model.total_steps)
-      with_state(node, [this, node] { write_checkpoint(node); });  // the result is kept
+      with_state(node, [this, node] { write_checkpoint(node), store_outcome(node); });
     late_moment(node, LateMoment::finished);
   } else if (auto* text = std::get_if<job::Report>(&action)) {
     note(node, text->text);

@@ -125,6 +125,8 @@ struct WorldOptions {
   StormRates storm{};  // a second and node, or a second; late_copies: of a message
   std::vector<PlannedStorm> planned_storms;
   bool visible_waits = false;          // who stands still for a minute and a half says why
+  bool brings_back = false;            // a person starts nodes again that the others wait for
+  bool loses_outcomes = false;         // a node dies before it could store that it is through
   bool nobody_recovers = false;        // not even after a machine was lost for good
   std::uint32_t checkpoints_kept = 1;  // on each disk, the newest
   bool over_the_wire = true;           // messages pass the codec
@@ -274,6 +276,9 @@ class JobWorld {
       bool bad = false;
     };
     std::vector<Saved> saved;  // on disk, the newest last
+    // Stored once it was through with the job and the result was on its disk: a later life only
+    // gives that to who lacks it.
+    std::optional<job::Checkpoint> outcome;
     // The newest one that a node in this view can go on from; what it finds when it looks for one.
     job::Checkpoint newest_of(const view::View& view) const;
     Duration checkpoint_takes{};
@@ -331,6 +336,7 @@ class JobWorld {
   void install_state(std::size_t node, const job::InstallState& install);
   void save_state(std::size_t node, const job::SaveState& save);
   void end_process(std::size_t node);
+  void store_outcome(std::size_t node);
   void restore_state(std::size_t node, const job::RestoreState& restore);
   void read_saved(std::size_t node, const job::ReadSaved& read);
   void keep_copy(std::size_t node, const job::KeepCopy& copy);
