@@ -1,14 +1,15 @@
 // Every message between actors: read this page first. Messages are plain structs that stay inside
 // one process; large things travel as shared, immutable buffers. Names say who tells whom what.
 //
-//   link thread --NetMessage, LinkChanged--> cluster, calls, job board
-//   cluster     --PeerChanged-->             calls, job board -> each job
+//   link thread --NetMessage-->              cluster, calls, job board, admission; on bulk: job
+//   link thread --LinkChanged-->             cluster
+//   cluster     --PeerChanged, LinkChanged--> calls, admission, job board -> each job
 //   job         --ComputeStep, UpdateSpeculatively, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --FindCheckpoint, WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
 //   job board   --AuditNote--> admission (owner of the audit log)
-//   anybody     --Command--> cluster, job board, inference (a person's command, answered with JSON)
+//   anybody     --Command--> admission, job board, serving (a person's command, answered with JSON)
 #pragma once
 
 #include <functional>
@@ -81,7 +82,7 @@ struct AuditNote {
 
 // --- calls between nodes ---
 struct CallRequest {
-  std::optional<NodeId> to;  // absent: the best live replica that offers `name`
+  std::optional<NodeId> to;  // absent: a live node that offers `name`, at random
   std::string name;
   SharedBytes request;
   Duration timeout{};
@@ -115,7 +116,7 @@ struct TrainerFailed {
   Error error;
 };
 struct ComputeStep {
-  job::Compute order;
+  job::Compute compute;
 };
 struct PartialReady {
   job::PartialRange range;
@@ -131,8 +132,6 @@ struct ApplyTotal {
 struct Applied {
   std::uint64_t step = 0;
   double loss = 0;
-  double gradient_norm = 0;
-  double learning_rate = 0;
   bool skipped = false;
   Digest state;
 };
@@ -160,7 +159,6 @@ struct Evaluated {
 // --- between a job and its checkpoint writer ---
 struct WriteCheckpoint {
   std::uint64_t step = 0;
-  std::uint64_t view_id = 0;
   HistoryId history;  // to which the state belongs
   collective::DataFingerprint running;
   Digest state_digest;

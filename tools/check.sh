@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The whole check of gpunode from a fresh clone: packages, format, build, and every test through
-# ctest, one stage a label. Made for a bare Debian 12 machine; can be run again at any time. Ends
-# with the time of each stage and exits 0 only when all of them passed. Takes about half an hour on
-# two cores the first time; `--quick` is for the minutes in between.
+# The whole check of gpunode from a fresh clone: packages, format, build, and through ctest every test
+# but those behind a flag, one stage a label. Made for a bare Debian 12 machine; can be run again at
+# any time. Ends with the time of each stage and exits 0 only when all of them passed. Takes about
+# half an hour on two cores the first time; `--quick` is for the minutes in between.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -17,6 +17,7 @@ usage: tools/check.sh [flags]
   --learn      also train on the real text of the learning test (minutes)
   --kill-all   also kill every member at every point and at 20 random moments, and run 50 faults
                of every kind in one job (minutes)
+  --pace       also measure throughput and who is slowest; on a quiet machine only
   --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
   --help       this text
 TEXT
@@ -28,13 +29,14 @@ die() {  # die CODE CAUSE REMEDY
 }
 
 # ---- flags
-sanitize=no threads=no learn=no kill_all=no quick=no jobs=
+sanitize=no threads=no learn=no kill_all=no pace=no quick=no jobs=
 while [ $# -gt 0 ]; do
   case "$1" in
     --sanitize) sanitize=yes ;;
     --threads) threads=yes ;;
     --learn) learn=yes ;;
     --kill-all) kill_all=yes ;;
+    --pace) pace=yes ;;
     --quick) quick=yes ;;
     --jobs) shift; jobs=${1:-} ; [[ $jobs =~ ^[1-9][0-9]*$ ]] ||
               die 2 "--jobs needs a number, got '${jobs}'" "tools/check.sh --jobs 2" ;;
@@ -176,11 +178,12 @@ if [ $sanitize = no ] && [ $threads = no ]; then
     tests process $dir 1 -L '^process$' -LE '^(learn|killall)$'
     tests install $dir 1 -L '^install$'
   fi
-  if [ $learn = yes ] || [ $kill_all = yes ]; then
+  if [ $learn = yes ] || [ $kill_all = yes ] || [ $pace = yes ]; then
     [ $quick = no ] || stage "build (rest)" build release ON
   fi
   [ $learn = no ] || tests learn $dir 1 -L '^learn$'
   [ $kill_all = no ] || tests kill-all $dir 1 -L '^killall$'
+  [ $pace = no ] || tests pace $dir 1 -L '^pace$'
 fi
 
 summary

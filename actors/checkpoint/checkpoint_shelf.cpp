@@ -15,10 +15,7 @@ snapshot::CheckpointMeta meta_of(const CheckpointOptions& options, const WriteCh
   snapshot::CheckpointMeta meta;
   meta.key = {options.job, order.history, order.step};
   meta.job_name = options.spec.name;
-  meta.view_id = order.view_id;
   meta.model = {options.model->kind(), options.model->config()};
-  meta.sampler_seed = options.spec.train.seed;
-  meta.sampler_position = order.step * options.spec.inner_steps() * options.spec.train.batch;
   meta.sample_sum = order.running.hash_sum;
   meta.sample_count = order.running.sample_count;
   meta.state_digest = order.state_digest;

@@ -51,7 +51,7 @@ struct LayeredPass::Run {
   enum class Kind : std::uint8_t { none, forward, backward, sum };
   struct Work {
     Kind kind = Kind::none;
-    std::size_t place = 0;  // slice, or node
+    std::size_t index = 0;  // of a slice, or of a node
     std::size_t stage = 0;
     std::size_t piece = 0;
   };
@@ -177,8 +177,8 @@ std::span<float> LayeredPass::Run::part_of(std::size_t slice, std::size_t stage)
   const model::ElementRange& range = pass.options_.stages[stage];
   const std::size_t node = slices[slice].node;
   if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
-  const std::size_t place = slice * kPartsOfASlice + stage % kPartsOfASlice;
-  return std::span(pass.parts_).subspan(place * part_elements, range.count);
+  const std::size_t index = slice * kPartsOfASlice + stage % kPartsOfASlice;
+  return std::span(pass.parts_).subspan(index * part_elements, range.count);
 }
 
 Result<void> LayeredPass::Run::carry_out(int worker, const Work& work,
@@ -187,14 +187,14 @@ Result<void> LayeredPass::Run::carry_out(int worker, const Work& work,
     sum_piece(work, scratch);
     return {};
   }
-  Slice& slice = slices[work.place];
+  Slice& slice = slices[work.index];
   const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
   if (pass.staged_ && work.kind == Kind::backward)
-    return pass.options_.program->backward(worker, work.place, work.stage,
-                                           part_of(work.place, work.stage));
+    return pass.options_.program->backward(worker, work.index, work.stage,
+                                           part_of(work.index, work.stage));
   if (work.kind == Kind::forward)
-    return pass.forward(worker, work.place, samples, pass.options_.forward_stages, slice.forward);
-  auto loss = pass.options_.program->gradient(worker, samples, part_of(work.place, 0));
+    return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
+  auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
   if (!loss) return loss.error();
   slice.forward.loss = *loss;
   return {};
@@ -203,13 +203,13 @@ Result<void> LayeredPass::Run::carry_out(int worker, const Work& work,
 // Notes that the work is done; whether a range became final with it.
 bool LayeredPass::Run::settle(const Work& work) {
   if (work.kind == Kind::sum) {
-    Node& node = nodes[work.place];
+    Node& node = nodes[work.index];
     if (--node.pieces_left > 0) return false;
     ++node.summing;
     open_sum(node);
     return true;
   }
-  Slice& slice = slices[work.place];
+  Slice& slice = slices[work.index];
   slice.busy = false;
   if (work.kind == Kind::forward) return false;
   ++slice.stage;
@@ -233,8 +233,8 @@ void LayeredPass::Run::open_sum(Node& node) {
 }
 
 void LayeredPass::Run::sum_piece(const Work& work, std::vector<float>& scratch) {
-  const Node& node = nodes[work.place];
-  const PassNode& target = given[work.place];
+  const Node& node = nodes[work.index];
+  const PassNode& target = given[work.index];
   const model::ElementRange& range = pass.options_.stages[work.stage];
   const std::size_t first = work.piece * kPieceElements;
   const std::size_t count = std::min(kPieceElements, range.count - first);
@@ -263,7 +263,7 @@ void LayeredPass::Run::sum_losses(std::size_t index, std::vector<float>& scratch
 }
 
 void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
-  const std::size_t node = work.kind == Kind::sum ? work.place : slices[work.place].node;
+  const std::size_t node = work.kind == Kind::sum ? work.index : slices[work.index].node;
   const model::ElementRange& range = pass.options_.stages[work.stage];
   const bool last = range.first + range.count == pass.options_.parameter_count;
   if (last) sum_losses(node, scratch);
@@ -276,7 +276,7 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
   Run run(*this, nodes, on_final, std::span<const Ahead>(ahead_).first(ahead));
   drop_ahead();
   parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
-  options_.program->make_places(run.slices.size());
+  options_.program->make_slots(run.slices.size());
   options_.workers->run(static_cast<std::size_t>(options_.workers->workers()),
                         [&](int worker, std::size_t) { run.loop(worker); });
   if (run.failure) return *run.failure;
@@ -284,12 +284,12 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
 }
 
 // Stages up to `stages` of one slice; nothing where the model has no stages.
-Result<void> LayeredPass::forward(int worker, std::size_t place,
+Result<void> LayeredPass::forward(int worker, std::size_t slot,
                                   const std::vector<model::Sample>& samples, std::size_t stages,
                                   Ahead& done) {
   if (!staged_) return {};
   for (; done.stages < stages; ++done.stages) {
-    auto loss = options_.program->forward(worker, place, done.stages, samples);
+    auto loss = options_.program->forward(worker, slot, done.stages, samples);
     if (!loss) return loss.error();
     done.loss = *loss;
   }
@@ -300,7 +300,7 @@ Result<void> LayeredPass::forward_ahead(std::span<const std::vector<model::Sampl
                                         std::size_t stages) {
   if (ahead_.empty()) {
     ahead_.resize(slices.size());
-    options_.program->make_places(slices.size());
+    options_.program->make_slots(slices.size());
   }
   GPUNODE_CHECK(ahead_.size() == slices.size(), "other slices than before");
   std::mutex mutex;

@@ -3,7 +3,7 @@
 // and that range of the sum is final, so it can leave while the stages before it are still to come.
 // A slice is computed alone, by one thread at a time; threads take different slices, or different
 // elements of a sum, so which one takes what never shows in the bits.
-// Owner: the trainer. Memory: a place of the program and two stages' gradients a slice.
+// Owner: the trainer. Memory: a slot of the program and two stages' gradients a slice.
 #pragma once
 
 #include <functional>
@@ -61,12 +61,12 @@ class LayeredPass {
     std::size_t stages = 0;  // done
     float loss = 0;
   };
-  Result<void> forward(int worker, std::size_t place, const std::vector<model::Sample>& samples,
+  Result<void> forward(int worker, std::size_t slot, const std::vector<model::Sample>& samples,
                        std::size_t stages, Ahead& done);
 
   Options options_;
   bool staged_ = false;       // else all is one stage, gradient()'s
-  std::vector<Ahead> ahead_;  // by place
+  std::vector<Ahead> ahead_;  // by slot
   std::vector<float> parts_;  // of slices under way; kept from step to step
 };
 

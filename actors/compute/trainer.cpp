@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "actors/compute/host_place.hpp"
+#include "actors/compute/host_workspace.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/outer_step.hpp"
 #include "runtime/base/fault_point.hpp"
@@ -31,9 +31,9 @@ model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
 }
 
 collective::AddFn add_of(ops::Backend& backend) {
-  auto place = open_host_place(backend);
+  auto host = open_host_workspace(backend);
   ops::AddFn add = backend.operations().add;
-  return [place, add](float* out, std::span<const float* const> inputs, std::size_t count) {
+  return [host, add](float* out, std::span<const float* const> inputs, std::size_t count) {
     auto view = [count](const float* data) {
       return tensor::ConstTensor{data, {static_cast<std::int64_t>(count)}};
     };
@@ -44,7 +44,7 @@ collective::AddFn add_of(ops::Backend& backend) {
     }
     const float* left = inputs[0];
     for (std::size_t i = 1; i < inputs.size(); ++i) {
-      auto done = add(*place->stream, place->workspace,
+      auto done = add(*host->stream, host->workspace,
                       {.a = view(left), .b = view(inputs[i]), .c = {}, .out = target});
       GPUNODE_CHECK(done, done.error().message());
       left = out;
@@ -66,7 +66,7 @@ SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, 
                          std::uint64_t budget_bytes) {
   const std::vector<model::ElementRange> stages = model.stages();
   const std::size_t samples = (spec.batch + spec.slices - 1) / spec.slices;
-  const std::uint64_t activations = stages.empty() ? 0 : model.place_bytes(samples);
+  const std::uint64_t activations = stages.empty() ? 0 : model.slot_bytes(samples);
   const std::uint64_t gradients = stages.empty() ? model.parameter_count() * sizeof(float)
                                                  : LayeredPass::slice_gradient_bytes(stages);
   const std::uint64_t fitting = budget_bytes / std::max<std::uint64_t>(1, activations + gradients);
@@ -203,15 +203,15 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   if (!taken) return taken.error();
   std::vector<ingest::Slice>& data = *taken;  // what the samples refer to
   const std::size_t ahead = data.size();
-  std::size_t place = 0;
+  std::size_t next = 0;
   std::vector<PassNode> nodes;
   std::vector<DataFingerprint> fingerprints;
   for (const SumTask& task : tasks) {
     PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
     DataFingerprint& data_fingerprint = fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
-      if (place == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
-      const ingest::Slice& read = data[place++];
+      if (next == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
+      const ingest::Slice& read = data[next++];
       const DataFingerprint slice_fingerprint{read.data_fingerprint, read.samples.size()};
       on_slice(slice, slice_fingerprint);
       data_fingerprint += slice_fingerprint;

@@ -27,7 +27,7 @@ struct State {
   std::unique_ptr<Trainer> trainer;
   const Clock* clock = nullptr;
   std::shared_ptr<telemetry::SpanRing> spans;
-  std::uint64_t order = 0;  // the last one, and the step that it is about
+  std::uint64_t compute_id = 0;  // of the last one, and the step that it is about
   std::uint64_t step = 0;
   bool continuing = false;
 };
@@ -78,7 +78,7 @@ Result<void> compute_block(Self* self) {
   const std::uint16_t before = state.trainer->times().slices;
   std::optional<PartialReady> last;
   auto done = state.trainer->compute_some([&](SumRange range) {  // on any worker's thread
-    PartialReady ready{{state.order, state.step, range.node, std::move(range.sum),
+    PartialReady ready{{state.compute_id, state.step, range.node, std::move(range.sum),
                         range.data_fingerprint, range.first, range.count, range.times}};
     if (range.ends_block)
       last = std::move(ready);
@@ -102,7 +102,7 @@ void compute_wave(Self* self) {
 void begin_step(Self* self, const job::Compute& order) {
   Trainer& trainer = *self->state.trainer;
   if (order.step != trainer.step() + 1) return;  // of a view that is over
-  self->state.order = order.order;
+  self->state.compute_id = order.id;
   self->state.step = order.step;
   if (order.discard_kept) trainer.discard_kept();
   trainer.want(order.step, order.nodes);
@@ -114,7 +114,7 @@ void update_speculatively(Self* self, const job::SpeculativeUpdate& part) {
   auto done =
       self->state.trainer->update_speculatively(part.step, part.result, part.first, part.count);
   if (!done) return fail(self, done.error());
-  record(self, telemetry::SpanKind::ahead, 0, begin);
+  record(self, telemetry::SpanKind::speculative, 0, begin);
 }
 
 void apply_total(Self* self, const ApplyTotal& order) {
@@ -124,8 +124,7 @@ void apply_total(Self* self, const ApplyTotal& order) {
   self->state.step = order.step;
   record(self, telemetry::SpanKind::apply, 0, begin);
   self->state.to_job->deliver(self->state.job,
-                              Applied{order.step, report->loss, report->gradient_norm,
-                                      report->learning_rate, report->skipped, report->state});
+                              Applied{order.step, report->loss, report->skipped, report->state});
 }
 
 void evaluate(Self* self) {
@@ -154,7 +153,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
   prepare(self, std::move(*options));
   return {
       [self](const ComputeStep& message) {
-        if (self->state.trainer) begin_step(self, message.order);
+        if (self->state.trainer) begin_step(self, message.compute);
       },
       [self](const Continue&) {
         if (self->state.trainer) compute_wave(self);

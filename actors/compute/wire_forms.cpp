@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "actors/compute/host_place.hpp"
+#include "actors/compute/host_workspace.hpp"
 #include "runtime/job/exchange_mode.hpp"
 
 namespace gpunode::compute {
@@ -19,15 +19,15 @@ std::int64_t length(std::size_t count) {
 
 WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> bytes,
                  ops::PackFn pack, ops::UnpackFn unpack) {
-  auto place = open_host_place(backend);
+  auto host = open_host_workspace(backend);
   WireForm form;
   form.bytes = std::move(bytes);
-  form.encode = [place, pack](std::span<const float> in, MutableByteView out) {
-    auto done = pack(*place->stream, place->workspace, {{in.data(), {length(in.size())}}, out});
+  form.encode = [host, pack](std::span<const float> in, MutableByteView out) {
+    auto done = pack(*host->stream, host->workspace, {{in.data(), {length(in.size())}}, out});
     GPUNODE_CHECK(done, done.error().message());
   };
-  form.decode = [place, unpack](ByteView in, std::span<float> out) {
-    auto done = unpack(*place->stream, place->workspace, {in, {out.data(), {length(out.size())}}});
+  form.decode = [host, unpack](ByteView in, std::span<float> out) {
+    auto done = unpack(*host->stream, host->workspace, {in, {out.data(), {length(out.size())}}});
     GPUNODE_CHECK(done, done.error().message());
   };
   return form;
@@ -35,9 +35,9 @@ WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> 
 
 void carry_in_int8(ops::Backend& backend, WireForm& form) {
   form.encode_carrying =
-      [place = open_host_place(backend), pack = backend.operations().pack_int8_carrying](
+      [host = open_host_workspace(backend), pack = backend.operations().pack_int8_carrying](
           std::span<const float> in, const collective::Carry& with, MutableByteView out) {
-        auto done = pack(*place->stream, place->workspace,
+        auto done = pack(*host->stream, host->workspace,
                          {.in = {in.data(), {length(in.size())}},
                           .carried = with.carried.empty() ? nullptr : with.carried.data(),
                           .lost = with.lost.data(),

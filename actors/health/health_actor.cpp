@@ -48,17 +48,24 @@ json host_json(const probe::HostSample& sample) {
   put(out, "cpu_count", sample.cpu_count);
   put(out, "cpu_model", sample.cpu_model);
   put(out, "cpu_load", rounded(sample.cpu_load, 0.05));
+  put(out, "load_average", rounded(sample.load_average, 0.5));
   put(out, "memory_total_bytes", sample.memory_total_bytes);
   put(out, "memory_available_bytes", rounded(sample.memory_available_bytes));
+  put(out, "disk_total_bytes", sample.disk_total_bytes);
   put(out, "disk_free_bytes", rounded(sample.disk_free_bytes));
+  put(out, "received_bytes_per_second", rounded(sample.received_bytes_per_second, 1e6));
+  put(out, "sent_bytes_per_second", rounded(sample.sent_bytes_per_second, 1e6));
   return out;
 }
 
 json gpu_json(const probe::GpuSample& sample) {
   json out = {{"index", sample.index}, {"lost", sample.lost}};
   put(out, "name", sample.name);
+  put(out, "uuid", sample.uuid);
+  put(out, "pci_bus_id", sample.pci_bus_id);
   put(out, "memory_total_bytes", sample.memory_total_bytes);
   put(out, "memory_free_bytes", rounded(sample.memory_free_bytes));
+  put(out, "memory_used_bytes", rounded(sample.memory_used_bytes));
   put(out, "utilization_percent", sample.utilization_percent);
   put(out, "temperature_celsius", sample.temperature_celsius);
   put(out, "power_watts", rounded(sample.power_watts, 5.0));

@@ -173,6 +173,18 @@ void serve(Self* self, const Command& command) {
   load(self, model);
 }
 
+// What this node answers to `generate` from any node: the model's thread does the work.
+CallHandler answer_by(caf::actor model, const Clock* clock) {
+  return [model, clock](const NodeId&, SharedBytes bytes, CallReply reply) {
+    auto message = decode_generate(bytes.view);
+    if (!message) return reply(message.error());
+    auto* request = std::get_if<GenerateRequest>(&*message);
+    if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
+    Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
+    caf::anon_send(model, Generate{*request, deadline, std::move(reply)});
+  };
+}
+
 void on_loaded(Self* self, const Loaded& loaded) {
   State& state = self->state;
   auto it = state.models.find(loaded.name);
@@ -194,21 +206,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
   model.digest = *loaded.digest;
   model.step = loaded.step;
   model.description = loaded.description;
-  const Clock* clock = state.options.clock;
-  caf::actor actor = model.actor;
   self->send(state.options.calls,
-             Publish{call_name(loaded.name),
-                     [actor, clock](const NodeId&, SharedBytes bytes, CallReply reply) {
-                       auto message = decode_generate(bytes.view);
-                       if (!message) return reply(message.error());
-                       auto* request = std::get_if<GenerateRequest>(&*message);
-                       if (!request)
-                         return reply(Error{ErrorCode::invalid_argument, "not a request"});
-                       Time deadline =
-                           clock->now() + std::chrono::milliseconds(request->timeout_ms);
-                       caf::anon_send(actor, Generate{*request, deadline, std::move(reply)});
-                     },
-                     true});
+             Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
   log::info("serving", "model " + loaded.name + " is ready (" + loaded.description + ")");
   answer(ok_json({{"model", loaded.name},
                   {"path", model.path},

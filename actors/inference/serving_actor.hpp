@@ -1,5 +1,5 @@
 // The models of one node: loads what `serve` names, publishes it so that every node can call
-// "model/<name>", and passes `generate` to the best live replica, wherever that is. Each model has
+// "model/<name>", and passes `generate` to a live replica, wherever that is. Each model has
 // a thread of its own (a detached actor), so that a long text never holds up the node.
 #pragma once
 

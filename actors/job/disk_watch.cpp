@@ -16,21 +16,21 @@ std::string_view to_string(DiskWork work) {
   return "read";
 }
 
-void DiskWatch::add_at(Time now, DiskOrder order, std::deque<DiskOrder>::iterator at) {
-  if (at == orders_.begin()) since_ = now;
-  orders_.insert(at, order);
+void DiskWatch::add_at(Time now, DiskTask task, std::deque<DiskTask>::iterator at) {
+  if (at == tasks_.begin()) since_ = now;
+  tasks_.insert(at, task);
 }
 
-void DiskWatch::add_first(Time now, DiskOrder order) {
-  add_at(now, order, orders_.begin());
+void DiskWatch::add_first(Time now, DiskTask task) {
+  add_at(now, task, tasks_.begin());
 }
 
 void DiskWatch::done(Time now) {
-  if (orders_.empty()) return;
-  Duration& usual = usual_[static_cast<std::size_t>(orders_.front().work)];
+  if (tasks_.empty()) return;
+  Duration& usual = usual_[static_cast<std::size_t>(tasks_.front().work)];
   const Duration took = now - since_;
   usual = usual == Duration{} ? took : (3 * usual + took) / 4;
-  orders_.pop_front();
+  tasks_.pop_front();
   since_ = now;
 }
 
@@ -38,15 +38,15 @@ Duration DiskWatch::timeout() const {
   return std::max(kLeast, kTimesUsual * *std::max_element(std::begin(usual_), std::end(usual_)));
 }
 
-std::optional<LateOrder> DiskWatch::late(Time now) const {
-  if (orders_.empty() || now < since_ + timeout()) return std::nullopt;
-  const DiskOrder& first = orders_.front();
-  return LateOrder{first, now - since_, usual_[static_cast<std::size_t>(first.work)]};
+std::optional<LateTask> DiskWatch::late(Time now) const {
+  if (tasks_.empty() || now < since_ + timeout()) return std::nullopt;
+  const DiskTask& first = tasks_.front();
+  return LateTask{first, now - since_, usual_[static_cast<std::size_t>(first.work)]};
 }
 
 bool DiskWatch::restores() const {
-  return std::any_of(orders_.begin(), orders_.end(),
-                     [](const DiskOrder& order) { return order.restores; });
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [](const DiskTask& task) { return task.restores; });
 }
 
 }  // namespace gpunode::jobs

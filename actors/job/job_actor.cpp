@@ -210,7 +210,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.forms = options.forms;
   core.places = options.places;
   core.routing = job::facts_of(options.spec.exchange.mode).routing;
-  core.place = options.place;
+  core.site = options.site;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
   // Weights and two moments, the loss left out.
@@ -234,8 +234,7 @@ void begin(Self* self, const TrainerReady& ready) {
   feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
     c.set_hints(other_nodes(*options.cluster->read()));
     c.on_start(t, out);
-    for (const auto& [peer, health] : std::exchange(state.early_peers, {}))
-      c.on_peer(t, peer, health, out);
+    for (const CoreInput& input : std::exchange(state.early_peers, {})) input(c, t, out);
     if (options.join) c.request_join(t, out);
   });
 }
@@ -299,13 +298,11 @@ void on_net(Self* self, const NetMessage& net) {
          net.message->payload.size(), &net.from);
 }
 
-void on_peer(Self* self, const NodeId& peer, job::PeerState health) {
-  if (!self->state.core) {
-    if (!is_over(self->state.phase)) self->state.early_peers.emplace_back(peer, health);
-    return;
-  }
-  feed(self,
-       [&](job::JobCore& core, Time t, job::Actions& out) { core.on_peer(t, peer, health, out); });
+void on_peer(Self* self, CoreInput input) {
+  if (self->state.core)
+    feed(self, input);
+  else if (!is_over(self->state.phase))
+    self->state.early_peers.push_back(std::move(input));
 }
 
 // Who is up, for the choice of witnesses; and who there is, as all peers of a node may be replaced
@@ -351,19 +348,6 @@ void on_installed(Self* self, const StateInstalled& installed) {
   });
 }
 
-job::PeerState peer_state(PeerHealth health) {
-  switch (health) {
-    case PeerHealth::alive:
-      return job::PeerState::alive;
-    case PeerHealth::suspect:
-      return job::PeerState::suspect;
-    case PeerHealth::dead:
-    case PeerHealth::left:
-      return job::PeerState::dead;
-  }
-  return job::PeerState::dead;
-}
-
 // A job without its trainer or its checkpoint writer fails, with the reason.
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
@@ -398,13 +382,17 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) { on_installed(self, installed); },
       [self](const Tick&) { on_tick(self); },
-      [self](const PeerChanged& peer) { on_peer(self, peer.peer, peer_state(peer.health)); },
+      [self](const PeerChanged& peer) {
+        on_peer(self, [peer](job::JobCore& core, Time t, job::Actions& out) {
+          core.on_peer(t, peer.peer, peer.health, out);
+        });
+      },
       [self](const LinkChanged& link) {
-        if (link.state == LinkState::up)
-          on_peer(self, link.peer, job::PeerState::up);
-        else if (link.state == LinkState::refused)
-          on_peer(self, link.peer, job::PeerState::refused);
-        else if (link.state == LinkState::reset && link.lane == transport::Lane::bulk)
+        if (link.state != LinkState::reset)
+          on_peer(self, [link](job::JobCore& core, Time t, job::Actions& out) {
+            core.on_link(t, link.peer, link.state, out);
+          });
+        else if (link.lane == transport::Lane::bulk)
           feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
             core.on_bulk_reset(t, link.peer, out);
           });
@@ -420,7 +408,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const CheckpointsFound& found) { on_found(self, found); },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
-      [self](const NodeRefused& refused) { on_refused(self, refused); },
+      [self](const Refusal& refused) { on_refused(self, refused); },
       [self](const ProofDiffers& proof) { on_proof_differs(self, proof.steps); },
       [self](const Command& command) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);

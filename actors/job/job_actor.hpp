@@ -44,12 +44,6 @@ struct JobProgress {
   std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
 };
 
-// From the supervisor: this node takes no part in the job, and why.
-struct NodeRefused {
-  NodeId node;
-  std::string reason;
-};
-
 // From the supervisor: so many steps were fed something else than what the data gives now.
 struct ProofDiffers {
   std::uint64_t steps = 0;
@@ -99,7 +93,7 @@ struct JobActorOptions {
   std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
   std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
   std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
-  std::uint64_t place = 0;  // of this node among the job's members, see collective::StepTimes
+  std::uint64_t site = 0;  // of this node among the job's members, see collective::StepTimes
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

@@ -50,7 +50,7 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFinge
   state.checkpoint_asked = step;
   const view::View& view = state.core->view();
   const HistoryId history = state.core->state_history().value_or(view.history());
-  state.checkpoints_wanted[step] = {step, view.view_id, history, running, digest, {}, false, {}};
+  state.checkpoints_wanted[step] = {step, history, running, digest, {}, false, {}};
   self->send(state.trainer, ReadState{kCheckpointToken | step});
 }
 
@@ -160,9 +160,9 @@ void watch_disk(Self* self) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
   };
   std::string text = "the disk of the checkpoints does not answer: ";
-  text += late->order.step > 0 ? "that of step " + std::to_string(late->order.step) + " is "
-                               : std::string("the newest intact one is ");
-  text += std::string(to_string(late->order.work)) + " since " + in_seconds(late->lasts);
+  text += late->task.step > 0 ? "that of step " + std::to_string(late->task.step) + " is "
+                              : std::string("the newest intact one is ");
+  text += std::string(to_string(late->task.work)) + " since " + in_seconds(late->lasts);
   if (late->usual > Duration{}) text += ", which usually takes " + in_seconds(late->usual);
   if (state.disk.restores() && state.core) {
     state.disk.clear();
@@ -171,9 +171,9 @@ void watch_disk(Self* self) {
                               "at its disk, then start the node again"});
   }
   if (std::exchange(state.disk_told, true)) return;
-  warn(self, text + (late->order.work == DiskWork::write
-                         ? "; it is not durable here, and training goes on"
-                         : ""));
+  warn(self,
+       text + (late->task.work == DiskWork::write ? "; it is not durable here, and training goes on"
+                                                  : ""));
 }
 
 void note_anew(Self* self, const view::View& view) {
@@ -234,14 +234,8 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
   State& state = self->state;
   if (!state.core || state.phase == JobPhase::finished) return;
   const job::Checkpoint& one = order.checkpoint;
-  write_checkpoint(self, {one.step,
-                          state.core->view().view_id,
-                          one.history,
-                          one.running,
-                          one.state_digest,
-                          order.state,
-                          true,
-                          {}});
+  write_checkpoint(self,
+                   {one.step, one.history, one.running, one.state_digest, order.state, true, {}});
 }
 
 // What lay on this node's disk when its part in the job began.

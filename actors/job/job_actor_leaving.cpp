@@ -35,7 +35,7 @@ void on_leave(Self* self, const Leave& leave) {
 void save_state(Self* self, std::uint64_t step) {
   State& state = self->state;
   if (state.checkpoint_asked == step) return;  // it is on its way
-  want_checkpoint(self, step, state.core->running_fingerprint(), state.ledger->state_digest());
+  want_checkpoint(self, step, state.core->running_data_fingerprint(), state.ledger->state_digest());
 }
 
 void on_left(Self* self) {

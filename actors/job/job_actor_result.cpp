@@ -72,7 +72,7 @@ void try_result_again(Self* self) {
   }
   state.result_due = now(self) + kWriteAgain;
   if (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0)
-    want_checkpoint(self, step, state.core->running_fingerprint(), state.core->state_digest());
+    want_checkpoint(self, step, state.core->running_data_fingerprint(), state.core->state_digest());
 }
 
 std::string unsaved_text(const State& state) {
@@ -107,7 +107,7 @@ void keep_result(Self* self) {
   State& state = self->state;
   const std::uint64_t step = state.core->committed();
   if (state.checkpoint_asked >= step) return;  // it was a member
-  const collective::DataFingerprint running = state.core->running_fingerprint();
+  const collective::DataFingerprint running = state.core->running_data_fingerprint();
   const Digest digest = state.core->state_digest();
   state.ledger->on_result(step, running, digest);
   want_checkpoint(self, step, running, digest);

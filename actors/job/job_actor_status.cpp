@@ -127,7 +127,7 @@ void set_phase(Self* self, JobPhase phase, const std::string& reason) {
   tell_supervisor(self);
 }
 
-void on_refused(Self* self, const NodeRefused& refused) {
+void on_refused(Self* self, const Refusal& refused) {
   State& state = self->state;
   const auto known = state.refused.find(refused.node);
   if (known == state.refused.end() ? state.refused.size() == kMaxRefused

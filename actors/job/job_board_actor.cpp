@@ -113,7 +113,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   options.spec = spec;
   // A job's actor that is started again has lost its memory as a restarted process has.
   options.self = {state.options.self, state.options.boot << 20 | ++state.lives};
-  options.join = part == Part::helper;
+  options.join = part == Part::joiner;
   options.witness = part == Part::witness;
   if (const std::string& own = environment->options().version; own != spec.version)
     options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
@@ -136,7 +136,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
   if (!forms) return forms.error();
   options.forms = std::move(*forms);
-  options.place = place_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
+  options.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;
@@ -322,7 +322,7 @@ void on_fit(Self* self, const FitForJoin& check) {
     known->second.promoted = true;
     return self->send(known->second.actor, Shutdown{});
   }
-  Result<void> started = check.fit ? create_job(self, check.manifest, Part::helper) : check.fit;
+  Result<void> started = check.fit ? create_job(self, check.manifest, Part::joiner) : check.fit;
   if (started) return attempts.joined(check.id, now(self));
   attempts.refused(check.id, now(self));
   if (check.votes)
@@ -361,7 +361,7 @@ void promote(Self* self, const JobId& id) {
   storage::DurableRecord witness = record(self, id, "witness", kWitness);
   (void)self->state.options.environment->options().files->remove(witness.path());
   job::JobSpec spec = self->state.jobs.at(id).spec;
-  if (auto started = start_job(self, id, std::move(spec), Part::helper); !started)
+  if (auto started = start_job(self, id, std::move(spec), Part::joiner); !started)
     log::warning("jobs",
                  "cannot help job " + id.text().substr(0, 8) + ": " + started.error().message());
 }

@@ -47,8 +47,7 @@ void take_refusals(Self* self, const SharedBytes& request, const CallReply& repl
   if (!refusals) return reply(Error{ErrorCode::invalid_argument, "not a list of refused nodes"});
   const auto found = self->state.jobs.find(refusals->job);
   if (found != self->state.jobs.end() && found->second.actor)
-    for (const Refusal& one : refusals->refused)
-      self->send(found->second.actor, NodeRefused{one.node, one.reason});
+    for (const Refusal& one : refusals->refused) self->send(found->second.actor, one);
   reply(SharedBytes{});
 }
 

@@ -185,7 +185,7 @@ void begin_again(Self* self, const Command& command, const JobId& id) {
   Job before = self->state.jobs.at(id);
   const auto manifest = record(self, id, "manifest", kManifest).load();
   const auto witness = record(self, id, "witness", kWitness).load();
-  const Part part = witness && *witness ? Part::witness : Part::helper;
+  const Part part = witness && *witness ? Part::witness : Part::joiner;
   Result<void> begun;
   if (!manifest)
     begun = manifest.error();

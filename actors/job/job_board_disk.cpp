@@ -82,7 +82,7 @@ void load_jobs(Self* self) {
       continue;
     }
     auto witness = record(self, id, "witness", kWitness).load();
-    Part part = witness && *witness ? Part::witness : Part::helper;
+    Part part = witness && *witness ? Part::witness : Part::joiner;
     if (auto started = start_job(self, id, *spec, part); !started) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());
       // Shown, not remembered: the next start of the node tries again.

@@ -133,14 +133,14 @@ std::optional<JobId> parse_job_id(const std::string& text) {
   return id;
 }
 
-std::uint64_t place_of(const std::string& group_by, const std::vector<std::string>& labels,
-                       const std::string& machine) {
-  const auto place = [](const std::string& text) {
+std::uint64_t site_of(const std::string& group_by, const std::vector<std::string>& labels,
+                      const std::string& machine) {
+  const auto site = [](const std::string& text) {
     return text.empty() ? 0 : std::max<std::uint64_t>(digest_of(as_bytes(text)).low, 1);
   };
-  if (group_by == "machine") return place(machine);
+  if (group_by == "machine") return site(machine);
   for (const std::string& label : labels)
-    if (label.starts_with(group_by + "=")) return place(label);
+    if (label.starts_with(group_by + "=")) return site(label);
   return 0;
 }
 

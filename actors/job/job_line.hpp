@@ -51,10 +51,10 @@ void count_damaged(telemetry::Registry& metrics, const std::string& name, std::u
 // Nothing unless the text is 32 hexadecimal digits, as JobId::text writes them.
 std::optional<JobId> parse_job_id(const std::string& text);
 
-// The place that a node is in for the sums of a job: equal for equal values of its label of that
+// The site that a node is in for the sums of a job: equal for equal values of its label of that
 // key, or for equal machines. 0, which is like no other: it has no such label, or no known machine.
-std::uint64_t place_of(const std::string& group_by, const std::vector<std::string>& labels,
-                       const std::string& machine);
+std::uint64_t site_of(const std::string& group_by, const std::vector<std::string>& labels,
+                      const std::string& machine);
 // Whether a node with the labels `own` has all that a job wants.
 bool labels_fit(const std::vector<std::string>& wanted, const std::vector<std::string>& own);
 

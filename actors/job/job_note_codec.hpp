@@ -33,7 +33,7 @@ struct JobHint {
   std::vector<std::string> labels;
   double loss = 0;  // 0, which is not written: unknown
 };
-// Nodes that take no part in a job, and why.
+// A node that takes no part in a job, and why; the job board hands it to the job's actor.
 struct Refusal {
   NodeId node;
   std::string reason;

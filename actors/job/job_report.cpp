@@ -97,14 +97,14 @@ std::string remedy_of(job::Cause cause) {
   return {};
 }
 
-// The members of each place, once they have told where they are.
+// The members of each site, once they have told where they are.
 json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   std::vector<std::pair<std::uint64_t, json>> groups;
   for (const job::MemberTimes& one : times.members) {
     const auto same = std::ranges::find_if(
-        groups, [&](const auto& group) { return one.place != 0 && group.first == one.place; });
+        groups, [&](const auto& group) { return one.site != 0 && group.first == one.site; });
     json& names =
-        same == groups.end() ? groups.emplace_back(one.place, json::array()).second : same->second;
+        same == groups.end() ? groups.emplace_back(one.site, json::array()).second : same->second;
     names.push_back(cluster.name_of(one.node));
   }
   json out = json::array();
@@ -195,8 +195,8 @@ std::string report_json(const ReportInput& in) {
     damaged.push_back({{"step", one.name.step}, {"path", one.path}, {"reason", one.reason}});
   out["damaged_checkpoints"] = damaged;
   if (in.late_disk)
-    out["late_disk"] = {{"work", to_string(in.late_disk->order.work)},
-                        {"step", in.late_disk->order.step},
+    out["late_disk"] = {{"work", to_string(in.late_disk->task.work)},
+                        {"step", in.late_disk->task.step},
                         {"seconds", seconds(in.late_disk->lasts)},
                         {"usual_seconds", seconds(in.late_disk->usual)}};
   if (in.status.durable.name.step > 0)

@@ -27,7 +27,7 @@ struct ReportInput {
   std::chrono::system_clock::time_point wall{};  // at `now`
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
   std::vector<DamagedCheckpoint> damaged = {};   // checkpoints kept aside here
-  std::optional<LateOrder> late_disk = {};
+  std::optional<LateTask> late_disk = {};
 };
 
 // One line of progress: step, loss, speed, members, time left.

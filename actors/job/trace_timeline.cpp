@@ -18,7 +18,7 @@ Row row_of(SpanKind kind) {
   switch (kind) {
     case SpanKind::compute:
     case SpanKind::apply:
-    case SpanKind::ahead:
+    case SpanKind::speculative:
       return kDevice;
     case SpanKind::send:
     case SpanKind::sum:

@@ -6,14 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::node {
-
-struct HostPort {
-  std::string host;
-  std::uint16_t port = 0;
-};
 
 inline constexpr std::uint16_t kDefaultPort = 7601;  // control; bulk is one higher, join two
 

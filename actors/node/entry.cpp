@@ -122,14 +122,14 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   options.bulk_listen = listen.bulk;
   options.bulk_plain = config.bulk_plain;
   options.admit = [allowed = entry.allowed,
-                   clock = parts.clock](const transport::CurveKey& key) -> transport::Admission {
+                   clock = parts.clock](const transport::CurveKey& key) -> transport::KeyVerdict {
     security::Admissions* admissions = allowed->load();
     if (!admissions) return {};
     auto snapshot = admissions->snapshot();
     security::CurveKey curve{key};
     const security::Admission* found = snapshot->find(curve);
     if (!found || !snapshot->allows(curve, clock->wall())) return {};
-    return {transport::Admission::Verdict::accepted, found->node};
+    return {transport::KeyVerdict::Answer::accepted, found->node};
   };
   auto link = transport::MeshLink::open(std::move(options), std::move(events));
   if (!link) return link.error();
@@ -317,7 +317,6 @@ membership::MemberRecord Entry::record(const NodeConfig& config) const {
     record.labels[label.substr(0, equals)] =
         equals == std::string::npos ? "" : label.substr(equals + 1);
   }
-  record.protocol_version = kProtocolVersion;
   record.dial_only = addresses.dial_only;
   return record;
 }

@@ -19,8 +19,6 @@
 
 namespace gpunode::node {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
-
 // What a node tells others about where it is.
 struct Addresses {
   std::vector<std::string> control, bulk, join;  // "tcp://host:port"

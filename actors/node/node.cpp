@@ -4,8 +4,9 @@
 //   link threads -> Router -> cluster    who is here, directory
 //                          -> calls      named calls between nodes
 //                          -> job board  -> job -> trainer (device thread), checkpoint writer
+//                          -> that job   what comes on bulk
 //                          -> admission  <- join port
-//   local socket -> commands -> any of them; health -> directory; serving -> calls, models;
+//   local socket -> commands -> admission, job board, serving; health -> directory; serving -> calls, models;
 //   supervisor watches them all
 #include "actors/node/node.hpp"
 

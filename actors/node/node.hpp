@@ -67,8 +67,8 @@ class Node {
   using Handler = std::function<Result<std::string>(std::string_view request)>;
   virtual void publish(const std::string& name, Handler handler) = 0;
 
-  // Calls a published name on the best live node, this one included, and on another one if that
-  // dies. Exactly one answer or error within `timeout`. Fails with: unavailable (nobody offers
+  // Calls a published name on a live node that offers it, drawn at random, this one included, and
+  // on another one if that dies. Exactly one answer or error within `timeout`. Fails with: unavailable (nobody offers
   // it), timeout, and whatever the handler fails with.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
                                    std::chrono::milliseconds timeout) = 0;

@@ -16,12 +16,12 @@ constexpr float kOnes = -1.0f;
 constexpr float kDeviation = 0.02f;
 
 // One standard normal value for each counter: Box and Muller's transform of two uniform ones.
-double normal_value(std::uint64_t seed, std::uint64_t place) {
+double normal_value(std::uint64_t seed, std::uint64_t slot) {
   const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
     return (static_cast<double>(mix(seed, counter) >> 11) + 0.5) * 0x1.0p-53;
   };
-  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * place)));
-  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * place + 1));
+  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * slot)));
+  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * slot + 1));
 }
 
 }  // namespace
@@ -87,14 +87,14 @@ std::size_t Gpt::vocabulary() const {
 
 void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
   GPUNODE_CHECK(parameters.size() == parameter_count_, "initialise: wrong number of parameters");
-  std::size_t place = 0;
+  std::size_t slot = 0;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const float deviation = deviations_[index];
-    for (const std::size_t end = place + parameters_[index].element_count(); place < end; ++place) {
+    for (const std::size_t end = slot + parameters_[index].element_count(); slot < end; ++slot) {
       if (deviation > 0)
-        parameters[place] = static_cast<float>(double{deviation} * normal_value(seed, place));
+        parameters[slot] = static_cast<float>(double{deviation} * normal_value(seed, slot));
       else
-        parameters[place] = deviation < 0 ? 1.0f : 0.0f;
+        parameters[slot] = deviation < 0 ? 1.0f : 0.0f;
     }
   }
 }
@@ -135,8 +135,8 @@ std::vector<ElementRange> Gpt::forward_stages() const {
   return stages;
 }
 
-std::uint64_t Gpt::place_bytes(std::size_t samples_per_slice) const {
-  return GptProgram::place_bytes(*this, samples_per_slice);
+std::uint64_t Gpt::slot_bytes(std::size_t samples_per_slice) const {
+  return GptProgram::slot_bytes(*this, samples_per_slice);
 }
 
 Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int workers) const {

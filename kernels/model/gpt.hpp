@@ -53,7 +53,7 @@ class Gpt final : public Model {
   std::vector<ElementRange> stages() const override;
   // The embedding, each block's attention and its network, the head.
   std::vector<ElementRange> forward_stages() const override;
-  std::uint64_t place_bytes(std::size_t samples_per_slice) const override;
+  std::uint64_t slot_bytes(std::size_t samples_per_slice) const override;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override;
 
   const GptConfig& shape() const { return config_; }

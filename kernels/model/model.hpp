@@ -92,17 +92,17 @@ class Program {
 
   // What gradient() does, in the model's stages, for whoever sends one part of the gradient while
   // the next is computed, or has the weights of one part before those of the next. A slice under
-  // way has a place, which keeps its activations from forward()'s first stage to backward()'s last;
-  // the same bits come out. Not called where the model has no stages. Makes places 0 .. count-1;
+  // way has a slot, which keeps its activations from forward()'s first stage to backward()'s last;
+  // the same bits come out. Not called where the model has no stages. Makes slots 0 .. count-1;
   // called while no worker computes.
-  virtual void make_places(std::size_t count) { static_cast<void>(count); }
+  virtual void make_slots(std::size_t count) { static_cast<void>(count); }
   // The model's forward_stages()[stage], every one once, in order, with the same samples. The last
-  // returns the loss sum. Thread and failures: as gradient(); a place is one thread's at a time.
-  virtual Result<float> forward(int worker, std::size_t place, std::size_t stage,
+  // returns the loss sum. Thread and failures: as gradient(); a slot is one thread's at a time.
+  virtual Result<float> forward(int worker, std::size_t slot, std::size_t stage,
                                 std::span<const Sample> samples);
   // Writes the elements of the model's stages()[stage] into `part`, which is overwritten. After
   // forward(), every stage once, in order. Fails with: invalid_argument, internal.
-  virtual Result<void> backward(int worker, std::size_t place, std::size_t stage,
+  virtual Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                                 std::span<float> part);
 
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
@@ -128,7 +128,7 @@ class Model {
   virtual std::size_t tokens_per_sample() const = 0;  // predicted tokens, the loss's divisor
   virtual std::size_t vocabulary() const = 0;         // values of Session's logits
 
-  // Writes the initial weights (parameter_count values): a function of seed and element place.
+  // Writes the initial weights (parameter_count values): a function of seed and element number.
   virtual void initialise(std::uint64_t seed, std::span<float> parameters) const = 0;
 
   // Bytes that a program needs with so many workers and samples a slice, weights not included.
@@ -139,8 +139,8 @@ class Model {
   // The stages of forward, first one first: the elements that none before it reads. Together all of
   // them, each once, in ascending order. None just where stages() gives none.
   virtual std::vector<ElementRange> forward_stages() const { return {}; }
-  // Bytes of a place of Program::forward; 0 for models without stages.
-  virtual std::uint64_t place_bytes(std::size_t samples_per_slice) const {
+  // Bytes of a slot of Program::forward; 0 for models without stages.
+  virtual std::uint64_t slot_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;
   }
 

@@ -12,7 +12,8 @@ namespace gpunode {
 using BrokenRuleHook = bool (*)(std::string_view rule);
 inline std::atomic<BrokenRuleHook> broken_rule_hook{nullptr};
 
-// Whether this rule is not to be obeyed. The name is one of the table in tests/sim/job_mutation_test.cpp.
+// Whether this rule is not to be obeyed. A test in tests/sim breaks each: the table in
+// job_mutation_test.cpp, or a situation of its own.
 inline bool broken(std::string_view rule) {
   const BrokenRuleHook hook = broken_rule_hook.load(std::memory_order_relaxed);
   return hook && hook(rule);

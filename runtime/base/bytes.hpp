@@ -49,6 +49,12 @@ inline Bytes to_bytes(ByteView view) {
   return Bytes(view.begin(), view.end());
 }
 
+// The number's eight bytes, little-endian.
+inline void append_number(Bytes& bytes, std::uint64_t value) {
+  for (int shift = 0; shift < 64; shift += 8)
+    bytes.push_back(static_cast<std::byte>(value >> shift));
+}
+
 // Lower-case hexadecimal; from_hex gives an empty vector for anything that is not pairs of digits.
 std::string to_hex(ByteView bytes);
 Bytes from_hex(std::string_view text);

@@ -1,11 +1,7 @@
 #include "runtime/base/digest.hpp"
 
-// On x86 the library's own choice by what the processor has: three times the speed, the same value.
-#if defined(__x86_64__)
+// The library's own choice by what the processor has: three times the speed, the same value.
 #include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
-#endif
 
 namespace gpunode {
 

@@ -1,8 +1,12 @@
-// A check of FlatBuffers that came from elsewhere: the verifier of 2.0.8 looks at the alignment of
-// fields, not at that of a vector's elements, and to read those where they lie badly is undefined.
+// What codecs read of FlatBuffers that came from elsewhere. The verifier of 2.0.8 looks at the
+// alignment of fields, not at that of a vector's elements, and to read those where they lie badly is
+// undefined.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace gpunode {
@@ -14,6 +18,14 @@ bool lies_aligned(const Vector* vector) {
   using Element = std::remove_cv_t<std::remove_pointer_t<typename Vector::value_type>>;
   return !vector || vector->size() == 0 ||
          reinterpret_cast<std::uintptr_t>(vector->Data()) % alignof(Element) == 0;
+}
+
+// The bytes of a schema's struct of 32; zeros: there is none.
+template <class Id>
+std::array<std::byte, 32> array_of(const Id* id) {
+  std::array<std::byte, 32> value{};
+  if (id) std::memcpy(value.data(), id->value()->data(), value.size());
+  return value;
 }
 
 }  // namespace gpunode

@@ -1,4 +1,4 @@
-// One step's exact sum inside one view: who sends which chunk to whom, and when the step is held
+// One step's all-reduce inside one view: who sends which chunk to whom, and when the step is held
 // and committed. Pure: no I/O, no clock, no threads; the addition is handed in. So are wire forms,
 // if chunks shall travel as fewer bytes: the sum then depends on who takes part, and is still the
 // same at every member.
@@ -58,7 +58,7 @@ class AllReduce {
     SlicePlan plan;
     ChunkLayout layout;
     AddFn add;
-    std::uint64_t place = 0;                // of this member, as its DONE tells it
+    std::uint64_t site = 0;                 // of this member, as its DONE tells it
     std::shared_ptr<const SumRoute> route;  // null: partials and results go directly; no forms else
     // How chunks travel; null: as they lie in memory. A lone member sends nothing and needs none.
     // Its on_commit is the caller's.

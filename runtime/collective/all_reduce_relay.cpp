@@ -14,14 +14,14 @@ void AllReduce::State::send_on(std::uint32_t chunk, std::size_t index, std::vect
   const SumStation& station = station_of(chunk);
   Chunk& state = chunks[chunk];
   state.sums.resize(station.outputs.size());
-  for (std::size_t place = 0; place < station.outputs.size(); ++place) {
-    const SumStation::Output& output = station.outputs[place];
+  for (std::size_t number = 0; number < station.outputs.size(); ++number) {
+    const SumStation::Output& output = station.outputs[number];
     const auto is_here = [&](std::uint32_t input) { return state.slots[input].filled; };
     if (std::ranges::count(output.inputs, index) == 0 ||
         !std::ranges::all_of(output.inputs, is_here))
       continue;
-    state.sums[place] = sum_of(chunk, output);
-    out.push_back({station.next, sent_on(chunk, place)});
+    state.sums[number] = sum_of(chunk, output);
+    out.push_back({station.next, sent_on(chunk, number)});
   }
   if (state.missing == 0) state.slots = {};
 }
@@ -39,13 +39,13 @@ SharedBytes AllReduce::State::sum_of(std::uint32_t chunk, const SumStation::Outp
   return {std::move(sum), bytes};
 }
 
-PartialChunk AllReduce::State::sent_on(std::uint32_t chunk, std::size_t place) const {
+PartialChunk AllReduce::State::sent_on(std::uint32_t chunk, std::size_t index) const {
   const SumStation& station = station_of(chunk);
-  const SumStation::Output& output = station.outputs[place];
+  const SumStation::Output& output = station.outputs[index];
   DataFingerprint data_fingerprint;
   for (const std::uint32_t input : output.inputs)
     data_fingerprint += *station.inputs[input].data_fingerprint;
-  return {chunk, output.node, data_fingerprint, chunks[chunk].sums[place]};
+  return {chunk, output.node, data_fingerprint, chunks[chunk].sums[index]};
 }
 
 void AllReduce::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {

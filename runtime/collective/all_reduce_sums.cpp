@@ -7,20 +7,11 @@
 
 namespace gpunode::collective {
 
-namespace {
-
-void append(Bytes& bytes, std::uint64_t value) {
-  for (int shift = 0; shift < 64; shift += 8)
-    bytes.push_back(static_cast<std::byte>(value >> shift));
-}
-
-}  // namespace
-
 AllReduce::State::State(Options given, Time now) : options(std::move(given)), own_last(now) {
   GPUNODE_CHECK(options.rank < options.member_count, "rank outside the view");
   GPUNODE_CHECK(options.plan.fits(options.tree, options.member_count), "plan of another view");
   GPUNODE_CHECK(options.add != nullptr, "no addition");
-  times.place = options.place;
+  times.site = options.site;
   if (!options.form || options.member_count == 1) options.form = chunk_form_of(nullptr);
   GPUNODE_CHECK(options.form->is_plain() || !options.route, "packed sums go by no route");
   for (TreeNode node : options.tree.cover(options.plan.slices_of(options.rank)))
@@ -60,9 +51,9 @@ std::optional<ChunkPlaces::Use> AllReduce::State::place_use(std::uint32_t chunk)
   const SumStation& station = station_of(chunk);
   if (station.next != options.rank) return ChunkPlaces::Use{station.next, std::nullopt};
   const SumStation::Output& root = station.outputs.front();
-  for (std::size_t place = 0; place < root.inputs.size(); ++place) {
-    const SumStation::Input& input = station.inputs[root.inputs[place]];
-    if (input.rank != options.rank && root.program.may_be_output(place))
+  for (std::size_t index = 0; index < root.inputs.size(); ++index) {
+    const SumStation::Input& input = station.inputs[root.inputs[index]];
+    if (input.rank != options.rank && root.program.may_be_output(index))
       return ChunkPlaces::Use{input.rank, input.node};
   }
   return std::nullopt;
@@ -206,12 +197,12 @@ void AllReduce::State::hold_when_whole(Time now, std::vector<SendTo>& out) {
   Bytes digests;
   digests.reserve(chunks.size() * 16 + 24);
   for (const Chunk& chunk : chunks) {
-    append(digests, chunk.digest.high);
-    append(digests, chunk.digest.low);
+    append_number(digests, chunk.digest.high);
+    append_number(digests, chunk.digest.low);
   }
-  append(digests, total->hash_sum.high);
-  append(digests, total->hash_sum.low);
-  append(digests, total->sample_count);
+  append_number(digests, total->hash_sum.high);
+  append_number(digests, total->hash_sum.low);
+  append_number(digests, total->sample_count);
   measure(now);
   own = Done{digest_of(digests), *total, times};
   for (std::uint16_t rank = 0; rank < options.member_count; ++rank) heard(now, rank);

@@ -1,4 +1,4 @@
-// What was fed into a sum: told beside the sum, so that members find out that they computed from
+// Which samples stand behind a sum: told beside it, so that members find out that they computed from
 // other data, and the job can prove what it was trained on.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace gpunode::collective {
 
-// What was fed into a sum: hash sum over (sample index, bytes) and the number of samples.
+// Which samples stand behind a sum: hash sum over (sample index, bytes) and the number of samples.
 struct DataFingerprint {
   Digest hash_sum;
   std::uint64_t sample_count = 0;

@@ -54,7 +54,7 @@ Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
   return {wire::Message::Done,
           wire::CreateDone(builder, &result, &data_fingerprint, times.compute.compute_us,
                            times.compute.data_us, times.compute.slices, times.compute.workers,
-                           times.gather_us, times.last_rank, times.last_us, &before, times.place)
+                           times.gather_us, times.last_rank, times.last_us, &before, times.site)
               .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
@@ -82,7 +82,7 @@ bool read_chunks(const flatbuffers::Vector<std::uint32_t>* list, std::uint32_t c
 
 Result<ExchangeMessage> read_partial(const wire::Partial& partial, SharedBytes payload,
                                      std::uint32_t chunk_count) {
-  if (!partial.data_fingerprint()) return corrupted("partial without what was fed");
+  if (!partial.data_fingerprint()) return corrupted("partial without a data fingerprint");
   if (partial.chunk() >= chunk_count) return corrupted("chunk number out of range");
   return ExchangeMessage(PartialChunk{partial.chunk(),
                                       {partial.level(), partial.index()},
@@ -92,7 +92,7 @@ Result<ExchangeMessage> read_partial(const wire::Partial& partial, SharedBytes p
 
 Result<ExchangeMessage> read_result(const wire::Result& result, SharedBytes payload,
                                     std::uint32_t chunk_count) {
-  if (!result.data_fingerprint()) return corrupted("result without what was fed");
+  if (!result.data_fingerprint()) return corrupted("result without a data fingerprint");
   if (result.chunk() >= chunk_count) return corrupted("chunk number out of range");
   return ExchangeMessage(
       ResultChunk{result.chunk(), from_wire(*result.data_fingerprint()), std::move(payload)});
@@ -108,7 +108,7 @@ Result<ExchangeMessage> read_done(const wire::Done& done) {
   if (const wire::Before* before = done.before())
     times.before = {before->confirm_us(), before->apply_us(), before->sent_kib(),
                     before->received_kib()};
-  times.place = done.place();
+  times.site = done.site();
   return ExchangeMessage(
       Done{from_wire(*done.result()), from_wire(*done.data_fingerprint()), times});
 }
@@ -122,8 +122,8 @@ Result<ExchangeMessage> read_need(const wire::Need& wanted, std::uint32_t chunk_
   return ExchangeMessage(std::move(need));
 }
 
-Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
-                                      std::uint32_t chunk_count) {
+Result<NamedExchange> decode_aligned(ByteView body, SharedBytes payload,
+                                     std::uint32_t chunk_count) {
   if (body.size() > kMaxBody) return corrupted("too long");
   const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
   flatbuffers::Verifier verifier(data, body.size(), kMaxDepth, kMaxTables);
@@ -153,8 +153,8 @@ Result<RoutedExchange> decode_aligned(ByteView body, SharedBytes payload,
   if (!message) return message.error();
   HistoryId history;
   if (exchange.history()) history = {exchange.history()->turn(), exchange.history()->mark()};
-  return RoutedExchange{{exchange.view_id(), exchange.step(), history, from_wire(*exchange.plan())},
-                        std::move(*message)};
+  return NamedExchange{{exchange.view_id(), exchange.step(), history, from_wire(*exchange.plan())},
+                       std::move(*message)};
 }
 
 }  // namespace
@@ -165,20 +165,20 @@ bool is_exchange_body(ByteView body) {
          as_text(body.subspan(4, 4)) == wire::ExchangeIdentifier();
 }
 
-ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage& message) {
+EncodedMessage encode_exchange(const ExchangeName& name, const ExchangeMessage& message) {
   flatbuffers::FlatBufferBuilder builder(256);
   auto [type, offset] =
       std::visit([&](const auto& value) { return encode(builder, value); }, message);
-  wire::Hash plan = to_wire(route.plan);
-  wire::History history(route.history.mark, route.history.turn);
-  wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, route.view_id, route.step,
+  wire::Hash plan = to_wire(name.plan);
+  wire::History history(name.history.mark, name.history.turn);
+  wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, name.view_id, name.step,
                                                            &history, &plan, type, offset));
   ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   return {to_bytes(body), payload_of(message)};
 }
 
-Result<RoutedExchange> decode_exchange(ByteView body, SharedBytes payload,
-                                       std::uint32_t chunk_count) {
+Result<NamedExchange> decode_exchange(ByteView body, SharedBytes payload,
+                                      std::uint32_t chunk_count) {
   if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0)
     return decode_aligned(body, std::move(payload), chunk_count);
   Bytes aligned = to_bytes(body);

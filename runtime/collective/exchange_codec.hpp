@@ -14,32 +14,33 @@
 namespace gpunode::collective {
 
 // Which exchange a message belongs to.
-struct ExchangeRoute {
+struct ExchangeName {
   std::uint64_t view_id = 0;
   std::uint64_t step = 0;
   HistoryId history;  // of the view
   Digest plan;        // of the sender's slice plan; an owner that sees another freezes the view
-  bool operator==(const ExchangeRoute&) const = default;
+  bool operator==(const ExchangeName&) const = default;
 };
 
-struct ExchangeFrame {
+// Of an exchange or of a job.
+struct EncodedMessage {
   Bytes body;
-  SharedBytes payload;  // empty for DONE and NEED
+  SharedBytes payload;  // empty for all but chunks and parts of a state
 };
 
-struct RoutedExchange {
-  ExchangeRoute route;
+struct NamedExchange {
+  ExchangeName name;
   ExchangeMessage message;
 };
 
 // True for bodies that carry an exchange message, by their file identifier alone.
 bool is_exchange_body(ByteView body);
 
-ExchangeFrame encode_exchange(const ExchangeRoute& route, const ExchangeMessage& message);
+EncodedMessage encode_exchange(const ExchangeName& name, const ExchangeMessage& message);
 
 // `chunk_count` is the receiver's own number of chunks; a chunk number or a list beyond it is
 // refused. Fails with corrupted: not a valid body, or a payload where none belongs.
-Result<RoutedExchange> decode_exchange(ByteView body, SharedBytes payload,
-                                       std::uint32_t chunk_count);
+Result<NamedExchange> decode_exchange(ByteView body, SharedBytes payload,
+                                      std::uint32_t chunk_count);
 
 }  // namespace gpunode::collective

@@ -1,4 +1,4 @@
-// What members of a view say to one another during a step's exact sum, and the cut of the vector
+// What members of a view say to one another during a step's all-reduce, and the cut of the vector
 // into chunks that they speak about. exchange_codec turns these into wire frames and back.
 #pragma once
 

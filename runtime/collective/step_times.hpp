@@ -42,7 +42,7 @@ struct StepTimes {
   std::uint16_t last_rank = kNoRank;  // whose partial sums came last here, itself included
   std::uint32_t last_us = 0;          // how long after all others'
   AfterTimes before;
-  std::uint64_t place = 0;  // where the sender is: equal for those near one another; 0: alone
+  std::uint64_t site = 0;  // where the sender is: equal for those near one another; 0: alone
   bool operator==(const StepTimes&) const = default;
 };
 

@@ -28,8 +28,8 @@ bool SumProgram::compile(const Tree& tree, TreeNode node, std::span<const TreeNo
   std::vector<TreeNode> children = tree.children(node);
   if (children.empty()) return false;  // a slice that nobody gave
   std::vector<std::uint32_t> inputs;
-  for (std::size_t place = 0; place < children.size(); ++place) {
-    auto found = std::find(given.begin(), given.end(), children[place]);
+  for (std::size_t index = 0; index < children.size(); ++index) {
+    auto found = std::find(given.begin(), given.end(), children[index]);
     if (found != given.end()) {
       inputs.push_back(static_cast<std::uint32_t>(found - given.begin()));
       continue;
@@ -38,9 +38,9 @@ bool SumProgram::compile(const Tree& tree, TreeNode node, std::span<const TreeNo
     // reads it is the first into the output; else a place in scratch.
     bool free_output = std::find(inputs.begin(), inputs.end(), out) == inputs.end();
     std::uint32_t buffer = out;
-    if (place > 1 || !free_output) buffer = input_count_ + 1 + scratch_in_use++;
+    if (index > 1 || !free_output) buffer = input_count_ + 1 + scratch_in_use++;
     scratch_count_ = std::max(scratch_count_, scratch_in_use);
-    if (!compile(tree, children[place], given, buffer, scratch_in_use)) return false;
+    if (!compile(tree, children[index], given, buffer, scratch_in_use)) return false;
     inputs.push_back(buffer);
   }
   steps_.push_back({out, std::move(inputs)});

@@ -11,11 +11,11 @@ namespace {
 using Ranks = std::vector<std::uint16_t>;
 
 // Groups in order of their first rank, ranks ascending.
-std::vector<Ranks> groups_of(std::span<const std::uint64_t> places) {
+std::vector<Ranks> groups_of(std::span<const std::uint64_t> sites) {
   std::vector<Ranks> groups;
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+  for (std::size_t rank = 0; rank < sites.size(); ++rank) {
     const auto same = std::ranges::find_if(groups, [&](const Ranks& group) {
-      return places[rank] != 0 && places[group.front()] == places[rank];
+      return sites[rank] != 0 && sites[group.front()] == sites[rank];
     });
     Ranks& group = same == groups.end() ? groups.emplace_back() : *same;
     group.push_back(static_cast<std::uint16_t>(rank));
@@ -46,16 +46,16 @@ SumRoute SumRoute::ring(std::uint16_t member_count) {
   return route;
 }
 
-SumRoute SumRoute::grouped(std::span<const std::uint64_t> places) {
-  const auto member_count = static_cast<std::uint16_t>(places.size());
-  const std::vector<Ranks> groups = groups_of(places);
+SumRoute SumRoute::grouped(std::span<const std::uint64_t> sites) {
+  const auto member_count = static_cast<std::uint16_t>(sites.size());
+  const std::vector<Ranks> groups = groups_of(sites);
   SumRoute route(member_count, false);
   for (const Ranks& home : groups)
-    for (std::size_t place = 0; place < home.size(); ++place)
+    for (std::size_t index = 0; index < home.size(); ++index)
       for (const Ranks& group : groups) {
-        const std::uint16_t owner = home[place];
-        // Of several owners in one place not all sums of a group go by the same member.
-        const std::uint16_t gate = &group == &home ? owner : group[place % group.size()];
+        const std::uint16_t owner = home[index];
+        // Of several owners in one site not all sums of a group go by the same member.
+        const std::uint16_t gate = &group == &home ? owner : group[index % group.size()];
         for (const std::uint16_t rank : group)
           route.next_[owner][rank] = rank == gate ? owner : gate;
       }
@@ -79,12 +79,12 @@ Digest SumRoute::digest() const {
   return stream.value();
 }
 
-SlicePlan plan_by_places(const Tree& tree, const SlicePlan& plan,
-                         std::span<const std::uint64_t> places) {
-  const std::vector<Ranks> groups = groups_of(places);
-  if (!is_grouped(groups, places.size())) return plan;
-  GPUNODE_CHECK(plan.fits(tree, static_cast<std::uint16_t>(places.size())), "plan of another view");
-  std::vector<std::uint32_t> shares(places.size(), 0), group_shares;
+SlicePlan plan_by_sites(const Tree& tree, const SlicePlan& plan,
+                        std::span<const std::uint64_t> sites) {
+  const std::vector<Ranks> groups = groups_of(sites);
+  if (!is_grouped(groups, sites.size())) return plan;
+  GPUNODE_CHECK(plan.fits(tree, static_cast<std::uint16_t>(sites.size())), "plan of another view");
+  std::vector<std::uint32_t> shares(sites.size(), 0), group_shares;
   for (const std::uint16_t rank : plan.owner) ++shares[rank];
   std::size_t nodes = 0, fewest = 0;
   for (const Ranks& group : groups) {
@@ -104,22 +104,21 @@ SlicePlan plan_by_places(const Tree& tree, const SlicePlan& plan,
     std::vector<std::uint32_t> own;
     for (const std::uint16_t rank : groups[group]) own.push_back(shares[rank]);
     const SlicePlan within = plan_of_shares(tree, own);
-    std::size_t place = 0;
+    std::size_t index = 0;
     for (std::size_t slice = 0; slice < by_group.owner.size(); ++slice)
       if (by_group.owner[slice] == group)
-        better.owner[slice] = groups[group][within.owner[place++]];
+        better.owner[slice] = groups[group][within.owner[index++]];
   }
   return better;
 }
 
-std::shared_ptr<const SumRoute> ring_route(std::span<const std::uint64_t> places) {
-  return std::make_shared<const SumRoute>(
-      SumRoute::ring(static_cast<std::uint16_t>(places.size())));
+std::shared_ptr<const SumRoute> ring_route(std::span<const std::uint64_t> sites) {
+  return std::make_shared<const SumRoute>(SumRoute::ring(static_cast<std::uint16_t>(sites.size())));
 }
 
-std::shared_ptr<const SumRoute> grouped_route(std::span<const std::uint64_t> places) {
-  if (!is_grouped(groups_of(places), places.size())) return nullptr;
-  return std::make_shared<const SumRoute>(SumRoute::grouped(places));
+std::shared_ptr<const SumRoute> grouped_route(std::span<const std::uint64_t> sites) {
+  if (!is_grouped(groups_of(sites), sites.size())) return nullptr;
+  return std::make_shared<const SumRoute>(SumRoute::grouped(sites));
 }
 
 }  // namespace gpunode::collective

@@ -22,9 +22,9 @@ class SumRoute {
   // each member adding its own, results from rank to rank - 1. Bytes a member sends: 2(N-1)/N
   // gradients, whatever the shares are; hops of a chunk: 2(N-1).
   static SumRoute ring(std::uint16_t member_count);
-  // places[rank]: members of one place send to one of them, whose sum alone goes on to an owner
-  // elsewhere. Place 0 is unlike any other, another 0 included.
-  static SumRoute grouped(std::span<const std::uint64_t> places);
+  // sites[rank]: members of one site send to one of them, whose sum alone goes on to an owner
+  // elsewhere. Site 0 is unlike any other, another 0 included.
+  static SumRoute grouped(std::span<const std::uint64_t> sites);
 
   std::uint16_t member_count() const { return static_cast<std::uint16_t>(next_.size()); }
   // Whom `rank` sends its sums of the owner's chunks to, and has their results from; the owner is
@@ -45,21 +45,21 @@ class SumRoute {
   bool merges_ = false;
 };
 
-// The plan that gives every rank as many slices as `plan` does, and the members of a place
+// The plan that gives every rank as many slices as `plan` does, and the members of a site
 // neighbouring ones, so that their sum is few whole nodes; `plan` itself where it is as good.
-SlicePlan plan_by_places(const Tree& tree, const SlicePlan& plan,
-                         std::span<const std::uint64_t> places);
+SlicePlan plan_by_sites(const Tree& tree, const SlicePlan& plan,
+                        std::span<const std::uint64_t> sites);
 
-// What a mode of the exchange says of its sums. Functions of the members' places, in order of rank;
+// What a mode of the exchange says of its sums. Functions of the members' sites, in order of rank;
 // all 0 where they are not known yet.
 struct Routing {
-  std::shared_ptr<const SumRoute> (*route)(std::span<const std::uint64_t> places) = nullptr;
+  std::shared_ptr<const SumRoute> (*route)(std::span<const std::uint64_t> sites) = nullptr;
   SlicePlan (*plan)(const Tree& tree, const SlicePlan& plan,
-                    std::span<const std::uint64_t> places) = nullptr;
+                    std::span<const std::uint64_t> sites) = nullptr;
   bool one_sum = false;  // a member sends one sum whatever its share is: see paced_plan
 };
-std::shared_ptr<const SumRoute> ring_route(std::span<const std::uint64_t> places);
-// Null where all members are in one place, or no two of them.
-std::shared_ptr<const SumRoute> grouped_route(std::span<const std::uint64_t> places);
+std::shared_ptr<const SumRoute> ring_route(std::span<const std::uint64_t> sites);
+// Null where all members are in one site, or no two of them.
+std::shared_ptr<const SumRoute> grouped_route(std::span<const std::uint64_t> sites);
 
 }  // namespace gpunode::collective

@@ -81,9 +81,9 @@ class Builder {
                                                    : std::vector<std::uint32_t>{count});
     SumStation::Output output{tree_.root(), {}, {}};
     std::vector<TreeNode> leaves;
-    for (std::uint32_t place = 0; place < count; ++place) {
-      output.inputs.push_back(place);
-      leaves.push_back({0, place});
+    for (std::uint32_t index = 0; index < count; ++index) {
+      output.inputs.push_back(index);
+      leaves.push_back({0, index});
     }
     output.program = SumProgram::of(flat, flat.root(), leaves).value();
     station.outputs.push_back(std::move(output));
@@ -100,10 +100,10 @@ class Builder {
     for (const TreeNode node : made) {
       SumStation::Output output{node, {}, {}};
       std::vector<TreeNode> given;
-      for (std::uint32_t place = 0; place < station.inputs.size(); ++place) {
-        if (!below(station.inputs[place].node, node)) continue;
-        output.inputs.push_back(place);
-        given.push_back(station.inputs[place].node);
+      for (std::uint32_t index = 0; index < station.inputs.size(); ++index) {
+        if (!below(station.inputs[index].node, node)) continue;
+        output.inputs.push_back(index);
+        given.push_back(station.inputs[index].node);
       }
       output.program = SumProgram::of(tree_, node, given).value();
       station.outputs.push_back(std::move(output));

@@ -41,7 +41,7 @@ Result<void> walk(const storage::FileSystem& files, const Path& root, const std:
 Result<SharedBytes> load(const storage::FileSystem& files, const Path& path, std::uint64_t size,
                          bool copy) {
   if (!copy) {
-    Result<SharedBytes> mapped = storage::map_file(path, storage::MapAdvice::random);
+    Result<SharedBytes> mapped = storage::map_file(path);
     if (!mapped) return of_data(mapped.error());
     return mapped;
   }

@@ -50,7 +50,7 @@ std::vector<Entry> Directory::scan(std::string_view prefix) const {
 Hash Directory::root() const {
   return core_->root();
 }
-std::uint64_t Directory::rejected_count() const {
+std::uint64_t Directory::rejected_updates() const {
   return core_->rejected();
 }
 

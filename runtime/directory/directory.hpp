@@ -106,7 +106,8 @@ class Directory {
   std::vector<Entry> scan(std::string_view prefix) const;
   // Equal on two nodes if and only if they hold the same keyspaces (hidden ones too).
   Hash root() const;
-  std::uint64_t rejected_count() const;
+  // Dropped because they were malformed or not signed by their owner.
+  std::uint64_t rejected_updates() const;
 
  private:
   class Core;

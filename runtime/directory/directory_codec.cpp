@@ -15,12 +15,6 @@ wire::Id to_wire(const std::array<std::byte, 32>& value) {
   return wire::Id(flatbuffers::make_span(reinterpret_cast<const std::uint8_t(&)[32]>(value)));
 }
 
-std::array<std::byte, 32> array_of(const wire::Id* id) {
-  std::array<std::byte, 32> value{};
-  if (id) std::memcpy(value.data(), id->value()->data(), value.size());
-  return value;
-}
-
 flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> write_bytes(
     flatbuffers::FlatBufferBuilder& builder, const Bytes& bytes) {
   return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

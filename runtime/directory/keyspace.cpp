@@ -6,13 +6,8 @@ namespace gpunode::directory {
 
 namespace {
 
-void append(Bytes& bytes, std::uint64_t value) {
-  for (int shift = 0; shift < 64; shift += 8)
-    bytes.push_back(static_cast<std::byte>(value >> shift));
-}
-
 void append(Bytes& bytes, ByteView view) {
-  append(bytes, view.size());
+  append_number(bytes, view.size());
   bytes.insert(bytes.end(), view.begin(), view.end());
 }
 
@@ -50,9 +45,9 @@ Bytes signed_bytes(const NodeId& owner, const Keyspace& keyspace) {
   Bytes bytes;
   append(bytes, as_bytes("gpunode directory keyspace 1"));
   append(bytes, ByteView(owner.value));
-  append(bytes, keyspace.epoch);
-  append(bytes, keyspace.collected);
-  append(bytes, keyspace.version);
+  append_number(bytes, keyspace.epoch);
+  append_number(bytes, keyspace.collected);
+  append_number(bytes, keyspace.version);
   append(bytes, ByteView(keyspace.root));
   return bytes;
 }
@@ -62,7 +57,7 @@ Hash root_of(const Keyspace& keyspace, const DirectorySigning& signing) {
   for (const auto& [key, value] : keyspace.items) {
     append(bytes, as_bytes(key));
     append(bytes, ByteView(value.value));
-    append(bytes, value.version * 2 + (value.tombstone ? 1 : 0));
+    append_number(bytes, value.version * 2 + (value.tombstone ? 1 : 0));
   }
   return signing.hash(bytes);
 }

@@ -29,7 +29,7 @@ bool Donor::may_learn(const NodeId& node) const {
   if (job_.holds_result()) return true;
   if (!job_.member) return false;
   if (job_.view().rank_of(node)) return true;
-  return job_.state_ready && job_.has_room() && admission_.is_fresh(node);
+  return job_.state_ready && job_.has_room() && joiners_.is_fresh(node);
 }
 
 void Donor::on_message(const NodeId& from, const JobBody& body, Actions& out) {
@@ -67,7 +67,7 @@ void Donor::keep_result(std::uint64_t step, const collective::SharedFloats& resu
   for (StateSource::Reply& one : effects.replies) queued_.push_back(std::move(one));
   // Nobody may still lack it once every member has installed the view and made a step in it.
   const bool begun = step > job_.view().base_step;
-  const bool needed = (!begun || admission_.has_learner()) && !broken("forgets_results");
+  const bool needed = (!begun || joiners_.has_learner()) && !broken("forgets_results");
   log_.trim(needed ? job_.options.results_kept_bytes : 0);
 }
 
@@ -106,7 +106,7 @@ Duration Donor::pause(Duration usual_step) const {
 }
 
 void Donor::serve(bool busy, Duration usual_step, Actions& out) {
-  if (job_.finished && !admission_.anyone_asks()) log_.trim(0);
+  if (job_.finished && !joiners_.anyone_asks()) log_.trim(0);
   if (queued_.size() > kMaxQueued) queued_.resize(kMaxQueued);
   while (!queued_.empty()) {
     if (busy && job_.now < served_ + pause(usual_step)) return;

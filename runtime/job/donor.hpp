@@ -15,8 +15,8 @@
 
 #include <deque>
 
-#include "runtime/job/admission.hpp"
 #include "runtime/job/detail/job_context.hpp"
+#include "runtime/job/joiners.hpp"
 #include "runtime/job/result_log.hpp"
 #include "runtime/job/state_transfer.hpp"
 
@@ -24,7 +24,7 @@ namespace gpunode::job {
 
 class Donor {
  public:
-  Donor(const JobContext& job, const Admission& admission) : job_(job), admission_(admission) {}
+  Donor(const JobContext& job, const Joiners& joiners) : job_(job), joiners_(joiners) {}
 
   void on_tick() { source_.on_tick(job_.now); }
   // The state is in place, and this node may give it.
@@ -55,7 +55,7 @@ class Donor {
   void carry_out(StateSource::Effects& effects, Actions& out);
 
   const JobContext& job_;
-  const Admission& admission_;
+  const Joiners& joiners_;
   StateSource source_;
   ResultLog log_;
   std::deque<StateSource::Reply> queued_;  // until this node's own sums are through

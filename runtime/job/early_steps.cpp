@@ -33,7 +33,7 @@ void EarlySteps::keep(const NodeId& from, const StepMessage& message) {
   keep_in(now_, from, message);
 }
 
-void EarlySteps::keep_ahead(const view::ViewName& view, const NodeId& from,
+void EarlySteps::keep_early(const view::ViewName& view, const NodeId& from,
                             const StepMessage& message) {
   if (view.view_id < ahead_view_.view_id) return;
   if (ahead_view_ != view) ahead_ = {};

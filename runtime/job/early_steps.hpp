@@ -18,7 +18,7 @@ class EarlySteps {
   explicit EarlySteps(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
   void keep(const NodeId& from, const StepMessage& message);  // of this view
-  void keep_ahead(const view::ViewName& view, const NodeId& from, const StepMessage& message);
+  void keep_early(const view::ViewName& view, const NodeId& from, const StepMessage& message);
   // What was kept of it is of this view now; the rest is void.
   void on_view(const view::ViewName& view);
   List take();

@@ -172,7 +172,7 @@ bool Ending::releases() {
       std::all_of(members.begin(), members.end(), [this](const view::Member& one) {
         return one.node == job_.self() || through_.contains(one.node);
       });
-  if ((!all_through || admission_.anyone_asks()) && job_.now < done_at_ + kServeLaggards)
+  if ((!all_through || joiners_.anyone_asks()) && job_.now < done_at_ + kServeLaggards)
     return false;
   released_ = true;
   return true;

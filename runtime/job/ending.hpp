@@ -15,15 +15,15 @@
 #include <set>
 #include <string>
 
-#include "runtime/job/admission.hpp"
 #include "runtime/job/detail/job_context.hpp"
+#include "runtime/job/joiners.hpp"
 #include "runtime/job/state_transfer.hpp"
 
 namespace gpunode::job {
 
 class Ending {
  public:
-  Ending(JobContext& job, const Admission& admission) : job_(job), admission_(admission) {}
+  Ending(JobContext& job, const Joiners& joiners) : job_(job), joiners_(joiners) {}
 
   // What a node told of itself that has done the last step, in the history of its view.
   enum class Heard : std::uint8_t {
@@ -65,7 +65,7 @@ class Ending {
   void carry_out(StateFetch::Effects& effects, Actions& out);
 
   JobContext& job_;
-  const Admission& admission_;
+  const Joiners& joiners_;
   std::set<NodeId> through_;  // members that have said so
   Time done_at_{};            // when the last step was committed
   Time told_{};

@@ -18,9 +18,9 @@ constexpr std::array<ExchangeModeFacts, 7> kModes = {{
      .inexact = true,
      .routing = {.route = collective::ring_route, .one_sum = true}},
     {.name = "hierarchical",
-     .meaning = "float32, summed inside each place (exchange.group_by) and then between places; "
+     .meaning = "float32, summed inside each site (exchange.group_by) and then between sites; "
                 "the same bits as exact",
-     .routing = {.route = collective::grouped_route, .plan = collective::plan_by_places}},
+     .routing = {.route = collective::grouped_route, .plan = collective::plan_by_sites}},
     {.name = "bf16", .meaning = "half the bytes: bfloat16", .inexact = true, .is_form = true},
     {.name = "int8",
      .meaning = "about a quarter of the bytes: int8 with a scale for every 256 values",
@@ -45,9 +45,9 @@ const ExchangeModeFacts& facts_of(ExchangeMode mode) {
 Result<ExchangeMode> parse_exchange_mode(const std::string& name) {
   std::vector<std::string> names;
   std::string list;
-  for (std::size_t place = 0; place < kModes.size(); ++place) {
-    if (name == kModes[place].name) return static_cast<ExchangeMode>(place);
-    names.push_back(kModes[place].name);
+  for (std::size_t index = 0; index < kModes.size(); ++index) {
+    if (name == kModes[index].name) return static_cast<ExchangeMode>(index);
+    names.push_back(kModes[index].name);
     list += (list.empty() ? "" : ", ") + names.back();
   }
   const std::string near = nearest_of(name, names);

@@ -35,10 +35,10 @@ struct Persist {
 };
 // Partial sums wanted now; this list replaces every earlier one. The state is the one after
 // step - 1. Each node is to be reported once from its first element to its last, whole or range by
-// range, with the number of this order. Sums of slices and sub-trees of the same step that the
+// range, with the number of this Compute. Sums of slices and sub-trees of the same step that the
 // driver still has may be used, unless discard_kept.
 struct Compute {
-  std::uint64_t order = 0;
+  std::uint64_t id = 0;
   std::uint64_t step = 0;
   std::vector<collective::TreeNode> nodes;  // may be empty
   bool discard_kept = false;
@@ -159,7 +159,7 @@ using Actions = std::vector<Action>;
 // Elements [first, first + count) of a partial sum are final; the others of `sum` may still be
 // written to.
 struct PartialRange {
-  std::uint64_t order = 0;  // of the Compute that asked
+  std::uint64_t compute_id = 0;  // of the Compute that asked
   std::uint64_t step = 0;
   collective::TreeNode node;
   collective::SharedFloats sum;

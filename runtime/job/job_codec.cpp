@@ -3,7 +3,6 @@
 #include <type_traits>
 
 #include "runtime/base/wire_vector.hpp"
-#include "runtime/collective/exchange_codec.hpp"
 #include "runtime/view/view_fields_codec.hpp"
 #include "schemas/job_generated.h"
 
@@ -393,7 +392,7 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
 
 }  // namespace
 
-EncodedMessage encode_message(const JobMessage& message) {
+collective::EncodedMessage encode_message(const JobMessage& message) {
   if (const auto* step = std::get_if<StepMessage>(&message.body)) {
     auto frame = collective::encode_exchange(
         {message.view.view_id, step->step, message.view.history, step->plan}, step->message);
@@ -406,7 +405,7 @@ EncodedMessage encode_message(const JobMessage& message) {
   wire::FinishJobFrameBuffer(out, wire::CreateJobFrame(out, &job, &history, message.view.view_id,
                                                        message.boot, body.type, body.at));
   const auto* data = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
-  EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
+  collective::EncodedMessage encoded{Bytes(data, data + out.GetSize()), {}};
   if (const auto* part = std::get_if<StatePart>(&message.body)) encoded.payload = part->payload;
   if (const auto* part = std::get_if<ResultPart>(&message.body)) encoded.payload = part->payload;
   return encoded;
@@ -418,10 +417,10 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
   message.job = job;
   if (collective::is_exchange_body(body)) {
     const auto layout = collective::ChunkLayout::of(element_count);
-    auto routed = collective::decode_exchange(body, std::move(payload), layout.chunk_count());
-    if (!routed) return routed.error();
-    message.view = {routed->route.history, routed->route.view_id};
-    message.body = StepMessage{routed->route.step, routed->route.plan, std::move(routed->message)};
+    auto named = collective::decode_exchange(body, std::move(payload), layout.chunk_count());
+    if (!named) return named.error();
+    message.view = {named->name.history, named->name.view_id};
+    message.body = StepMessage{named->name.step, named->name.plan, std::move(named->message)};
     return message;
   }
   const Bytes aligned = to_bytes(body);

@@ -1,20 +1,16 @@
 // Job messages to wire frames and back: a small FlatBuffers body (schemas/job.fbs, or
-// exchange.fbs for a part of the exact exchange) and a payload that is never copied here. What a
+// exchange.fbs for a part of a step's all-reduce) and a payload that is never copied here. What a
 // peer sends is verified before a field is read; decoding never throws and never reaches a CHECK.
 #pragma once
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/collective/exchange_codec.hpp"
 #include "runtime/job/job_message.hpp"
 
 namespace gpunode::job {
 
-struct EncodedMessage {
-  Bytes body;
-  SharedBytes payload;  // empty for all but chunks and parts of a state
-};
-
-EncodedMessage encode_message(const JobMessage& message);
+collective::EncodedMessage encode_message(const JobMessage& message);
 
 // `job` is the one that the frame was addressed to (its stream), `element_count` its vector's
 // length. A part of the exchange does not carry the sender's boot: it reads 0. Fails with

@@ -128,10 +128,16 @@ void JobCore::on_message(Time now, const NodeId& from, const JobMessage& message
   state_->set_phase();
 }
 
-void JobCore::on_peer(Time now, const NodeId& peer, PeerState state, Actions& out) {
+void JobCore::on_peer(Time now, const NodeId& peer, PeerHealth health, Actions& out) {
   if (peer == state_->job.self()) return;
   state_->job.now = now;
-  state_->on_peer(peer, state, out);
+  state_->on_peer(peer, health, out);
+}
+
+void JobCore::on_link(Time now, const NodeId& peer, LinkState state, Actions& out) {
+  if (peer == state_->job.self()) return;
+  state_->job.now = now;
+  state_->on_link(peer, state, out);
 }
 
 void JobCore::on_bulk_reset(Time now, const NodeId& peer, Actions& out) {
@@ -309,7 +315,7 @@ JobStatus JobCore::status(Time now) const {
 std::uint64_t JobCore::committed() const {
   return state_->job.progress.committed();
 }
-collective::DataFingerprint JobCore::running_fingerprint() const {
+collective::DataFingerprint JobCore::running_data_fingerprint() const {
   return state_->job.progress.running();
 }
 Digest JobCore::state_digest() const {

@@ -1,5 +1,5 @@
 // JobCore: one node's whole part in one job, as a pure state machine. It agrees on views, runs the
-// exact exchange of each step, commits a step when every member holds the same result, and brings
+// all-reduce of each step, commits a step when every member holds the same result, and brings
 // learners up to date. The job actor feeds it and carries out its actions; the simulator of
 // tests/sim drives the very same class. No threads, clocks, sockets; actions must be carried out
 // in order, and may be carried out at any later time.
@@ -40,7 +40,7 @@
 
 namespace gpunode::job {
 
-// Of request_leave.
+// The timeout of request_leave that means: when others can go on.
 inline constexpr Duration kWhenOthersCan = Duration::max();
 
 // --- inputs --------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class JobCore {
     std::shared_ptr<const collective::WireForms> forms;  // null: exact
     std::shared_ptr<StepPlaces> places;                  // told of each step; may be null
     collective::Routing routing;                         // of the job's mode; no forms then
-    std::uint64_t place = 0;                             // of this node, see StepTimes
+    std::uint64_t site = 0;                              // of this node, see StepTimes
     Digest fingerprint;                                  // compute fingerprint of this node
     Digest initial_state_digest;                         // of the state before step 1
     std::uint64_t state_bytes = 0;  // of each state of the job: one of another size is refused
@@ -164,7 +164,9 @@ class JobCore {
   void on_start(Time now, Actions& out);
   void on_tick(Time now, Actions& out);
   void on_message(Time now, const NodeId& from, const JobMessage& message, Actions& out);
-  void on_peer(Time now, const NodeId& peer, PeerState state, Actions& out);
+  void on_peer(Time now, const NodeId& peer, PeerHealth health, Actions& out);
+  // A connection was (re)made, so what was in flight may be lost, or a dial was refused.
+  void on_link(Time now, const NodeId& peer, LinkState state, Actions& out);
   void on_persisted(Time now, std::uint64_t token, Actions& out);
   // The data connection to a peer broke. One that does so again and again while nothing comes of it
   // carries no step, however well the peer is heard otherwise.
@@ -220,8 +222,8 @@ class JobCore {
 
   const view::View& view() const;
   JobStatus status(Time now) const;
-  std::uint64_t committed() const;                          // newest committed step; 0: none
-  collective::DataFingerprint running_fingerprint() const;  // over steps 1..committed()
+  std::uint64_t committed() const;                               // newest committed step; 0: none
+  collective::DataFingerprint running_data_fingerprint() const;  // over steps 1..committed()
   // Of the state here; none if that belongs to no history of the view.
   std::optional<HistoryId> state_history() const;
   Digest state_digest() const;           // of the newest state that is in place

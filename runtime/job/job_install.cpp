@@ -67,7 +67,7 @@ void JobCore::State::tell_parts(const view::View& before, bool turned, Actions& 
   durability.on_view();
   orders.on_view();
   if (turned) leave_history(before, out);
-  admission.on_view(before, donor.results_from());
+  joiners.on_view(before, donor.results_from());
   witnesses.on_view(before);
   learner.on_view(before);
   leaver.on_view(before);
@@ -87,7 +87,7 @@ void JobCore::State::leave_history(const view::View& before, Actions& out) {
   donor.forget_all();
   copies.on_history();
   durability.on_history();
-  admission.on_history();
+  joiners.on_history();
 }
 
 // The state here is the one that the view starts from (it may still be under Apply).

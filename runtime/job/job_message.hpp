@@ -24,7 +24,7 @@
 
 namespace gpunode::job {
 
-// A part of the exact exchange of one step.
+// A part of the all-reduce of one step.
 struct StepMessage {
   std::uint64_t step = 0;
   Digest plan;  // digest of the sender's slice plan for this step

@@ -6,16 +6,22 @@
 
 namespace gpunode::job {
 
-void JobCore::State::on_peer(const NodeId& node, PeerState state, Actions& out) {
-  if (!job.peers.on_state(job.now, node, state)) return;
-  if (state == PeerState::up) {
+void JobCore::State::on_peer(const NodeId& node, PeerHealth health, Actions& out) {
+  if (!job.peers.on_health(job.now, node, health)) return;
+  if (job.gone(node)) learner.on_gone(node);
+  watch_members(out);
+}
+
+void JobCore::State::on_link(const NodeId& node, LinkState state, Actions& out) {
+  job.peers.on_link(job.now, node, state);
+  if (state == LinkState::up) {
     learner.on_reconnected(node);
     ending.on_reconnected(node);
     copies.on_reconnected(node);
   }
   if (job.gone(node)) learner.on_gone(node);
   const auto rank = job.view().rank_of(node);
-  if (state == PeerState::up && rank && job.can_exchange()) steps.on_reconnected(*rank, out);
+  if (state == LinkState::up && rank && job.can_exchange()) steps.on_reconnected(*rank, out);
   watch_members(out);
 }
 
@@ -36,7 +42,7 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
   job.peers.on_message(job.now, from);
   if (const auto* ask = std::get_if<JoinAsk>(&message.body)) on_join(from, message, *ask, out);
   if (const auto* offer = std::get_if<WitnessOffer>(&message.body)) {
-    if (offer->leaves) admission.forget(from);
+    if (offer->leaves) joiners.forget(from);
     if (!witnesses.on_offer(from, *offer)) answer(from, out);
   }
   const view::ViewName theirs = message.view, ours = job.view().name();
@@ -54,7 +60,7 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
   if (status && !one_history) on_status(from, theirs.history, *status, out);
   if (theirs.view_id <= ours.view_id || (!one_history && asks)) news.tell(from, asks, out);
   if (theirs.view_id < ours.view_id) return;
-  steps.keep_ahead(from, message);
+  steps.keep_early(from, message);
   news.ask(from, out);
 }
 
@@ -113,9 +119,9 @@ void JobCore::State::on_join(const NodeId& from, const JobMessage& message, cons
                              Actions& out) {
   const view::View& view = job.view();
   const bool same_view = message.view == view.name();
-  const Admission::Answer noted = admission.on_join(from, message.boot, same_view, ask, out);
-  if (noted == Admission::Answer::old || noted == Admission::Answer::refused) return;
-  if (noted == Admission::Answer::new_life) job.peers.on_bytes(from);  // it dials anew
+  const Joiners::Answer noted = joiners.on_join(from, message.boot, same_view, ask, out);
+  if (noted == Joiners::Answer::old || noted == Joiners::Answer::refused) return;
+  if (noted == Joiners::Answer::new_life) job.peers.on_bytes(from);  // it dials anew
   witnesses.on_back(from);
   if (job.holds_result()) return answer(from, out);
   if (!job.member) return;
@@ -194,7 +200,7 @@ void JobCore::State::leave_tick(Actions& out) {
   if (!leaver.leaves()) return;
   Leaver::Facts facts;
   facts.stuck = paused_for.any();
-  facts.somebody_comes = admission.somebody_comes();
+  facts.somebody_comes = joiners.somebody_comes();
   facts.step_time = steps.step_time();
   facts.durable = durability.is_durable(job.checkpoint);
   facts.copies = std::max<std::size_t>(durability.floor().holders.size(), 1) - 1;

@@ -45,7 +45,7 @@ struct CheckpointSpec {
 
 struct ExchangeSpec {
   ExchangeMode mode = ExchangeMode::exact;
-  // Of mode hierarchical: what is one place. "machine", or the key of a label whose value it is.
+  // Of mode hierarchical: what is one site. "machine", or the key of a label whose value it is.
   std::string group_by = "machine";
   double density = 0.01;  // share of the values that mode topk sends; more: nearer to exact
   // Of mode local only. A step of the job is then a round, and train.warmup_steps counts inner

@@ -55,7 +55,7 @@ view::Standing JobCore::State::standing() const {
   // Also those outside: their wish to join may have come to others, never to this node.
   where.unreachable = job.peers.unreached(job.now);
   if (where.unreachable.size() > kMaxUnreachable) where.unreachable.resize(kMaxUnreachable);
-  where.learners = admission.reached();
+  where.learners = joiners.reached();
   return where;
 }
 
@@ -81,11 +81,10 @@ Result<view::View> JobCore::State::compose(
   }
   std::vector<view::ViewAgreement::Promiser> heard = promisers;
   for (auto& one : heard) {
-    if (admission.is_barred(one.node) && !one.standing.has_memory) one.standing.leaving = true;
+    if (joiners.is_barred(one.node) && !one.standing.has_memory) one.standing.leaving = true;
     one.standing.lease_left = std::min(one.standing.lease_left, job.options.timings.lease_term);
   }
-  Result<view::View> next =
-      propose_view(rules, view, heard, admission.joining(donor.results_from()));
+  Result<view::View> next = propose_view(rules, view, heard, joiners.joining(donor.results_from()));
   if (next && !fits_job(*next))
     return Error{ErrorCode::unavailable, "what the promises tell leads to no view of this job"};
   const bool undoes = next && !forced && next->restores && view.view_id > 0;
@@ -170,7 +169,7 @@ void JobCore::State::watch_members(Actions& out) {
   if (job.is_last_step()) return;
   for (const view::Member& one : view.members)
     if (job.gone(one.node)) return change_view("node " + one.node.short_text() + " is gone", out);
-  if (const std::optional<NodeId> stuck = admission.bar_stuck_member())
+  if (const std::optional<NodeId> stuck = joiners.bar_stuck_member())
     return change_view("node " + stuck->short_text() + " does not get on with fetching the state",
                        out);
   if (steps.exchange() && job.state_ready) watch_silence(out);
@@ -206,7 +205,7 @@ void JobCore::State::on_commit_boundary(Actions& out) {
       job.progress.committed() > view.base_step && witnesses.voting_members() < view.members.size();
   bool admits = false;
   if (job.has_room() && job.now >= job.installed_at + job.options.timings.admit_every)
-    for (const Joining& one : admission.joining(donor.results_from()))
+    for (const Joining& one : joiners.joining(donor.results_from()))
       admits =
           admits || ((one.ready || broken("admits_unready")) && !view.rank_of(one.member.node));
   if (learner_is_through || admits || stops || witnesses.wants_others())

@@ -12,6 +12,10 @@ constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
 constexpr Duration kHeardLately = std::chrono::milliseconds(100);
 constexpr Duration kVainFor = std::chrono::seconds(10);   // from one break to another
 constexpr Duration kCutHolds = std::chrono::seconds(60);  // then the link is tried again
+
+bool is_gone(PeerHealth health) {
+  return health == PeerHealth::dead || health == PeerHealth::left;
+}
 }  // namespace
 
 const Peers::Peer* Peers::find(const NodeId& node) const {
@@ -23,29 +27,39 @@ void Peers::on_message(Time now, const NodeId& from) {
   Peer& peer = peers_[from];
   peer.heard = now;
   peer.unheard = false;
-  if (now < peer.state_at + kVerdictHolds) return;
-  peer.state = PeerState::alive;
+  if (now < peer.told_at + kVerdictHolds) return;
+  peer.health = PeerHealth::alive;
+  peer.refused = false;
   peer.doubted_until = Time{};
 }
 
-bool Peers::on_state(Time now, const NodeId& node, PeerState state) {
+void Peers::take(Time now, Peer& peer, PeerHealth health, bool refused) {
+  const bool back = health == PeerHealth::alive;
+  peer.health = health;
+  peer.refused = refused;
+  peer.told_at = back ? Time{} : now;
+  if (back) peer.doubted_until = Time{};
+  if (is_gone(health)) peer.vain_since.reset();
+}
+
+bool Peers::on_health(Time now, const NodeId& node, PeerHealth health) {
   Peer& peer = peers_[node];
   // The detector is slower than a refused dial.
-  const bool doubts_less = state == PeerState::alive || state == PeerState::suspect;
-  if (doubts_less && peer.state == PeerState::refused && now < peer.state_at + kRefusalHolds)
-    return false;
-  const bool back = state == PeerState::up || state == PeerState::alive;
-  peer.state = back ? PeerState::alive : state;
-  peer.state_at = back ? Time{} : now;
-  if (back) peer.doubted_until = Time{};
-  if (gone(node)) peer.vain_since.reset();
+  if (!is_gone(health) && peer.refused && now < peer.told_at + kRefusalHolds) return false;
+  take(now, peer, health, false);
   return true;
+}
+
+void Peers::on_link(Time now, const NodeId& node, LinkState state) {
+  if (state == LinkState::up) take(now, peers_[node], PeerHealth::alive, false);
+  if (state == LinkState::refused) take(now, peers_[node], PeerHealth::dead, true);
 }
 
 void Peers::on_farewell(Time now, const NodeId& node) {
   Peer& peer = peers_[node];
-  peer.state = PeerState::refused;
-  peer.state_at = now;
+  peer.health = PeerHealth::dead;
+  peer.refused = true;
+  peer.told_at = now;
 }
 
 void Peers::on_doubt(Time now, const NodeId& node) {
@@ -96,7 +110,7 @@ void Peers::give_up(Time now, const NodeId& node) {
 
 bool Peers::gone(const NodeId& node) const {
   const Peer* peer = find(node);
-  return peer && (peer->state == PeerState::dead || peer->state == PeerState::refused);
+  return peer && is_gone(peer->health);
 }
 
 bool Peers::reached(Time now, const NodeId& node) const {
@@ -106,7 +120,7 @@ bool Peers::reached(Time now, const NodeId& node) const {
 
 bool Peers::suspected(Time now, const NodeId& node) const {
   const Peer* peer = find(node);
-  return gone(node) || (peer && (peer->state == PeerState::suspect || peer->doubted_until > now));
+  return gone(node) || (peer && (peer->health == PeerHealth::suspect || peer->doubted_until > now));
 }
 
 Time Peers::heard(const NodeId& node) const {

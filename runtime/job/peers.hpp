@@ -21,23 +21,17 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/base/peer.hpp"
 
 namespace gpunode::job {
-
-// What happens to a peer.
-enum class PeerState : std::uint8_t {
-  alive,    // the detector hears it
-  suspect,  // the detector doubts
-  dead,     // the detector's verdict
-  refused,  // connection reset and a new dial refused: its process is gone
-  up        // a connection was (re)made: what was in flight may be lost
-};
 
 class Peers {
  public:
   void on_message(Time now, const NodeId& from);
-  // False: an old word of the detector, which does not outweigh a refused dial.
-  bool on_state(Time now, const NodeId& node, PeerState state);
+  // What the detector says. False: an old word, which does not outweigh a refused dial.
+  bool on_health(Time now, const NodeId& node, PeerHealth health);
+  // A connection was (re)made, or a dial refused: the peer's process is gone.
+  void on_link(Time now, const NodeId& node, LinkState state);
   // It says itself that it takes part no longer.
   void on_farewell(Time now, const NodeId& node);
   // These are candidates, or have a part in a view that is known here.
@@ -66,8 +60,9 @@ class Peers {
 
  private:
   struct Peer {
-    PeerState state = PeerState::alive;
-    Time state_at{};
+    PeerHealth health = PeerHealth::alive;
+    bool refused = false;  // it is dead since a dial was refused, or it said farewell
+    Time told_at{};        // that it is not alive
     Time heard{};
     Time doubted_until{};               // another member said that it cannot reach it
     std::optional<Time> awaited_since;  // its bytes or its DONE are missing since then
@@ -76,6 +71,7 @@ class Peers {
     Time cut_until{};                   // no bytes of a step get through
   };
   const Peer* find(const NodeId& node) const;
+  static void take(Time now, Peer& peer, PeerHealth health, bool refused);
 
   std::map<NodeId, Peer> peers_;
   std::set<NodeId> parts_;

@@ -102,7 +102,7 @@ Explanation StepAccount::explain() const {
       one.apply += seconds(times.before.apply_us);
       one.sent_bytes += times.before.sent_kib * 1024.0;
       one.received_bytes += times.before.received_kib * 1024.0;
-      one.place = times.place;
+      one.site = times.site;
       if (times.compute.slices > 0)
         one.slice +=
             seconds(times.compute.compute_us) * times.compute.workers / times.compute.slices;

@@ -28,7 +28,7 @@ struct MemberTimes {
   double slice = 0;          // one slice on one worker
   double compute = 0, data = 0, wait = 0, exchange = 0, confirm = 0, apply = 0;
   double sent_bytes = 0, received_bytes = 0;
-  std::uint64_t place = 0;  // see collective::StepTimes
+  std::uint64_t site = 0;  // see collective::StepTimes
 };
 
 enum class Cause : std::uint8_t { compute, data, link };

@@ -23,12 +23,12 @@ WritableBytes StepPlaces::lend(const NodeId& from, ByteView body, std::size_t pa
     step = step_;
   }
   if (!step || !step->places || !collective::is_exchange_body(body)) return {};
-  const auto routed = collective::decode_exchange(body, {}, step->chunk_count);
-  if (!routed || routed->route != step->route) return {};
+  const auto named = collective::decode_exchange(body, {}, step->chunk_count);
+  if (!named || named->name != step->name) return {};
   const auto member = std::ranges::find(step->members, from);
   if (member == step->members.end()) return {};
   const auto rank = static_cast<std::uint16_t>(member - step->members.begin());
-  const collective::ExchangeMessage& message = routed->message;
+  const collective::ExchangeMessage& message = named->message;
   if (const auto* result = std::get_if<collective::ResultChunk>(&message))
     return step->places->lend(result->chunk, {rank, std::nullopt}, payload_bytes);
   if (const auto* partial = std::get_if<collective::PartialChunk>(&message))

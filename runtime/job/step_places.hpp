@@ -1,5 +1,6 @@
 // StepPlaces: which places of the step under way a peer's bulk message may be read into, asked by
-// the link before the payload is there. One of a job, shared by its core and the link's thread.
+// the link before the payload is there. The body is decoded again with the whole message: it comes
+// before the payload. One of a job, shared by its core and the link's thread.
 #pragma once
 
 #include <memory>
@@ -15,13 +16,14 @@ namespace gpunode::job {
 class StepPlaces {
  public:
   struct Step {
-    collective::ExchangeRoute route;
+    collective::ExchangeName name;
     std::vector<NodeId> members;  // by rank
     std::uint32_t chunk_count = 0;
     std::shared_ptr<collective::ChunkPlaces> places;
   };
 
-  // From the core's thread. What was lent of the step before stays with its borrower.
+  // Both from the core's thread: open when StepRunner begins a step, close with a view or the end;
+  // then messages are read elsewhere. What was lent of the step before stays with its borrower.
   void open(Step step);
   void close();
 

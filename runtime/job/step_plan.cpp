@@ -22,15 +22,15 @@ void StepPlan::next(const view::View& view, std::uint64_t step,
   const bool first_free = step == view.base_step + 2;
   slices_ = collective::paced_plan(tree_, slices_, paces_, {step, first_free, one_sum});
   std::vector<std::uint64_t> found;
-  for (const collective::StepTimes& times : told) found.push_back(times.place);
+  for (const collective::StepTimes& times : told) found.push_back(times.site);
   follow(std::move(found));
-  if (routing_.plan) slices_ = routing_.plan(tree_, slices_, places_);
+  if (routing_.plan) slices_ = routing_.plan(tree_, slices_, sites_);
 }
 
-void StepPlan::follow(std::vector<std::uint64_t> places) {
-  if (!routing_.route || places == places_) return;
-  places_ = std::move(places);
-  route_ = routing_.route(places_);
+void StepPlan::follow(std::vector<std::uint64_t> sites) {
+  if (!routing_.route || sites == sites_) return;
+  sites_ = std::move(sites);
+  route_ = routing_.route(sites_);
 }
 
 Digest StepPlan::digest() const {

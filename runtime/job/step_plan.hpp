@@ -31,13 +31,13 @@ class StepPlan {
   std::vector<NodeId> computing(const view::View& view) const;  // by slice
 
  private:
-  void follow(std::vector<std::uint64_t> places);
+  void follow(std::vector<std::uint64_t> sites);
 
   const collective::Tree& tree_;
   const collective::Routing& routing_;
   collective::SlicePlan slices_;
   collective::Paces paces_;
-  std::vector<std::uint64_t> places_;  // of the members, as they told; 0 until then
+  std::vector<std::uint64_t> sites_;  // of the members, as they told; 0 until then
   std::shared_ptr<const collective::SumRoute> route_;
 };
 

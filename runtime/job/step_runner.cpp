@@ -31,7 +31,7 @@ collective::AllReduce::Options StepRunner::options_of_step() {
   chosen.layout = collective::ChunkLayout::of(job_.options.element_count);
   chosen.add = job_.options.add;
   chosen.route = plan_.route();
-  chosen.place = job_.options.place;
+  chosen.site = job_.options.site;
   chosen.form = form_;
   chosen.need_after = job_.options.timings.need_after;
   if (chosen.member_count > 1) chosen.result_buffer = results_->take();
@@ -63,7 +63,7 @@ void StepRunner::begin(Actions& out) {
 void StepRunner::tell_places() {
   const view::View& view = job_.view();
   StepPlaces::Step step;
-  step.route = {view.view_id, step_, view.history(), plan_digest_};
+  step.name = {view.view_id, step_, view.history(), plan_digest_};
   for (const view::Member& one : view.members) step.members.push_back(one.node);
   step.chunk_count = collective::ChunkLayout::of(job_.options.element_count).chunk_count();
   step.places = exchange_->places();
@@ -75,7 +75,7 @@ void StepRunner::close_places() {
 }
 
 void StepRunner::ask_compute(Actions& out) {
-  Compute compute{++order_, step_, {}, discard_kept_};
+  Compute compute{++compute_id_, step_, {}, discard_kept_};
   for (const collective::TreeNode& node : exchange_->own_cover())
     if (!partials_.contains(node)) compute.nodes.push_back(node);
   discard_kept_ = false;
@@ -123,9 +123,9 @@ Result<void> StepRunner::on_message(const NodeId& from, std::uint16_t rank,
   return {};
 }
 
-void StepRunner::keep_ahead(const NodeId& from, const JobMessage& message) {
+void StepRunner::keep_early(const NodeId& from, const JobMessage& message) {
   if (const auto* step = std::get_if<StepMessage>(&message.body))
-    early_.keep_ahead(message.view, from, *step);
+    early_.keep_early(message.view, from, *step);
 }
 
 bool StepRunner::fits(const PartialRange& range) const {
@@ -133,7 +133,7 @@ bool StepRunner::fits(const PartialRange& range) const {
   const bool whole = range.first == 0 && range.count == elements;
   return range.step == job_.progress.committed() + 1 && job_.options.tree.contains(range.node) &&
          range.sum && range.sum->size() == elements && range.first <= elements &&
-         range.count <= elements - range.first && (range.order == order_ || whole);
+         range.count <= elements - range.first && (range.compute_id == compute_id_ || whole);
 }
 
 bool StepRunner::on_partial(const PartialRange& range, bool goes_on, Actions& out) {

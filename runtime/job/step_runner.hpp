@@ -35,7 +35,7 @@ class StepRunner {
   // Fails with invalid_argument where the sender follows another slice plan: the view is to end.
   Result<void> on_message(const NodeId& from, std::uint16_t rank, const StepMessage& message,
                           Actions& out);
-  void keep_ahead(const NodeId& from, const JobMessage& message);
+  void keep_early(const NodeId& from, const JobMessage& message);
   // Whether the step under way got on; where it may not (`goes_on`), the sum is kept.
   bool on_partial(const PartialRange& range, bool goes_on, Actions& out);
   void on_tick(Actions& out);
@@ -98,7 +98,7 @@ class StepRunner {
   Digest plan_digest_, previous_plan_digest_;
   std::map<collective::TreeNode, Partial> partials_;  // of step partial_step_
   std::uint64_t partial_step_ = 0;
-  std::uint64_t order_ = 0;  // of the last Compute
+  std::uint64_t compute_id_ = 0;  // the last one
   bool discard_kept_ = false;
   std::uint64_t told_held_ = 0;  // step whose fault point was passed
 

@@ -37,7 +37,8 @@ class ViewNews {
   // The members have installed the view, and have its state if it is from here. Who seems to be gone
   // may be back in a moment and wait for a vote, so nobody is left out.
   bool all_know() const;
-  void ask_members(Actions& out) const;  // those that do not
+  // Asks the members that are not known to have this view; for a node that leaves.
+  void ask_members(Actions& out) const;
 
  private:
   struct Peer {

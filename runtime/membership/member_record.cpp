@@ -93,7 +93,6 @@ Bytes signed_bytes(const MemberRecord& record) {
     out.text(key);
     out.text(value);
   }
-  out.number(record.protocol_version);
   out.number((record.dial_only ? 1u : 0u) | (record.left ? 2u : 0u));
   return out.take();
 }

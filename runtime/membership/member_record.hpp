@@ -36,7 +36,6 @@ struct MemberRecord {
   PublicKey curve_key{};
   PublicKey sign_key{};
   std::map<std::string, std::string> labels;
-  std::uint32_t protocol_version = 1;
   bool dial_only = false;  // nobody can dial this node; it dials the others
   bool left = false;       // its owner has said goodbye in this incarnation
   Bytes signature;         // by sign_key over signed_bytes()

@@ -1,6 +1,7 @@
 #include "runtime/membership/membership_codec.hpp"
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/membership_generated.h"
 
 namespace gpunode::membership {
@@ -17,12 +18,6 @@ using Vector = flatbuffers::Vector<T>;
 template <class Key>
 wire::Id to_wire(const Key& key) {
   return wire::Id(flatbuffers::make_span(reinterpret_cast<const std::uint8_t(&)[32]>(key)));
-}
-
-std::array<std::byte, 32> array_of(const wire::Id* id) {
-  std::array<std::byte, 32> value{};
-  if (id) std::memcpy(value.data(), id->value()->data(), value.size());
-  return value;
 }
 
 NodeId node_of(const wire::Id* id) {
@@ -60,7 +55,6 @@ Offset<wire::Record> write_record(Builder& builder, const MemberRecord& record) 
   out.add_curve_key(&curve);
   out.add_sign_key(&sign);
   out.add_labels(label_list);
-  out.add_protocol_version(record.protocol_version);
   out.add_dial_only(record.dial_only);
   out.add_left(record.left);
   out.add_signature(signature);
@@ -124,7 +118,6 @@ bool read_record(const wire::Record& in, MemberRecord& record) {
       if (!record.labels.emplace(label->key()->str(), label->value()->str()).second) return false;
     }
   }
-  record.protocol_version = in.protocol_version();
   record.dial_only = in.dial_only();
   record.left = in.left();
   if (in.signature()) {

@@ -68,7 +68,7 @@ std::size_t Swim::live_count() const {
 int Swim::local_health() const {
   return core_->health();
 }
-std::uint64_t Swim::rejected_count() const {
+std::uint64_t Swim::rejected_messages() const {
   return core_->rejected();
 }
 

@@ -101,7 +101,7 @@ class Swim {
   // 0 = on time, up to health_cap = this machine is slow; waits are scaled by 1 + this.
   int local_health() const;
   // Messages and records dropped because they were malformed, unsigned or out of bounds.
-  std::uint64_t rejected_count() const;
+  std::uint64_t rejected_messages() const;
 
  private:
   class Core;

@@ -21,7 +21,6 @@ struct GpuSample {
   std::optional<std::uint64_t> memory_free_bytes;
   std::optional<std::uint64_t> memory_used_bytes;
   std::optional<unsigned> utilization_percent;
-  std::optional<unsigned> memory_utilization_percent;
   std::optional<int> temperature_celsius;
   std::optional<double> power_watts;
   // The driver says that the device is lost or needs a reset: a verdict should drain it.
@@ -42,17 +41,5 @@ class GpuProbe {
 // Opens NVML. Never fails: without library or driver the probe answers with an empty list.
 // `library`: for tests; the default is the name that every driver installs.
 std::unique_ptr<GpuProbe> open_nvml_probe(const std::string& library = "libnvidia-ml.so.1");
-
-// The twin for tests: says what it was told.
-class FakeGpuProbe final : public GpuProbe {
- public:
-  std::vector<GpuSample> sample() override { return next; }
-  std::string absent_reason() const override { return reason; }
-  std::optional<std::string> driver_version() const override { return version; }
-
-  std::vector<GpuSample> next;
-  std::string reason;
-  std::optional<std::string> version;
-};
 
 }  // namespace gpunode::probe

@@ -64,11 +64,4 @@ class ProcHostProbe final : public HostProbe {
   Time last_network_time_{};
 };
 
-// The twin for tests: says what it was told.
-class FakeHostProbe final : public HostProbe {
- public:
-  HostSample sample(Time) override { return next; }
-  HostSample next;
-};
-
 }  // namespace gpunode::probe

@@ -118,10 +118,8 @@ class NvmlProbe final : public GpuProbe {
       sample.memory_free_bytes = memory.free;
       sample.memory_used_bytes = memory.used;
     }
-    if (Utilization use{}; utilization_ && good(utilization_(device, &use), sample)) {
+    if (Utilization use{}; utilization_ && good(utilization_(device, &use), sample))
       sample.utilization_percent = use.gpu;
-      sample.memory_utilization_percent = use.memory;
-    }
     unsigned value = 0;
     if (temperature_ && good(temperature_(device, kTemperatureGpu, &value), sample))
       sample.temperature_celsius = static_cast<int>(value);

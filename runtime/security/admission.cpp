@@ -18,11 +18,6 @@ WallTime cut(WallTime time) {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(time);
 }
 
-std::uint64_t to_ms(WallTime time) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count());
-}
-
 bool newer(const Admission& left, const Admission& right) {
   return std::tie(left.issued, left.signature) > std::tie(right.issued, right.signature);
 }
@@ -37,8 +32,8 @@ Bytes Admission::signed_bytes() const {
   writer.raw(curve_key.value);
   writer.text(name);
   writer.u32(rights);
-  writer.u64(to_ms(issued));
-  writer.u64(to_ms(expires));
+  writer.time(issued);
+  writer.time(expires);
   writer.raw(issuer.value);
   return writer.take();
 }

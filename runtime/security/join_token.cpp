@@ -8,11 +8,6 @@ namespace {
 
 constexpr std::size_t kCheckBytes = 4;
 
-std::uint64_t to_ms(WallTime time) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count());
-}
-
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   std::size_t begin = text.find_first_not_of(kSpace);
@@ -45,7 +40,7 @@ std::string JoinToken::text() const {
   writer.raw(issuer_curve.value);
   writer.raw(id);
   writer.raw(secret.view());
-  writer.u64(to_ms(expires));
+  writer.time(expires);
   writer.u8(static_cast<std::uint8_t>(endpoints.size()));
   for (const std::string& endpoint : endpoints) writer.text(endpoint);
   Sha256 check = sha256(writer.bytes());

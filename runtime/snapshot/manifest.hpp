@@ -32,19 +32,15 @@ struct CheckpointKey {
   static std::optional<CheckpointKey> parse(const JobId& job, std::string_view name);
 };
 
-// Everything but the tensors; filled by the trainer, kept word for word.
+// Everything but the tensors; filled by the checkpoint shelf, kept word for word.
 struct CheckpointMeta {
   CheckpointKey key;
   std::string job_name;
-  std::uint64_t view_id = 0;
   ModelDescription model;
-  std::map<std::string, double> optimizer;  // scalars: loss scale, smoothed values ...
-  std::uint64_t sampler_seed = 0;
-  std::uint64_t sampler_position = 0;  // first position not consumed yet
-  Digest sample_sum;                   // running sum over the samples fed so far
-  std::uint64_t sample_count = 0;      // and their number
-  Digest state_digest;                 // state_digest() of what was written
-  std::int64_t unix_seconds = 0;       // when, for people
+  Digest sample_sum;               // running sum over the samples fed so far
+  std::uint64_t sample_count = 0;  // and their number
+  Digest state_digest;             // state_digest() of what was written
+  std::int64_t unix_seconds = 0;   // when, for people
 
   bool operator==(const CheckpointMeta&) const = default;
 };

@@ -72,18 +72,11 @@ Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   CheckpointMeta meta;
   meta.key = {from_wire(*from.job()), {from.history_turn(), from.history_mark()}, from.step()};
   meta.job_name = text(from.job_name());
-  meta.view_id = from.view_id();
   meta.model.kind = text(from.model_kind());
   if (from.model_settings())
     for (const wire::Setting* setting : *from.model_settings())
       if (!meta.model.settings.emplace(setting->key()->str(), setting->value()->str()).second)
         return refused("a model setting stands twice");
-  if (from.optimizer())
-    for (const wire::Scalar* scalar : *from.optimizer())
-      if (!meta.optimizer.emplace(scalar->key()->str(), scalar->value()).second)
-        return refused("an optimizer value stands twice");
-  meta.sampler_seed = from.sampler_seed();
-  meta.sampler_position = from.sampler_position();
   meta.sample_sum = from_wire(*from.sample_sum());
   meta.sample_count = from.sample_count();
   meta.state_digest = from_wire(*from.state_digest());
@@ -144,7 +137,7 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
 
 Result<Manifest> decode_tables(const wire::Manifest& from) {
   if (!all_present(from.shards()) || !all_present(from.parameters()) ||
-      !all_present(from.model_settings()) || !all_present(from.optimizer()))
+      !all_present(from.model_settings()))
     return refused("a table is missing");
   Manifest manifest;
   Result<CheckpointMeta> meta = decode_meta(from);
@@ -193,9 +186,6 @@ Bytes encode_manifest(const Manifest& manifest) {
     auto key_at = builder.CreateString(key);
     settings.push_back(wire::CreateSetting(builder, key_at, builder.CreateString(value)));
   }
-  std::vector<flatbuffers::Offset<wire::Scalar>> optimizer;
-  for (const auto& [key, value] : meta.optimizer)
-    optimizer.push_back(wire::CreateScalar(builder, builder.CreateString(key), value));
   std::vector<flatbuffers::Offset<wire::Shard>> shards;
   for (const ShardRecord& shard : manifest.shards) shards.push_back(encode_shard(builder, shard));
   std::vector<flatbuffers::Offset<wire::Parameter>> parameters;
@@ -211,13 +201,11 @@ Bytes encode_manifest(const Manifest& manifest) {
   auto job_name = builder.CreateString(meta.job_name);
   auto kind = builder.CreateString(meta.model.kind);
   auto settings_at = builder.CreateVector(settings);
-  auto optimizer_at = builder.CreateVector(optimizer);
   auto parameters_at = builder.CreateVector(parameters);
   auto shards_at = builder.CreateVector(shards);
   auto root =
       wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.history.turn,
-                           meta.key.history.mark, meta.key.step, meta.view_id, kind, settings_at,
-                           optimizer_at, meta.sampler_seed, meta.sampler_position, &sum,
+                           meta.key.history.mark, meta.key.step, kind, settings_at, &sum,
                            meta.sample_count, &state, meta.unix_seconds, parameters_at, shards_at);
   wire::FinishManifestBuffer(builder, root);
   ByteView table(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());

@@ -9,7 +9,7 @@
 
 namespace gpunode::storage {
 
-Result<SharedBytes> map_file(const Path& path, MapAdvice advice) {
+Result<SharedBytes> map_file(const Path& path) {
   int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return error_of_errno(errno, "cannot open", path);
   struct stat status;
@@ -27,7 +27,7 @@ Result<SharedBytes> map_file(const Path& path, MapAdvice advice) {
   ::close(file);
   if (start == MAP_FAILED) return error_of_errno(failure, "cannot map", path);
   // Advice is a hint; a kernel that refuses it serves the pages all the same.
-  (void)::madvise(start, size, advice == MapAdvice::random ? MADV_RANDOM : MADV_SEQUENTIAL);
+  (void)::madvise(start, size, MADV_RANDOM);
   std::shared_ptr<const void> owner(
       start, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
   return SharedBytes{std::move(owner), ByteView(static_cast<const std::byte*>(start), size)};

@@ -8,10 +8,8 @@
 
 namespace gpunode::storage {
 
-enum class MapAdvice { sequential, random };
-
-// Maps all of a regular file (an empty one gives an empty view). Fails with not_found,
+// Maps all of a regular file, to be read here and there (an empty one gives an empty view). Fails with not_found,
 // permission_denied, invalid_argument, out_of_memory.
-Result<SharedBytes> map_file(const Path& path, MapAdvice advice);
+Result<SharedBytes> map_file(const Path& path);
 
 }  // namespace gpunode::storage

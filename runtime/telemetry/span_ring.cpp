@@ -9,8 +9,8 @@ namespace gpunode::telemetry {
 
 std::string_view to_string(SpanKind kind) {
   static constexpr std::array<std::string_view, static_cast<std::size_t>(SpanKind::kCount)> kNames{
-      "compute", "send", "sum",         "receive", "gather", "confirm",
-      "apply",   "sync", "view change", "stall",   "ahead"};
+      "compute", "send", "sum",         "receive", "gather",     "confirm",
+      "apply",   "sync", "view change", "stall",   "speculative"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

@@ -24,7 +24,7 @@ enum class SpanKind : std::uint8_t {
   sync,         // the state is fetched from other members
   view_change,  // from the wish to the installed view; amount: the view's number
   stall,        // waited for a peer longer than is usual; amount: rank
-  ahead,        // what follows from a part of the sum, done before the step is committed
+  speculative,  // what follows from a part of the sum, done before the step is committed
   kCount
 };
 std::string_view to_string(SpanKind kind);

@@ -1,5 +1,5 @@
 // Link: how a node's messages reach other nodes. The interface; mesh_link is the one over the
-// network, memory_link its twin in one process, and both pass the same tests.
+// network, tests/support/memory_link its twin in one process, and both pass the same tests.
 //
 // Two lanes: control (small, latency first) and bulk (gradients, state, checkpoints; never delays
 // control). Inside a lane the messages of one urgency to one peer arrive in the order of sending or
@@ -25,7 +25,7 @@ namespace gpunode::transport {
 
 enum class Lane : std::uint8_t { control, bulk };
 
-// Of one message; more has to be cut into chunks.
+// Limits of one message; more has to be cut into chunks.
 inline constexpr std::size_t kMaxBodyBytes = 256u << 10;
 inline constexpr std::size_t kMaxBulkPayloadBytes = 16u << 20;
 inline constexpr std::size_t kMaxControlPayloadBytes = 1u << 20;

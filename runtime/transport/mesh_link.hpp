@@ -25,13 +25,13 @@ namespace gpunode::transport {
 using CurveKey = std::array<std::byte, 32>;
 
 // The answer of the allow-list about a CURVE key that knocks.
-struct Admission {
-  enum class Verdict : std::uint8_t {
+struct KeyVerdict {
+  enum class Answer : std::uint8_t {
     accepted,
     unknown,  // perhaps its admission has not reached us yet: it may try again
     revoked   // never again
   };
-  Verdict verdict = Verdict::unknown;
+  Answer answer = Answer::unknown;
   NodeId node;  // of an accepted key
 };
 
@@ -47,7 +47,7 @@ struct MeshLinkOptions {
   // the network between; default off.
   bool bulk_plain = false;
   // Asked on the ZAP thread for every knock; must be quick, thread-safe and never block.
-  std::function<Admission(const CurveKey&)> admit;
+  std::function<KeyVerdict(const CurveKey&)> admit;
   // Messages that may wait for one peer on control before send answers resource_exhausted.
   std::size_t control_queue = 10'000;
   // Bytes that may wait for one peer on bulk. Payloads wait where their owner keeps them, until the

@@ -28,12 +28,11 @@ CALLED_BY_TESTS = {
     "kernels/tensor/buffer.hpp:in_use_bytes": "shows that nothing leaks",
     "kernels/tensor/buffer.hpp:held_bytes": "shows that the pool is bounded",
     "runtime/collective/all_reduce.hpp:dropped_messages": "shows that bad messages are refused",
+    "runtime/directory/directory.hpp:rejected_updates": "shows that bad messages are refused",
     "runtime/job/state_transfer.hpp:has_snapshot": "shows that a snapshot is let go",
     "runtime/membership/swim.hpp:local_health": "shows that a slow node doubts itself",
+    "runtime/membership/swim.hpp:rejected_messages": "shows that bad messages are refused",
     "runtime/security/join_failure.hpp:all_join_failures": "each failure has its own words",
-    "runtime/transport/memory_link.hpp:cut_one_way": "the twin's own fault",
-    "runtime/transport/memory_link.hpp:set_delay": "the twin's own fault",
-    "runtime/transport/memory_link.hpp:set_fate": "the twin's own fault",
 }
 
 # Words that are no longer used, and what is said instead.
@@ -51,4 +50,7 @@ RETIRED_WORDS = {
     r"LanePool": "WorkerPool: a lane is one of a transport, or of a vector",
     r"Exact" r"Exchange": "AllReduce",
     r"lineage": "history",
+    r"lane_at": "scratch_of: a lane is one of a transport, or of a vector",
+    r"PeerState": "PeerHealth and LinkState (runtime/base/peer.hpp)",
+    r"HostPlace": "HostWorkspace: a place is memory that a payload is read to",
 }

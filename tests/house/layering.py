@@ -37,7 +37,7 @@ RULES = [
      "caf/ only in actors"),
     (CUDA_HEADERS, re.compile(r"kernels/cuda/"), "CUDA headers only in kernels/cuda"),
     (re.compile(r"schemas/\w+_generated\.h$"),
-     re.compile(r".*_codec\.[ch]pp$|actors/node/node_flatbuffers\.hpp$"),
+     re.compile(r".*_codec\.[ch]pp$"),
      "generated schema headers only in codecs"),
     (re.compile(r"fstream$|sys/socket\.h$|netinet/|runtime/base/clock\.hpp$"),
      re.compile(r"(?!kernels/)"), "no file, socket or clock in kernels"),

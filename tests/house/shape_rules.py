@@ -1,8 +1,8 @@
 """The shape of the house: what stands in it is used, small enough to be read, and as its map says.
 
-Modules have files and name only what they include; public functions have callers; files, functions
-and classes keep their measure; the walk in the head of CMakeLists.txt can be walked; words that were
-given up stay away. What may be otherwise, and why, is in exceptions.py.
+Modules have files and name only what they include; public functions have callers, and types users;
+files, functions and classes keep their measure; the walks in the head of CMakeLists.txt can be
+walked; words that were given up stay away. What may be otherwise, and why, is in exceptions.py.
 usage: shape_rules.py ROOT | shape_rules.py --self-test
 """
 import collections
@@ -20,7 +20,7 @@ import source_tree
 FILE_LINES = 450
 FUNCTION_LINES = 70
 CLASS_FIELDS = 40
-WALK_FILES = 16
+WALK_FILES = (16, 12)  # a gradient's, and that of `generate`
 FACE = "actors/node/node.hpp"  # its callers are other people's programs
 TEXTS = source_tree.CODE_ENDINGS + (".fbs", ".md", ".py", ".sh", ".txt", ".cmake")
 # The history, the rules themselves and what was released keep the words of their time.
@@ -112,6 +112,20 @@ def check_callers(findings, sources, drawn):
                          f"{path}:{one.line}: nobody but tests calls {one.name}")
 
 
+def check_users(findings, sources, drawn):
+    """Every type that a header declares is named by some other source, or by its own besides itself."""
+    words = {path: set(re.findall(r"\b[A-Z]\w*\b", text)) for path, text in sources.items()}
+    for path in sources:
+        if not path.startswith(layering.LAYERS) or not path.endswith(".hpp") or path == FACE:
+            continue
+        for one in drawn[path].classes:
+            name = one.name.split("::")[-1]
+            itself = rf"(?<!struct )(?<!class )(?<!~)\b{name}\b(?!\(|& operator|&&?( \w+)?\) =)"
+            if not re.search(itself, sources[path]) and not any(
+                    name in known for other, known in words.items() if other != path):
+                findings.list.append(f"{path}:{one.line}: nobody names {name}")
+
+
 def check_modules(findings, root):
     brackets, _ = layering.read_brackets(root)
     used = collections.defaultdict(set)
@@ -136,14 +150,12 @@ def check_modules(findings, root):
             findings.list.append(f"{place}: {name} names {below} and includes nothing of it")
 
 
-def walk_of(text):
-    """The steps of the walk as (file, arrow, file); the comment ends at the first line of code."""
-    comment = re.search(r"^# The walk.*?\n((?:#[^\n]*\n)+)", text, flags=re.M)
-    if not comment:
-        return []
-    words = re.findall(r"->|~\w+~>|(?:[\w]+/)+\w+\.[ch]pp", comment.group(1))
-    return [(words[i - 1], words[i], words[i + 1]) for i in range(1, len(words) - 1)
-            if ">" in words[i] and ">" not in words[i - 1] + words[i + 1]]
+def walks_of(text):
+    """Each walk's steps as (file, arrow, file); a walk ends with its paragraph."""
+    for comment in re.findall(r"^# The walk.*?\n((?:# [^\n]*\n)+)", text, flags=re.M):
+        words = re.findall(r"->|~\w+~>|(?:[\w]+/)+\w+\.[ch]pp", comment)
+        yield [(words[i - 1], words[i], words[i + 1]) for i in range(1, len(words) - 1)
+               if ">" in words[i] and ">" not in words[i - 1] + words[i + 1]]
 
 
 def within_folder(root, path):
@@ -160,15 +172,20 @@ def within_folder(root, path):
     return seen
 
 
-def check_walk(findings, root):
-    place = "CMakeLists.txt:1"
+def check_walks(findings, root):
     with open(os.path.join(root, "CMakeLists.txt"), encoding="utf-8") as stream:
-        steps = walk_of(stream.read())
-    if not steps:
-        findings.list.append(f"{place}: the head tells the walk from main to a gradient leaving")
+        walks = list(walks_of(stream.read()))
+    if len(walks) != len(WALK_FILES) or not all(walks):
+        findings.list.append("CMakeLists.txt:1: the head tells the walks of a gradient and of `generate`")
+    for steps, limit in zip(walks, WALK_FILES):
+        check_walk(findings, root, steps, limit)
+
+
+def check_walk(findings, root, steps, limit):
+    place = "CMakeLists.txt:1"
     files = {name for one, _, other in steps for name in (one, other)}
-    if len(files) > WALK_FILES:
-        findings.list.append(f"{place}: the walk has {len(files)} files, at most {WALK_FILES}")
+    if len(files) > limit:
+        findings.list.append(f"{place}: the walk has {len(files)} files, at most {limit}")
     for name in sorted(files):
         if not os.path.exists(os.path.join(root, name)):
             findings.list.append(f"{place}: the walk names {name}, which does not exist")
@@ -193,7 +210,7 @@ def check_words(findings, root, words):
     tops = source_tree.CODE_FOLDERS + ("schemas", "cmake")
     paths = source_tree.files(root, tops, TEXTS) + ["README.md", "CMakeLists.txt"]
     for word, instead in words.items():
-        retired = re.compile(rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])", re.I if word.islower() else 0)
+        retired = re.compile(rf"(?<![A-Za-z0-9]){word}(?:e?s)?(?![A-Za-z0-9])", re.I if word.islower() else 0)
         for path in paths:
             if path.startswith(OWN_WORDS) or not os.path.exists(os.path.join(root, path)):
                 continue
@@ -217,8 +234,9 @@ def check(root, allowed, words):
     check_lengths(findings, root)
     check_fields(findings, drawn)
     check_callers(findings, sources, drawn)
+    check_users(findings, sources, drawn)
     check_modules(findings, root)
-    check_walk(findings, root)
+    check_walks(findings, root)
     check_words(findings, root, words)
     findings.stale()
     return findings.list, len(sources)
@@ -233,7 +251,8 @@ HEADER = "#pragma once\nnamespace a {\nint twice(int x);\n}\n"
 CLEAN = {
     "CMakeLists.txt": "# The map.\n#\n# The walk from main:\n"
                       "#   tools/gpunode/main.cpp -> runtime/base/a.cpp ~Bytes~>\n"
-                      "#   runtime/view/b.cpp\nproject(x)\n",
+                      "#   runtime/view/b.cpp\n#\n# The walk of `generate`:\n"
+                      "#   tools/gpunode/main.cpp -> runtime/base/a.hpp\nproject(x)\n",
     "runtime/CMakeLists.txt": "gpunode_module(base FOLDER base)\n"
                               "gpunode_module(view FOLDER view DEPENDS base)\n",
     "runtime/base/a.hpp": HEADER,
@@ -243,7 +262,7 @@ CLEAN = {
     "runtime/view/b.cpp": '#include "runtime/base/a.hpp"\nint b = a::twice(1); Bytes none;\n',
     "tools/gpunode/main.cpp": '#include "tools/gpunode/face.hpp"\nint main() {}\n',
     "tools/gpunode/face.hpp": '#include "runtime/base/a.hpp"\n',
-    "tests/unit/a_test.cpp": "int x = spare() + shown();\n",
+    "tests/unit/a_test.cpp": "int x = spare() + shown();\nWide a;\nOuter b;\nS c;\n",
 }
 LONG = "int f() {\n" + "  g();\n" * FUNCTION_LINES + "}\n"
 WIDE = "class Wide {\n" + "".join(f"  std::map<int, int> m{i}_;\n" for i in range(CLASS_FIELDS)) + \
@@ -257,6 +276,8 @@ SEEDED = [
     ({"runtime/base/a.hpp": HEADER + "int spare();\n"}, "nobody but tests calls spare"),
     ({"runtime/base/a.hpp": HEADER + "struct S {\n  int spare() const { return 1; }\n};\n"},
      "nobody but tests calls spare"),
+    ({"runtime/base/a.hpp": HEADER + "class Spare final {\n  Spare(const Spare&) = delete;\n};\n"},
+     "nobody names Spare"),
     ({"runtime/CMakeLists.txt": CLEAN["runtime/CMakeLists.txt"] +
       "gpunode_module(http FOLDER http)\n"}, "http has no files"),
     ({"runtime/CMakeLists.txt": CLEAN["runtime/CMakeLists.txt"].replace("base)\n", "base DEPENDS view)\n", 1)},

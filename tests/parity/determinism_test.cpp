@@ -68,7 +68,7 @@ void expect_equal(const std::vector<std::vector<float>>& left,
   }
 }
 
-TEST(Determinism, GradientsDoNotDependOnLanesOrPlaces) {
+TEST(Determinism, GradientsDoNotDependOnWorkersOrSlots) {
   auto model = make_model("gpt", {{"layers", "2"}});
   ASSERT_TRUE(model);
   const auto alone = gradients(**model, 1, 0);
@@ -86,7 +86,7 @@ TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
   std::vector<float> weights((*model)->parameter_count());
   ASSERT_TRUE((*program)->load(weights));  // zeros: each stage's come before it is run
   (*model)->initialise(1, weights);
-  (*program)->make_places(kSlices + 1);
+  (*program)->make_slots(kSlices + 1);
   const Slices slices(**model);
   std::vector<std::vector<float>> staged(kSlices);
   for (std::size_t slice = 0; slice < kSlices; ++slice) {

@@ -153,7 +153,7 @@ TEST_F(TrainerTest, TheStatesDigestIsThatOfItsBytesWithAnyLanes) {
 }
 
 TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
-  const std::uint64_t one = model_->place_bytes(3);
+  const std::uint64_t one = model_->slot_bytes(3);
   EXPECT_EQ(trainer(2, 0)->slice_memory().slices, 2u) << "one a worker at least";
   EXPECT_EQ(trainer(1, std::uint64_t{1} << 30)->slice_memory().slices, kSlices);
   const SliceMemory some = trainer(1, 4 * one)->slice_memory();

@@ -1,4 +1,4 @@
-"""Exchange modes: members stay alike through a kill, and say what they are. By place: exact."""
+"""Exchange modes: members stay alike through a kill, and say what they are. By site: exact."""
 import os
 import signal
 
@@ -55,7 +55,7 @@ class Modes(cluster.ProcessTest):
     def test_ring_through_a_kill(self):
         self.run_through_a_kill("ring")
 
-    def test_sums_by_place_through_a_kill_are_exact(self):
+    def test_sums_by_site_through_a_kill_are_exact(self):
         """Two racks of two, one node of a rank in between killed: the bits of one node alone."""
         slow = self.world.write("slow", "")
         paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",

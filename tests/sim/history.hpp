@@ -28,15 +28,15 @@ inline ViewName name_of(const job::JobMessage& message) {
 enum class Turn : std::uint8_t {
   same,      // the same history
   rollback,  // from a checkpoint: nobody who may go on has the state
-  recovery   // a person gave up on whoever did not answer
+  split      // a part went on without a quorum
 };
 inline Turn turn_between(const view::View& before, const view::View& after) {
   if (after.turns.size() == before.turns.size()) return Turn::same;
   // A part that went on apart has more turns than the one that it goes over to.
   const view::View& longer = after.turns.size() > before.turns.size() ? after : before;
-  return longer.turns.back().is_split() ? Turn::recovery : Turn::rollback;
+  return longer.turns.back().is_split() ? Turn::split : Turn::rollback;
 }
-// A recovery may find the state gone as well, and begin from a checkpoint.
+// A split may find the state gone as well, and begin from a checkpoint.
 inline bool starts_from_checkpoint(const view::View& before, const view::View& after) {
   return after.restores && after.turns.size() != before.turns.size();
 }

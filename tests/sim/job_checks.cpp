@@ -53,7 +53,7 @@ std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const 
       const view::View* view = decided(one);
       const Turn turn = turn_between(*from.view, *view);
       const view::View* undone = !from.undone && turn == Turn::rollback ? from.view : from.undone;
-      if (turn != Turn::recovery) all.push_back({view, undone});
+      if (turn != Turn::split) all.push_back({view, undone});
     }
   }
   if (!all.empty()) all.erase(all.begin());
@@ -176,7 +176,7 @@ void JobChecks::on_durable(const NodeId& node, const Bytes& bytes) {
 // Whoever says that a view was decided names a quorum that has voted for it.
 void JobChecks::check_decided(const view::View& view, const std::vector<NodeId>& by) {
   const view::View* earlier = before(view);
-  if (!earlier || turn_between(*earlier, view) == Turn::recovery) return;
+  if (!earlier || turn_between(*earlier, view) == Turn::split) return;
   if (!rules::may_decide(*earlier, by))
     fail("1: no quorum has accepted view " + std::to_string(view.view_id));
   const std::set<NodeId>& voted = voted_for_[view.digest()];
@@ -223,7 +223,7 @@ void JobChecks::record(const view::View& view) {
   after_[view.previous].push_back(name);
   const Turn turn = turn_between(*earlier, view);
   if (view.view_id != earlier->view_id + 1) fail("1: a view_id was left out");
-  if (turn == Turn::recovery) ++generations_;
+  if (turn == Turn::split) ++generations_;
   if (starts_from_checkpoint(*earlier, view)) ++rollbacks_;
   if (view.stopped && !earlier->stopped) ++stops_;
   if (turn != Turn::same) {
@@ -302,7 +302,7 @@ void JobChecks::check_newcomers(const view::View& before, const view::View& view
     // It may have gone over to another history before a slow proposer had its votes together.
     const auto place = places_.find(one);
     const view::View* where = place == places_.end() ? nullptr : decided(place->second.view);
-    if (where && turn_between(*where, view) == Turn::recovery) continue;
+    if (where && turn_between(*where, view) == Turn::split) continue;
     const auto found = state_at_.find(one);
     const std::uint64_t step = found == state_at_.end() ? 0 : found->second.step;
     // Likewise it may have taken the job's result from another part, or from before the rollback.

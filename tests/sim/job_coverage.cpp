@@ -8,15 +8,14 @@ namespace gpunode::sim {
 namespace {
 
 constexpr std::size_t kMessages = std::variant_size_v<job::JobBody>;
-constexpr std::size_t kPeerStates = static_cast<std::size_t>(job::PeerState::up) + 1;
 
 constexpr const char* kNames[] = {
     // kinds of messages, in the order of JobBody
     "StepMessage", "Vote", "FreezeHint", "ViewNotice", "ViewAsk", "JoinAsk", "JoinRefused",
     "StepStatus", "StateAsk", "StateMeta", "StateRead", "StatePart", "WitnessOffer", "ResultRead",
     "ResultPart", "LeaseAsk", "LeaseGrant",
-    // states of peers
-    "peer alive", "peer suspect", "peer dead", "peer refused", "peer up",
+    // what becomes of peers
+    "peer alive", "peer suspect", "peer dead", "link up", "link refused",
     // the rest
     "start", "tick", "persisted", "partial", "applied", "state read", "state installed",
     "saved read", "checkpoint", "bulk reset", "join", "leave", "stop", "resume", "recover"};
@@ -31,11 +30,14 @@ std::string phase_name(std::size_t phase) {
 Input input_of(const job::JobBody& body) {
   return {body.index()};
 }
-Input input_of(job::PeerState state) {
-  return {kMessages + static_cast<std::size_t>(state)};
+Input input_of(PeerHealth health) {
+  return {kMessages + static_cast<std::size_t>(std::min(health, PeerHealth::dead))};
+}
+Input input_of(LinkState state) {
+  return {kMessages + (state == LinkState::refused ? 4 : 3)};
 }
 Input input_of(Answer answer) {
-  return {kMessages + kPeerStates + static_cast<std::size_t>(answer)};
+  return {kMessages + Coverage::kPeerInputs + static_cast<std::size_t>(answer)};
 }
 
 std::string Coverage::table() const {

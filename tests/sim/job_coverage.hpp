@@ -12,8 +12,8 @@
 
 namespace gpunode::sim {
 
-// Inputs of a JobCore: kinds of messages first, by their place in JobBody, then states of peers,
-// then these.
+// Inputs of a JobCore: kinds of messages first, by their number in JobBody, then what becomes of
+// peers, then these.
 struct Input {
   std::size_t index = 0;
 };
@@ -36,15 +36,16 @@ enum class Answer : std::uint8_t {
   kCount
 };
 Input input_of(const job::JobBody& body);
-Input input_of(job::PeerState state);
+Input input_of(PeerHealth health);  // who left is dead
+Input input_of(LinkState state);    // up or refused
 Input input_of(Answer answer);
 
 class Coverage {
  public:
   static constexpr std::size_t kPhases = static_cast<std::size_t>(job::Phase::done) + 1;
-  static constexpr std::size_t kInputs = std::variant_size_v<job::JobBody> +
-                                         static_cast<std::size_t>(job::PeerState::up) + 1 +
-                                         static_cast<std::size_t>(Answer::kCount);
+  static constexpr std::size_t kPeerInputs = 5;
+  static constexpr std::size_t kInputs =
+      std::variant_size_v<job::JobBody> + kPeerInputs + static_cast<std::size_t>(Answer::kCount);
   void met(job::Phase phase, Input input) {
     ++counts_[static_cast<std::size_t>(phase)][input.index];
   }

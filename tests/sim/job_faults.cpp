@@ -20,15 +20,15 @@ void JobWorld::detect() {
       if (reachable) wire.contact = now_;
       if (options_.swim_detects || !nodes_[self].core || now_ < nodes_[self].paused_until) continue;
       const Duration silence = now_ - wire.contact;
-      job::PeerState verdict = job::PeerState::alive;
-      if (silence > 1200ms) verdict = job::PeerState::suspect;
-      if (silence > 2500ms) verdict = job::PeerState::dead;
-      if (!calm_ && verdict == job::PeerState::alive &&
+      PeerHealth verdict = PeerHealth::alive;
+      if (silence > 1200ms) verdict = PeerHealth::suspect;
+      if (silence > 2500ms) verdict = PeerHealth::dead;
+      if (!calm_ && verdict == PeerHealth::alive &&
           rng_.chance(options_.false_suspicion_rate * 0.1))
-        verdict = rng_.chance(0.3) ? job::PeerState::dead : job::PeerState::suspect;
+        verdict = rng_.chance(0.3) ? PeerHealth::dead : PeerHealth::suspect;
       auto& seen = nodes_[self].seen[peer];
       if (seen == verdict) continue;
-      if (seen == job::PeerState::dead && !reachable) continue;
+      if (seen == PeerHealth::dead && !reachable) continue;
       seen = verdict;
       feed(self, input_of(verdict), [&](job::Actions& out) {
         nodes_[self].core->on_peer(clock(self), id(peer), verdict, out);

@@ -178,7 +178,7 @@ void cut_off_member(JobWorld& world) {
 }
 
 void tell_that_member_is_gone(JobWorld& world) {
-  for (const std::size_t witness : {1, 2}) world.tell_peer(witness, 0, job::PeerState::refused);
+  for (const std::size_t witness : {1, 2}) world.tell_link(witness, 0, LinkState::refused);
 }
 
 // Both witnesses die and come back at once, hear nothing of the member and are told it is gone.
@@ -207,7 +207,7 @@ TEST(JobLease, a_rollback_waits_for_the_lease_and_one_that_does_not_is_caught) {
 void cut_off_from_one_witness(JobWorld& world) {
   world.at(6s, [&] {
     world.cut_link(0, 2);
-    world.tell_peer(2, 0, job::PeerState::refused);
+    world.tell_link(2, 0, LinkState::refused);
   });
 }
 

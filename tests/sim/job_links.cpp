@@ -106,7 +106,7 @@ Duration JobWorld::transfer_time(std::size_t from, std::size_t to, const job::Jo
 
 void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message) {
   if (options_.over_the_wire) {
-    const job::EncodedMessage wire = job::encode_message(message);
+    const collective::EncodedMessage wire = job::encode_message(message);
     auto back =
         job::decode_message(wire.body, wire.payload, message.job, options_.model.element_count);
     GPUNODE_CHECK(back.has_value(), back.has_value() ? "" : back.error().message());

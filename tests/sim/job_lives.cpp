@@ -28,7 +28,7 @@ job::JobCore::Options JobWorld::options_of(std::size_t node) const {
   chosen.add = &JobModel::add;
   chosen.forms = options_.forms;
   chosen.routing = options_.routing;
-  chosen.place = 1 + node % 2;
+  chosen.site = 1 + node % 2;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
   chosen.state_bytes = options_.model.bytes_of_state(options_.model.initial_state()).size();

@@ -14,19 +14,6 @@ Bytes sign_as(const NodeId& owner, ByteView message) {
   return to_bytes(std::as_bytes(std::span(&digest, 1)));
 }
 
-job::PeerState peer_state(PeerHealth state) {
-  switch (state) {
-    case PeerHealth::alive:
-      return job::PeerState::alive;
-    case PeerHealth::suspect:
-      return job::PeerState::suspect;
-    case PeerHealth::dead:
-    case PeerHealth::left:
-      return job::PeerState::dead;
-  }
-  return job::PeerState::dead;
-}
-
 }  // namespace
 
 void JobWorld::start_swim(std::size_t node) {
@@ -83,9 +70,8 @@ void JobWorld::carry_out_swim(std::size_t node, const membership::Actions& actio
       send_gossip(node, index_of(gossip->to), gossip->bytes);
     } else if (const auto* changed = std::get_if<membership::Changed>(&action)) {
       if (changed->state == PeerHealth::dead) ++result_.verdicts;
-      feed(node, input_of(peer_state(changed->state)), [&](job::Actions& out) {
-        nodes_[node].core->on_peer(clock(node), changed->record.id, peer_state(changed->state),
-                                   out);
+      feed(node, input_of(changed->state), [&](job::Actions& out) {
+        nodes_[node].core->on_peer(clock(node), changed->record.id, changed->state, out);
       });
     } else if (const auto* connect = std::get_if<membership::Connect>(&action)) {
       const std::size_t peer = index_of(connect->record.id);

@@ -118,7 +118,7 @@ WorldOptions world_for(World world, std::uint64_t seed) {
 void cut_off(JobWorld& world) {
   for (const std::size_t other : {1, 2, 3}) {
     world.cut_link(0, other);
-    world.tell_peer(other, 0, job::PeerState::refused);
+    world.tell_link(other, 0, LinkState::refused);
   }
 }
 

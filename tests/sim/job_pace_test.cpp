@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/job_world.hpp"
+#include "tests/sim/job_scenario.hpp"
 
 namespace gpunode::sim {
 namespace {
@@ -25,11 +25,6 @@ WorldOptions world_of_speeds(std::vector<Duration> slice_times, std::uint64_t st
   options.fault_time = 0ms;
   options.heal_time = 2000s;
   return options;
-}
-
-void expect_good(const WorldResult& result) {
-  EXPECT_TRUE(result.finished);
-  for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
 }
 
 // Slices a second from step `from` on, against what the members would do without one another.

@@ -202,8 +202,7 @@ TEST(JobReview, a_lease_of_an_earlier_view_is_waited_for_too) {
     world.at(when, [&] {
       for (std::size_t other = 0; other < 5; ++other)
         if (other != 1) world.cut_link(1, other);
-      for (const std::size_t other : {0, 2, 3, 4})
-        world.tell_peer(other, 1, job::PeerState::refused);
+      for (const std::size_t other : {0, 2, 3, 4}) world.tell_link(other, 1, LinkState::refused);
     });
     world.at(when + 300ms, [&] { world.crash(0); });
     const WorldResult result = world.run();

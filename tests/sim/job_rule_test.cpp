@@ -46,7 +46,7 @@ WorldOptions with_spares(std::uint64_t seed, const std::string& broken) {
 void hold_second(JobWorld& world, Duration when, Duration time) {
   world.at(when, [&world, time] {
     world.pause(1, time);
-    for (const std::size_t other : {0, 2, 3, 4}) world.tell_peer(other, 1, job::PeerState::refused);
+    for (const std::size_t other : {0, 2, 3, 4}) world.tell_link(other, 1, LinkState::refused);
   });
 }
 
@@ -65,7 +65,7 @@ WorldResult tie_leaves_while_a_link_is_down(std::uint64_t seed, const std::strin
   world.at(when, [&] { world.leave(0, 25s); });
   world.at(when + Duration(seed % 10 * 5ms), [&] {
     world.cut_link(0, 1);
-    world.tell_peer(0, 1, job::PeerState::dead);
+    world.tell_peer(0, 1, PeerHealth::dead);
   });
   world.at(when + 3s, [&] { heal_link(world, 0, 1); });
   return world.run();
@@ -200,7 +200,7 @@ WorldResult witnesses_go_back_while_the_members_write(std::uint64_t seed,
     for (const std::size_t member : {0, 1})
       for (const std::size_t witness : {3, 4}) {
         world.cut_link(member, witness);
-        world.tell_peer(witness, member, job::PeerState::refused);
+        world.tell_link(witness, member, LinkState::refused);
       }
   });
   world.at(when + 300ms, [&] { world.pause(2, 1300ms); });

@@ -212,7 +212,7 @@ TEST(JobScenario, who_alone_doubts_a_cut_link_is_left_out_and_not_named_again) {
   for (Duration when = 1s; when < 12s; when += 100ms)
     world.at(when, [&] {
       job::Actions none;
-      world.core(3).on_peer(world.now(), world.id(1), job::PeerState::suspect, none);
+      world.core(3).on_peer(world.now(), world.id(1), PeerHealth::suspect, none);
     });
   std::uint64_t reached = 0;
   world.at(3s, [&] { reached = world.highest_commit(); });

@@ -75,7 +75,7 @@ TEST(JobSim, members_of_an_inexact_mode_stay_alike_through_any_swarm_of_faults) 
 }
 
 // By way of other members, and with every rule: the bits are those of one node alone.
-TEST(JobSim, sums_inside_places_and_then_between_them_change_no_bit_in_any_swarm_of_faults) {
+TEST(JobSim, sums_inside_sites_and_then_between_them_change_no_bit_in_any_swarm_of_faults) {
   expect_swarm_ends_well(
       [](std::uint64_t, WorldOptions& options) { options.routing = routing_of("hierarchical"); });
 }

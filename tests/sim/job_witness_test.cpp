@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/sim/job_world.hpp"
+#include "tests/sim/job_scenario.hpp"
 
 namespace gpunode::sim {
 namespace {
@@ -23,11 +23,6 @@ WorldOptions with_spares(std::uint32_t members, std::uint32_t spares, std::uint6
   options.false_suspicion_rate = options.loss = options.repetition = 0;
   options.refused = 1;
   return options;
-}
-
-void expect_good(const WorldResult& result) {
-  EXPECT_TRUE(result.finished);
-  for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
 }
 
 std::size_t voters(JobWorld& world, std::size_t node) {

@@ -102,10 +102,8 @@ void JobWorld::crash(std::size_t node) {
       if (nodes_[node].core) return;
       tell_swim(other, node, LinkState::reset);
       tell_swim(other, node, LinkState::refused);
-      feed(other, input_of(job::PeerState::refused), [&](job::Actions& out) {
-        nodes_[other].seen[node] = job::PeerState::dead;
-        nodes_[other].core->on_peer(clock(other), id(node), job::PeerState::refused, out);
-      });
+      nodes_[other].seen[node] = PeerHealth::dead;
+      tell_link(other, node, LinkState::refused);
     });
   }
 }
@@ -196,9 +194,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
       tell_swim(self, peer, LinkState::up);
-      feed(self, input_of(job::PeerState::up), [&](job::Actions& out) {
-        nodes_[self].core->on_peer(clock(self), id(peer), job::PeerState::up, out);
-      });
+      tell_link(self, peer, LinkState::up);
     });
 }
 
@@ -347,7 +343,7 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
     one.times = {};
   }
   one.computing_step = wish.step;
-  one.order = wish.order;
+  one.compute_id = wish.id;
   one.salt = checks_->salt(history_of(one.core->view()), wish.step);
   if (one.state_step + 1 != wish.step) {
     checks_->breach("Compute before the state is in place");
@@ -385,7 +381,8 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
              {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
           self.core->on_partial(
               clock(node),
-              {self.order, step, tree_node, sum, data_fingerprint, first, count, self.times}, out);
+              {self.compute_id, step, tree_node, sum, data_fingerprint, first, count, self.times},
+              out);
       });
     };
     if (now_ < one.compute_hangs) struck(node, Grey::hung_compute);

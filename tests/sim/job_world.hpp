@@ -83,7 +83,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   JobModel model;
   std::shared_ptr<const collective::WireForms> forms;  // null: exact
-  collective::Routing routing;                         // nodes are in two places, every other one
+  collective::Routing routing;                         // nodes are in two sites, every other one
   std::uint32_t node_count = 4;
   std::uint32_t candidate_count = 3;
   std::uint32_t late_count = 0;  // the last nodes start when everything heals
@@ -227,10 +227,15 @@ class JobWorld {
     return Time{} + Duration(static_cast<std::int64_t>(elapsed * nodes_[node].speed)) -
            nodes_[node].stopped;
   }
-  // What a detector would tell it.
-  void tell_peer(std::size_t node, std::size_t peer, job::PeerState state) {
+  // What a detector would tell it, and a link.
+  void tell_peer(std::size_t node, std::size_t peer, PeerHealth health) {
+    feed(node, input_of(health), [&](job::Actions& out) {
+      nodes_[node].core->on_peer(clock(node), id(peer), health, out);
+    });
+  }
+  void tell_link(std::size_t node, std::size_t peer, LinkState state) {
     feed(node, input_of(state),
-         [&](job::Actions& out) { nodes_[node].core->on_peer(clock(node), id(peer), state, out); });
+         [&](job::Actions& out) { nodes_[node].core->on_link(clock(node), id(peer), state, out); });
   }
   std::uint64_t highest_commit() const { return checks_->highest_commit(); }
   // When each step was first committed anywhere.
@@ -290,9 +295,9 @@ class JobWorld {
     std::uint64_t computing_step = 0;
     std::uint64_t salt = 0;  // of its history, in the gradients of computing_step
     Time compute_free{};
-    collective::ComputeTimes times;              // of computing_step
-    std::uint64_t order = 0;                     // of the last Compute
-    std::map<std::size_t, job::PeerState> seen;  // what its detector says of others
+    collective::ComputeTimes times;          // of computing_step
+    std::uint64_t compute_id = 0;            // of the last Compute
+    std::map<std::size_t, PeerHealth> seen;  // what its detector says of others
     bool finished = false;
     bool leaves = false;  // asked to, in this life
     bool recruited = false;

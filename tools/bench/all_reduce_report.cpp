@@ -1,6 +1,7 @@
 #include "tools/bench/all_reduce_report.hpp"
 
 #include "runtime/collective/exchange_message.hpp"
+#include "tools/bench/median.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -55,11 +56,6 @@ Ratio ratio_of(std::string what, const std::vector<double>& ours, const std::vec
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::string size_text(std::uint64_t bytes) {
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";

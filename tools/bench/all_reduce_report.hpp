@@ -34,7 +34,6 @@ struct Ratio {
   bool met() const { return !bar || median <= *bar; }
 };
 
-double median(std::vector<double> values);
 std::string size_text(std::uint64_t bytes);  // "4 KiB"
 
 // The least time that the plan allows on links of that speed: what the machine that sends most

@@ -141,7 +141,7 @@ class BareDriver final : public ExchangeDriver {
     for (const collective::SendTo& one : sends) {
       const bool partial = std::holds_alternative<collective::PartialChunk>(one.message);
       const bool need = std::holds_alternative<collective::Need>(one.message);
-      job::EncodedMessage encoded = job::encode_message(
+      collective::EncodedMessage encoded = job::encode_message(
           {kJob, {{}, kView}, 1, job::StepMessage{step, plan_digest_, one.message}});
       // What is lost is asked for again.
       (void)options_.link->send(

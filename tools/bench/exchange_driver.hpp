@@ -23,7 +23,7 @@ struct DriverOptions {
   collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
   collective::AddFn add;
   job::ExchangeMode mode = job::ExchangeMode::exact;
-  std::uint64_t place = 0;                             // of the rank, see collective::StepTimes
+  std::uint64_t site = 0;                              // of the rank, see collective::StepTimes
   std::shared_ptr<const collective::WireForms> forms;  // of the mode
   transport::Link* link = nullptr;                     // open to all members; outlives the driver
 };

@@ -55,9 +55,9 @@ void tree_sum(const collective::Tree& tree, collective::TreeNode node, std::uint
 
 class ExchangeWork final : public RankWork {
  public:
-  // mode: of the exchange, as a job names it; place: see collective::StepTimes.
+  // mode: of the exchange, as a job names it; site: see collective::StepTimes.
   ExchangeWork(RankBoard& board, std::uint32_t rank, std::unique_ptr<ExchangeDriver> driver,
-               const std::string& mode, std::uint64_t place)
+               const std::string& mode, std::uint64_t site)
       : backend_(cpu::open_backend()), driver_(std::move(driver)) {
     options_.rank = static_cast<std::uint16_t>(rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
@@ -66,7 +66,7 @@ class ExchangeWork final : public RankWork {
     GPUNODE_CHECK(known, known.error().message());
     inexact_ = job::facts_of(*known).inexact;
     options_.mode = *known;
-    options_.place = place;
+    options_.site = site;
     job::ExchangeSpec spec;
     spec.mode = *known;
     auto forms = compute::wire_forms_of(*backend_, spec);
@@ -202,8 +202,8 @@ class CryptoWork final : public RankWork {
 
 int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options,
                    std::unique_ptr<ExchangeDriver> driver, const std::string& mode,
-                   std::uint64_t place) {
-  ExchangeWork work(board, rank, std::move(driver), mode, place);
+                   std::uint64_t site) {
+  ExchangeWork work(board, rank, std::move(driver), mode, site);
   if (auto connected = work.connect(board, options); !connected) {
     board.fail(rank, connected.error().message());
     return 1;

@@ -134,7 +134,7 @@ class JobDriver final : public ExchangeDriver {
 
   Result<SharedFloats> sum(SharedFloats partial) override {
     job::PartialRange range;
-    range.order = order_->order;
+    range.compute_id = order_->id;
     range.step = order_->step;
     range.node = order_->nodes.front();
     range.sum = std::move(partial);
@@ -160,7 +160,7 @@ class JobDriver final : public ExchangeDriver {
     while (!order_ || order_->nodes.empty()) {
       if (std::chrono::steady_clock::now() > deadline)
         return Error{ErrorCode::timeout, "the job did not ask for a partial sum"};
-      trainer_->receive([&](ComputeStep& compute) { order_ = std::move(compute.order); },
+      trainer_->receive([&](ComputeStep& compute) { order_ = std::move(compute.compute); },
                         caf::after(std::chrono::seconds(1)) >> [] {});
     }
     if (order_->nodes.size() != 1)
@@ -190,7 +190,7 @@ class JobDriver final : public ExchangeDriver {
     job.add = options_.add;
     job.spec.exchange.mode = options_.mode;
     job.forms = options_.forms;
-    job.place = options_.place;
+    job.site = options_.site;
     job.cluster = &cluster_;
     job.clock = &clock_;
     job.supervisor = system_.spawn(listen);

@@ -12,6 +12,7 @@
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/median.hpp"
 #include "tools/bench/overlap_member.hpp"
 #include "tools/bench/paced_model.hpp"
 
@@ -61,11 +62,6 @@ bool parse(int argc, char** argv, Options& options) {
   }
   return options.members > 1 && options.members <= 8 && options.slices_each > 0 &&
          options.samples > 0 && options.rounds > 0;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // The members of a round act on one thread each; a step's times are the slowest member's.

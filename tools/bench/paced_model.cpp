@@ -19,16 +19,16 @@ class PacedProgram final : public model::Program {
   Result<std::unique_ptr<model::Session>> session() override {
     return {ErrorCode::unsupported, "it generates nothing"};
   }
-  void make_places(std::size_t count) override { values_.resize(std::max(values_.size(), count)); }
+  void make_slots(std::size_t count) override { values_.resize(std::max(values_.size(), count)); }
   // Small enough that the norm of the mean gradient stays below 1.
-  Result<float> forward(int, std::size_t place, std::size_t,
+  Result<float> forward(int, std::size_t slot, std::size_t,
                         std::span<const model::Sample> samples) override {
-    values_[place] = samples.empty() ? 0.0f : 1e-6f * static_cast<float>(samples[0].index % 1000);
+    values_[slot] = samples.empty() ? 0.0f : 1e-6f * static_cast<float>(samples[0].index % 1000);
     take(options_.layer);
-    return values_[place];
+    return values_[slot];
   }
-  Result<void> backward(int, std::size_t place, std::size_t, std::span<float> part) override {
-    std::fill(part.begin(), part.end(), values_[place]);
+  Result<void> backward(int, std::size_t slot, std::size_t, std::span<float> part) override {
+    std::fill(part.begin(), part.end(), values_[slot]);
     take(2 * options_.layer);
     return {};
   }
@@ -45,7 +45,7 @@ class PacedProgram final : public model::Program {
 
   SystemClock clock_;
   PacedModelOptions options_;
-  std::vector<float> values_;  // of the slice in each place
+  std::vector<float> values_;  // of the slice in each slot
 };
 
 class PacedModel final : public model::Model {

@@ -73,11 +73,11 @@ Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options
   chosen.bulk_listen = {"tcp://" + options.address + ":0"};
   chosen.bulk_plain = options.bulk_plain;
   chosen.redial_min = std::chrono::milliseconds(10);
-  chosen.admit = [roll](const transport::CurveKey& key) -> transport::Admission {
+  chosen.admit = [roll](const transport::CurveKey& key) -> transport::KeyVerdict {
     std::lock_guard lock(roll->mutex);
     const auto found = roll->keys.find(key);
     if (found == roll->keys.end()) return {};
-    return {transport::Admission::Verdict::accepted, found->second};
+    return {transport::KeyVerdict::Answer::accepted, found->second};
   };
   auto link = transport::MeshLink::open(std::move(chosen), watched(std::move(events), roll));
   if (!link) return link.error();

@@ -15,6 +15,7 @@
 #include "runtime/base/rng.hpp"
 #include "tools/bench/benchmarks.hpp"
 #include "tools/bench/local_trainer.hpp"
+#include "tools/bench/median.hpp"
 
 #ifndef GPUNODE_BENCH_PEERS
 #define GPUNODE_BENCH_PEERS "tools/bench/peers"
@@ -60,18 +61,13 @@ struct Rate {
   double wall = 0, cpu = 0;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 Rate median(const std::vector<Rate>& rates) {
   std::vector<double> wall, cpu;
   for (const Rate& rate : rates) {
     wall.push_back(rate.wall);
     cpu.push_back(rate.cpu);
   }
-  return {median(wall), median(cpu)};
+  return {bench::median(wall), bench::median(cpu)};
 }
 
 // PyTorch, tuned.

@@ -17,6 +17,7 @@
 #include "actors/job/disk_watch.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_ledger.hpp"
+#include "actors/job/job_note_codec.hpp"
 #include "runtime/job/job_core.hpp"
 
 namespace gpunode::jobs::actor {
@@ -24,11 +25,13 @@ namespace gpunode::jobs::actor {
 // Marks a ReadState of ours among the core's; the rest of the token is the step.
 inline constexpr std::uint64_t kCheckpointToken = std::uint64_t{1} << 63;
 
+using CoreInput = std::function<void(job::JobCore&, Time, job::Actions&)>;
+
 // A person's order that is not carried out yet.
 struct Order {
   Command command;
   Time since;
-  std::uint32_t generation = 0;  // when it was given
+  std::uint32_t generation = 0;  // the view's, when the order was given
   HistoryId history;             // likewise
 };
 
@@ -69,10 +72,10 @@ struct State {
   std::uint64_t followed_to = 0;              // steps that were applied while learning
   std::optional<std::uint64_t> result_token;  // of the core's ReadState that the disk is to answer
   std::optional<AnswerOnce<bool>> left;       // somebody waits for this node to leave the job
-  std::vector<std::pair<NodeId, job::PeerState>> early_peers;  // before the core exists
-  std::map<NodeId, std::string> refused;                       // no members, and why
-  bool proof_told = false;                                     // that it says otherwise
-  bool loss_told = false;                                      // that it is no number
+  std::vector<CoreInput> early_peers;         // told before the core exists
+  std::map<NodeId, std::string> refused;      // no members, and why
+  bool proof_told = false;                    // that it says otherwise
+  bool loss_told = false;                     // that it is no number
 };
 using Self = caf::stateful_actor<State>;
 
@@ -168,7 +171,7 @@ void watch_orders(Self* self);
 void on_stopped(Self* self, const job::Stopped& stopped);
 
 // Who takes no part; an event of the job, once there is a ledger.
-void on_refused(Self* self, const NodeRefused& refused);
+void on_refused(Self* self, const Refusal& refused);
 void note_refused(Self* self, const NodeId& node);
 // What was fed is not what this node's data gives; told once.
 void on_proof_differs(Self* self, std::uint64_t steps);

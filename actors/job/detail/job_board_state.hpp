@@ -54,9 +54,9 @@ inline Time now(Self* self) {
   return self->state.options.environment->options().clock->now();
 }
 
-// What a node brings into a job: a candidate computes, a helper asks to be let in, a witness votes,
+// What a node brings into a job: a candidate computes, a joiner asks to be let in, a witness votes,
 // a holder of the result of one that is finished gives it to who lacks it.
-enum class Part : std::uint8_t { candidate, helper, witness, holder };
+enum class Part : std::uint8_t { candidate, joiner, witness, holder };
 
 // A question of another node, to be answered on the job board.
 struct Request {

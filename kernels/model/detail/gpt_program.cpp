@@ -9,7 +9,7 @@ namespace {
 // not depend on how many a caller passes at once.
 constexpr std::size_t kEvaluationGroup = 4;
 
-GptActivations carve_place(Carver& carver, const Gpt& model, std::size_t samples) {
+GptActivations carve_slot(Carver& carver, const Gpt& model, std::size_t samples) {
   return carve_activations(carver, model.shape(), static_cast<std::int64_t>(samples),
                            model.shape().context);
 }
@@ -62,9 +62,10 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
   for (int worker = 0; worker < workers; ++worker) {
     auto stream = backend.open_stream();
     if (!stream) return stream.error();
-    program->workers_.push_back(std::make_unique<Lane>(std::move(*stream), program->pool_));
+    program->workers_.push_back(
+        std::make_unique<WorkerScratch>(std::move(*stream), program->pool_));
   }
-  program->make_places(static_cast<std::size_t>(workers));
+  program->make_slots(static_cast<std::size_t>(workers));
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
@@ -75,9 +76,9 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
   return std::unique_ptr<Program>(std::move(program));
 }
 
-std::uint64_t GptProgram::place_bytes(const Gpt& model, std::size_t samples) {
+std::uint64_t GptProgram::slot_bytes(const Gpt& model, std::size_t samples) {
   return bytes_for(samples,
-                   [&](Carver& carver, std::size_t count) { carve_place(carver, model, count); });
+                   [&](Carver& carver, std::size_t count) { carve_slot(carver, model, count); });
 }
 
 std::uint64_t GptProgram::working_bytes(const Gpt& model, int workers, std::size_t samples) {
@@ -85,7 +86,7 @@ std::uint64_t GptProgram::working_bytes(const Gpt& model, int workers, std::size
     carve_scratch(carver, model.shape(), static_cast<std::int64_t>(count), model.shape().context);
   });
   return static_cast<std::uint64_t>(workers) *
-         (scratch + place_bytes(model, samples) + workspace_bytes(model.shape()));
+         (scratch + slot_bytes(model, samples) + workspace_bytes(model.shape()));
 }
 
 Result<void> GptProgram::load(std::span<const float> parameters) {
@@ -116,31 +117,31 @@ Result<void> require_loaded(const GptProgram& program) {
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
 }
 
-GptProgram::Lane& GptProgram::lane_at(int worker) {
+GptProgram::WorkerScratch& GptProgram::scratch_of(int worker) {
   GPUNODE_CHECK(worker >= 0 && static_cast<std::size_t>(worker) < workers_.size(),
                 "worker " + std::to_string(worker) + " of " + std::to_string(workers_.size()));
   return *workers_[static_cast<std::size_t>(worker)];
 }
 
-GptProgram::Place& GptProgram::place_at(std::size_t place) {
-  GPUNODE_CHECK(place < places_.size(),
-                "place " + std::to_string(place) + " of " + std::to_string(places_.size()));
-  return *places_[place];
+GptProgram::Slot& GptProgram::slot_at(std::size_t slot) {
+  GPUNODE_CHECK(slot < slots_.size(),
+                "slot " + std::to_string(slot) + " of " + std::to_string(slots_.size()));
+  return *slots_[slot];
 }
 
-void GptProgram::make_places(std::size_t count) {
-  while (places_.size() < count) places_.push_back(std::make_unique<Place>());
+void GptProgram::make_slots(std::size_t count) {
+  while (slots_.size() < count) slots_.push_back(std::make_unique<Slot>());
 }
 
-GptBatch GptProgram::Place::batch() const {
+GptBatch GptProgram::Slot::batch() const {
   const tensor::Shape& shape = activations.embedded.shape;
   return {{tokens.data(), {shape[0], shape[1]}}, {targets.data(), {shape[0], shape[1]}}};
 }
 
-Result<void> GptProgram::prepare(Place& place, std::span<const Sample> samples) {
+Result<void> GptProgram::prepare(Slot& slot, std::span<const Sample> samples) {
   const GptConfig& config = model_.shape();
-  place.tokens.clear();
-  place.targets.clear();
+  slot.tokens.clear();
+  slot.targets.clear();
   for (const Sample& sample : samples) {
     if (sample.bytes.size() != model_.sample_bytes())
       return {ErrorCode::invalid_argument, "sample " + std::to_string(sample.index) + " has " +
@@ -152,22 +153,22 @@ Result<void> GptProgram::prepare(Place& place, std::span<const Sample> samples) 
       return {ErrorCode::invalid_argument,
               "sample " + std::to_string(sample.index) + " holds byte " + std::to_string(largest) +
                   ", but vocabulary = " + std::to_string(config.vocabulary) + ": raise it to 256"};
-    place.tokens.insert(place.tokens.end(), sample.bytes.begin(), sample.bytes.end() - 1);
-    place.targets.insert(place.targets.end(), sample.bytes.begin() + 1, sample.bytes.end());
+    slot.tokens.insert(slot.tokens.end(), sample.bytes.begin(), sample.bytes.end() - 1);
+    slot.targets.insert(slot.targets.end(), sample.bytes.begin() + 1, sample.bytes.end());
   }
-  if (place.samples == samples.size()) return {};
-  place.samples = 0;
+  if (slot.samples == samples.size()) return {};
+  slot.samples = 0;
   Carver count(nullptr);
-  carve_place(count, model_, samples.size());
-  if (auto grown = grow(place.memory, count.used_bytes(), pool_); !grown)
+  carve_slot(count, model_, samples.size());
+  if (auto grown = grow(slot.memory, count.used_bytes(), pool_); !grown)
     return grown.error().within("activations of " + model_.name());
-  Carver carver(place.memory.as<float>());
-  place.activations = carve_place(carver, model_, samples.size());
-  place.samples = samples.size();
+  Carver carver(slot.memory.as<float>());
+  slot.activations = carve_slot(carver, model_, samples.size());
+  slot.samples = samples.size();
   return {};
 }
 
-Result<void> GptProgram::prepare(Lane& worker, std::size_t samples) {
+Result<void> GptProgram::prepare(WorkerScratch& worker, std::size_t samples) {
   const GptConfig& config = model_.shape();
   if (auto done = worker.workspace.reserve(workspace_bytes(config)); !done) return done.error();
   if (worker.samples == samples) return {};
@@ -183,68 +184,68 @@ Result<void> GptProgram::prepare(Lane& worker, std::size_t samples) {
   return {};
 }
 
-Result<void> GptProgram::forward_stage(Lane& worker, Place& place, std::size_t stage,
+Result<void> GptProgram::forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
                                        bool keep_gradient, double& loss) {
   const std::size_t layers = weights_.blocks.size();
   OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
   if (stage == 0) {
-    forward_of_embedding(sequence, weights_, place.batch(), place.activations);
+    forward_of_embedding(sequence, weights_, slot.batch(), slot.activations);
   } else if (stage > 2 * layers) {
-    forward_of_head(sequence, weights_, place.batch(), place.activations, keep_gradient);
+    forward_of_head(sequence, weights_, slot.batch(), slot.activations, keep_gradient);
   } else {
     const std::size_t layer = (stage - 1) / 2;
     if (stage % 2 == 1)
       forward_of_attention(sequence, model_.shape(), layer, weights_.blocks[layer],
-                           place.activations);
+                           slot.activations);
     else
-      forward_through_network(sequence, weights_.blocks[layer], place.activations.blocks[layer]);
+      forward_through_network(sequence, weights_.blocks[layer], slot.activations.blocks[layer]);
   }
   if (auto done = sequence.finish(); !done || stage <= 2 * layers) return done;
-  const tensor::Tensor& losses = place.activations.losses;
+  const tensor::Tensor& losses = slot.activations.losses;
   loss = 0;
   for (std::int64_t token = 0; token < losses.element_count(); ++token) loss += losses.data[token];
   return {};
 }
 
-Result<float> GptProgram::forward(int lane_number, std::size_t place_number, std::size_t stage,
+Result<float> GptProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
                                   std::span<const Sample> samples) {
-  Place& place = place_at(place_number);
+  Slot& slot = slot_at(slot_number);
   if (samples.empty()) {
-    place.samples = 0;
+    slot.samples = 0;
     return 0.0f;
   }
-  Lane& worker = lane_at(lane_number);
+  WorkerScratch& worker = scratch_of(worker_number);
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (stage == 0)
-    if (auto done = prepare(place, samples); !done) return done.error();
+    if (auto done = prepare(slot, samples); !done) return done.error();
   if (auto done = prepare(worker, samples.size()); !done) return done.error();
   double loss = 0;
-  if (auto done = forward_stage(worker, place, stage, true, loss); !done) return done.error();
+  if (auto done = forward_stage(worker, slot, stage, true, loss); !done) return done.error();
   return static_cast<float>(loss);
 }
 
-Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std::size_t stage,
+Result<void> GptProgram::backward(int worker_number, std::size_t slot_number, std::size_t stage,
                                   std::span<float> part) {
   const GptOffsets& at = model_.offsets();
   const std::size_t layers = at.blocks.size();
   const ElementRange range = model_.stages().at(stage);
   if (part.size() != range.count)
     return {ErrorCode::invalid_argument, "the part's size is not the stage's"};
-  Place& place = place_at(place_number);
-  if (place.samples == 0) {
+  Slot& slot = slot_at(slot_number);
+  if (slot.samples == 0) {
     std::fill(part.begin(), part.end(), 0.0f);
     return {};
   }
-  Lane& worker = lane_at(lane_number);
-  if (auto done = prepare(worker, place.samples); !done) return done.error();
+  WorkerScratch& worker = scratch_of(worker_number);
+  if (auto done = prepare(worker, slot.samples); !done) return done.error();
   OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
   const auto element = [&](std::size_t offset) { return part.data() + (offset - range.first); };
   const std::int64_t C = model_.shape().channels;
   if (stage == 0)
-    backward_of_head(sequence, weights_, place.activations, worker.scratch,
+    backward_of_head(sequence, weights_, slot.activations, worker.scratch,
                      {element(at.norm_weight), {C}}, {element(at.norm_bias), {C}});
   if (stage == 3 * layers) {
-    backward_of_embedding(sequence, place.batch(), place.activations,
+    backward_of_embedding(sequence, slot.batch(), slot.activations,
                           {element(at.token_table), {model_.shape().vocabulary, C}},
                           {element(at.position_table), {model_.shape().context, C}});
     return sequence.finish();
@@ -253,11 +254,11 @@ Result<void> GptProgram::backward(int lane_number, std::size_t place_number, std
   const auto& weights = weights_.blocks[layer];
   const auto gradients = block_views_of(model_, layer, part.data(), range);
   if (stage % 3 == 0)
-    backward_of_reduce(sequence, layer, weights, place.activations, gradients);
+    backward_of_reduce(sequence, layer, weights, slot.activations, gradients);
   else if (stage % 3 == 1)
-    backward_of_expand(sequence, layer, weights, place.activations, worker.scratch, gradients);
+    backward_of_expand(sequence, layer, weights, slot.activations, worker.scratch, gradients);
   else
-    backward_of_attention(sequence, model_.shape(), layer, weights, place.activations,
+    backward_of_attention(sequence, model_.shape(), layer, weights, slot.activations,
                           worker.scratch, gradients);
   return sequence.finish();
 }
@@ -267,16 +268,16 @@ Result<float> GptProgram::gradient(int worker, std::span<const Sample> samples,
   if (auto ready = require_loaded(*this); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
-  const auto place = static_cast<std::size_t>(worker);
+  const auto slot = static_cast<std::size_t>(worker);
   Result<float> loss = 0.0f;
   for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
-    loss = forward(worker, place, stage, samples);
+    loss = forward(worker, slot, stage, samples);
     if (!loss) return loss;
   }
   const auto ranges = model_.stages();
   for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
     const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
-    if (auto done = backward(worker, place, stage, part); !done) return done.error();
+    if (auto done = backward(worker, slot, stage, part); !done) return done.error();
   }
   return loss;
 }
@@ -286,12 +287,12 @@ Result<double> GptProgram::evaluate(int worker, std::span<const Sample> samples)
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);
-    Place& place = place_at(static_cast<std::size_t>(worker));
-    if (auto done = prepare(place, samples.subspan(first, count)); !done) return done.error();
-    if (auto done = prepare(lane_at(worker), count); !done) return done.error();
+    Slot& slot = slot_at(static_cast<std::size_t>(worker));
+    if (auto done = prepare(slot, samples.subspan(first, count)); !done) return done.error();
+    if (auto done = prepare(scratch_of(worker), count); !done) return done.error();
     double loss = 0;
     for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage)
-      if (auto done = forward_stage(lane_at(worker), place, stage, false, loss); !done)
+      if (auto done = forward_stage(scratch_of(worker), slot, stage, false, loss); !done)
         return done.error();
     sum += loss;
   }

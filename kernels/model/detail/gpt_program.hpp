@@ -1,5 +1,5 @@
 // GPT made ready on one device: its weights there, scratch for each thread that computes (worker),
-// and activations for each slice under way (place). They share nothing but the weights. Memory
+// and activations for each slice under way (slot). They share nothing but the weights. Memory
 // grows to the largest slice seen and then stays.
 #pragma once
 
@@ -16,18 +16,18 @@ class GptProgram final : public Program {
   static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend,
                                                int workers);
   static std::uint64_t working_bytes(const Gpt& model, int workers, std::size_t samples);
-  static std::uint64_t place_bytes(const Gpt& model, std::size_t samples);
+  static std::uint64_t slot_bytes(const Gpt& model, std::size_t samples);
 
   GptProgram(const Gpt& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
   Result<float> gradient(int worker, std::span<const Sample> samples,
                          std::span<float> gradient_sum) override;
-  void make_places(std::size_t count) override;
+  void make_slots(std::size_t count) override;
   Result<void> load_part(std::span<const float> parameters, ElementRange part) override;
-  Result<float> forward(int worker, std::size_t place, std::size_t stage,
+  Result<float> forward(int worker, std::size_t slot, std::size_t stage,
                         std::span<const Sample> samples) override;
-  Result<void> backward(int worker, std::size_t place, std::size_t stage,
+  Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                         std::span<float> part) override;
   Result<double> evaluate(int worker, std::span<const Sample> samples) override;
   Result<std::unique_ptr<Session>> session() override;
@@ -39,8 +39,8 @@ class GptProgram final : public Program {
   bool loaded() const { return loaded_; }
 
  private:
-  struct Lane {
-    Lane(std::unique_ptr<tensor::Stream> opened, tensor::BufferPool& pool)
+  struct WorkerScratch {
+    WorkerScratch(std::unique_ptr<tensor::Stream> opened, tensor::BufferPool& pool)
         : stream(std::move(opened)), workspace(pool) {}
     std::unique_ptr<tensor::Stream> stream;
     tensor::Workspace workspace;
@@ -48,21 +48,21 @@ class GptProgram final : public Program {
     std::size_t samples = 0;  // that the views below are for
     GptScratch scratch;
   };
-  struct Place {
+  struct Slot {
     tensor::Buffer memory;
     std::size_t samples = 0;  // of the slice, and what the views below are for
     GptActivations activations;
     std::vector<Token> tokens, targets;
     GptBatch batch() const;
   };
-  Lane& lane_at(int worker);
-  Place& place_at(std::size_t place);
-  // Makes worker and place ready for these samples. Fails with: invalid_argument, out_of_memory.
-  Result<void> prepare(Place& place, std::span<const Sample> samples);
-  Result<void> prepare(Lane& worker, std::size_t samples);
+  WorkerScratch& scratch_of(int worker);
+  Slot& slot_at(std::size_t slot);
+  // Makes worker and slot ready for these samples. Fails with: invalid_argument, out_of_memory.
+  Result<void> prepare(Slot& slot, std::span<const Sample> samples);
+  Result<void> prepare(WorkerScratch& worker, std::size_t samples);
   // Sets `loss` in the last stage.
-  Result<void> forward_stage(Lane& worker, Place& place, std::size_t stage, bool keep_gradient,
-                             double& loss);
+  Result<void> forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
+                             bool keep_gradient, double& loss);
 
   const Gpt& model_;
   ops::Backend& backend_;
@@ -70,8 +70,8 @@ class GptProgram final : public Program {
   tensor::Buffer weight_memory_;
   std::unique_ptr<tensor::Stream> stream_;
   GptViews<const float> weights_;
-  std::vector<std::unique_ptr<Lane>> workers_;
-  std::vector<std::unique_ptr<Place>> places_;  // a worker's own at least
+  std::vector<std::unique_ptr<WorkerScratch>> workers_;
+  std::vector<std::unique_ptr<Slot>> slots_;  // a worker's own at least
   bool loaded_ = false;
 };
 

@@ -6,12 +6,12 @@
 
 #include <string>
 
-#include "runtime/job/admission.hpp"
 #include "runtime/job/copies.hpp"
 #include "runtime/job/detail/job_context.hpp"
 #include "runtime/job/donor.hpp"
 #include "runtime/job/durability.hpp"
 #include "runtime/job/ending.hpp"
+#include "runtime/job/joiners.hpp"
 #include "runtime/job/learner.hpp"
 #include "runtime/job/lease.hpp"
 #include "runtime/job/leaver.hpp"
@@ -46,7 +46,8 @@ struct JobCore::State {
                  Actions& out);
   void on_lease_ask(const NodeId& from, Boot boot, const LeaseAsk& ask, Actions& out);
   void on_lease_grant(const NodeId& from, const LeaseGrant& grant, Actions& out);
-  void on_peer(const NodeId& node, PeerState state, Actions& out);
+  void on_peer(const NodeId& node, PeerHealth health, Actions& out);
+  void on_link(const NodeId& node, LinkState state, Actions& out);
   void on_bulk_reset(const NodeId& node, Actions& out);
   bool is_certain() const;
   void answer(const NodeId& from, Actions& out) const;
@@ -100,9 +101,9 @@ struct JobCore::State {
 
   JobContext job;
   Watchdog watchdog{job.options.timings.watchdog};
-  Admission admission{job};
-  Ending ending{job, admission};
-  Donor donor{job, admission};
+  Joiners joiners{job};
+  Ending ending{job, joiners};
+  Donor donor{job, joiners};
   StepRunner steps{job, watchdog};
   Loader loader{job, watchdog};
   Learner learner{job};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,6 +19,11 @@ class LayoutWriter {
   void u16(std::uint16_t value) { number(value); }
   void u32(std::uint32_t value) { number(value); }
   void u64(std::uint64_t value) { number(value); }
+  // Milliseconds since 1970.
+  void time(std::chrono::system_clock::time_point value) {
+    u64(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(value.time_since_epoch()).count()));
+  }
   void raw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   // Length first (two bytes), so that no two different sequences of texts give the same bytes.
   void text(std::string_view value) {

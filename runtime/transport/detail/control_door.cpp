@@ -25,13 +25,13 @@ KnockAnswer ControlDoor::answer(const Knock& knock) const {
   if (knock.mechanism != "CURVE" || knock.key.size() != key.size()) return {400, ""};
   std::ranges::copy(knock.key, key.begin());
   if (key == stranger_key_) return {400, ""};
-  const Admission admission = options_.admit ? options_.admit(key) : Admission{};
-  switch (admission.verdict) {
-    case Admission::Verdict::accepted:
-      return {200, admission.node.text()};
-    case Admission::Verdict::unknown:
+  const KeyVerdict verdict = options_.admit ? options_.admit(key) : KeyVerdict{};
+  switch (verdict.answer) {
+    case KeyVerdict::Answer::accepted:
+      return {200, verdict.node.text()};
+    case KeyVerdict::Answer::unknown:
       return {300, ""};
-    case Admission::Verdict::revoked:
+    case KeyVerdict::Answer::revoked:
       break;
   }
   return {400, ""};

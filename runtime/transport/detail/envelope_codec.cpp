@@ -45,14 +45,13 @@ Bytes encode_envelope(const Envelope& envelope) {
   }
   wire::EnvelopeBuilder table(builder);
   table.add_major(kProtocolMajor);
-  table.add_minor(kProtocolMinor);
   table.add_kind(static_cast<wire::Kind>(envelope.kind));
   table.add_topic(envelope.topic);
   table.add_stream(envelope.stream);
   table.add_session(envelope.session);
   table.add_seq(envelope.seq);
   table.add_boot(envelope.boot);
-  table.add_order(envelope.greeting);
+  table.add_greeting(envelope.greeting);
   table.add_payload_bytes(envelope.payload_bytes);
   table.add_plain(envelope.plain);
   if (handshake) {
@@ -81,7 +80,7 @@ std::optional<Envelope> decode_envelope(ByteView bytes) {
   envelope.session = table->session();
   envelope.seq = table->seq();
   envelope.boot = table->boot();
-  envelope.greeting = table->order();
+  envelope.greeting = table->greeting();
   envelope.payload_bytes = table->payload_bytes();
   envelope.plain = table->plain();
   if (!take(table->key_share(), envelope.key_share) || !take(table->nonce(), envelope.nonce)) {

@@ -12,7 +12,6 @@
 namespace gpunode::transport::detail {
 
 inline constexpr std::uint16_t kProtocolMajor = 1;
-inline constexpr std::uint16_t kProtocolMinor = 0;
 inline constexpr std::size_t kMaxEnvelopeBytes = 4096;
 
 // The numbers of schemas/envelope.fbs.
@@ -35,7 +34,7 @@ struct Envelope {
   std::uint64_t session = 0;
   std::uint64_t seq = 0;
   std::uint64_t boot = 0;
-  std::uint64_t greeting = 0;  // its number among the sender's; `order` on the wire
+  std::uint64_t greeting = 0;  // its number among the sender's
   std::uint64_t payload_bytes = 0;
   bool plain = false;
   std::array<std::byte, 32> key_share{};  // zero: none

@@ -22,8 +22,4 @@ inline Result<void> check_limits(Lane lane, const Message& message) {
   return {};
 }
 
-inline std::size_t lane_index(Lane lane) {
-  return static_cast<std::size_t>(lane);
-}
-
 }  // namespace gpunode::transport::detail

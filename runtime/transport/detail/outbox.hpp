@@ -49,7 +49,7 @@ class Outbox {
   bool waits_without_session_ = false;
   bool flush_posted_ = false;
   std::size_t bytes_ = 0;
-  std::size_t taken_bytes_ = 0;  // of them, of the message that was taken last
+  std::size_t taken_bytes_ = 0;  // the part of bytes_ that the message taken last has
 };
 
 }  // namespace gpunode::transport::detail

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::transport::detail {
@@ -20,10 +21,6 @@ namespace gpunode::transport::detail {
 using SharedDescriptor = std::shared_ptr<const int>;
 SharedDescriptor share_descriptor(int fd);
 
-struct HostPort {
-  std::string host;  // without brackets
-  std::uint16_t port = 0;
-};
 // "tcp://10.0.0.5:7601", "tcp://[::1]:7601".
 std::optional<HostPort> parse_endpoint(const std::string& endpoint);
 

@@ -47,23 +47,23 @@ class FakeProgram : public model::Program {
   Result<std::unique_ptr<model::Session>> session() override {
     return {ErrorCode::unsupported, "none"};
   }
-  void make_places(std::size_t count) override {
-    if (places_.size() < count) places_.resize(count);
+  void make_slots(std::size_t count) override {
+    if (slots_.size() < count) slots_.resize(count);
   }
-  Result<float> forward(int, std::size_t place, std::size_t stage,
+  Result<float> forward(int, std::size_t slot, std::size_t stage,
                         std::span<const model::Sample> samples) override {
-    if (stage == 0) places_[place] = {samples[0].index, 0, 0};
-    EXPECT_EQ(places_[place].slice, samples[0].index);
-    EXPECT_EQ(places_[place].forwarded++, stage) << "stages come in order, one at a time";
+    if (stage == 0) slots_[slot] = {samples[0].index, 0, 0};
+    EXPECT_EQ(slots_[slot].slice, samples[0].index);
+    EXPECT_EQ(slots_[slot].forwarded++, stage) << "stages come in order, one at a time";
     return stage + 1 == kForwardStages ? value(samples[0].index, kCount) : 0.0f;
   }
-  Result<void> backward(int, std::size_t place, std::size_t stage, std::span<float> part) override {
-    EXPECT_EQ(places_[place].forwarded, kForwardStages);
-    EXPECT_EQ(places_[place].next++, stage) << "stages come in order, one at a time";
+  Result<void> backward(int, std::size_t slot, std::size_t stage, std::span<float> part) override {
+    EXPECT_EQ(slots_[slot].forwarded, kForwardStages);
+    EXPECT_EQ(slots_[slot].next++, stage) << "stages come in order, one at a time";
     if (stage == fails_at) return {ErrorCode::out_of_memory, "as planned"};
-    if (places_[place].slice == throws_at_slice && stage == 1) throw std::bad_alloc();
+    if (slots_[slot].slice == throws_at_slice && stage == 1) throw std::bad_alloc();
     EXPECT_EQ(part.size(), stages_[stage].count);
-    fill(places_[place].slice, stages_[stage].first, part);
+    fill(slots_[slot].slice, stages_[stage].first, part);
     return {};
   }
   std::size_t fails_at = 99;
@@ -73,12 +73,12 @@ class FakeProgram : public model::Program {
   static void fill(std::uint64_t slice, std::size_t first, std::span<float> part) {
     for (std::size_t i = 0; i < part.size(); ++i) part[i] = value(slice, first + i);
   }
-  struct Place {
+  struct Slot {
     std::uint64_t slice = 0;
     std::size_t next = 0, forwarded = 0;
   };
   std::vector<model::ElementRange> stages_;
-  std::vector<Place> places_;
+  std::vector<Slot> slots_;
 };
 
 float sum_of(const Tree& tree, TreeNode node, std::size_t element) {

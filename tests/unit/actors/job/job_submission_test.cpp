@@ -4,14 +4,10 @@
 
 #include <map>
 
+#include "tests/support/ids.hpp"
+
 namespace gpunode::jobs {
 namespace {
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 FitNode fit(int number, int data, const char* fingerprint) {
   return {node(number),

@@ -9,7 +9,7 @@
 
 #include "actors/node/node_parts.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/transport/memory_link.hpp"
+#include "tests/support/memory_link.hpp"
 
 namespace gpunode::node {
 namespace {

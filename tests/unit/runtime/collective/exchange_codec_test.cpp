@@ -8,7 +8,7 @@ namespace gpunode::collective {
 namespace {
 
 constexpr std::uint32_t kChunks = 100;
-const ExchangeRoute kRoute{7, 1234567890123, {3, 4}, {11, 22}};
+const ExchangeName kName{7, 1234567890123, {3, 4}, {11, 22}};
 
 SharedBytes payload() {
   return SharedBytes::from(Bytes(64, std::byte{5}));
@@ -41,19 +41,19 @@ bool same(const ExchangeMessage& a, const ExchangeMessage& b) {
 
 TEST(ExchangeCodec, gives_back_what_it_was_given_without_copying_the_payload) {
   for (const ExchangeMessage& message : one_of_each()) {
-    ExchangeFrame frame = encode_exchange(kRoute, message);
+    EncodedMessage frame = encode_exchange(kName, message);
     EXPECT_TRUE(is_exchange_body(frame.body));
     EXPECT_LT(frame.body.size(), 256u);
     auto decoded = decode_exchange(frame.body, frame.payload, kChunks);
     ASSERT_TRUE(decoded) << decoded.error().message();
-    EXPECT_EQ(decoded->route, kRoute);
+    EXPECT_EQ(decoded->name, kName);
     EXPECT_TRUE(same(decoded->message, message)) << message.index();
   }
 }
 
 TEST(ExchangeCodec, reads_a_body_at_any_address) {
-  ExchangeFrame frame =
-      encode_exchange(kRoute, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15}});
+  EncodedMessage frame =
+      encode_exchange(kName, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15}});
   for (std::size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(shift);
     moved.insert(moved.end(), frame.body.begin(), frame.body.end());
@@ -68,7 +68,7 @@ TEST(ExchangeCodec, refuses_chunks_beyond_the_receivers_own) {
   for (ExchangeMessage message : std::vector<ExchangeMessage>{
            PartialChunk{kChunks, {}, {}, payload()}, ResultChunk{kChunks, {}, payload()},
            Need{{kChunks}, {}, false}, Need{{}, std::vector<std::uint32_t>(kChunks + 1), false}}) {
-    ExchangeFrame frame = encode_exchange(kRoute, message);
+    EncodedMessage frame = encode_exchange(kName, message);
     auto decoded = decode_exchange(frame.body, frame.payload, kChunks);
     ASSERT_FALSE(decoded);
     EXPECT_EQ(decoded.error().code, ErrorCode::corrupted);
@@ -77,13 +77,13 @@ TEST(ExchangeCodec, refuses_chunks_beyond_the_receivers_own) {
 
 TEST(ExchangeCodec, refuses_a_payload_where_none_belongs) {
   for (const ExchangeMessage& message : {ExchangeMessage(Done{}), ExchangeMessage(Need{})})
-    EXPECT_FALSE(decode_exchange(encode_exchange(kRoute, message).body, payload(), kChunks));
+    EXPECT_FALSE(decode_exchange(encode_exchange(kName, message).body, payload(), kChunks));
 }
 
 TEST(ExchangeCodec, refuses_what_is_no_exchange_message) {
   EXPECT_FALSE(decode_exchange({}, {}, kChunks));
   EXPECT_FALSE(is_exchange_body({}));
-  Bytes body = encode_exchange(kRoute, Done{}).body;
+  Bytes body = encode_exchange(kName, Done{}).body;
   body[4] = std::byte{'X'};
   EXPECT_FALSE(is_exchange_body(body));
   EXPECT_FALSE(decode_exchange(body, {}, kChunks));
@@ -92,7 +92,7 @@ TEST(ExchangeCodec, refuses_what_is_no_exchange_message) {
 
 TEST(ExchangeCodec, survives_every_truncation) {
   for (const ExchangeMessage& message : one_of_each()) {
-    ExchangeFrame frame = encode_exchange(kRoute, message);
+    EncodedMessage frame = encode_exchange(kName, message);
     for (std::size_t length = 0; length < frame.body.size(); ++length) {
       Bytes part(frame.body.begin(), frame.body.begin() + length);
       auto decoded = decode_exchange(part, frame.payload, kChunks);
@@ -108,7 +108,7 @@ TEST(ExchangeCodec, survives_flipped_bits_and_overwritten_bytes) {
   std::size_t refused = 0, taken = 0;
   for (int round = 0; round < 60'000; ++round) {
     auto messages = one_of_each();
-    ExchangeFrame frame = encode_exchange(kRoute, messages[rng.below(messages.size())]);
+    EncodedMessage frame = encode_exchange(kName, messages[rng.below(messages.size())]);
     Bytes body = frame.body;
     for (std::uint64_t changes = 1 + rng.below(4); changes > 0; --changes) {
       std::byte& place = body[rng.below(body.size())];

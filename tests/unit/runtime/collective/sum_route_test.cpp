@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-using Places = std::vector<std::uint64_t>;
+using Sites = std::vector<std::uint64_t>;
 using RoutePtr = std::shared_ptr<const SumRoute>;
 
 // Bytes of gradient, by sender and receiver.
@@ -43,10 +43,10 @@ std::uint64_t sent_by(const Traffic& traffic, std::uint16_t rank) {
   return bytes;
 }
 
-std::uint64_t between(const Traffic& traffic, const Places& places) {
+std::uint64_t between(const Traffic& traffic, const Sites& sites) {
   std::uint64_t bytes = 0;
   for (const auto& [way, count] : traffic)
-    if (places[way.first] != places[way.second]) bytes += count;
+    if (sites[way.first] != sites[way.second]) bytes += count;
   return bytes;
 }
 
@@ -70,10 +70,10 @@ void run_until_committed(Group& group, Rng& rng, const Faults& faults) {
     EXPECT_EQ(group[rank].dropped_messages(), 0u);
 }
 
-Places random_places(Rng& rng, std::uint16_t members) {
-  Places places(members);
-  for (std::uint64_t& place : places) place = rng.below(4);  // 0: alone
-  return places;
+Sites random_sites(Rng& rng, std::uint16_t members) {
+  Sites sites(members);
+  for (std::uint64_t& site : sites) site = rng.below(4);  // 0: alone
+  return sites;
 }
 
 TEST(SumRoute, of_a_ring_leads_from_neighbour_to_neighbour) {
@@ -86,28 +86,28 @@ TEST(SumRoute, of_a_ring_leads_from_neighbour_to_neighbour) {
   EXPECT_THAT(ring.before(1, 2), ElementsAre());
 }
 
-TEST(SumRoute, of_places_leads_by_one_member_of_each) {
-  const SumRoute route = SumRoute::grouped(Places{7, 9, 7, 9, 0});
-  EXPECT_EQ(route.next(0, 2), 0);  // the owner's own place
+TEST(SumRoute, of_sites_leads_by_one_member_of_each) {
+  const SumRoute route = SumRoute::grouped(Sites{7, 9, 7, 9, 0});
+  EXPECT_EQ(route.next(0, 2), 0);  // the owner's own site
   EXPECT_EQ(route.next(0, 1), 0);  // the gate of the other
   EXPECT_EQ(route.next(0, 3), 1);
-  EXPECT_EQ(route.next(2, 1), 3);  // another owner in that place, another gate
+  EXPECT_EQ(route.next(2, 1), 3);  // another owner in that site, another gate
   EXPECT_EQ(route.next(2, 3), 2);
-  EXPECT_EQ(route.next(2, 4), 2);  // who is in no place is alone
+  EXPECT_EQ(route.next(2, 4), 2);  // who is in no site is alone
   EXPECT_THAT(route.before(2, 3), ElementsAre(1));
 }
 
-TEST(SumRoute, of_places_is_none_where_nothing_can_be_saved) {
-  EXPECT_EQ(grouped_route(Places{3, 3, 3}), nullptr);
-  EXPECT_EQ(grouped_route(Places{1, 2, 3}), nullptr);
-  EXPECT_EQ(grouped_route(Places{0, 0, 0}), nullptr);
-  EXPECT_NE(grouped_route(Places{1, 1, 3}), nullptr);
+TEST(SumRoute, of_sites_is_none_where_nothing_can_be_saved) {
+  EXPECT_EQ(grouped_route(Sites{3, 3, 3}), nullptr);
+  EXPECT_EQ(grouped_route(Sites{1, 2, 3}), nullptr);
+  EXPECT_EQ(grouped_route(Sites{0, 0, 0}), nullptr);
+  EXPECT_NE(grouped_route(Sites{1, 1, 3}), nullptr);
 }
 
 TEST(SumRoute, that_differs_has_another_digest) {
   std::set<Digest> digests{SumRoute::ring(3).digest(), SumRoute::ring(4).digest(),
-                           SumRoute::grouped(Places{1, 1, 2, 2}).digest(),
-                           SumRoute::grouped(Places{1, 2, 1, 2}).digest()};
+                           SumRoute::grouped(Sites{1, 1, 2, 2}).digest(),
+                           SumRoute::grouped(Sites{1, 2, 1, 2}).digest()};
   EXPECT_EQ(digests.size(), 4u);
 }
 
@@ -118,7 +118,7 @@ TEST(RingExchange, costs_each_member_what_a_ring_costs_whatever_the_shares_are) 
     std::vector<std::uint32_t> shares(members, 1);
     shares[0] += 8 - members;
     for (const SlicePlan& plan : {plan_of_shares(tree, shares), balanced_plan(tree, members)}) {
-      Group group = group_of(tree, plan, members, layout, ring_route(Places(members)));
+      Group group = group_of(tree, plan, members, layout, ring_route(Sites(members)));
       const Traffic traffic = run_and_count(group);
       ASSERT_TRUE(group.all_committed());
       for (std::uint16_t rank = 0; rank < members; ++rank) {
@@ -140,7 +140,7 @@ TEST(RingExchange, gives_all_the_same_bits_in_whatever_order_messages_come) {
     const Tree tree = Tree::of_slices(slices);
     const SlicePlan plan = scattered_plan(rng, slices, members);  // some have none
     const auto rotation = static_cast<std::uint32_t>(rng.below(5));
-    const RoutePtr route = ring_route(Places(members));
+    const RoutePtr route = ring_route(Sites(members));
     Group calm = group_of(tree, plan, members, kLayout, route, seed, rotation);
     run_and_count(calm);
     ASSERT_TRUE(calm.all_committed()) << seed;
@@ -160,17 +160,17 @@ TEST(RingExchange, is_near_the_exact_sum_and_not_always_equal) {
   const ChunkLayout layout{256, 16};
   const SlicePlan plan = scattered_plan(rng, 8, 3);
   Group group(tree, plan, 3, layout, random_slices(rng, 8, 256, false), 0, {},
-              ring_route(Places(3)));
+              ring_route(Sites(3)));
   run_and_count(group);
   const Values expected = group.expected();
-  for (std::size_t place = 0; place < expected.size(); ++place)
-    EXPECT_NEAR((*group[0].result())[place], expected[place], 1e-5);
+  for (std::size_t site = 0; site < expected.size(); ++site)
+    EXPECT_NEAR((*group[0].result())[site], expected[site], 1e-5);
   EXPECT_FALSE(same_bits(*group[0].result(), expected));
 }
 
 TEST(RingExchange, takes_nothing_from_who_is_not_its_neighbour) {
   const Tree tree = Tree::of_slices(4);
-  Group group = group_of(tree, balanced_plan(tree, 4), 4, {16, 4}, ring_route(Places(4)));
+  Group group = group_of(tree, balanced_plan(tree, 4), 4, {16, 4}, ring_route(Sites(4)));
   const TreeNode root = tree.root();
   // Chunk 0 belongs to rank 0, whose sums come by way of rank 3.
   for (const std::uint16_t from : {1, 2})
@@ -184,16 +184,16 @@ TEST(RingExchange, takes_nothing_from_who_is_not_its_neighbour) {
   EXPECT_EQ(group[2].dropped_messages(), 3u);
 }
 
-TEST(PlacedExchange, is_equal_to_exact_bit_for_bit_whoever_is_where) {
+TEST(SitedExchange, is_equal_to_exact_bit_for_bit_whoever_is_where) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Rng rng(seed);
     const auto members = static_cast<std::uint16_t>(3 + rng.below(6));
     const std::uint32_t slices = 2 + static_cast<std::uint32_t>(rng.below(11));
     const Tree tree = Tree::of_slices(slices);
-    const Places places = random_places(rng, members);
+    const Sites sites = random_sites(rng, members);
     SlicePlan plan = scattered_plan(rng, slices, members);
-    if (rng.chance(0.5)) plan = plan_by_places(tree, plan, places);
-    Group group = group_of(tree, plan, members, kLayout, grouped_route(places), seed,
+    if (rng.chance(0.5)) plan = plan_by_sites(tree, plan, sites);
+    Group group = group_of(tree, plan, members, kLayout, grouped_route(sites), seed,
                            static_cast<std::uint32_t>(rng.below(5)));
     run_until_committed(group, rng, {0.1, 0.1, true, true});
     for (std::uint16_t rank = 0; rank < members; ++rank) {
@@ -203,19 +203,19 @@ TEST(PlacedExchange, is_equal_to_exact_bit_for_bit_whoever_is_where) {
   }
 }
 
-TEST(PlacedExchange, sends_half_the_bytes_between_two_pairs_and_a_quarter_between_two_fours) {
+TEST(SitedExchange, sends_half_the_bytes_between_two_pairs_and_a_quarter_between_two_fours) {
   for (const std::uint16_t members : {4, 8}) {
     const Tree tree = Tree::of_slices(16);
     const ChunkLayout layout{64, 4};
     for (const bool mixed : {false, true}) {
-      Places places(members);
+      Sites sites(members);
       for (std::uint16_t rank = 0; rank < members; ++rank)
-        places[rank] = 1 + (mixed ? rank % 2 : rank * 2 / members);
-      const SlicePlan plan = plan_by_places(tree, balanced_plan(tree, members), places);
+        sites[rank] = 1 + (mixed ? rank % 2 : rank * 2 / members);
+      const SlicePlan plan = plan_by_sites(tree, balanced_plan(tree, members), sites);
       Group exact = group_of(tree, plan, members, layout, nullptr);
-      Group placed = group_of(tree, plan, members, layout, grouped_route(places));
-      const std::uint64_t all = between(run_and_count(exact), places);
-      const std::uint64_t fewer = between(run_and_count(placed), places);
+      Group placed = group_of(tree, plan, members, layout, grouped_route(sites));
+      const std::uint64_t all = between(run_and_count(exact), sites);
+      const std::uint64_t fewer = between(run_and_count(placed), sites);
       ASSERT_TRUE(placed.all_committed());
       EXPECT_EQ(all, 64 * sizeof(float) * members);
       EXPECT_EQ(fewer, 64 * sizeof(float) * 2) << members << (mixed ? " mixed" : "");
@@ -224,20 +224,20 @@ TEST(PlacedExchange, sends_half_the_bytes_between_two_pairs_and_a_quarter_betwee
   }
 }
 
-TEST(PlanByPlaces, keeps_the_shares_and_gives_each_place_as_few_nodes_as_its_share_has) {
+TEST(PlanBySites, keeps_the_shares_and_gives_each_site_as_few_nodes_as_its_share_has) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Rng rng(seed);
     const auto members = static_cast<std::uint16_t>(2 + rng.below(7));
     const std::uint32_t slices = members + static_cast<std::uint32_t>(rng.below(30));
     const Tree tree = Tree::of_slices(slices);
-    const Places places = random_places(rng, members);
+    const Sites sites = random_sites(rng, members);
     const SlicePlan plan = scattered_plan(rng, slices, members);
-    const SlicePlan better = plan_by_places(tree, plan, places);
+    const SlicePlan better = plan_by_sites(tree, plan, sites);
     ASSERT_TRUE(better.fits(tree, members));
     for (std::uint16_t rank = 0; rank < members; ++rank)
       ASSERT_EQ(better.slices_of(rank).size(), plan.slices_of(rank).size());
-    EXPECT_EQ(plan_by_places(tree, better, places), better);
-    if (!grouped_route(places)) {
+    EXPECT_EQ(plan_by_sites(tree, better, sites), better);
+    if (!grouped_route(sites)) {
       EXPECT_EQ(better, plan);
       continue;
     }
@@ -247,7 +247,7 @@ TEST(PlanByPlaces, keeps_the_shares_and_gives_each_place_as_few_nodes_as_its_sha
       if (seen.contains(rank)) continue;
       std::vector<std::uint32_t> slices_here;
       for (std::uint16_t other = rank; other < members; ++other) {
-        if (other != rank && (places[rank] == 0 || places[other] != places[rank])) continue;
+        if (other != rank && (sites[rank] == 0 || sites[other] != sites[rank])) continue;
         seen.insert(other);
         for (const std::uint32_t slice : better.slices_of(other)) slices_here.push_back(slice);
       }

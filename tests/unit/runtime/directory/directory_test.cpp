@@ -181,7 +181,7 @@ TEST_F(DirectoryTest, ARelayCannotAlterARecord) {
   take(2, nodes[2].map->on_peer_up(now, test_id(1)));
   take(2, nodes[2].map->on_message(now, test_id(3), encode(message)));
   EXPECT_EQ(seen(2, 1, "a"), "-");
-  EXPECT_EQ(nodes[2].map->rejected_count(), 1u);
+  EXPECT_EQ(nodes[2].map->rejected_updates(), 1u);
 }
 
 TEST_F(DirectoryTest, AHalfSentLieDoesNotKeepTheTruthOut) {
@@ -301,7 +301,7 @@ TEST_F(DirectoryTest, ScanGivesAPrefixInOrder) {
 TEST_F(DirectoryTest, GarbageIsCountedAndDropped) {
   start(1);
   EXPECT_TRUE(nodes[1].map->on_message(now, test_id(2), as_bytes("garbage garbage")).empty());
-  EXPECT_EQ(nodes[1].map->rejected_count(), 1u);
+  EXPECT_EQ(nodes[1].map->rejected_updates(), 1u);
 }
 
 }  // namespace

@@ -10,16 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "runtime/job/detail/job_context.hpp"
+#include "tests/support/ids.hpp"
 
 namespace gpunode::job {
 
 using namespace std::chrono_literals;
-
-inline NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 inline Digest digest(std::uint64_t value) {
   return {value, value};
@@ -139,7 +134,7 @@ class ContextTest : public testing::Test {
   void want_change() { job_.agreement.want_change(job_.now); }
 
   void hear(int number) { job_.peers.on_message(job_.now, node(number)); }
-  void die(int number) { job_.peers.on_state(job_.now, node(number), PeerState::dead); }
+  void die(int number) { job_.peers.on_health(job_.now, node(number), PeerHealth::dead); }
   void pass(Duration time) { job_.now += time; }
 
   JobContext job_{context_options(), agreement_options()};

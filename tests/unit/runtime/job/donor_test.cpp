@@ -17,7 +17,7 @@ class DonorTest : public ContextTest {
   void join(int number) {
     JoinAsk ask;
     ask.fingerprint = digest(77);
-    admission_.on_join(node(number), 1, true, ask, out_);
+    joiners_.on_join(node(number), 1, true, ask, out_);
   }
   void ask_state(int from, std::uint64_t step, const Digest& named = {}) {
     donor_.on_message(node(from), StateAsk{step, named}, out_);
@@ -58,8 +58,8 @@ class DonorTest : public ContextTest {
   std::size_t snapshots_wanted() const { return of<ReadState>(out_).size(); }
   std::size_t offers() const { return sent<StateMeta>(out_).size(); }
 
-  Admission admission_{job_};
-  Donor donor_{job_, admission_};
+  Joiners joiners_{job_};
+  Donor donor_{job_, joiners_};
 };
 
 TEST_F(DonorTest, a_learner_that_asks_for_the_state_is_offered_a_snapshot_of_it) {
@@ -139,13 +139,13 @@ TEST_F(DonorTest, results_are_kept_while_a_learner_is_on_its_way_and_up_to_a_bou
 }
 
 TEST_F(DonorTest, without_a_learner_the_newest_result_alone_is_kept) {
-  admission_.forget(node(3));
+  joiners_.forget(node(3));
   for (int i = 0; i < 3; ++i) commit_next();
   EXPECT_EQ(donor_.results_from(), 8u);
 }
 
 TEST_F(DonorTest, until_a_step_is_made_in_a_view_a_member_may_lack_the_results_before_it) {
-  admission_.forget(node(3));
+  joiners_.forget(node(3));
   view::View next = next_view({1, 2});
   next.base_step = 6;
   keep_result(5);

@@ -41,7 +41,7 @@ TEST(EarlySteps, beyond_its_bytes_nothing_is_kept) {
 
 TEST(EarlySteps, what_came_of_a_view_ahead_is_there_when_that_view_is) {
   EarlySteps early(100);
-  early.keep_ahead(kSix, node(2), partial(4));
+  early.keep_early(kSix, node(2), partial(4));
   EXPECT_TRUE(early.take().empty());
   early.on_view(kSix);
   EXPECT_EQ(steps_of(early.take()), std::vector<std::uint64_t>{4});
@@ -56,7 +56,7 @@ TEST(EarlySteps, a_view_makes_void_what_came_of_the_one_before) {
 
 TEST(EarlySteps, another_view_than_the_one_ahead_makes_void_what_came_of_that) {
   EarlySteps early(100);
-  early.keep_ahead(kSix, node(2), partial(4));
+  early.keep_early(kSix, node(2), partial(4));
   early.on_view(kFive);
   EXPECT_TRUE(early.take().empty());
   early.on_view(kSix);
@@ -65,9 +65,9 @@ TEST(EarlySteps, another_view_than_the_one_ahead_makes_void_what_came_of_that) {
 
 TEST(EarlySteps, the_newest_view_ahead_replaces_older_ones_and_bars_them) {
   EarlySteps early(100);
-  early.keep_ahead(kSix, node(2), partial(4, 100));
-  early.keep_ahead(kSeven, node(3), partial(5, 100));
-  early.keep_ahead(kSix, node(2), partial(6));
+  early.keep_early(kSix, node(2), partial(4, 100));
+  early.keep_early(kSeven, node(3), partial(5, 100));
+  early.keep_early(kSix, node(2), partial(6));
   early.on_view(kSeven);
   EXPECT_EQ(steps_of(early.take()), std::vector<std::uint64_t>{5});
 }

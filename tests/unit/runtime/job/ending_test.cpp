@@ -39,8 +39,8 @@ class EndingTest : public ContextTest {
   }
   std::size_t finished() const { return of<Finished>(out_).size(); }
 
-  Admission admission_{job_};
-  Ending ending_{job_, admission_};
+  Joiners joiners_{job_};
+  Ending ending_{job_, joiners_};
 };
 
 TEST_F(EndingTest, who_is_not_through_tells_nothing_of_the_end) {
@@ -356,10 +356,10 @@ TEST_F(LastStepTest, gradients_are_held_for_a_minute_for_who_has_not_told_or_ask
   hear_of(3, through(false));
   JoinAsk ask;
   ask.fingerprint = digest(77);
-  admission_.on_join(node(4), 1, true, ask, out_);
+  joiners_.on_join(node(4), 1, true, ask, out_);
   EXPECT_FALSE(ending_.releases());
   pass(60s);
-  admission_.on_join(node(4), 1, true, ask, out_);
+  joiners_.on_join(node(4), 1, true, ask, out_);
   EXPECT_TRUE(ending_.releases());
 }
 

@@ -57,7 +57,7 @@ class LoneCore {
     for (const collective::TreeNode& one : wish.nodes)
       feed([&](Actions& out) {
         core_->on_partial(
-            now_, {wish.order, wish.step, one, sum, {{1, 1}, 4}, 0, 8, {100'000, 0, 4, 1}}, out);
+            now_, {wish.id, wish.step, one, sum, {{1, 1}, 4}, 0, 8, {100'000, 0, 4, 1}}, out);
       });
   }
   JobCore& core() { return *core_; }

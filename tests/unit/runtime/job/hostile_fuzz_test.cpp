@@ -122,7 +122,7 @@ class Life : private Liar {
         const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
         input([&](Actions& out) {
           core_->on_partial(
-              now_, {compute->order, compute->step, part, sum, {{1, 1}, 4}, 0, 8, {100, 0, 1, 1}},
+              now_, {compute->id, compute->step, part, sum, {{1, 1}, 4}, 0, 8, {100, 0, 1, 1}},
               out);
         });
       }
@@ -141,10 +141,14 @@ class Life : private Liar {
     switch (rng_.below(7)) {
       case 0:
       case 1: {
-        const PeerState states[] = {PeerState::up, PeerState::alive, PeerState::suspect,
-                                    PeerState::dead, PeerState::refused};
-        const PeerState state = states[rng_.below(5)];
-        return input([&](Actions& out) { core_->on_peer(now_, who, state, out); });
+        constexpr PeerHealth kHealths[] = {PeerHealth::alive, PeerHealth::suspect,
+                                           PeerHealth::dead};
+        const std::uint64_t seen = rng_.below(5);
+        if (seen == 0 || seen == 4)
+          return input([&](Actions& out) {
+            core_->on_link(now_, who, seen == 0 ? LinkState::up : LinkState::refused, out);
+          });
+        return input([&](Actions& out) { core_->on_peer(now_, who, kHealths[seen - 1], out); });
       }
       case 2:
         return input([&](Actions& out) { core_->on_bulk_reset(now_, who, out); });

@@ -190,7 +190,7 @@ class Liar {
                     static_cast<std::uint16_t>(chance(70) ? 1 : rng_.next())};
     told.gather_us = static_cast<std::uint32_t>(number());
     told.last_rank = static_cast<std::uint16_t>(rng_.next());
-    told.place = rng_.below(3);
+    told.site = rng_.below(3);
     return told;
   }
   JobBody step() {

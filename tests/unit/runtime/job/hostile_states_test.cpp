@@ -135,16 +135,16 @@ TEST(HostileEarly, questions_count_among_the_bytes_that_are_kept) {
   EarlySteps early(100'000);
   collective::Need need;
   for (std::uint32_t chunk = 0; chunk < 1000; ++chunk) need.result_chunks.push_back(chunk);
-  for (int i = 0; i < 1000; ++i) early.keep_ahead({{}, 7}, node(kStranger), {4, {}, need});
+  for (int i = 0; i < 1000; ++i) early.keep_early({{}, 7}, node(kStranger), {4, {}, need});
   early.on_view({{}, 7});
   EXPECT_EQ(early.take().size(), 25u);
 }
 
 TEST(HostileEarly, a_view_that_never_comes_does_not_displace_those_that_do) {
   EarlySteps early(100);
-  early.keep_ahead({{}, kHuge}, node(kStranger), {4, {}, collective::Done{}});
+  early.keep_early({{}, kHuge}, node(kStranger), {4, {}, collective::Done{}});
   early.on_view({{}, 5});
-  early.keep_ahead({{}, 6}, node(2), {4, {}, collective::Done{}});
+  early.keep_early({{}, 6}, node(2), {4, {}, collective::Done{}});
   early.on_view({{}, 6});
   EXPECT_EQ(early.take().size(), 1u) << "each view begins with the silence before a NEED";
 }

@@ -3,18 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/rng.hpp"
+#include "tests/support/ids.hpp"
 
 namespace gpunode::job {
 namespace {
 
 constexpr std::uint64_t kElements = 100;
 const JobId kJob{3, 4};
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 view::View some_view() {
   view::View view;
@@ -38,7 +33,7 @@ JobMessage framed(JobBody body) {
 // Body of the same message after a trip over the wire.
 template <class T>
 T back(T body) {
-  const EncodedMessage wire = encode_message(framed(JobBody{body}));
+  const collective::EncodedMessage wire = encode_message(framed(JobBody{body}));
   auto decoded = decode_message(wire.body, wire.payload, kJob, kElements);
   EXPECT_TRUE(decoded) << decoded.error().message();
   EXPECT_EQ(decoded->view, (view::ViewName{{2, 6}, 7}));
@@ -151,7 +146,7 @@ TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {
   const auto refused = [](auto spoil) {
     view::View view = some_view();
     spoil(view);
-    const EncodedMessage wire = encode_message(framed(ViewNotice{{view, {}}}));
+    const collective::EncodedMessage wire = encode_message(framed(ViewNotice{{view, {}}}));
     return !decode_message(wire.body, {}, kJob, kElements);
   };
   EXPECT_TRUE(refused([](view::View& v) { v.plan[0] = 2; }));
@@ -164,7 +159,7 @@ TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {
 }
 
 TEST(JobCodec, another_job_and_a_misplaced_payload_are_refused) {
-  const EncodedMessage wire = encode_message(framed(ViewAsk{}));
+  const collective::EncodedMessage wire = encode_message(framed(ViewAsk{}));
   EXPECT_FALSE(decode_message(wire.body, {}, JobId{9, 9}, kElements));
   EXPECT_FALSE(decode_message(wire.body, SharedBytes::from(Bytes(3)), kJob, kElements));
 }
@@ -172,7 +167,7 @@ TEST(JobCodec, another_job_and_a_misplaced_payload_are_refused) {
 TEST(JobCodec, garbage_and_cut_frames_are_refused_without_harm) {
   Rng rng(5);
   for (const JobMessage& message : all_kinds()) {
-    const EncodedMessage wire = encode_message(message);
+    const collective::EncodedMessage wire = encode_message(message);
     ASSERT_TRUE(decode_message(wire.body, wire.payload, kJob, kElements));
     for (std::size_t length = 0; length < wire.body.size(); ++length)
       (void)decode_message(ByteView(wire.body).first(length), wire.payload, kJob, kElements);

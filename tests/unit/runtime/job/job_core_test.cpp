@@ -78,8 +78,7 @@ TEST(JobCore, a_job_on_one_node_forms_computes_and_finishes) {
     Actions next;
     const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
     core->on_partial(
-        now, {wishes[0].order, step, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, sum->size(), {}},
-        next);
+        now, {wishes[0].id, step, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, sum->size(), {}}, next);
     ASSERT_EQ(of<Apply>(next).size(), 1u);
     EXPECT_EQ(of<Committed>(next)[0].running.sample_count, 4 * step);
     EXPECT_TRUE(of<Compute>(next).empty()) << "the state is not updated yet";
@@ -107,7 +106,7 @@ TEST(JobCore, a_spare_node_is_told_once_of_a_job_that_has_ended) {
   ASSERT_EQ(wishes.size(), 1u);
   Actions last;
   const auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
-  core->on_partial(now, {wishes[0].order, 1, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, 8, {}}, last);
+  core->on_partial(now, {wishes[0].id, 1, wishes[0].nodes[0], sum, {{1, 1}, 4}, 0, 8, {}}, last);
   core->on_applied(now, 1, {1, 1}, last);
   core->on_tick(now += 50ms, last);
   ASSERT_EQ(of<Finished>(last).size(), 1u);
@@ -159,7 +158,7 @@ TEST(JobCore, gradients_are_let_go_of_when_the_job_is_over) {
     auto sum = std::make_shared<const std::vector<float>>(8, 1.0f);
     kept = sum;
     core->on_partial(
-        now, {wishes[0].order, 1, wishes[0].nodes[0], std::move(sum), {{1, 1}, 4}, 0, 8, {}}, out);
+        now, {wishes[0].id, 1, wishes[0].nodes[0], std::move(sum), {{1, 1}, 4}, 0, 8, {}}, out);
   }
   EXPECT_FALSE(kept.expired()) << "somebody may still ask for it";
   Actions last;

@@ -12,7 +12,8 @@ const NodeId kPeer{{std::byte{2}}};
 // Begins an hour after the clock's origin, so that "never" is long ago.
 class PeersTest : public testing::Test {
  protected:
-  bool on_state(PeerState state) { return peers_.on_state(now_, kPeer, state); }
+  bool on_health(PeerHealth health) { return peers_.on_health(now_, kPeer, health); }
+  void on_link(LinkState state) { peers_.on_link(now_, kPeer, state); }
   bool reached() const { return peers_.reached(now_, kPeer); }
   bool suspected() const { return peers_.suspected(now_, kPeer); }
   bool gone() const { return peers_.gone(kPeer); }
@@ -38,7 +39,7 @@ TEST_F(PeersTest, a_message_is_remembered_with_its_time) {
 }
 
 TEST_F(PeersTest, whom_the_detector_doubts_is_suspected_until_it_is_heard) {
-  EXPECT_TRUE(on_state(PeerState::suspect));
+  EXPECT_TRUE(on_health(PeerHealth::suspect));
   EXPECT_TRUE(suspected());
   EXPECT_TRUE(reached());
   now_ += 1s;
@@ -47,19 +48,19 @@ TEST_F(PeersTest, whom_the_detector_doubts_is_suspected_until_it_is_heard) {
 }
 
 TEST_F(PeersTest, the_detectors_verdict_and_a_refused_dial_both_mean_gone) {
-  for (const PeerState verdict : {PeerState::dead, PeerState::refused}) {
-    on_state(verdict);
+  for (const bool verdict : {true, false}) {
+    verdict ? static_cast<void>(on_health(PeerHealth::dead)) : on_link(LinkState::refused);
     EXPECT_TRUE(gone());
     EXPECT_TRUE(suspected());
     EXPECT_FALSE(reached());
     EXPECT_EQ(peers_.unreached(now_), std::vector{kPeer});
-    on_state(PeerState::up);
+    on_link(LinkState::up);
     EXPECT_FALSE(gone());
   }
 }
 
 TEST_F(PeersTest, a_message_that_was_under_way_brings_nobody_back_to_life) {
-  on_state(PeerState::dead);
+  on_health(PeerHealth::dead);
   now_ += 199ms;
   hear();
   EXPECT_TRUE(gone());
@@ -69,19 +70,19 @@ TEST_F(PeersTest, a_message_that_was_under_way_brings_nobody_back_to_life) {
 }
 
 TEST_F(PeersTest, an_old_word_of_the_detector_does_not_outweigh_a_refused_dial) {
-  on_state(PeerState::refused);
+  on_link(LinkState::refused);
   now_ += 1999ms;
-  EXPECT_FALSE(on_state(PeerState::alive));
-  EXPECT_FALSE(on_state(PeerState::suspect));
+  EXPECT_FALSE(on_health(PeerHealth::alive));
+  EXPECT_FALSE(on_health(PeerHealth::suspect));
   EXPECT_TRUE(gone());
   now_ += 1ms;
-  EXPECT_TRUE(on_state(PeerState::alive));
+  EXPECT_TRUE(on_health(PeerHealth::alive));
   EXPECT_FALSE(gone());
 }
 
 TEST_F(PeersTest, a_new_connection_outweighs_a_refused_dial_at_once) {
-  on_state(PeerState::refused);
-  EXPECT_TRUE(on_state(PeerState::up));
+  on_link(LinkState::refused);
+  on_link(LinkState::up);
   EXPECT_FALSE(gone());
 }
 
@@ -133,7 +134,7 @@ TEST_F(PeersTest, who_was_waited_for_in_vain_is_not_reached_until_it_is_heard) {
   EXPECT_TRUE(suspected());
   now_ += 10s;
   EXPECT_FALSE(reached()) << "though the doubt is over";
-  on_state(PeerState::alive);
+  on_health(PeerHealth::alive);
   EXPECT_FALSE(reached()) << "others hear it";
   hear();
   EXPECT_TRUE(reached());
@@ -161,8 +162,8 @@ TEST_F(PeersTest, a_silent_or_dead_nodes_connection_is_for_the_detector_to_find)
   breaks();
   now_ += 20s;
   EXPECT_FALSE(breaks()) << "it is not heard at all";
-  on_state(PeerState::dead);
-  on_state(PeerState::up);
+  on_health(PeerHealth::dead);
+  on_link(LinkState::up);
   hear();
   EXPECT_FALSE(breaks()) << "its next life begins anew";
 }
@@ -186,11 +187,11 @@ TEST_F(PeersTest, a_link_that_is_cut_is_used_again_once_bytes_come) {
 
 TEST_F(PeersTest, a_doubt_of_the_detector_lifts_neither_silence_nor_a_cut) {
   peers_.give_up(now_, kPeer);
-  on_state(PeerState::suspect);
+  on_health(PeerHealth::suspect);
   EXPECT_FALSE(reached());
   hear();
   peers_.cut(now_, kPeer);
-  on_state(PeerState::suspect);
+  on_health(PeerHealth::suspect);
   EXPECT_FALSE(reached());
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/collective/result_digest.hpp"
 #include "runtime/job/result_fetch.hpp"
 #include "runtime/job/result_log.hpp"
+#include "tests/support/ids.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -14,12 +15,6 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kElements = 40;
 constexpr std::uint32_t kPart = 64;  // bytes; three parts a result
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 ResultLog::Entry entry_of(std::uint64_t step) {
   auto values = std::make_shared<std::vector<float>>(kElements);

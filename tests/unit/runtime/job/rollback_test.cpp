@@ -5,6 +5,7 @@
 
 #include "runtime/collective/paced_plan.hpp"
 #include "runtime/job/view_proposal.hpp"
+#include "tests/support/ids.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -15,11 +16,6 @@ using Promiser = view::ViewAgreement::Promiser;
 using Promisers = std::vector<Promiser>;
 using Nodes = std::vector<NodeId>;
 
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 const Digest kFingerprint{7, 7};
 
 // Of so many members; those after them vote only.

@@ -4,16 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/ids.hpp"
+
 namespace gpunode::job {
 namespace {
 
 using namespace std::chrono_literals;
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 constexpr std::uint32_t kPart = 16;
 

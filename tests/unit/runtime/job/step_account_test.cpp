@@ -2,16 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/ids.hpp"
+
 namespace gpunode::job {
 namespace {
 
 using namespace std::chrono_literals;
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 collective::StepTimes times_of(std::uint32_t compute_us, std::uint32_t gather_us,
                                std::uint16_t last_rank, std::uint32_t last_us) {

@@ -7,9 +7,9 @@ namespace {
 
 // Routes by rank + 1 wherever the members are; counts how often it was asked for.
 int routes_made = 0;
-std::shared_ptr<const collective::SumRoute> counted_route(std::span<const std::uint64_t> places) {
+std::shared_ptr<const collective::SumRoute> counted_route(std::span<const std::uint64_t> sites) {
   ++routes_made;
-  return collective::ring_route(places);
+  return collective::ring_route(sites);
 }
 
 class StepPlanTest : public testing::Test {
@@ -20,11 +20,11 @@ class StepPlanTest : public testing::Test {
     view_.members = {{node(1), 1}, {node(2), 1}};
   }
   // What both members tell of a step: the second is so many times as slow.
-  static std::vector<collective::StepTimes> told(std::uint32_t times, std::uint64_t place = 0) {
+  static std::vector<collective::StepTimes> told(std::uint32_t times, std::uint64_t site = 0) {
     collective::StepTimes fast, slow;
     fast.compute = {100'000, 0, 2, 1};
     slow.compute = {100'000 * times, 0, 2, 1};
-    fast.place = slow.place = place;
+    fast.site = slow.site = site;
     return {fast, slow};
   }
 
@@ -90,7 +90,7 @@ TEST_F(StepPlanTest, the_route_is_part_of_what_members_have_to_follow_alike) {
   EXPECT_NE(direct.digest(), routed.digest());
 }
 
-TEST_F(StepPlanTest, a_route_is_made_anew_only_when_places_change) {
+TEST_F(StepPlanTest, a_route_is_made_anew_only_when_sites_change) {
   collective::Routing ring{counted_route, nullptr, true};
   StepPlan plan(tree_, ring);
   plan.begin(view_);
@@ -103,12 +103,12 @@ TEST_F(StepPlanTest, a_route_is_made_anew_only_when_places_change) {
   EXPECT_EQ(routes_made, 3) << "a view does not know where its members are";
 }
 
-TEST_F(StepPlanTest, a_mode_may_arrange_the_slices_by_place) {
+TEST_F(StepPlanTest, a_mode_may_arrange_the_slices_by_site) {
   collective::Routing grouped{collective::grouped_route, nullptr, false};
   grouped.plan = [](const collective::Tree&, const collective::SlicePlan& plan,
-                    std::span<const std::uint64_t> places) {
+                    std::span<const std::uint64_t> sites) {
     collective::SlicePlan turned = plan;
-    if (places[0] == 9) std::reverse(turned.owner.begin(), turned.owner.end());
+    if (sites[0] == 9) std::reverse(turned.owner.begin(), turned.owner.end());
     return turned;
   };
   view_.plan = {0, 0, 0, 0, 1, 1, 1, 1};

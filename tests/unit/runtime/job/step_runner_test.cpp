@@ -66,7 +66,7 @@ class StepRunnerTest : public ContextTest {
   }
   void complete_step() {
     const Compute asked = begin();
-    if (!asked.nodes.empty()) compute(asked.order);
+    if (!asked.nodes.empty()) compute(asked.id);
     compute_at_peer();
     talk();
     ASSERT_TRUE(runner_.is_complete());
@@ -101,7 +101,7 @@ TEST_F(StepRunnerTest, a_step_begins_with_a_wish_for_this_members_share) {
 }
 
 TEST_F(StepRunnerTest, a_step_is_complete_when_every_member_holds_the_same_result) {
-  EXPECT_TRUE(compute(begin().order));
+  EXPECT_TRUE(compute(begin().id));
   EXPECT_FALSE(runner_.is_complete());
   EXPECT_FALSE(runner_.newly_held());
   compute_at_peer();
@@ -115,7 +115,7 @@ TEST_F(StepRunnerTest, a_step_is_complete_when_every_member_holds_the_same_resul
 }
 
 TEST_F(StepRunnerTest, members_that_hold_different_results_disagree) {
-  compute(begin().order);
+  compute(begin().id);
   compute_at_peer();
   hear(5, collective::Done{digest(666), {}, {}});
   EXPECT_TRUE(runner_.exchange()->disagreed());
@@ -123,7 +123,7 @@ TEST_F(StepRunnerTest, members_that_hold_different_results_disagree) {
 }
 
 TEST_F(StepRunnerTest, what_of_the_result_is_here_may_be_made_use_of_before_the_commit) {
-  compute(begin().order);
+  compute(begin().id);
   compute_at_peer();
   runner_.tell_arrived(out_);
   const auto updates = of<SpeculativeUpdate>(out_);
@@ -141,7 +141,7 @@ TEST_F(StepRunnerTest, sums_travel_in_bulk_and_questions_do_not) {
   install(turned);
   const Compute asked = begin();
   out_.clear();
-  compute(asked.order);
+  compute(asked.id);
   ASSERT_EQ(said<collective::PartialChunk>(), 1u);
   EXPECT_TRUE(of<Send>(out_)[0].bulk);
   out_.clear();
@@ -161,7 +161,7 @@ TEST_F(StepRunnerTest, a_sum_that_is_here_before_its_step_begins_is_not_asked_fo
 }
 
 TEST_F(StepRunnerTest, a_sum_may_come_range_by_range_of_one_vector) {
-  PartialRange half = partial(begin().order);
+  PartialRange half = partial(begin().id);
   half.count = 4;
   EXPECT_TRUE(runner_.on_partial(half, true, out_));
   PartialRange other = half;
@@ -176,14 +176,14 @@ TEST_F(StepRunnerTest, a_sum_may_come_range_by_range_of_one_vector) {
 }
 
 TEST_F(StepRunnerTest, a_mere_range_of_an_older_order_is_void) {
-  PartialRange half = partial(begin().order - 1);
+  PartialRange half = partial(begin().id - 1);
   half.count = 4;
   EXPECT_FALSE(runner_.on_partial(half, true, out_));
   EXPECT_FALSE(runner_.has_partials());
 }
 
 TEST_F(StepRunnerTest, a_sum_that_does_not_fit_the_job_or_the_step_is_ignored) {
-  const std::uint64_t order = begin().order;
+  const std::uint64_t order = begin().id;
   EXPECT_FALSE(runner_.on_partial(partial(order, 6), true, out_));
   PartialRange bad = partial(order);
   bad.node = {7, 0};
@@ -200,7 +200,7 @@ TEST_F(StepRunnerTest, a_sum_that_does_not_fit_the_job_or_the_step_is_ignored) {
 }
 
 TEST_F(StepRunnerTest, where_the_step_may_not_go_on_the_sum_is_kept_for_the_next_view) {
-  EXPECT_FALSE(runner_.on_partial(partial(begin().order), false, out_));
+  EXPECT_FALSE(runner_.on_partial(partial(begin().id), false, out_));
   EXPECT_TRUE(runner_.has_partials());
   EXPECT_EQ(runner_.on_view(false), std::nullopt);
   install(view_of_two());
@@ -208,7 +208,7 @@ TEST_F(StepRunnerTest, where_the_step_may_not_go_on_the_sum_is_kept_for_the_next
 }
 
 TEST_F(StepRunnerTest, a_sum_of_somebody_elses_share_is_kept_but_not_sent) {
-  PartialRange theirs = partial(begin().order);
+  PartialRange theirs = partial(begin().id);
   theirs.node = kTheirs;
   EXPECT_FALSE(runner_.on_partial(theirs, true, out_));
   EXPECT_TRUE(runner_.has_partials());
@@ -239,8 +239,8 @@ TEST_F(StepRunnerTest, who_lacks_the_views_state_counts_early_from_its_base) {
 
 TEST_F(StepRunnerTest, what_came_of_a_view_ahead_is_early_in_that_view) {
   const view::View next = view_of_two();
-  runner_.keep_ahead(node(2), {{1, 1}, next.name(), 1, StepMessage{5, {}, collective::Need{}}});
-  runner_.keep_ahead(node(2), {{1, 1}, next.name(), 1, ViewAsk{}});
+  runner_.keep_early(node(2), {{1, 1}, next.name(), 1, StepMessage{5, {}, collective::Need{}}});
+  runner_.keep_early(node(2), {{1, 1}, next.name(), 1, ViewAsk{}});
   install(next);
   runner_.on_view(false);
   EXPECT_EQ(runner_.take_early().size(), 1u);
@@ -292,7 +292,7 @@ TEST_F(StepRunnerTest, a_view_ends_the_step_under_way) {
 }
 
 TEST_F(StepRunnerTest, a_view_is_given_the_result_that_is_held) {
-  compute(begin().order);
+  compute(begin().id);
   compute_at_peer();
   const auto held = runner_.on_view(false);
   ASSERT_TRUE(held);
@@ -301,21 +301,21 @@ TEST_F(StepRunnerTest, a_view_is_given_the_result_that_is_held) {
 }
 
 TEST_F(StepRunnerTest, a_held_result_that_does_not_follow_the_state_here_is_void) {
-  compute(begin().order);
+  compute(begin().id);
   compute_at_peer();
   stand_at(2);
   EXPECT_EQ(runner_.on_view(false), std::nullopt);
 }
 
 TEST_F(StepRunnerTest, a_view_that_computes_its_first_step_anew_wants_no_sum_of_before) {
-  compute(begin().order);
+  compute(begin().id);
   runner_.on_view(true);
   EXPECT_FALSE(runner_.has_partials());
   install(view_of_two());
   const Compute asked = begin();
   EXPECT_TRUE(asked.discard_kept);
   EXPECT_EQ(asked.nodes.size(), 1u);
-  EXPECT_GT(asked.order, 1u);
+  EXPECT_GT(asked.id, 1u);
 }
 
 TEST_F(StepRunnerTest, another_state_makes_void_what_the_driver_has_kept_once) {
@@ -368,7 +368,7 @@ TEST_F(StepRunnerTest, a_step_that_takes_longer_than_the_last_counts_already) {
 }
 
 TEST_F(StepRunnerTest, computing_that_does_not_end_hangs_and_what_is_here_does_not) {
-  const std::uint64_t order = begin().order;
+  const std::uint64_t order = begin().id;
   const auto hangs = [this] {
     bool told = false;
     for (int i = 0; i < 12; ++i, pass(1s)) told |= watchdog_.on_tick(job_.now).has_value();

@@ -83,7 +83,7 @@ TEST_F(SwimTest, AMemberIsKnownByItsSignedRecordOnly) {
   forged.name = "forged";
   say(swim, 2, alive(forged));
   EXPECT_EQ(swim.find(test_id(1)), nullptr);
-  EXPECT_EQ(swim.rejected_count(), 1u);
+  EXPECT_EQ(swim.rejected_messages(), 1u);
   const Actions actions = say(swim, 2, alive(test_record(1)));
   EXPECT_EQ(state(swim, 1), PeerHealth::alive);
   EXPECT_EQ(count<Changed>(actions), 1);
@@ -353,7 +353,7 @@ TEST_F(SwimTest, WhoIsNotAdmittedIsNotHeard) {
 TEST_F(SwimTest, GarbageIsCountedAndDropped) {
   Swim swim = make();
   EXPECT_TRUE(swim.on_message(now, test_id(1), as_bytes("not a message at all")).empty());
-  EXPECT_EQ(swim.rejected_count(), 1u);
+  EXPECT_EQ(swim.rejected_messages(), 1u);
 }
 
 TEST_F(SwimTest, ABigTableTravelsInBoundedParts) {

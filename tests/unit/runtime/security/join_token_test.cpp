@@ -5,6 +5,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
+#include "tests/support/ids.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -16,12 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::FaultFileSystem;
 using testing::MemoryFileSystem;
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 struct Issuer {
   MemoryFileSystem disk;

@@ -61,9 +61,6 @@ TEST_F(ExportTest, depends_on_model_and_weights_and_on_nothing_else) {
   CheckpointMeta other = meta_of(77, 3);
   other.key.job = {9, 9};
   other.job_name = "another";
-  other.view_id = 99;
-  other.optimizer.clear();
-  other.sampler_seed = 1234;
   other.sample_sum = {};
   other.unix_seconds = 5;
   State moments(1);

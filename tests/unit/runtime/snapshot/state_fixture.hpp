@@ -58,11 +58,7 @@ inline CheckpointMeta meta_of(std::uint64_t step, std::uint32_t turn = 0) {
   CheckpointMeta meta;
   meta.key = {JobId{0x1122334455667788, 0x99aabbccddeeff00}, {turn, 7}, step};
   meta.job_name = "letters";
-  meta.view_id = 7;
   meta.model = {"gpt", {{"layers", "4"}, {"heads", "4"}}};
-  meta.optimizer = {{"loss_scale", 1024.0}, {"third", 1.0 / 3.0}};
-  meta.sampler_seed = 5;
-  meta.sampler_position = step * 12;
   meta.sample_sum = {3, 4};
   meta.sample_count = step * 12;
   meta.state_digest = {5, 6};

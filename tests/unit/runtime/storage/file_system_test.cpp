@@ -215,14 +215,14 @@ TEST(MappedFile, gives_the_bytes_and_lives_as_long_as_its_view) {
   PosixFileSystem files;
   ASSERT_TRUE(files.write_atomic(folder.path() / "f", {as_bytes("mapped")}).has_value());
   ASSERT_TRUE(files.write_atomic(folder.path() / "empty", {}).has_value());
-  Result<SharedBytes> map = map_file(folder.path() / "f", MapAdvice::random);
+  Result<SharedBytes> map = map_file(folder.path() / "f");
   ASSERT_TRUE(map.has_value());
   SharedBytes part = map->part(3, 3);
   map = SharedBytes{};
   EXPECT_EQ(as_text(part.view), "ped");
-  EXPECT_TRUE(map_file(folder.path() / "empty", MapAdvice::random)->empty());
-  EXPECT_EQ(map_file(folder.path() / "none", MapAdvice::random).error().code, ErrorCode::not_found);
-  EXPECT_EQ(map_file(folder.path(), MapAdvice::random).error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(map_file(folder.path() / "empty")->empty());
+  EXPECT_EQ(map_file(folder.path() / "none").error().code, ErrorCode::not_found);
+  EXPECT_EQ(map_file(folder.path()).error().code, ErrorCode::invalid_argument);
 }
 
 TEST(Faults, a_failed_atomic_write_leaves_the_old_file_and_no_temporary) {

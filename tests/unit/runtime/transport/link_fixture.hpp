@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/transport/memory_link.hpp"
 #include "runtime/transport/mesh_link.hpp"
+#include "tests/support/memory_link.hpp"
 
 namespace gpunode::transport::test {
 
@@ -221,11 +221,11 @@ class MeshNet final : public Net {
     std::lock_guard lock(mutex_);
     nodes_[number].admitted = false;
   }
-  Admission admit(const CurveKey& key) {
+  KeyVerdict admit(const CurveKey& key) {
     std::lock_guard lock(mutex_);
     for (const auto& [number, node] : nodes_) {
       if (node.keys.open != key) continue;
-      auto verdict = node.admitted ? Admission::Verdict::accepted : Admission::Verdict::unknown;
+      auto verdict = node.admitted ? KeyVerdict::Answer::accepted : KeyVerdict::Answer::unknown;
       return {verdict, node_id(number)};
     }
     return {};

@@ -1,5 +1,5 @@
 // What only MemoryLink promises: the faults that a test can order, and delivery by hand.
-#include "runtime/transport/memory_link.hpp"
+#include "tests/support/memory_link.hpp"
 
 #include "tests/unit/runtime/transport/link_fixture.hpp"
 

@@ -62,7 +62,7 @@ TEST_F(MeshLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
   MeshLinkOptions options = net_.options(1, 1, {});
   options.admit = [&](const CurveKey& key) {
     ++knocks;
-    if (!admitted) return Admission{Admission::Verdict::revoked, {}};
+    if (!admitted) return KeyVerdict{KeyVerdict::Answer::revoked, {}};
     return net_.admit(key);
   };
   Journal journal;
@@ -435,8 +435,8 @@ bool run_as_child() {
   options.control_listen = options.bulk_listen = {"tcp://127.0.0.1:0"};
   options.admit = [&](const CurveKey& key) {
     bool known = hex(key) == parent_key;
-    return Admission{known ? Admission::Verdict::accepted : Admission::Verdict::revoked,
-                     node_id(1)};
+    return KeyVerdict{known ? KeyVerdict::Answer::accepted : KeyVerdict::Answer::revoked,
+                      node_id(1)};
   };
   auto link = MeshLink::open(options, {});
   if (!link) ::_exit(1);

@@ -2,14 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/ids.hpp"
+
 namespace gpunode::view {
 namespace {
-
-NodeId node(int number) {
-  NodeId id;
-  id.value[0] = static_cast<std::byte>(number);
-  return id;
-}
 
 View view_of(int acceptors) {
   View view;

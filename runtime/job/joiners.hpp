@@ -1,4 +1,4 @@
-// Admission: the nodes on their way into the job, as a member knows them from their JOINs: who may
+// Joiners: the nodes on their way into the job, as a member knows them from their JOINs: who may
 // be given the state, who is ready to be named by a view, and who is barred for a while. Pure;
 // owned by a JobCore.
 //
@@ -19,9 +19,9 @@
 
 namespace gpunode::job {
 
-class Admission {
+class Joiners {
  public:
-  explicit Admission(const JobContext& job) : job_(job) {}
+  explicit Joiners(const JobContext& job) : job_(job) {}
 
   // Whether its wish is noted; who computes otherwise is told why not.
   enum class Answer : std::uint8_t { old, refused, noted, new_life };

@@ -1,4 +1,4 @@
-#include "runtime/job/admission.hpp"
+#include "runtime/job/joiners.hpp"
 
 #include <algorithm>
 
@@ -16,8 +16,8 @@ constexpr Duration kRefusedFor = std::chrono::seconds(5);
 constexpr Duration kBarredFor = std::chrono::seconds(30);
 }  // namespace
 
-Admission::Answer Admission::on_join(const NodeId& from, Boot boot, bool same_view,
-                                     const JoinAsk& ask, Actions& out) {
+Joiners::Answer Joiners::on_join(const NodeId& from, Boot boot, bool same_view, const JoinAsk& ask,
+                                 Actions& out) {
   const view::View& view = job_.view();
   if (joiners_.size() >= kMaxJoiners && !joiners_.contains(from)) return Answer::old;
   if (view.view_id > 0 && ask.fingerprint != view.fingerprint) {
@@ -52,38 +52,38 @@ Admission::Answer Admission::on_join(const NodeId& from, Boot boot, bool same_vi
   return new_life ? Answer::new_life : Answer::noted;
 }
 
-bool Admission::is_fresh(const Joiner& joiner) const {
+bool Joiners::is_fresh(const Joiner& joiner) const {
   return joiner.asked != Time{} && job_.now < joiner.asked + job_.options.timings.joiner_fresh;
 }
 
-bool Admission::is_fresh(const NodeId& node) const {
+bool Joiners::is_fresh(const NodeId& node) const {
   const auto found = joiners_.find(node);
   return found != joiners_.end() && is_fresh(found->second);
 }
 
-bool Admission::is_barred(const NodeId& node) const {
+bool Joiners::is_barred(const NodeId& node) const {
   const auto found = joiners_.find(node);
   return found != joiners_.end() && found->second.barred_until > job_.now;
 }
 
-bool Admission::anyone_asks() const {
+bool Joiners::anyone_asks() const {
   return std::any_of(joiners_.begin(), joiners_.end(),
                      [this](const auto& one) { return is_fresh(one.second); });
 }
 
-bool Admission::somebody_comes() const {
+bool Joiners::somebody_comes() const {
   return job_.has_room() && std::any_of(joiners_.begin(), joiners_.end(), [this](const auto& one) {
            return is_fresh(one.second) && !job_.gone(one.first);
          });
 }
 
-bool Admission::has_learner() const {
+bool Joiners::has_learner() const {
   return job_.has_room() && std::any_of(joiners_.begin(), joiners_.end(), [this](const auto& one) {
            return is_fresh(one.second) && !job_.view().rank_of(one.first);
          });
 }
 
-std::vector<NodeId> Admission::reached() const {
+std::vector<NodeId> Joiners::reached() const {
   std::vector<NodeId> nodes;
   for (const auto& [node, joiner] : joiners_)
     if (joiner.hears_us && job_.now < joiner.asked + kHearsFor && job_.reached(node))
@@ -91,7 +91,7 @@ std::vector<NodeId> Admission::reached() const {
   return nodes;
 }
 
-std::vector<Joining> Admission::joining(std::uint64_t results_from) const {
+std::vector<Joining> Joiners::joining(std::uint64_t results_from) const {
   const view::View& view = job_.view();
   const std::uint64_t committed = job_.progress.committed();
   std::vector<Joining> result;
@@ -110,7 +110,7 @@ std::vector<Joining> Admission::joining(std::uint64_t results_from) const {
   return result;
 }
 
-std::optional<NodeId> Admission::bar_stuck_member() {
+std::optional<NodeId> Joiners::bar_stuck_member() {
   for (auto& [node, joiner] : joiners_) {
     if (!job_.view().rank_of(node) || !is_fresh(joiner) || job_.now < joiner.progress + kSyncStall)
       continue;
@@ -120,7 +120,7 @@ std::optional<NodeId> Admission::bar_stuck_member() {
   return std::nullopt;
 }
 
-void Admission::on_view(const view::View& before, std::uint64_t results_from) {
+void Joiners::on_view(const view::View& before, std::uint64_t results_from) {
   const view::View& view = job_.view();
   if (job_.has_room())
     for (const Joining& one : joining(results_from))  // not all members reach it
@@ -137,7 +137,7 @@ void Admission::on_view(const view::View& before, std::uint64_t results_from) {
       found->second.asked = Time{};
 }
 
-void Admission::on_history() {
+void Joiners::on_history() {
   for (auto& [node, joiner] : joiners_) joiner.ready_at = Time{};
 }
 

@@ -10,19 +10,19 @@
 
 namespace gpunode::compute {
 
-struct HostPlace {
+struct HostWorkspace {
   tensor::BufferPool pool{tensor::host_memory(), 0};
   tensor::Workspace workspace{pool};
   std::unique_ptr<tensor::Stream> stream;
 };
 
-inline std::shared_ptr<HostPlace> open_host_place(ops::Backend& backend) {
+inline std::shared_ptr<HostWorkspace> open_host_workspace(ops::Backend& backend) {
   GPUNODE_CHECK(backend.capabilities().host_accessible, "the exchange works in host memory");
-  auto place = std::make_shared<HostPlace>();
+  auto host = std::make_shared<HostWorkspace>();
   auto stream = backend.open_stream();
   GPUNODE_CHECK(stream, stream.error().message());
-  place->stream = std::move(*stream);
-  return place;
+  host->stream = std::move(*stream);
+  return host;
 }
 
 }  // namespace gpunode::compute

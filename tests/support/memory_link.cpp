@@ -1,7 +1,7 @@
-#include "runtime/transport/memory_link.hpp"
+#include "tests/support/memory_link.hpp"
 
 #include "runtime/transport/detail/limits.hpp"
-#include "runtime/transport/detail/memory_hub.hpp"
+#include "tests/support/memory_hub.hpp"
 
 namespace gpunode::transport {
 

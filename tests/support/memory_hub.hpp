@@ -9,9 +9,13 @@
 #include <set>
 #include <thread>
 
-#include "runtime/transport/memory_link.hpp"
+#include "tests/support/memory_link.hpp"
 
 namespace gpunode::transport::detail {
+
+inline std::size_t lane_index(Lane lane) {
+  return static_cast<std::size_t>(lane);
+}
 
 struct MemoryEndpoint {
   NodeId node;

@@ -1,4 +1,4 @@
-#include "runtime/transport/detail/memory_hub.hpp"
+#include "tests/support/memory_hub.hpp"
 
 #include <algorithm>
 
