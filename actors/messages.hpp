@@ -4,7 +4,8 @@
 //   link thread --NetMessage-->              cluster, calls, job board, admission; on bulk: job
 //   link thread --LinkChanged-->             cluster
 //   cluster     --PeerChanged, LinkChanged--> calls, admission, job board -> each job
-//   job         --ComputeStep, UpdateSpeculatively, ApplyTotal, ReadState, InstallState, Evaluate--> trainer
+//   job         --ComputeStep, UpdateSpeculatively, ApplyTotal, ReadState, InstallState,
+//                 Evaluate--> trainer
 //   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
 //   job         --FindCheckpoint, WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
@@ -173,7 +174,8 @@ struct DamagedCheckpoint {
   std::string path, reason;
 };
 // Find the newest checkpoint of the job that is intact, reading every byte; one of another part of
-// the job, or of steps that were undone, only where there is none that this view's states came from.
+// the job, or of steps that were undone, only where there is none that this view's states came
+// from.
 struct FindCheckpoint {
   view::View view;
 };

@@ -15,8 +15,8 @@ usage: tools/check.sh [flags]
   --threads    unit (with a job of three nodes in one process) and sim under the thread sanitizer
                (preset tsan), with a CAF and a libzmq that are fetched and built for it first
   --learn      also train on the real text of the learning test (minutes)
-  --kill-all   also kill every member at every point and at 20 random moments, and run 50 faults
-               of every kind in one job (minutes)
+  --kill-all   also kill every member at every point and at 20 random moments, run 50 faults of
+               every kind in one job, and hang what has never been done before (minutes)
   --pace       also measure throughput and who is slowest; on a quiet machine only
   --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
   --help       this text

@@ -1,6 +1,5 @@
 #include "actors/checkpoint/checkpoint_shelf.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "runtime/base/fault_point.hpp"

@@ -51,8 +51,8 @@ class PartialStore {
   // Slices still to be computed, those of the largest wanted node first.
   std::vector<std::uint32_t> missing() const;
   // What to compute at once, with at most `capacity` slices: the next wanted node, and more of them
-  // while that does not fill `workers` threads evenly. Of a node with more slices than that its parts
-  // come first, one by one, and the last of them completes it. Nothing if nothing is missing.
+  // while that does not fill `workers` threads evenly. Of a node with more slices than that its
+  // parts come first, one by one, and the last of them completes it. Nothing if nothing is missing.
   std::vector<SumTask> next(std::size_t capacity, std::size_t workers) const;
   // The sum of a task's node. If it is wanted it is taken as told and not returned any more.
   void keep(const SumTask& task, collective::SharedFloats sum,

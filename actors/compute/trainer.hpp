@@ -101,7 +101,8 @@ class Trainer {
   static constexpr std::uint64_t kSliceBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kStageBudgetBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kEvaluatedTokens = std::uint64_t{1} << 20;
-  // What update_speculatively() takes of memory; 0: the next state is not made beside the one that stands.
+  // What update_speculatively() takes of memory; 0: the next state is not made beside the one that
+  // stands.
   static std::uint64_t staged_bytes(const job::JobSpec& spec, const model::Model& model,
                                     std::uint64_t budget_bytes);
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.

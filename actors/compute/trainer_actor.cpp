@@ -70,8 +70,8 @@ void keep_going(Self* self) {
   self->send(self, Continue{});
 }
 
-// Ranges leave on the job's own thread while this one and the workers go on computing; after the last
-// one there is nothing to compute, so an idle job takes it here.
+// Ranges leave on the job's own thread while this one and the workers go on computing; after the
+// last one there is nothing to compute, so an idle job takes it here.
 Result<void> compute_block(Self* self) {
   const State& state = self->state;
   const Time begin = state.clock->now();
@@ -99,13 +99,13 @@ void compute_wave(Self* self) {
   if (!trainer.idle()) keep_going(self);
 }
 
-void begin_step(Self* self, const job::Compute& order) {
+void begin_step(Self* self, const job::Compute& compute) {
   Trainer& trainer = *self->state.trainer;
-  if (order.step != trainer.step() + 1) return;  // of a view that is over
-  self->state.compute_id = order.id;
-  self->state.step = order.step;
-  if (order.discard_kept) trainer.discard_kept();
-  trainer.want(order.step, order.nodes);
+  if (compute.step != trainer.step() + 1) return;  // of a view that is over
+  self->state.compute_id = compute.id;
+  self->state.step = compute.step;
+  if (compute.discard_kept) trainer.discard_kept();
+  trainer.want(compute.step, compute.nodes);
   keep_going(self);
 }
 

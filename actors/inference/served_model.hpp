@@ -31,7 +31,8 @@ class ServedModel {
   const std::string& description() const { return description_; }  // of the model, by itself
 
   // Continues the prompt. Past `deadline` the text is cut there, and says so.
-  // Fails with: timeout (nothing done before the deadline), what Session::append fails with or throws.
+  // Fails with: timeout (nothing done before the deadline), what Session::append fails with or
+  // throws.
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:

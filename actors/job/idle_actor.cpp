@@ -1,6 +1,6 @@
-// A witness of a job computes nothing and writes no checkpoint, nor does who only gives the result of
-// one to others; this actor is its trainer and its checkpoint writer, so that the job's actor need
-// not tell the difference.
+// A witness of a job computes nothing and writes no checkpoint, nor does who only gives the result
+// of one to others; this actor is its trainer and its checkpoint writer, so that the job's actor
+// need not tell the difference.
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
 

@@ -4,7 +4,6 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -100,8 +99,8 @@ struct CarryOut {
   Self* self;
   void operator()(const job::Send& send) { send_out(self, send); }
   void operator()(const job::Persist& order) { persist(self, order); }
-  void operator()(const job::Compute& order) {
-    self->send(self->state.trainer, ComputeStep{order});
+  void operator()(const job::Compute& compute) {
+    self->send(self->state.trainer, ComputeStep{compute});
   }
   void operator()(const job::SpeculativeUpdate& part) {
     if (self->state.speculates) self->send(self->state.trainer, UpdateSpeculatively{part});

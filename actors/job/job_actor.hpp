@@ -42,6 +42,7 @@ struct JobProgress {
   double tokens_per_second = 0;
   bool ended = false;
   std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
+  bool unsaved = false;                   // it is done, and its result is in memory alone
 };
 
 // From the supervisor: so many steps were fed something else than what the data gives now.
@@ -106,8 +107,8 @@ bool is_order(const std::string& command);
 std::optional<std::uint64_t> resumed_from(const std::string& command,
                                           const nlohmann::json& arguments);
 
-// Stands where a trainer or a checkpoint writer would, at a job's witness and where the job is over:
-// is ready at once, and does nothing. `element_count`: of a gradient.
+// Stands where a trainer or a checkpoint writer would, at a job's witness and where the job is
+// over: is ready at once, and does nothing. `element_count`: of a gradient.
 caf::actor spawn_idle(caf::actor_system& system, caf::actor job, std::uint64_t element_count = 1);
 
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);

@@ -1,8 +1,10 @@
-// What a person orders of a job: stop, resume, resume from a step, recover by force. The core carries an order out with
-// its next view; the answer waits for that, or says what it still waits for.
+// What a person orders of a job: stop, resume, resume from a step, recover by force. The core
+// carries an order out with its next view; the answer waits for that, or says what it still waits
+// for.
 #include <algorithm>
 
 #include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/job_line.hpp"
 #include "actors/json_answer.hpp"
 
 namespace gpunode::jobs {
@@ -97,18 +99,42 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"checkpoint_step", state.ledger ? state.ledger->checkpoint_step() : 0}});
 }
 
-// Steps are made, and every node that votes is up: a recovery would only give work up.
-bool needs_no_recovery(Self* self) {
+// Steps are made, as far as this node knows: who only votes hears it from a member.
+bool makes_steps(const State& state, const job::JobStatus& status, const ClusterSnapshot& cluster) {
+  if (status.stopped || status.stall) return false;
+  if (status.phase != job::Phase::witness) return status.phase == job::Phase::running;
+  return std::ranges::any_of(hints_of_others(cluster), [&](const HeardHint& heard) {
+    return heard.id == state.options.id.text() && cluster.alive(heard.from) &&
+           std::ranges::find(status.members, heard.from) != status.members.end() &&
+           heard.hint.phase == JobPhase::running;
+  });
+}
+
+// Why a recovery is not what is wanted: steps are made and every node that votes is up, or what was
+// called durable is not here, and would be given up.
+Result<void> may_be_recovered(Self* self, const Command& command) {
   const State& state = self->state;
   const job::JobStatus status = state.core->status(now(self));
-  if (status.phase != job::Phase::running || status.stopped || status.stall) return false;
   const auto cluster = state.options.cluster->read();
   const auto answers = [&](const NodeId& node) {
-    const NodeInfo* known = cluster->find(node);
-    return known && known->health == PeerHealth::alive;
+    return node == state.options.self.node || cluster->alive(node);
   };
-  return std::ranges::all_of(state.core->view().acceptors, answers) &&
-         std::ranges::all_of(status.members, answers);
+  if (makes_steps(state, status, *cluster) &&
+      std::ranges::all_of(state.core->view().acceptors, answers) &&
+      std::ranges::all_of(status.members, answers))
+    return Error{ErrorCode::wrong_state, "job '" + state.options.spec.name +
+                                             "' runs, and every node that votes on it is up: there "
+                                             "is nothing to recover"};
+  const std::uint64_t durable = status.durable.name.step;
+  const bool anew = field<bool>(arguments_of(command.arguments), "anew", false);
+  if (anew || !state.core->view().is_witness(state.options.self.node) ||
+      state.core->checkpoint().step >= durable)
+    return {};
+  return Error{ErrorCode::wrong_state,
+               "this node votes on job '" + state.options.spec.name +
+                   "', and has no copy of the checkpoint of step " + std::to_string(durable) +
+                   ", which was called durable: order it at a node that has, or give up what is "
+                   "durable by `gpunode job recover --force --anew`"};
 }
 
 }  // namespace
@@ -118,11 +144,12 @@ void take_order(Self* self, const Command& command) {
   if (!state.core)
     return command.answer(error_json(
         {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
-  if (command.name == "job.recover" && needs_no_recovery(self))
-    return command.answer(error_json(
-        {ErrorCode::wrong_state, "job '" + state.options.spec.name +
-                                     "' runs, and every node that votes on it is up: there "
-                                     "is nothing to recover"}));
+  const auto refuse = [&](Error error) {
+    error.detail = in_words(error.detail, *state.options.cluster->read(), state.options.spec.name);
+    command.answer(error_json(error));
+  };
+  if (command.name == "job.recover")
+    if (Result<void> may = may_be_recovered(self, command); !may) return refuse(may.error());
   Order order{command, now(self), state.core->status(now(self)).generation,
               state.core->view().history()};
   Result<void> taken;
@@ -133,7 +160,7 @@ void take_order(Self* self, const Command& command) {
     if (command.name == "job.resume" && !from) taken = core.request_resume(t, out);
     if (command.name == "job.recover") taken = core.request_recover(t, out);
   });
-  if (!taken) return command.answer(error_json(taken.error()));
+  if (!taken) return refuse(taken.error());
   state.orders.push_back(std::move(order));
   watch_orders(self);
 }

@@ -89,7 +89,7 @@ void tell_supervisor(Self* self) {
                          state.options.spec.train.steps, status.view_id, status.members,
                          state.ledger ? state.ledger->loss() : std::nullopt,
                          state.ledger ? state.ledger->tokens_per_second() : 0.0,
-                         is_over(state.phase), state.damaged_found});
+                         is_over(state.phase), state.damaged_found, state.result_due.has_value()});
 }
 
 void note(Self* self, const std::string& raw) {
@@ -150,10 +150,19 @@ void on_command(Self* self, const Command& command) {
   JobLedger nothing(1);
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
-  ReportInput input{state.options.id, state.options.spec, state.ledger ? *state.ledger : nothing,
-                    status,           *cluster,           state.phase,
-                    state.reason,     now(self),          state.options.clock->wall(),
-                    state.refused,    state.damaged,      state.disk.late(now(self))};
+  ReportInput input{state.options.id,
+                    state.options.spec,
+                    state.ledger ? *state.ledger : nothing,
+                    status,
+                    *cluster,
+                    state.phase,
+                    state.reason,
+                    now(self),
+                    state.options.clock->wall(),
+                    state.refused,
+                    state.damaged,
+                    state.disk.late(now(self)),
+                    state.phase == JobPhase::finished && state.checkpoint_failed.has_value()};
   command.answer(command.name == "job.progress" ? progress_json(input)
                  : command.name == "job.log"    ? log_json(input)
                                                 : report_json(input));

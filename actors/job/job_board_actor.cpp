@@ -5,9 +5,6 @@
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <algorithm>
-#include <map>
-
 #include "actors/checkpoint/checkpoint_actor.hpp"
 #include "actors/compute/trainer_actor.hpp"
 #include "actors/compute/wire_forms.hpp"
@@ -15,7 +12,6 @@
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_report.hpp"
-#include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -237,8 +233,8 @@ void on_progress(Self* self, const JobProgress& progress) {
   // What failed before it began is shown, not remembered: the next start of the node tries again.
   if (progress.phase == JobPhase::failed && progress.view_id == 0)
     return tell_refused(self, progress.id, progress.reason);
-  // Remember the report, so that `job show` still knows after a restart. Without it the job is taken
-  // up again then: where its result is not on this disk, others give it.
+  // Remember the report, so that `job show` still knows after a restart. Without it the job is
+  // taken up again then: where its result is not on this disk, others give it.
   auto keep =
       std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
   self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {

@@ -311,6 +311,7 @@ bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
 void leave(Self* self, const Command& command) {
   const bool anyway = field<bool>(arguments_of(command.arguments), "anyway", false);
   const auto cluster = self->state.options.cluster->read();
+  auto unsaved = nlohmann::json::array();
   for (const auto& [id, job] : self->state.jobs) {
     const std::vector<NodeId>& members = job.progress.members;
     const bool member = std::ranges::find(members, self->state.options.self) != members.end();
@@ -318,7 +319,14 @@ void leave(Self* self, const Command& command) {
       return node != self->state.options.self && stays(*cluster, node);
     });
     const bool last = job.actor && !job.progress.ended && member && !others;
+    if (last && job.progress.unsaved) unsaved.push_back(job.spec.name);
     if (!last || anyway) continue;
+    if (job.progress.unsaved)
+      return command.answer(
+          error_json({ErrorCode::wrong_state,
+                      "job '" + job.spec.name + "' is " + job.progress.reason +
+                          ". Make room, and leave when `gpunode job show " + job.spec.name +
+                          "` tells that it is finished; `gpunode leave --anyway` may lose it"}));
     return command.answer(error_json(
         {ErrorCode::wrong_state,
          "this node is the last that holds the state of job '" + job.spec.name + "', after step " +
@@ -328,7 +336,7 @@ void leave(Self* self, const Command& command) {
              job.spec.name + "` names it a member; or `gpunode leave --anyway`, which makes a " +
              "checkpoint durable here, and the job waits until this node is started again"}));
   }
-  command.answer(ok_json(nlohmann::json::object()));
+  command.answer(ok_json({{"unsaved", unsaved}}));
 }
 
 }  // namespace

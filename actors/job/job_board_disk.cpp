@@ -54,7 +54,14 @@ void take_outcome(Self* self, const JobId& id, const job::JobSpec& spec, std::st
   if (job.progress.phase != JobPhase::finished) return;
   publish_hint(self, job);
   const auto result = result_on_disk(self, id, report, spec.train.steps);
-  if (!result) return;
+  if (!result) {
+    if (field<nlohmann::json>(report, "checkpoint", {}).is_object()) {
+      job.progress.reason = "its result is not on this node's disk";
+      log::warning("jobs", spec.name + " is finished, and " + job.progress.reason +
+                               ": who lacks it gets it from other nodes alone");
+    }
+    return;
+  }
   if (auto started = start_job(self, id, spec, Part::holder, *result); !started)
     log::warning(
         "jobs", spec.name + ": its result cannot be given to others: " + started.error().message());

@@ -63,8 +63,8 @@ Result<job::JobSpec> stored_manifest(storage::FileSystem& files, const storage::
                                      const JobId& id);
 
 // A job's report (JSON) with the proof of what it was fed, recomputed from the data by separate
-// code: the command's whole answer. `on_differs` is called if the proof says otherwise than what the
-// job was fed, with the steps that it is of. Slow.
+// code: the command's whole answer. `on_differs` is called if the proof says otherwise than what
+// the job was fed, with the steps that it is of. Slow.
 std::string with_proof(const JobEnvironment& environment, const job::JobSpec& spec,
                        const std::string& report,
                        const std::function<void(std::uint64_t steps)>& on_differs);

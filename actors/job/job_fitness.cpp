@@ -1,7 +1,5 @@
 #include "actors/job/job_fitness.hpp"
 
-#include <algorithm>
-
 namespace gpunode::jobs {
 namespace {
 

@@ -32,8 +32,8 @@ class JobLedger {
     running_ = running;
     state_digest_ = state;
   }
-  // The step changed nothing, as its gradient is not finite; told before on_applied. A run of them is
-  // one event. Gives its text when the run is worth a line in the log: at 1, 2, 4, 8 ... steps.
+  // The step changed nothing, as its gradient is not finite; told before on_applied. A run of them
+  // is one event. Gives its text when the run is worth a line in the log: at 1, 2, 4, 8 ... steps.
   std::optional<std::string> on_skipped(Time now, std::uint64_t step);
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {

@@ -34,8 +34,8 @@ std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster);
 // on a disk.
 bool is_finished_elsewhere(const ClusterSnapshot& cluster, const JobId& id);
 
-// A text of the core for people: nodes by name where it is known here, not by the beginning of their
-// id, and commands with the job's name.
+// A text of the core for people: nodes by name where it is known here, not by the beginning of
+// their id, and commands with the job's name.
 std::string in_words(std::string text, const ClusterSnapshot& cluster, const std::string& job);
 
 // Appends the jobs that only other nodes run, as the directory tells of them.

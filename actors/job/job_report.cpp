@@ -47,6 +47,7 @@ json progress(const ReportInput& in) {
   out["name"] = in.spec.name;
   out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
+  if (in.result_elsewhere) out["result_elsewhere"] = true;
   // Where a lease is needed, only what was committed while it held.
   out["step"] = in.status.needs_lease ? in.status.reported
                                       : std::max(in.ledger.committed(), in.status.reported);
@@ -229,8 +230,8 @@ bool lacks_its_result(const std::string& report) {
     return told.value(part, json::object()).value(key, std::uint64_t{0});
   };
   const std::uint64_t computed = step_of("data_fingerprint", "steps");  // 0: a witness
-  return computed > 0 && computed == told.value("steps", computed) &&
-         step_of("checkpoint", "step") < computed;
+  return !told.value("result_elsewhere", false) && computed > 0 &&
+         computed == told.value("steps", computed) && step_of("checkpoint", "step") < computed;
 }
 
 std::string log_json(const ReportInput& in) {

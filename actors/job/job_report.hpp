@@ -28,6 +28,7 @@ struct ReportInput {
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
   std::vector<DamagedCheckpoint> damaged = {};   // checkpoints kept aside here
   std::optional<LateTask> late_disk = {};
+  bool result_elsewhere = false;  // the disk here did not take it
 };
 
 // One line of progress: step, loss, speed, members, time left.
@@ -36,7 +37,8 @@ std::string progress_json(const ReportInput& input);
 std::string report_json(const ReportInput& input);
 // A report of earlier, with how long its events are ago at `wall`.
 std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall);
-// Whether a report tells of a job that is finished, and of no checkpoint of its last step here.
+// Whether a report tells of a job that is finished, of no checkpoint of its last step here, and of
+// nobody else who has it.
 bool lacks_its_result(const std::string& report);
 // What happened and when: every event and commit that is kept, in seconds since 1970 by this node's
 // wall clock of now (so that a clock that was set does not tear the log apart).

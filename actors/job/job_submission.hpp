@@ -1,7 +1,6 @@
 // One job on its way from a job file to its candidates: asks every live node whether it is fit,
 // chooses the candidates, and hands them the manifest and the names of those that were refused. A
-// short-lived actor, so that a slow node
-// holds up nothing else.
+// short-lived actor, so that a slow node holds up nothing else.
 #pragma once
 
 #include <caf/actor.hpp>

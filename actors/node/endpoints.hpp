@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"

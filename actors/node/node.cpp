@@ -6,7 +6,8 @@
 //                          -> job board  -> job -> trainer (device thread), checkpoint writer
 //                          -> that job   what comes on bulk
 //                          -> admission  <- join port
-//   local socket -> commands -> admission, job board, serving; health -> directory; serving -> calls, models;
+//   local socket -> commands -> admission, job board, serving
+//   health -> directory; serving -> calls, models
 //   supervisor watches them all
 #include "actors/node/node.hpp"
 

@@ -68,8 +68,8 @@ class Node {
   virtual void publish(const std::string& name, Handler handler) = 0;
 
   // Calls a published name on a live node that offers it, drawn at random, this one included, and
-  // on another one if that dies. Exactly one answer or error within `timeout`. Fails with: unavailable (nobody offers
-  // it), timeout, and whatever the handler fails with.
+  // on another one if that dies. Exactly one answer or error within `timeout`. Fails with:
+  // unavailable (nobody offers it), timeout, and whatever the handler fails with.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
                                    std::chrono::milliseconds timeout) = 0;
 

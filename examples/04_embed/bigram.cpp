@@ -1,5 +1,5 @@
 // The arithmetic of the bigram. Each slice is computed by one thread in sample order, so that its
-// bits depend on weights and samples alone: that is what the exact sum over nodes rests on.
+// bits depend on weights and samples alone: that is what the sum over nodes rests on.
 #include "bigram.hpp"
 
 #include <kernels/model/registry.hpp>

@@ -16,12 +16,12 @@ constexpr float kOnes = -1.0f;
 constexpr float kDeviation = 0.02f;
 
 // One standard normal value for each counter: Box and Muller's transform of two uniform ones.
-double normal_value(std::uint64_t seed, std::uint64_t slot) {
+double normal_value(std::uint64_t seed, std::uint64_t element) {
   const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
     return (static_cast<double>(mix(seed, counter) >> 11) + 0.5) * 0x1.0p-53;
   };
-  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * slot)));
-  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * slot + 1));
+  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * element)));
+  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * element + 1));
 }
 
 }  // namespace
@@ -87,14 +87,15 @@ std::size_t Gpt::vocabulary() const {
 
 void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
   GPUNODE_CHECK(parameters.size() == parameter_count_, "initialise: wrong number of parameters");
-  std::size_t slot = 0;
+  std::size_t element = 0;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const float deviation = deviations_[index];
-    for (const std::size_t end = slot + parameters_[index].element_count(); slot < end; ++slot) {
+    for (const std::size_t end = element + parameters_[index].element_count(); element < end;
+         ++element) {
       if (deviation > 0)
-        parameters[slot] = static_cast<float>(double{deviation} * normal_value(seed, slot));
+        parameters[element] = static_cast<float>(double{deviation} * normal_value(seed, element));
       else
-        parameters[slot] = deviation < 0 ? 1.0f : 0.0f;
+        parameters[element] = deviation < 0 ? 1.0f : 0.0f;
     }
   }
 }

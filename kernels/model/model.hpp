@@ -85,8 +85,8 @@ class Program {
   // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
   // depend on weights and samples only, not on worker, threads or earlier calls. Without samples (a
   // job may have more slices than samples) gradient and loss are zero. Thread: the calling one does
-  // all the work; different workers may run at the same time. Fails with: invalid_argument (bytes of
-  // the wrong length), out_of_memory, internal. After a failure: `gradient_sum` unspecified.
+  // all the work; different workers may run at the same time. Fails with: invalid_argument (bytes
+  // of the wrong length), out_of_memory, internal. After a failure: `gradient_sum` unspecified.
   virtual Result<float> gradient(int worker, std::span<const Sample> samples,
                                  std::span<float> gradient_sum) = 0;
 

@@ -1,6 +1,6 @@
-// Workspace: scratch memory of one worker, handed out by moving an offset and taken back all at once
-// by Scope's destructor. It grows only between uses, so a step after the first allocates nothing.
-// One thread at a time.
+// Workspace: scratch memory of one worker, handed out by moving an offset and taken back all at
+// once by Scope's destructor. It grows only between uses, so a step after the first allocates
+// nothing. One thread at a time.
 #pragma once
 
 #include <cstddef>

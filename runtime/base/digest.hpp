@@ -3,7 +3,6 @@
 // and file hashes that face strangers use SHA-256 (runtime/storage/checksum.hpp).
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>

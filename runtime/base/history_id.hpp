@@ -1,7 +1,7 @@
-// HistoryId: which history of states a state, a result or a checkpoint belongs to. A job begins with
-// one, and with another one whenever it goes back to a checkpoint, or whenever a part of it goes on
-// without a quorum. Within one history every step has exactly one state, so step and history
-// together name a state, whatever views have come and gone.
+// HistoryId: which history of states a state, a result or a checkpoint belongs to. A job begins
+// with one, and with another one whenever it goes back to a checkpoint, or whenever a part of it
+// goes on without a quorum. Within one history every step has exactly one state, so step and
+// history together name a state, whatever views have come and gone.
 #pragma once
 
 #include <compare>

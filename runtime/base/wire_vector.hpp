@@ -1,6 +1,6 @@
 // What codecs read of FlatBuffers that came from elsewhere. The verifier of 2.0.8 looks at the
-// alignment of fields, not at that of a vector's elements, and to read those where they lie badly is
-// undefined.
+// alignment of fields, not at that of a vector's elements, and to read those where they lie badly
+// is undefined.
 #pragma once
 
 #include <array>

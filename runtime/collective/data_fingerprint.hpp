@@ -1,5 +1,5 @@
-// Which samples stand behind a sum: told beside it, so that members find out that they computed from
-// other data, and the job can prove what it was trained on.
+// Which samples stand behind a sum: told beside it, so that members find out that they computed
+// from other data, and the job can prove what it was trained on.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The fixed tree over slice numbers that names every addition of an exact sum.
+// The fixed tree over slice numbers that names every addition of an all-reduce.
 //
 // A tree is a list of radices from the root down ([2,2,2] is binary over 8 slices, [3,2,2] a
 // three-way root over 12). Level 0 are the slices, level radices.size() is the root. Node (l, i)

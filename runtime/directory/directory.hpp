@@ -1,4 +1,5 @@
-// The replicated map of hints: services, offers, jobs, models, checkpoints. One writer a keyspace
+// The replicated map of hints: services (served models among them), jobs, health, who leaves. One
+// writer a keyspace
 // (the owning node), so it needs no agreement and no clocks; copies converge by comparing one hash
 // with one random live peer a second. Pure; owned by the membership actor. Nothing here decides a
 // training step. Costs one small message a second, and 256 KiB of memory an owner at most.

@@ -1,7 +1,5 @@
 #include "runtime/job/durability.hpp"
 
-#include <algorithm>
-
 #include "runtime/base/broken_rule.hpp"
 
 namespace gpunode::job {

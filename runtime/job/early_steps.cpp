@@ -35,17 +35,17 @@ void EarlySteps::keep(const NodeId& from, const StepMessage& message) {
 
 void EarlySteps::keep_early(const view::ViewName& view, const NodeId& from,
                             const StepMessage& message) {
-  if (view.view_id < ahead_view_.view_id) return;
-  if (ahead_view_ != view) ahead_ = {};
-  ahead_view_ = view;
-  keep_in(ahead_, from, message);
+  if (view.view_id < early_view_.view_id) return;
+  if (early_view_ != view) early_ = {};
+  early_view_ = view;
+  keep_in(early_, from, message);
 }
 
 void EarlySteps::on_view(const view::ViewName& view) {
   now_ = {};
-  if (ahead_view_ == view) std::swap(now_, ahead_);
-  ahead_ = {};
-  ahead_view_ = {};
+  if (early_view_ == view) std::swap(now_, early_);
+  early_ = {};
+  early_view_ = {};
 }
 
 EarlySteps::List EarlySteps::take() {

@@ -32,8 +32,8 @@ class EarlySteps {
 
   std::uint64_t most_bytes_;
   Kept now_;
-  Kept ahead_;
-  view::ViewName ahead_view_;
+  Kept early_;
+  view::ViewName early_view_;
 };
 
 // Bytes of gradient in a message.

@@ -13,9 +13,9 @@ constexpr Duration kServeLaggards = std::chrono::seconds(60);  // with sums, aft
 }  // namespace
 
 // A member that holds the view's state goes on, it needs nobody for that; one that lacks it takes
-// the result instead. So does who is outside, if a member gives it, or if its own view's members may
-// have died since. Of a history that its view has not come from, who holds the state believes only
-// those that once had a part in its own: any node could say so.
+// the result instead. So does who is outside, if a member gives it, or if its own view's members
+// may have died since. Of a history that its view has not come from, who holds the state believes
+// only those that once had a part in its own: any node could say so.
 bool Ending::takes(const NodeId& from, const HistoryId& history, const StepStatus& status) const {
   if (!status.finished || status.result == Digest{} || job_.finished) return false;
   const view::View& view = job_.view();

@@ -1,8 +1,8 @@
 // The end of a job. The state after the last step is a checkpoint like any other: whoever made the
-// last step tells its digest, and whoever lacks it fetches it by that. Members tell each other until
-// all are through; a node that was no member at the end, but wanted to be, and one that hears that
-// the job was finished in another history or before this view began, takes that result instead of
-// computing anything. Pure; owned by a JobCore.
+// last step tells its digest, and whoever lacks it fetches it by that. Members tell each other
+// until all are through; a node that was no member at the end, but wanted to be, and one that hears
+// that the job was finished in another history or before this view began, takes that result instead
+// of computing anything. Pure; owned by a JobCore.
 //
 //   state    | last step committed | all told, or time over | who is finished tells | result installed
 //   open     | tells               | -                      | fetches, or through   | -
@@ -37,7 +37,8 @@ class Ending {
   // What others give of the result that is on its way here; nothing else is taken.
   void on_message(const NodeId& from, const JobBody& body, Actions& out);
   void on_reconnected(const NodeId& node);  // what it was asked for is lost
-  // False: nobody is left that has the result, and the job goes on here as if it had never been told.
+  // False: nobody is left that has the result, and the job goes on here as if it had never been
+  // told.
   bool on_tick(Actions& out);
   std::optional<FetchedState> take();  // the result, once
   void on_installed(Actions& out);     // it is the state here

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
 
 namespace gpunode::job {

@@ -107,11 +107,12 @@ class JobCore {
     // once, so the link to it is broken. Raising it spares overloaded machines a view change, and
     // costs as long a stall where two members cannot reach each other.
     Duration stall_alive = std::chrono::milliseconds(5000);
-    Duration join_every = std::chrono::milliseconds(500);     // repeat of JOIN
-    Duration learn_every = std::chrono::milliseconds(100);    // likewise, while it learns
-    Duration ready_within = std::chrono::milliseconds(250);   // work left to a ready learner
-    Duration give_way = std::chrono::milliseconds(100);       // longest wait of a learner's part
-    Duration admit_every = std::chrono::milliseconds(1000);   // least time between admissions
+    Duration join_every = std::chrono::milliseconds(500);    // repeat of JOIN
+    Duration learn_every = std::chrono::milliseconds(100);   // likewise, while it learns
+    Duration ready_within = std::chrono::milliseconds(250);  // work left to a ready learner
+    Duration give_way = std::chrono::milliseconds(100);      // longest wait of a learner's part
+    Duration admit_every =
+        std::chrono::milliseconds(1000);  // least time between views for newcomers
     Duration joiner_fresh = std::chrono::milliseconds(3000);  // a JOIN is valid for that long
     Duration pause_after = std::chrono::milliseconds(3000);   // no quorum: say so
     Duration linger_status = std::chrono::milliseconds(300);  // repeat of the last word
@@ -171,8 +172,8 @@ class JobCore {
   // The data connection to a peer broke. One that does so again and again while nothing comes of it
   // carries no step, however well the peer is heard otherwise.
   void on_bulk_reset(Time now, const NodeId& peer, Actions& out);
-  // A partial sum asked for by Compute, or a range of it. A whole one that an older order asked for
-  // is kept, in case a plan wants it; a mere range of an older order is void.
+  // A partial sum asked for by Compute, or a range of it. A whole one that an older Compute
+  // asked for is kept, in case a plan wants it; a mere range for an older Compute is void.
   void on_partial(Time now, const PartialRange& range, Actions& out);
   // state: block_digest_of() the bytes that ReadState would give after it.
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
@@ -214,7 +215,8 @@ class JobCore {
   // yield when they meet it. May lose what only the others have committed. Its caller has it
   // audited first.
   Result<void> request_recover(Time now, Actions& out);
-  // The answer to LostQuorum, once it is audited: likewise, but others that had the quorum go before.
+  // The answer to LostQuorum, once it is audited: likewise, but others that had the quorum go
+  // before.
   void go_on_alone(Time now, Actions& out);
   // Goes on from the checkpoint of this step, though a later one was reported durable: for when its
   // holders are lost for good. Its caller has it audited first.

@@ -1,7 +1,6 @@
 // What a decided view means for this node: what is void now, what goes on, and how this node comes
 // to hold the state that the view starts from.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "runtime/base/broken_rule.hpp"

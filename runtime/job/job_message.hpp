@@ -2,9 +2,10 @@
 // late; each carries the view that its sender has installed, and the receiver routes by it.
 //
 //   sender's view   | receiver does
-//   older           | answers VIEW, ignores the rest (a JOIN is still noted; a result of the same
-//                   | history, and a question for one, is as good as before)
-//   any             | a state that has a digest for a name, and a question for it
+//   older           | answers VIEW, ignores the rest (a result of the same history, and a question for
+//                   | one, is as good as before)
+//   any             | notes a JOIN and a witness's offer; a state that has a digest for a name, and a
+//                   | question for it
 //   the same        | handles it
 //   newer           | asks for VIEW, keeps parts of steps until it has it, ignores the rest
 //   another history | both: which of the two views goes before is for who knows both
@@ -42,7 +43,7 @@ struct ViewNotice {
   view::DecidedView decided;
 };
 struct ViewAsk {};
-// Asks to be admitted as a learner; repeated until the sender is a member that holds the state.
+// Asks to come in, as a learner at first; repeated until the sender is a member that holds the state.
 struct JoinAsk {
   Digest fingerprint;
   bool outside = true;               // no member of the view that it knows; false: still syncing
@@ -61,7 +62,7 @@ struct WitnessOffer {
 struct JoinRefused {
   std::string reason;
 };
-// Life sign and place: an answer to NEED, and the last word after the last step.
+// Life sign, and how far the sender is: an answer to NEED, and the last word after the last step.
 struct StepStatus {
   std::uint64_t committed = 0;
   bool state_ready = false;        // the state at the view's base is installed

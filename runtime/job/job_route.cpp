@@ -64,8 +64,8 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
   news.ask(from, out);
 }
 
-// States have their digest for a name, results the step of a history: what is under way to a learner,
-// and what it asks for, stays good when the view changes. A slow link is full of it.
+// States have their digest for a name, results the step of a history: what is under way to a
+// learner, and what it asks for, stays good when the view changes. A slow link is full of it.
 void JobCore::State::route_state(const NodeId& from, const JobMessage& message, Actions& out) {
   const JobBody& body = message.body;
   const bool one_view = message.view == job.view().name();
@@ -220,8 +220,8 @@ void JobCore::State::leave_tick(Actions& out) {
   }
 }
 
-// A member whose own work hangs takes itself out, so that the others need not wait: its core answers
-// them, so nobody else would find it out.
+// A member whose own work hangs takes itself out, so that the others need not wait: its core
+// answers them, so nobody else would find it out.
 void JobCore::State::watch_work(Actions& out) {
   const auto hang = watchdog.on_tick(job.now);
   if (!hang || job.work_lost || broken("no_watchdog")) return;

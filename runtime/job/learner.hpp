@@ -30,7 +30,7 @@ class Learner {
   void on_part(const NodeId& from, const StatePart& part, Actions& out);
   void on_result(const NodeId& from, const ResultPart& part, Actions& out);
   void on_tick(Actions& out);
-  void join_tick(Actions& out);  // asks for admission, and shows members how far the state has come
+  void join_tick(Actions& out);  // asks to come in, and shows members how far the state has come
   void on_join_wanted() { join_asked_ = Time{}; }
   void on_view(const view::View& before);  // what is under way goes on with its members, or is void
   void on_reconnected(const NodeId& node);
@@ -54,7 +54,8 @@ class Learner {
   // A member that for a while of this view has been given nothing of the state that it starts from.
   bool is_starved() const;
   bool is_under_way() const { return fetch_ || following_; }
-  // Outside, it wants in, and for a while nobody that had a part in the job's last view has answered.
+  // Outside, it wants in, and for a while nobody that had a part in the job's last view has
+  // answered.
   bool is_unanswered() const;
   const std::optional<StateFetch>& fetch() const { return fetch_; }
   void tell(JobStatus& status) const;

@@ -48,8 +48,8 @@ Duration Lease::granted() const {
   return std::max(Duration{}, granted_until_ - job_.now);
 }
 
-// What this node asked for is void; what it has granted is not: who was left out may still go by it,
-// and the acceptors of this view need not be those that granted it.
+// What this node asked for is void; what it has granted is not: who was left out may still go by
+// it, and the acceptors of this view need not be those that granted it.
 void Lease::on_view(const view::View& before) {
   granted_.clear();
   asked_ = Time{};

@@ -26,8 +26,8 @@ class Lease {
   explicit Lease(const JobContext& job) : job_(job) {}
 
   void on_restart();  // an earlier life of this acceptor may have granted one a moment ago
-  // As a member. Asks what is due, and tells `offered`, a checkpoint for others to hold; `tells`: also
-  // where no lease is needed, or none any more. Why the view is to end, if so.
+  // As a member. Asks what is due, and tells `offered`, a checkpoint for others to hold; `tells`:
+  // also where no lease is needed, or none any more. Why the view is to end, if so.
   std::optional<std::string> on_tick(const Checkpoint& offered, bool tells, Actions& out);
   void ask_at_once() { asked_ = Time{}; }  // there is something new to tell
   // False: it answers something else.

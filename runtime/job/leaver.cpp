@@ -110,8 +110,8 @@ Leaver::Ask Leaver::leave_as_member(const Facts& facts, Actions& out) {
   }
   const bool alone = job_.view().members.size() == 1;
   if (job_.is_last_step()) {
-    // The result is a checkpoint like any other: a lone member does not leave with it in memory. Who
-    // is through with that of another view has no state of this one to save.
+    // The result is a checkpoint like any other: a lone member does not leave with it in memory.
+    // Who is through with that of another view has no state of this one to save.
     const bool saved = job_.through || job_.newest_on_disk().step == job_.progress.committed();
     if (job_.finished && alone && !saved)
       save(out);

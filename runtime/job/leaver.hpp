@@ -1,7 +1,8 @@
 // Leaving politely: the step under way is finished, then a view is agreed without this node, which
 // still votes on it and stays until the others know it; so nobody waits for a failure detector. The
 // last holder of a state does not leave it behind: it waits while somebody is on the way in, else,
-// or when its time runs out, it makes the state a durable checkpoint first. Pure; owned by a JobCore.
+// or when its time runs out, it makes the state a durable checkpoint first. Pure; owned by a
+// JobCore.
 //
 //   state   | asked  | view without it | last holder     | saved, copied | others know | time over
 //   stays   | leaves | -               | -               | -             | -           | -

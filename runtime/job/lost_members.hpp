@@ -1,5 +1,5 @@
-// Who was a member and is none any more, and why: told to people. Pure; owned by a JobCore. Keeps the
-// newest kMost, and forgets who comes back.
+// Who was a member and is none any more, and why: told to people. Pure; owned by a JobCore. Keeps
+// the newest kMost, and forgets who comes back.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ class Orders {
   // holds no state, as all it could do is begin anew. Paused since `since`.
   void watch_lost_quorum(Time since, Actions& out);
 
-  // Whether this node has a part in the job that an order could change. Fails with invalid_argument.
+  // Whether this node has a part in the job that an order could change. Fails with
+  // invalid_argument.
   Result<void> has_part() const;
   // Likewise, to recover it by force: who is outside may, while all that had a part are silent.
   Result<void> may_recover() const;

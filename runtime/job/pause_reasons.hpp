@@ -1,5 +1,6 @@
-// Why a job is paused, as people are told: each reason when it begins to hold, and the last one told
-// is the one that holds; but two that take turns are not told at each turn. Pure; owned by a JobCore.
+// Why a job is paused, as people are told: each reason when it begins to hold, and the last one
+// told is the one that holds; but two that take turns are not told at each turn. Pure; owned by a
+// JobCore.
 #pragma once
 
 #include <map>

@@ -1,8 +1,8 @@
 // A learner's way from a state of some steps ago to the one of now: the results of the committed
 // steps since then, pulled in parts from all members at once and applied one after another. Reads
 // of the next steps are asked for in advance and wait at the members, so a result leaves as soon as
-// it is committed. What is under way is bounded in bytes. Pure; owned
-// by a JobCore. Memory: the results under way.
+// it is committed. What is under way is bounded in bytes. Pure; owned by a JobCore. Memory: the
+// results under way.
 #pragma once
 
 #include <map>

@@ -1,7 +1,6 @@
 #include "runtime/job/rollback.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/report_text.hpp"
@@ -55,8 +54,8 @@ std::string way_out(const CheckpointName& newest) {
 }
 
 // Whether no member can commit any more: each has promised, a vote or not, or was restarted; or,
-// where members commit under a lease alone, no lease that one of them may have is left, nor one of a
-// member that an earlier view left out.
+// where members commit under a lease alone, no lease that one of them may have is left, nor one of
+// a member that an earlier view left out.
 Result<void> members_have_ended(const View& current, const Promisers& promisers,
                                 const CheckpointName& newest) {
   const std::vector<NodeId> missing = silent(members_of(current), promisers);

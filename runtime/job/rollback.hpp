@@ -1,6 +1,6 @@
 // Going back to a checkpoint: from which one a job goes on, and who gives and who loads it, once
-// nobody who answers holds its state in memory. A pure function of what the promisers said. The rule
-// is one for all kinds of views; runtime/job/PROTOCOL.md says why it is safe.
+// nobody who answers holds its state in memory. A pure function of what the promisers said. The
+// rule is one for all kinds of views; runtime/job/PROTOCOL.md says why it is safe.
 #pragma once
 
 #include <cstdint>

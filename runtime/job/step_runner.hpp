@@ -52,8 +52,8 @@ class StepRunner {
   void on_applied();
   // Another state is in place.
   void on_state_replaced();
-  // A view was installed; `redo`: its first step is computed anew. The result of step committed + 1,
-  // if it is held.
+  // A view was installed; `redo`: its first step is computed anew. The result of step committed +
+  // 1, if it is held.
   std::optional<collective::AllReduce> on_view(bool redo);
   void follow_plan_of(const view::View& view) { plan_.begin(view); }
   void release();  // all memory, after the last step

@@ -28,14 +28,14 @@ class ViewNews {
   void ask(const NodeId& from, Actions& out);
   // Frozen for a while: the next view may have been decided without this node hearing of it.
   void ask_tick(Actions& out);
-  // Whether to tell people that a view was refused here, or this node by others: that may come again
-  // and again.
+  // Whether to tell people that a view was refused here, or this node by others: that may come
+  // again and again.
   bool tells_refusal();
   // Whether those outside the view are to hear of it now.
   bool is_gossip_due();
 
-  // The members have installed the view, and have its state if it is from here. Who seems to be gone
-  // may be back in a moment and wait for a vote, so nobody is left out.
+  // The members have installed the view, and have its state if it is from here. Who seems to be
+  // gone may be back in a moment and wait for a vote, so nobody is left out.
   bool all_know() const;
   // Asks the members that are not known to have this view; for a node that leaves.
   void ask_members(Actions& out) const;

@@ -40,8 +40,8 @@ Digest result_at(const Standing& standing, std::uint64_t step) {
   return {};
 }
 
-// What nobody can hold counts as not said: a state before the view's own, or anything after the last
-// step of the job.
+// What nobody can hold counts as not said: a state before the view's own, or anything after the
+// last step of the job.
 Promisers what_can_be(const ProposalRules& rules, const View& current, Promisers told) {
   for (auto& one : told) {
     Standing& where = one.standing;
@@ -238,8 +238,8 @@ Result<Base> roll_back(const ProposalRules& rules, const View& current, const Pr
   return base;
 }
 
-// What later views may not go behind. Of a job that had to go further back, or whose part gave up on
-// the others, what it goes on from is all there is. Who leaves with the others' knowledge is not
+// What later views may not go behind. Of a job that had to go further back, or whose part gave up
+// on the others, what it goes on from is all there is. Who leaves with the others' knowledge is not
 // waited for later, if somebody else who stays has said that it holds a copy.
 view::Floor next_floor(const ProposalRules& rules, const View& current, const Promisers& promisers,
                        const Base& base) {

@@ -17,8 +17,8 @@ struct ProposalRules {
   std::uint32_t wanted_nodes = 1;
   std::uint32_t min_nodes = 1;
   std::uint64_t total_steps = ~std::uint64_t{0};  // once through them, no number of nodes is needed
-  // Not 0: whoever promised goes on without a quorum, as a history of its own that this number tells
-  // apart from others.
+  // Not 0: whoever promised goes on without a quorum, as a history of its own that this number
+  // tells apart from others.
   std::uint64_t split_mark = 0;
   view::Turn::Kind split_kind = view::Turn::Kind::split;
   std::vector<NodeId> witnesses;  // who could be one, in order of preference

@@ -1,8 +1,8 @@
 // Watchdog: whether the work that a job's core has asked of its driver comes back. A trainer that
 // hangs (a lost device, a data source that does not answer, a disk) answers nobody, while the core
-// itself goes on answering its peers, so nothing but this would ever take the member out. Pure; owned
-// by a JobCore. Time counts by ticks of at most kLongestTick, so that a process that was stopped as
-// a whole is not mistaken for one whose trainer hangs.
+// itself goes on answering its peers, so nothing but this would ever take the member out. Pure;
+// owned by a JobCore. Time counts by ticks of at most kLongestTick, so that a process that was
+// stopped as a whole is not mistaken for one whose trainer hangs.
 //
 //   work      | asked                 | progress          | done             | tick
 //   idle      | waits                 | -                 | -                | -
@@ -29,8 +29,8 @@ class Watchdog {
     kCount
   };
   struct Timings {
-    // Silence that is a hang: so many times what the work took lately, but no less than this. Raising
-    // either spares uneven machines a view change, and costs the others as long a stall.
+    // Silence that is a hang: so many times what the work took lately, but no less than this.
+    // Raising either spares uneven machines a view change, and costs the others as long a stall.
     int multiple = 8;
     Duration least = std::chrono::seconds(10);
     Duration first = std::chrono::seconds(60);  // least, until the work was done once

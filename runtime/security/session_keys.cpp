@@ -1,6 +1,5 @@
 #include "runtime/security/session_keys.hpp"
 
-#include "runtime/base/check.hpp"
 #include "runtime/security/crypto.hpp"
 #include "runtime/security/detail/aes_gcm.hpp"
 #include "runtime/security/detail/layout.hpp"

@@ -8,8 +8,8 @@
 
 namespace gpunode::storage {
 
-// Maps all of a regular file, to be read here and there (an empty one gives an empty view). Fails with not_found,
-// permission_denied, invalid_argument, out_of_memory.
+// Maps all of a regular file, to be read here and there (an empty one gives an empty view). Fails
+// with not_found, permission_denied, invalid_argument, out_of_memory.
 Result<SharedBytes> map_file(const Path& path);
 
 }  // namespace gpunode::storage

@@ -113,6 +113,12 @@ Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path)
   return StateDirectory(files, absolute, std::move(*lock));
 }
 
+bool StateDirectory::in_use(FileSystem& files, const Path& path) {
+  if (!std::filesystem::exists(path / "lock")) return false;
+  const auto lock = files.lock(path / "lock");
+  return !lock && lock.error().code == ErrorCode::wrong_state;
+}
+
 Result<Path> StateDirectory::folder(std::string_view name) const {
   Path inside = path_ / name;
   if (Result<void> done = files_->create_folder(inside); !done) return done.error();

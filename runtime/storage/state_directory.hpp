@@ -24,6 +24,9 @@ class StateDirectory {
   //   permission_denied, disk_full, io_error   cannot be created or written
   static Result<StateDirectory> open(FileSystem& files, const Path& path);
 
+  // Whether a process holds it, also one that is stopped or about to end.
+  static bool in_use(FileSystem& files, const Path& path);
+
   const Path& path() const { return path_; }
   Path socket_path() const { return path_ / "node.sock"; }
   Path within(std::string_view name) const { return path_ / name; }

@@ -78,8 +78,8 @@ struct View {
   std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
   std::vector<NodeId> sync_sources;  // who holds the state at base_step
   bool stopped = false;              // nobody computes until a person resumes the job
-  // A member of an earlier view of this history is left out that committed under a lease, and may do
-  // so until that has run out.
+  // A member of an earlier view of this history is left out that committed under a lease, and may
+  // do so until that has run out.
   bool left_out = false;
   // Smoothed times of the members after base_step, from which all derive the plans of later steps
   // alike: words of collective::Paces, which nobody reads here. Empty: none known.

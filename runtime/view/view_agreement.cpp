@@ -8,8 +8,8 @@ namespace gpunode::view {
 
 namespace {
 // A ballot this far ahead of all that is known here is not followed at once: each that comes leads
-// so far towards it. So no liar's round is the last, and honest nodes that one of them has led apart
-// meet again.
+// so far towards it. So no liar's round is the last, and honest nodes that one of them has led
+// apart meet again.
 constexpr std::uint64_t kRoundsAhead = std::uint64_t{1} << 32;
 
 bool by_name(const Floor& left, const Floor& right) {

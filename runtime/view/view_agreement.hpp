@@ -184,7 +184,8 @@ class ViewAgreement {
   void want_change(Time now);
   // `peer` is known to have received what this node sent at `sent`: as good as its ECHO.
   void heard_by(const NodeId& peer, Time sent);
-  // Asks all acceptors to note this; Effects::noted tells once a quorum has. Void with the next view.
+  // Asks all acceptors to note this; Effects::noted tells once a quorum has. Void with the next
+  // view.
   void note_floor(Time now, Floor floor, Effects& out);
   const Floor& floor() const { return votes_.floor; }
   // Takes whoever answers within the grace into a new generation, without a quorum. What others

@@ -1,5 +1,5 @@
-// A trainer that speculates a step's sum part by part, and does forward of the next step on it, ends
-// in the very state of one that waits for the whole sum; and what does not come true leaves
+// A trainer that speculates a step's sum part by part, and does forward of the next step on it,
+// ends in the very state of one that waits for the whole sum; and what does not come true leaves
 // nothing.
 #include "actors/compute/trainer.hpp"
 

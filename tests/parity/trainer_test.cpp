@@ -1,5 +1,6 @@
 // The trainer's sums have the bits of slices computed one by one and added along the tree, however
-// many workers there are, however many slices are under way, and whatever was kept of an older plan.
+// many workers there are, however many slices are under way, and whatever was kept of an older
+// plan.
 #include "actors/compute/trainer.hpp"
 
 #include <gtest/gtest.h>

@@ -151,7 +151,7 @@ class Damage(training.TrainingTest):
         for name in self.names:
             self.start_node(name)
         self.await_reason(list(self.nodes.values()), "every copy of the durable checkpoint of step",
-                          "is lost", "`gpunode job resume --from 0` starts anew")
+                          "is lost", "`gpunode job resume small --from 0` starts anew")
         for name, node in self.nodes.items():
             self.check_named(node, held[name])
         self.resume_from(self.nodes["n2"], 0)

@@ -1,5 +1,5 @@
 // Which history a state of the job belongs to, in the product's words: the one place of tests/sim
-// that knows by which fields views and checkpoints say so. A rollback and a recovery by force each
+// that knows by which fields views and checkpoints say so. A rollback and a split each
 // begin a new history; whoever reads a view can tell which.
 #pragma once
 

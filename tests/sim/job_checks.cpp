@@ -60,9 +60,9 @@ std::vector<JobChecks::Later> JobChecks::later_than(const ViewName& name) const 
   return all;
 }
 
-// Whether a rollback had to wait until this node can commit no more: it is a member of the view that
-// was undone, or may go by a lease of an earlier one. Whom a quorum left out before may still come to
-// the end of a step that the views without it had held, too.
+// Whether a rollback had to wait until this node can commit no more: it is a member of the view
+// that was undone, or may go by a lease of an earlier one. Whom a quorum left out before may still
+// come to the end of a step that the views without it had held, too.
 bool JobChecks::is_waited_for(const view::Member& node, const view::View& in,
                               const view::View& undone) const {
   for (const Later& later :

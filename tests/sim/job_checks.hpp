@@ -55,8 +55,8 @@ class JobChecks {
   // A node's disk holds a checkpoint that can be read, or no longer holds it.
   void on_checkpoint(const view::Member& node, const job::Checkpoint& checkpoint);
   void on_checkpoint_lost(const NodeId& node);
-  // A person lets the job go back to that step, whatever was reported durable or is committed yet by
-  // who does not answer.
+  // A person lets the job go back to that step, whatever was reported durable or is committed yet
+  // by who does not answer.
   void on_ordered_back(std::uint64_t step) { ordered_back_.insert(step); }
   // Named by the newest view of any history.
   bool is_needed(const NodeId& node) const;
@@ -111,7 +111,7 @@ class JobChecks {
   void check_newcomers(const view::View& before, const view::View& view);
   const view::View* decided(const ViewName& name) const;
   const view::View* before(const view::View& view) const;
-  // The views that followed on this one in turn, up to a recovery; `undone`: a rollback lies
+  // The views that followed on this one in turn, up to a split; `undone`: a rollback lies
   // between.
   struct Later {
     const view::View* view = nullptr;

@@ -20,8 +20,8 @@ WorldOptions with_a_learner() {
 
 struct Seen {
   WorldResult result;
-  Duration gap{};       // the longest between two commits from the first second to its admission
-  Duration admitted{};  // when the fourth was a member
+  Duration gap{};  // the longest between two commits from the first second until it was a member
+  Duration entered{};  // when the fourth was a member
   bool computed = false;
   std::uint64_t received = 0;
 };
@@ -31,16 +31,16 @@ Seen run_with_a_learner(WorldOptions options, std::function<void(JobWorld&)> pre
   Seen seen;
   for (int i = 0; i < 4000; ++i)
     world.at(i * 10ms, [&] {
-      if (!world.alive(0) || !world.alive(3) || seen.admitted != Duration{}) return;
+      if (!world.alive(0) || !world.alive(3) || seen.entered != Duration{}) return;
       if (world.core(0).view().members.size() == 4) {
-        seen.admitted = world.now() - Time{};
+        seen.entered = world.now() - Time{};
         seen.received = world.core(3).status(world.now()).sync_received_bytes;
       }
     });
   if (prepare) prepare(world);
   seen.result = world.run();
-  const bool in = seen.admitted != Duration{};
-  seen.gap = longest_gap(world, 1s, in ? seen.admitted + 500ms : 1000s);
+  const bool in = seen.entered != Duration{};
+  seen.gap = longest_gap(world, 1s, in ? seen.entered + 500ms : 1000s);
   seen.computed = world.computed_slices().contains(world.id(3));
   return seen;
 }
@@ -50,7 +50,7 @@ TEST(JobLearner, members_go_on_while_the_state_comes_over_a_slow_link) {
   options.last_node_rate = 200'000;  // from three members: the state alone takes three seconds
   const Seen seen = run_with_a_learner(options);
   expect_good(seen.result);
-  EXPECT_GT(seen.admitted, 4s);
+  EXPECT_GT(seen.entered, 4s);
   EXPECT_TRUE(seen.computed);
   EXPECT_GT(seen.received, 2'000'000u);
   EXPECT_LT(seen.gap, 400ms);
@@ -84,7 +84,7 @@ TEST(JobLearner, who_does_not_keep_up_stays_outside_and_costs_nothing) {
   options.model.ballast_bytes = 0;
   const Seen seen = run_with_a_learner(options);
   expect_good(seen.result);
-  EXPECT_EQ(seen.admitted, Duration{});
+  EXPECT_EQ(seen.entered, Duration{});
   EXPECT_LT(seen.gap, 400ms);
 }
 
@@ -95,7 +95,7 @@ TEST(JobLearner, results_that_a_learner_lacks_are_kept_until_it_has_them) {
     if (forgets) options.broken_rule = "forgets_results";
     const Seen seen = run_with_a_learner(options);
     if (forgets) {
-      EXPECT_TRUE(seen.admitted == Duration{} || seen.result.learners > 1);
+      EXPECT_TRUE(seen.entered == Duration{} || seen.result.learners > 1);
       continue;
     }
     expect_good(seen.result);

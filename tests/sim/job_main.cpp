@@ -34,7 +34,8 @@ struct Wanted {
 [[noreturn]] void refuse(const std::string& argument) {
   std::fprintf(stderr,
                "sim_job: cannot use %s\nusage: sim_job --sim N [--kind normal|small|inexact|swim] "
-               "[--first SEED] [--grey all|NAME] [--broken RULE] [--trace]\n",
+               "[--first SEED] [--grey all|NAME] [--storm all|NAME|-NAME] [--broken RULE] "
+               "[--trace]\n",
                argument.c_str());
   std::exit(2);
 }

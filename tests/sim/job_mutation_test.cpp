@@ -1,7 +1,7 @@
 // Each rule of the protocol is broken on purpose, and must be missed: by the rule's own check, and
 // where it matters by what it does to the result. One table; a rule that is added to the core with
-// broken("name") gets its line here, or a situation of its own (job_rule_test, job_lease_test and the
-// like). A rule that no world comes by fails, too.
+// broken("name") gets its line here, or a situation of its own (job_rule_test, job_lease_test and
+// the like). A rule that no world comes by fails, too.
 #include <algorithm>
 #include <cstdio>
 
@@ -25,7 +25,8 @@ enum class World : std::uint8_t {
   two_of_three_return,   // with nothing, while the third stands still
   witness_without_copy,  // takes the place of one that has, and then the member dies
   wrong_sums,            // arrive at some members
-  // A lone member whose clock goes slow, and everybody takes it for gone as it has installed a view.
+  // A lone member whose clock goes slow, and everybody takes it for gone as it has installed a
+  // view.
   cut_off_in_a_new_view
 };
 enum class Harm : std::uint8_t {

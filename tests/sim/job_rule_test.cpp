@@ -131,8 +131,8 @@ TEST(JobRule, a_witness_whose_job_has_died_is_replaced_though_its_node_lives) {
   EXPECT_FALSE(silent_witness_is_replaced("keeps_silent_witnesses"));
 }
 
-// A lone member's machine is lost. The one witness that has a copy is told to leave; the other is to
-// go on from that copy, and has to fetch it first.
+// A lone member's machine is lost. The one witness that has a copy is told to leave; the other is
+// to go on from that copy, and has to fetch it first.
 WorldResult holder_of_the_copy_leaves(std::uint64_t seed, const std::string& broken) {
   WorldOptions options = calm_world(1, 600);
   options.seed = seed;

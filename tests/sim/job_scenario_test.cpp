@@ -271,7 +271,7 @@ TEST(JobScenario, a_job_that_may_goes_on_in_both_halves_and_one_yields_when_they
   });
   const WorldResult result = world.run();
   expect_good(result);
-  EXPECT_EQ(result.generations, 1u) << "one recovery, by the lowest rank of the half that waited";
+  EXPECT_EQ(result.generations, 1u) << "one split, by the lowest rank of the half that waited";
 }
 
 TEST(JobScenario, a_result_that_arrives_wrong_is_summed_again_by_another_owner) {

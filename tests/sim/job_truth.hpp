@@ -1,5 +1,5 @@
 // What each history of a simulated job must come to, bit for bit: a tree, as every rollback and
-// every recovery begins a history of its own from a state of an earlier one. Gradients carry a salt
+// every split begins a history of its own from a state of an earlier one. Gradients carry a salt
 // that is the history's, so two histories differ in every bit from their first own step on, and
 // whoever mixes them up is found out in exact mode, too. The history that begins the job has no
 // salt: an undisturbed run gives what one node alone gives (truth_of).
@@ -18,7 +18,7 @@ class Histories {
  public:
   Histories(const JobModel& model, const HistoryId& first);
 
-  // A recovery keeps what its members have computed of the step that they resume, so that step
+  // A split keeps what its members have computed of the step that they resume, so that step
   // still carries the salt of the history before; after a rollback nothing may be kept.
   void begin(const HistoryId& id, const HistoryId& parent, std::uint64_t base_step,
              bool from_checkpoint);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/base/block_digest.hpp"
-
 namespace gpunode::sim {
 
 using namespace std::chrono_literals;

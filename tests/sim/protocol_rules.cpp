@@ -38,8 +38,8 @@ bool holders_outvote_newcomers(const view::View& view) {
     without += !holds && computes;
     computing_holders += holds && computes;
   }
-  // A checkpoint's holders may all be unfit to compute: they give it to those who do, and it stays on
-  // their disks, so nothing depends on who votes.
+  // A checkpoint's holders may all be unfit to compute: they give it to those who do, and it stays
+  // on their disks, so nothing depends on who votes.
   if (view.restores && computing_holders == 0) return true;
   return without == 0 || without < with_state;
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/transport/detail/limits.hpp"
-
 namespace gpunode::transport::detail {
 
 MemoryHub::MemoryHub(bool own_thread) {

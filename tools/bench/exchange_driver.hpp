@@ -1,4 +1,4 @@
-// ExchangeDriver: one member's part in a row of exact sums, as the benchmark drives it. The one
+// ExchangeDriver: one member's part in a row of all-reduces, as the benchmark drives it. The one
 // class to replace when the product's own path changes: everything else here (processes, links,
 // reference, clock) stays as it is.
 #pragma once
@@ -10,7 +10,6 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/all_reduce.hpp"
-#include "runtime/collective/slice_plan.hpp"
 #include "runtime/job/exchange_mode.hpp"
 #include "runtime/transport/link.hpp"
 

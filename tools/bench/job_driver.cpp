@@ -104,8 +104,8 @@ class JobDriver final : public ExchangeDriver {
     ready.element_count = element_count;
     ready.tokens_per_sample = 1;
     caf::anon_send(job, std::move(ready));
-    if (auto asked = await_order(); !asked) return asked.error();
-    return order_->nodes.front();
+    if (auto asked = await_compute(); !asked) return asked.error();
+    return compute_->nodes.front();
   }
 
   void stop() override {
@@ -118,7 +118,7 @@ class JobDriver final : public ExchangeDriver {
     if (!job) return;
     caf::anon_send(job, Shutdown{});
     trainer_->wait_for(job);
-    order_.reset();
+    compute_.reset();
     applied_.reset();
   }
 
@@ -129,14 +129,14 @@ class JobDriver final : public ExchangeDriver {
     applied.state = Digest{applied.step, 1};
     applied_.reset();
     on_trainer_thread_.deliver(job_, std::move(applied));
-    return await_order();
+    return await_compute();
   }
 
   Result<SharedFloats> sum(SharedFloats partial) override {
     job::PartialRange range;
-    range.compute_id = order_->id;
-    range.step = order_->step;
-    range.node = order_->nodes.front();
+    range.compute_id = compute_->id;
+    range.step = compute_->step;
+    range.node = compute_->nodes.front();
     range.sum = std::move(partial);
     range.data_fingerprint.sample_count = 1;
     range.count = element_count_;
@@ -154,16 +154,16 @@ class JobDriver final : public ExchangeDriver {
 
  private:
   // Until the job wants this member's partial sum of the next step.
-  Result<void> await_order() {
-    order_.reset();
+  Result<void> await_compute() {
+    compute_.reset();
     const auto deadline = std::chrono::steady_clock::now() + kTimeout;
-    while (!order_ || order_->nodes.empty()) {
+    while (!compute_ || compute_->nodes.empty()) {
       if (std::chrono::steady_clock::now() > deadline)
         return Error{ErrorCode::timeout, "the job did not ask for a partial sum"};
-      trainer_->receive([&](ComputeStep& compute) { order_ = std::move(compute.compute); },
+      trainer_->receive([&](ComputeStep& compute) { compute_ = std::move(compute.compute); },
                         caf::after(std::chrono::seconds(1)) >> [] {});
     }
-    if (order_->nodes.size() != 1)
+    if (compute_->nodes.size() != 1)
       return Error{ErrorCode::wrong_state, "the plan gives this member more than one partial sum"};
     return {};
   }
@@ -207,7 +207,7 @@ class JobDriver final : public ExchangeDriver {
   DriverOptions options_;
   std::uint64_t element_count_ = 0;
   std::uint64_t serial_ = 0;
-  std::optional<job::Compute> order_;     // the newest
+  std::optional<job::Compute> compute_;   // the newest
   std::optional<std::uint64_t> applied_;  // step whose sum is here and not yet told as applied
   std::mutex mutex_;
   JobId id_;

@@ -85,8 +85,7 @@ std::vector<Command> make_commands() {
       {"job trace",
        "write a trace of a job's newest steps over all its members",
        "Chrome (about:tracing) and ui.perfetto.dev open it. What every member computed, sent, "
-       "added "
-       "and waited for, on one clock; how far the clocks may be off stands in its metadata.",
+       "added and waited for, on one clock; how far the clocks may be off stands in its metadata.",
        {{"JOB", "its name, or the beginning of its id"}},
        {{"--steps", "N", "how many steps, the newest ones (default 8)"},
         {"--out", "FILE", "the file to write (default: standard output)"},
@@ -111,11 +110,9 @@ std::vector<Command> make_commands() {
        "let a stopped or failed job go on, or one go back to an older checkpoint",
        "The nodes that voted in its last view form it again, also after a restart of all. Where "
        "this node's part in it failed, it begins again here, from the newest checkpoint or with "
-       "the state of its members, once the cause is mended. --from "
-       "is "
-       "for a job that waits for a durable checkpoint whose holders are lost for good: it goes "
-       "back "
-       "to an older one, and what was done since is lost. Written to the audit log.",
+       "the state of its members, once the cause is mended. --from is for a job that waits for a "
+       "durable checkpoint whose holders are lost for good: it goes back to an older one, and what "
+       "was done since is lost. Written to the audit log.",
        {{"JOB", "its name, or the beginning of its id"}},
        {{"--from", "STEP", "go back to the checkpoint of this step; 0 begins anew"}, kState, kJson},
        run_job_stop},
@@ -124,7 +121,10 @@ std::vector<Command> make_commands() {
        "For nodes that are lost for good. Whoever answers goes on as a new generation; what only "
        "the others did is lost, and they yield when they come back. Written to the audit log.",
        {{"JOB", "its name, or the beginning of its id"}},
-       {{"--force", "", "yes, give up on the nodes that do not answer"}, kState, kJson},
+       {{"--force", "", "yes, give up on the nodes that do not answer"},
+        {"--anew", "", "also what was called durable, where this node has no copy of it"},
+        kState,
+        kJson},
        run_job_stop},
       {"serve",
        "serve the model of a checkpoint from this node",

@@ -247,6 +247,10 @@ Finding check_state(const std::string& state, bool node_runs) {
                 "name an empty or new one with --state");
   if ((status.st_mode & 077) != 0)
     return warn(kSubject, state + " is open to other users", "`chmod 700 " + state + "`");
+  if (!node_runs && storage::StateDirectory::in_use(files, state))
+    return warn(
+        kSubject, state + ": a process holds it that does not answer",
+        "it is stopped, starting, or has too much to do: `fuser " + state + "/lock` names it");
   return ok(kSubject,
             state + (node_runs ? ": a node runs with it" : ": fine, no node runs with it"));
 }

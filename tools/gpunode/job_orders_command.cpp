@@ -55,6 +55,7 @@ int run_job_stop(const Invocation& invocation) {
                 kUsage);
   json arguments = {{"job", job}};
   if (force) arguments["force"] = true;
+  if (invocation.arguments.has("--anew")) arguments["anew"] = true;
   const bool from = invocation.arguments.has("--from");
   if (from) {
     const auto step = invocation.arguments.whole("--from", 0, 0, UINT64_MAX);

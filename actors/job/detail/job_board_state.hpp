@@ -1,7 +1,7 @@
 // What the files of the job board share: its state, and the functions that they call of each other.
-// Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier lives
-// of this node have left on its disk), job_board_calls.cpp (what nodes ask of each
-// other) and job_board_commands.cpp (what people ask) alone.
+// Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
+// lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other) and
+// job_board_commands.cpp (what people ask) alone.
 #pragma once
 
 #include <caf/actor.hpp>

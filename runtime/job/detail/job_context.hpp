@@ -1,6 +1,6 @@
 // What all parts of a job's core read: the options, the view, who is reached, where the state on
-// this node stands. The core writes it, or the one part that a field names. A part keeps what is its
-// own, reads this by reference, and answers with actions and return values.
+// this node stands. The core writes it, or the one part that a field names. A part keeps what is
+// its own, reads this by reference, and answers with actions and return values.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // The inside of JobCore: its parts, each a class of its own with its own state, and what connects
-// them: the inputs (job_core.cpp), which part each is for (job_route.cpp), time (job_tick.cpp), view
-// changes (job_views.cpp), what a decided view means here (job_install.cpp), and what changes the
-// state on this node (job_commit.cpp).
+// them: the inputs (job_core.cpp), which part each is for (job_route.cpp), time (job_tick.cpp),
+// view changes (job_views.cpp), what a decided view means here (job_install.cpp), and what changes
+// the state on this node (job_commit.cpp).
 #pragma once
 
 #include <string>

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/membership/membership_codec.hpp"
-
 namespace gpunode::membership {
 
 namespace {

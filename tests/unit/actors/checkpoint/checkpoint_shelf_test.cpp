@@ -186,7 +186,8 @@ TEST_F(Shelf, a_lack_of_memory_or_files_is_no_damage) {
   EXPECT_EQ(open().find().newest.step, 20u);
 }
 
-// A part of the job split off, made its turn 2 and gave way: its names are later than all of turn 1.
+// A part of the job split off, made its turn 2 and gave way: its names are later than all of turn
+// 1.
 TEST_F(Shelf, what_the_job_came_from_goes_before_later_names_of_a_part_that_gave_way) {
   view::View view;
   view.turns = {{2, 0, 0, view::Turn::Kind::rollback}};

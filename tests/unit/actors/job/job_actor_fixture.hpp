@@ -84,11 +84,12 @@ class JobActor : public ::testing::Test {
   }
 
   void compute(std::uint64_t step) {
-    const job::Compute order = next<ComputeStep>(trainer_).compute;
-    ASSERT_EQ(order.step, step);
-    ASSERT_EQ(order.nodes.size(), 1u) << "one member owns the root";
+    const job::Compute wanted = next<ComputeStep>(trainer_).compute;
+    ASSERT_EQ(wanted.step, step);
+    ASSERT_EQ(wanted.nodes.size(), 1u) << "one member owns the root";
     auto sum = std::make_shared<const std::vector<float>>(elements_, 1.0f);
-    caf::anon_send(job_, PartialReady{{order.id, step, order.nodes[0], sum, {}, 0, elements_, {}}});
+    caf::anon_send(job_,
+                   PartialReady{{wanted.id, step, wanted.nodes[0], sum, {}, 0, elements_, {}}});
     ASSERT_EQ(next<ApplyTotal>(trainer_).step, step);
   }
   void apply(std::uint64_t step) {

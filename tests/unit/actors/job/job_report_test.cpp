@@ -67,6 +67,9 @@ TEST(JobReport, of_a_finished_job_tells_whether_its_result_is_here) {
   EXPECT_TRUE(lacks_its_result(report.dump()));
   report["checkpoint"] = {{"step", 100}};
   EXPECT_TRUE(lacks_its_result(report.dump()));
+  report["result_elsewhere"] = true;
+  EXPECT_FALSE(lacks_its_result(report.dump()));
+  report.erase("result_elsewhere");
   report["checkpoint"] = {{"step", 600}};
   EXPECT_FALSE(lacks_its_result(report.dump()));
   const nlohmann::json witness = {

@@ -1,4 +1,5 @@
-// What the tests of proposed views share: the rules, the view that ends, and what its members promise.
+// What the tests of proposed views share: the rules, the view that ends, and what its members
+// promise.
 #pragma once
 
 #include "runtime/collective/paced_plan.hpp"

@@ -48,6 +48,16 @@ TEST_F(StateDirectoryTest, in_use_names_the_process_that_holds_it) {
   EXPECT_NE(error.detail.find("process " + std::to_string(::getpid())), std::string::npos);
 }
 
+TEST_F(StateDirectoryTest, is_in_use_while_it_is_open_and_no_longer) {
+  EXPECT_FALSE(StateDirectory::in_use(files_, path()));
+  {
+    const Result<StateDirectory> held = StateDirectory::open(files_, path());
+    ASSERT_TRUE(held.has_value());
+    EXPECT_TRUE(StateDirectory::in_use(files_, path()));
+  }
+  EXPECT_FALSE(StateDirectory::in_use(files_, path()));
+}
+
 TEST_F(StateDirectoryTest, of_another_version_is_refused_untouched) {
   { ASSERT_TRUE(StateDirectory::open(files_, path()).has_value()); }
   ASSERT_TRUE(files_.write_atomic(path() / "format", {as_bytes("gpunode state 9\n")}).has_value());

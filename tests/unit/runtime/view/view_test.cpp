@@ -100,7 +100,8 @@ TEST(View, a_state_counts_up_to_where_its_history_was_left_behind) {
   EXPECT_FALSE(view.descends_from({3, 77}, 10)) << "of a history that it knows nothing of";
 }
 
-// A view of one chain: `turns` on the way, its own number, and what it was formed to be compared with.
+// A view of one chain: `turns` on the way, its own number, and what it was formed to be compared
+// with.
 View part_of(std::uint64_t view_id, std::vector<Turn> turns, std::uint64_t base = 0,
              std::uint64_t met = 0) {
   View view = view_of(3);
