@@ -124,7 +124,7 @@ void JobCore::State::on_checkpoint(const Checkpoint& written) {
   const auto counts = [this](const Checkpoint& one) {
     return job.view().descends_from(one.history, one.step);
   };
-  if (job.agreement.frozen() && counts(job.checkpoint) && !broken("tells_later_checkpoint")) {
+  if (job.agreement.frozen() && counts(job.checkpoint)) {
     if (written.name() > job.newest_on_disk().name()) job.later_checkpoint = written;
     // One of a history that was given up counts for nothing, however late its step.
   } else if (written.name() >= job.checkpoint.name() || !counts(job.checkpoint)) {
