@@ -110,9 +110,8 @@ bool makes_steps(const State& state, const job::JobStatus& status, const Cluster
   });
 }
 
-// Why a recovery is not what is wanted: steps are made and every node that votes is up, or what was
-// called durable is not here, and would be given up.
-Result<void> may_be_recovered(Self* self, const Command& command) {
+// Why a recovery is not what is wanted: steps are made and every node that votes is up.
+Result<void> may_be_recovered(Self* self) {
   const State& state = self->state;
   const job::JobStatus status = state.core->status(now(self));
   const auto cluster = state.options.cluster->read();
@@ -125,16 +124,7 @@ Result<void> may_be_recovered(Self* self, const Command& command) {
     return Error{ErrorCode::wrong_state, "job '" + state.options.spec.name +
                                              "' runs, and every node that votes on it is up: there "
                                              "is nothing to recover"};
-  const std::uint64_t durable = status.durable.name.step;
-  const bool anew = field<bool>(arguments_of(command.arguments), "anew", false);
-  if (anew || !state.core->view().is_witness(state.options.self.node) ||
-      state.core->checkpoint().step >= durable)
-    return {};
-  return Error{ErrorCode::wrong_state,
-               "this node votes on job '" + state.options.spec.name +
-                   "', and has no copy of the checkpoint of step " + std::to_string(durable) +
-                   ", which was called durable: order it at a node that has, or give up what is "
-                   "durable by `gpunode job recover --force --anew`"};
+  return {};
 }
 
 }  // namespace
@@ -149,7 +139,7 @@ void take_order(Self* self, const Command& command) {
     command.answer(error_json(error));
   };
   if (command.name == "job.recover")
-    if (Result<void> may = may_be_recovered(self, command); !may) return refuse(may.error());
+    if (Result<void> may = may_be_recovered(self); !may) return refuse(may.error());
   Order order{command, now(self), state.core->status(now(self)).generation,
               state.core->view().history()};
   Result<void> taken;
@@ -158,7 +148,9 @@ void take_order(Self* self, const Command& command) {
     const auto from = resumes_from(command);
     if (from) taken = core.request_resume_from(t, *from, out);
     if (command.name == "job.resume" && !from) taken = core.request_resume(t, out);
-    if (command.name == "job.recover") taken = core.request_recover(t, out);
+    if (command.name == "job.recover")
+      taken =
+          core.request_recover(t, field<bool>(arguments_of(command.arguments), "anew", false), out);
   });
   if (!taken) return refuse(taken.error());
   state.orders.push_back(std::move(order));

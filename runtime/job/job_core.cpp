@@ -270,10 +270,11 @@ Result<void> JobCore::request_resume(Time now, Actions& out) {
   return {};
 }
 
-Result<void> JobCore::request_recover(Time now, Actions& out) {
+Result<void> JobCore::request_recover(Time now, bool anew, Actions& out) {
   State& state = *state_;
   state.job.now = now;
-  if (Result<void> may = state.orders.may_recover(); !may) return may;
+  const std::uint64_t durable = anew ? 0 : state.durability.floor().name.step;
+  if (Result<void> may = state.orders.may_recover(durable); !may) return may;
   state.job.report("the job is recovered by force: whoever answers goes on as generation " +
                        std::to_string(state.job.view().generation() + 1),
                    out);

@@ -213,8 +213,8 @@ class JobCore {
   Result<void> request_resume(Time now, Actions& out);
   // Gives up on whoever does not answer: those who do go on as a new generation, and all others
   // yield when they meet it. May lose what only the others have committed. Its caller has it
-  // audited first.
-  Result<void> request_recover(Time now, Actions& out);
+  // audited first. Refused at a witness without a copy of what is durable, unless it begins anew.
+  Result<void> request_recover(Time now, bool anew, Actions& out);
   // The answer to LostQuorum, once it is audited: likewise, but others that had the quorum go
   // before.
   void go_on_alone(Time now, Actions& out);

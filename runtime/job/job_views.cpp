@@ -89,15 +89,23 @@ Result<view::View> JobCore::State::compose(
     return Error{ErrorCode::unavailable, "what the promises tell leads to no view of this job"};
   const bool undoes = next && !forced && next->restores && view.view_id > 0;
   if (!undoes) return next;
-  if (Result<void> nobody = nobody_may_answer(heard); !nobody) return nobody.error();
+  if (job.takes_result)
+    return Error{ErrorCode::unavailable, "the job is finished: this node fetches its result"};
+  if (Result<void> nobody = nobody_may_answer(heard, *next); !nobody) return nobody.error();
   return next;
 }
 
-// A member that was heard a moment ago may answer yet, and then nothing need be undone. Waiting for
-// it is a courtesy that ends: it may be heard and yet be deaf for good.
+// A member that was heard a moment ago may answer yet, and then nothing need be undone; and who had
+// no part in the job may have a copy of what its holders have lost. Waiting for it is a courtesy
+// that ends: it may be heard and yet be deaf for good.
 Result<void> JobCore::State::nobody_may_answer(
-    const std::vector<view::ViewAgreement::Promiser>& heard) const {
+    const std::vector<view::ViewAgreement::Promiser>& heard, const view::View& next) const {
   if (job.now >= job.agreement.wanted_since() + kHeardFor) return {};
+  const std::uint64_t durable = floor_of(job.view(), heard).name.step;
+  if (next.base_step < durable && orders.wish() != view::Wish::resume_from)
+    return Error{ErrorCode::unavailable, "every known copy of the durable checkpoint of step " +
+                                             std::to_string(durable) +
+                                             " is lost: waiting a moment for who may have another"};
   for (const view::Member& one : job.view().members) {
     const bool lives = one.node != job.self() && !job.gone(one.node) &&
                        job.heard_within(one.node, job.options.timings.lease_term);

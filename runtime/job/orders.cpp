@@ -52,7 +52,7 @@ Result<void> Orders::has_part() const {
   if (job_.view().has_part(job_.self())) return {};
   std::string why = "this node has no part in the job's last view; ask one that has: " +
                     nodes_text(job_.everybody());
-  if (may_recover())
+  if (may_recover(0))
     why +=
         "; if they are lost for good, `gpunode job recover --force` goes on from "
         "the checkpoint of step " +
@@ -60,7 +60,12 @@ Result<void> Orders::has_part() const {
   return bad(std::move(why));
 }
 
-Result<void> Orders::may_recover() const {
+Result<void> Orders::may_recover(std::uint64_t durable) const {
+  if (job_.view().is_witness(job_.self()) && job_.checkpoint.step < durable)
+    return bad("this node votes on the job, and has no copy of the checkpoint of step " +
+               std::to_string(durable) +
+               ", which was called durable: order it at a node that has, or give up what is "
+               "durable by `gpunode job recover --force --anew`");
   if (job_.finished || job_.view().has_part(job_.self())) return has_part();
   for (const NodeId& node : job_.everybody())
     if (!job_.gone(node) && job_.heard_within(node, kHeardLately))

@@ -31,8 +31,9 @@ class Orders {
   // Whether this node has a part in the job that an order could change. Fails with
   // invalid_argument.
   Result<void> has_part() const;
-  // Likewise, to recover it by force: who is outside may, while all that had a part are silent.
-  Result<void> may_recover() const;
+  // Likewise, to recover it by force: who is outside may, while all that had a part are silent; who
+  // only votes may with a copy of the checkpoint of step `durable` or a later one.
+  Result<void> may_recover(std::uint64_t durable) const;
   view::Wish wish() const { return wish_; }
   std::uint64_t resume_from() const { return resume_from_; }  // step, of Wish::resume_from
   bool stop_told() const { return stop_told_; }

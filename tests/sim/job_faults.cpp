@@ -74,11 +74,17 @@ void JobWorld::resume_job(std::size_t node) {
        [&](job::Actions& out) { (void)nodes_[node].core->request_resume(clock(node), out); });
 }
 
+// What is durable is given up where it was on machines alone that are lost for good.
 void JobWorld::recover_job(std::size_t node) {
-  note(node, "RECOVER");
-  nodes_[node].forcing_until = now_ + 5s;
-  feed(node, input_of(Answer::recover),
-       [&](job::Actions& out) { (void)nodes_[node].core->request_recover(clock(node), out); });
+  feed(node, input_of(Answer::recover), [&](job::Actions& out) {
+    job::JobCore& core = *nodes_[node].core;
+    const auto holders = core.status(clock(node)).durable.holders;
+    const bool anew = std::ranges::all_of(
+        holders, [&](const NodeId& holder) { return nodes_[index_of(holder)].lost; });
+    const Result<void> taken = core.request_recover(clock(node), anew, out);
+    note(node, taken ? "RECOVER" : "RECOVER is refused: " + taken.error().detail);
+    if (taken) nodes_[node].forcing_until = (progress_ = now_) + 5s;
+  });
 }
 
 // People, who now and then stop the job, resume it, or recover it by force; resuming is tried until

@@ -158,16 +158,16 @@ void JobWorld::install_state(std::size_t node, const job::InstallState& install)
   });
 }
 
+// A disk that hangs may come to it after retention has removed what was asked for.
 void JobWorld::restore_state(std::size_t node, const job::RestoreState& restore) {
+  if (restore.step != 0 && !nodes_[node].saved_at(restore.step))
+    return checks_->breach("asked for the checkpoint of step " + std::to_string(restore.step) +
+                           ", which this node does not have");
   const HistoryId in = checks_->history(nodes_[node].member);
   with_state(node, [this, node, restore, in] {
     Node& self = nodes_[node];
     const Node::Saved* saved = self.saved_at(restore.step);
-    if (restore.step != 0 && !saved) {
-      checks_->breach("asked for a checkpoint that this node does not have");
-      return;
-    }
-    if (restore.step != 0 && saved->bad) {
+    if (restore.step != 0 && (!saved || saved->bad)) {
       return lose_saved(node, restore.step);
     }
     self.state = restore.step == 0 ? options_.model.initial_state() : saved->state;

@@ -167,7 +167,8 @@ void JobWorld::end_process(std::size_t node) {
   const bool holder = !one.finished && view.members.size() == 1 && view.has_member(one.member) &&
                       phase != job::Phase::done && phase != job::Phase::syncing;
   const bool disk_failed = one.checkpoints_fail != Time{} && now_ <= one.checkpoints_fail + 30s;
-  if (holder && one.timeout >= 1s && one.checkpoint().step != one.core->committed() && !disk_failed)
+  if (holder && one.timeout >= 1s && !disk_failed &&
+      one.newest_of(view).step != one.core->committed())
     checks_->breach("14: the last holder of a state has left without making it durable");
   crash(node);
   --result_.crashes;

@@ -62,7 +62,8 @@ struct JobCore::State {
   view::Standing standing() const;
   Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers,
                              bool forced) const;
-  Result<void> nobody_may_answer(const std::vector<view::ViewAgreement::Promiser>& heard) const;
+  Result<void> nobody_may_answer(const std::vector<view::ViewAgreement::Promiser>& heard,
+                                 const view::View& next) const;
   void change_view(const std::string& reason, Actions& out);
   void split(view::Turn::Kind kind, Actions& out);
   void watch_members(Actions& out);

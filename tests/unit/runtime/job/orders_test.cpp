@@ -144,20 +144,30 @@ TEST_F(OrdersTest, after_the_last_step_there_is_nothing_to_order) {
 }
 
 TEST_F(OrdersTest, from_outside_a_job_is_recovered_while_all_that_had_a_part_are_silent) {
-  EXPECT_TRUE(orders_.may_recover());
+  EXPECT_TRUE(orders_.may_recover(0));
   enter({2, 3});
   hear(3);
-  const Result<void> asks_another = orders_.may_recover();
+  const Result<void> asks_another = orders_.may_recover(0);
   ASSERT_FALSE(asks_another);
   EXPECT_NE(asks_another.error().detail.find(node(3).short_text()), std::string::npos);
   die(3);
   pass(3s);
-  EXPECT_FALSE(orders_.may_recover()) << "there is no checkpoint here";
+  EXPECT_FALSE(orders_.may_recover(0)) << "there is no checkpoint here";
   job_.checkpoint.step = 4;
-  EXPECT_TRUE(orders_.may_recover());
+  EXPECT_TRUE(orders_.may_recover(0));
   EXPECT_FALSE(orders_.has_part()) << "any other order is for those that had a part";
   job_.finished = true;
-  EXPECT_FALSE(orders_.may_recover());
+  EXPECT_FALSE(orders_.may_recover(0));
+}
+
+TEST_F(OrdersTest, who_only_votes_recovers_a_job_with_a_copy_of_what_is_durable) {
+  enter({2, 3}, {1});
+  job_.checkpoint.step = 4;
+  EXPECT_TRUE(orders_.may_recover(4));
+  const Result<void> without = orders_.may_recover(6);
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().detail.find("checkpoint of step 6"), std::string::npos);
+  EXPECT_TRUE(orders_.may_recover(0)) << "what is durable is given up";
 }
 
 TEST_F(OrdersTest, a_lost_quorum_is_said_every_ten_seconds_where_the_job_goes_on_alone) {
