@@ -85,7 +85,8 @@ Standing ViewAgreement::standing() {
 void ViewAgreement::want_change(Time now) {
   if (wanted_at_ || proposal_) return;
   wanted_since_ = now;
-  if (!is_acceptor()) waiting_reason_ = "those that vote are to decide on the next view";
+  if (!is_acceptor())
+    waiting_reason_ = "those that vote are to decide on the next view: " + voters();
   wanted_at_ = now + (is_acceptor() ? turn_delay() : options_.timings.retry);
 }
 
@@ -102,6 +103,13 @@ std::vector<NodeId> ViewAgreement::missing() const {
     if (!heard) nodes.push_back(acceptor);
   }
   return nodes;
+}
+
+std::string ViewAgreement::voters() const {
+  std::string text;
+  for (const NodeId& acceptor : votes_.view.acceptors)
+    text += (text.empty() ? "node " : ", node ") + acceptor.short_text();
+  return text;
 }
 
 std::string ViewAgreement::lack_of_quorum() const {

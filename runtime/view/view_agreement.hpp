@@ -251,6 +251,7 @@ class ViewAgreement {
   void persist_then(const NodeId& to, VoteMessage message, Time now, Effects& out);
   void deliver(Time now, const NodeId& to, VoteMessage message, Effects& out);
   bool quorum(std::span<const NodeId> yes) const;
+  std::string voters() const;  // by name
   std::string lack_of_quorum() const;
 
   Options options_;
