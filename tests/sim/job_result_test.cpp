@@ -163,6 +163,37 @@ TEST(JobResult, who_restarts_after_the_end_has_the_result_on_its_disk_and_gives_
   expect_good(world.run());
 }
 
+// The result is damaged on the disk of the only node that votes, and intact with one that does not,
+// which comes back a little later: the last steps are not made again.
+WorldResult with_a_damaged_result(const std::string& broken) {
+  WorldOptions options = calm_world(1, 60);
+  options.node_count = 2;
+  options.late_count = 1;
+  options.checkpoint_every = 10;
+  options.checkpoints_kept = 3;
+  options.fault_time = 20s;
+  options.loses_outcomes = true;
+  options.broken_rule = broken;
+  JobWorld world(options);
+  world.at(4s, [&] { world.restart(1); });
+  world.at(6s, [&] {
+    EXPECT_EQ(world.core(1).committed(), 60u);
+    world.crash(1);
+    world.crash(0);
+    world.spoil_checkpoint(0);
+    world.restart(0);
+  });
+  world.at(8s, [&] { world.restart(1); });
+  return world.run();
+}
+
+TEST(JobResult, a_voter_whose_result_is_damaged_waits_a_moment_for_another_copy) {
+  expect_good(with_a_damaged_result(""));
+  const WorldResult without = with_a_damaged_result("undoes_at_once");
+  ASSERT_FALSE(without.failures.empty());
+  EXPECT_TRUE(without.failures.front().starts_with("19: view 2 goes back to step 50"));
+}
+
 // It is lost with them only for as long as they are away.
 TEST(JobResult, whom_nobody_gives_the_result_waits_for_who_has_it) {
   WorldOptions options = with_a_slow_learner();

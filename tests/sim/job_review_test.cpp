@@ -314,12 +314,13 @@ TEST(JobReview, a_node_that_was_away_while_all_its_peers_were_replaced_finds_bac
   EXPECT_EQ(view, newest) << "it still asks those that it knew";
 }
 
-// The newest of three checkpoints is bad on the only disk that has any.
+// The newest of three checkpoints is bad on the only disk that has any; ten seconds are waited for
+// somebody who has another copy.
 TEST(JobReview, a_bad_newest_checkpoint_costs_the_steps_since_the_one_before) {
   WorldOptions options = calm_world(1, 300);
   options.checkpoint_every = 20;
   options.checkpoints_kept = 3;
-  options.fault_time = 10s;
+  options.fault_time = 20s;
   JobWorld world(options);
   std::uint64_t before = 0, after = 0;
   world.at(4s, [&] {
@@ -328,7 +329,7 @@ TEST(JobReview, a_bad_newest_checkpoint_costs_the_steps_since_the_one_before) {
     world.spoil_checkpoint(0);
     world.restart(0);
   });
-  world.at(8s, [&] { after = world.core(0).view().base_step; });
+  world.at(18s, [&] { after = world.core(0).view().base_step; });
   const WorldResult result = world.run();
   expect_good(result);
   EXPECT_GT(before, 50u);
