@@ -32,7 +32,7 @@ model::AdamwOptions adamw_options(const job::TrainSpec& spec) {
 
 collective::AddFn add_of(ops::Backend& backend) {
   auto host = open_host_workspace(backend);
-  ops::AddFn add = backend.operations().add;
+  ops::Operation<ops::AddArgs>* add = backend.operations().add;
   return [host, add](float* out, std::span<const float* const> inputs, std::size_t count) {
     auto view = [count](const float* data) {
       return tensor::ConstTensor{data, {static_cast<std::int64_t>(count)}};

@@ -18,7 +18,7 @@ std::int64_t length(std::size_t count) {
 }
 
 WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> bytes,
-                 ops::PackFn pack, ops::UnpackFn unpack) {
+                 ops::Operation<ops::PackArgs>* pack, ops::Operation<ops::UnpackArgs>* unpack) {
   auto host = open_host_workspace(backend);
   WireForm form;
   form.bytes = std::move(bytes);

@@ -15,7 +15,7 @@
 namespace gpunode::health {
 
 struct HealthOptions {
-  std::shared_ptr<probe::HostProbe> host;
+  std::shared_ptr<probe::ProcHostProbe> host;
   std::shared_ptr<probe::GpuProbe> gpus;
   const Clock* clock = nullptr;
   caf::actor directory_writer;  // gets SetEntry "health", a JSON text

@@ -2,6 +2,30 @@
 
 #include "kernels/cpu/operations.hpp"
 
+namespace gpunode::cpu {
+
+struct HeadForward {
+  const float* query;       // (T, width), scaled
+  const float* key_turned;  // (D, stride)
+  const float* value;       // (T, width)
+  float* scores;            // (T, stride), becomes the probabilities
+  float* out;               // (T, width)
+  std::size_t length, depth, stride;
+};
+
+struct HeadBackward {
+  const float* query;             // (T, width), scaled
+  const float* key;               // (T, width)
+  const float* value_turned;      // (D, stride)
+  const float* dout;              // (T, width)
+  const float* probabilities;     // (T, stride)
+  float* dscores;                 // (T, stride), scratch
+  float *dquery, *dkey, *dvalue;  // (T, width); dquery is still to be scaled
+  std::size_t length, depth, stride;
+};
+
+}  // namespace gpunode::cpu
+
 #define GPUNODE_ISA_BODY "kernels/cpu/detail/attention_body.inc"
 #include "kernels/cpu/detail/for_each_isa.inc"
 
@@ -41,6 +65,7 @@ Result<void> attention(tensor::Stream&, tensor::Workspace& workspace,
   const auto pack_rows = GPUNODE_PICK(pack_rows);
   const auto pack_turned = GPUNODE_PICK(pack_turned);
   const auto unpack_rows = GPUNODE_PICK(unpack_rows);
+  const auto attention_head = GPUNODE_PICK(attention_head);
   tensor::Workspace::Scope scope(workspace);
   const std::size_t packed = e.length * e.width;
   float* query = workspace.take<float>(packed);
@@ -56,21 +81,7 @@ Result<void> attention(tensor::Stream&, tensor::Workspace& workspace,
       pack_turned(source + e.channels, row, e.length, e.depth, e.stride, key_turned);
       pack_rows(source + 2 * e.channels, row, e.length, e.depth, 1.0f, value);
       float* scores = args.probabilities.data + (b * e.heads + h) * e.length * e.stride;
-      const auto run = [&](auto* kernel, auto head) {
-        head = {query, key_turned, value, scores, out, e.length, e.depth, e.stride};
-        kernel(head);
-      };
-      switch (current_isa()) {
-        case Isa::avx512:
-          run(avx512::attention_head, avx512::HeadForward{});
-          break;
-        case Isa::avx2:
-          run(avx2::attention_head, avx2::HeadForward{});
-          break;
-        case Isa::portable:
-          run(portable::attention_head, portable::HeadForward{});
-          break;
-      }
+      attention_head({query, key_turned, value, scores, out, e.length, e.depth, e.stride});
       unpack_rows(out, e.length, e.depth, 1.0f,
                   args.out.data + b * e.length * e.channels + h * e.depth, e.channels);
     }
@@ -84,6 +95,7 @@ Result<void> attention_backward(tensor::Stream&, tensor::Workspace& workspace,
   const auto pack_rows = GPUNODE_PICK(pack_rows);
   const auto pack_turned = GPUNODE_PICK(pack_turned);
   const auto unpack_rows = GPUNODE_PICK(unpack_rows);
+  const auto attention_head_backward = GPUNODE_PICK(attention_head_backward);
   tensor::Workspace::Scope scope(workspace);
   const std::size_t packed = e.length * e.width;
   float* query = workspace.take<float>(packed);
@@ -106,22 +118,8 @@ Result<void> attention_backward(tensor::Stream&, tensor::Workspace& workspace,
       pack_rows(args.dout.data + b * e.length * e.channels + h * e.depth, e.channels, e.length,
                 e.depth, 1.0f, dout);
       const float* chances = args.probabilities.data + (b * e.heads + h) * e.length * e.stride;
-      const auto run = [&](auto* kernel, auto head) {
-        head = {query,  key,  value_turned, dout,     chances, dscores,
-                dquery, dkey, dvalue,       e.length, e.depth, e.stride};
-        kernel(head);
-      };
-      switch (current_isa()) {
-        case Isa::avx512:
-          run(avx512::attention_head_backward, avx512::HeadBackward{});
-          break;
-        case Isa::avx2:
-          run(avx2::attention_head_backward, avx2::HeadBackward{});
-          break;
-        case Isa::portable:
-          run(portable::attention_head_backward, portable::HeadBackward{});
-          break;
-      }
+      attention_head_backward({query, key, value_turned, dout, chances, dscores, dquery, dkey,
+                               dvalue, e.length, e.depth, e.stride});
       float* target = args.dqkv.data + b * e.length * row + h * e.depth;
       unpack_rows(dquery, e.length, e.depth, e.scale, target, row);
       unpack_rows(dkey, e.length, e.depth, 1.0f, target + e.channels, row);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "kernels/cpu/detail/isa.hpp"
 #include "kernels/cpu/operations.hpp"
@@ -17,38 +18,19 @@ class CpuStream final : public tensor::Stream {
 };
 
 std::string library_text() {
+  static const std::map<int, std::string> kNames = {{dnnl_cpu_isa_sse41, "sse4.1"},
+                                                    {dnnl_cpu_isa_avx, "avx"},
+                                                    {dnnl_cpu_isa_avx2, "avx2"},
+                                                    {dnnl_cpu_isa_avx2_vnni, "avx2 vnni"},
+                                                    {dnnl_cpu_isa_avx512_core, "avx512"},
+                                                    {dnnl_cpu_isa_avx512_core_vnni, "avx512 vnni"},
+                                                    {dnnl_cpu_isa_avx512_core_bf16, "avx512 bf16"},
+                                                    {dnnl_cpu_isa_avx512_core_amx, "avx512 amx"}};
   const dnnl_version_t* version = dnnl_version();
-  std::string isa;
-  switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41:
-      isa = "sse4.1";
-      break;
-    case dnnl_cpu_isa_avx:
-      isa = "avx";
-      break;
-    case dnnl_cpu_isa_avx2:
-      isa = "avx2";
-      break;
-    case dnnl_cpu_isa_avx2_vnni:
-      isa = "avx2 vnni";
-      break;
-    case dnnl_cpu_isa_avx512_core:
-      isa = "avx512";
-      break;
-    case dnnl_cpu_isa_avx512_core_vnni:
-      isa = "avx512 vnni";
-      break;
-    case dnnl_cpu_isa_avx512_core_bf16:
-      isa = "avx512 bf16";
-      break;
-    case dnnl_cpu_isa_avx512_core_amx:
-      isa = "avx512 amx";
-      break;
-    default:
-      isa = "other";
-  }
+  const auto isa = kNames.find(dnnl_get_effective_cpu_isa());
   return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch) + " (" + isa + ")";
+         std::to_string(version->patch) + " (" + (isa == kNames.end() ? "other" : isa->second) +
+         ")";
 }
 
 class CpuBackend final : public ops::Backend {
@@ -108,18 +90,14 @@ class CpuBackend final : public ops::Backend {
 }  // namespace
 
 Result<void> pin_instruction_set(std::string_view name) {
-  struct Choice {
-    Isa own;
-    dnnl_cpu_isa_t products;
-  };
-  for (const Choice& choice :
-       {Choice{Isa::avx512, dnnl_cpu_isa_avx512_core}, Choice{Isa::avx2, dnnl_cpu_isa_avx2},
-        Choice{Isa::portable, dnnl_cpu_isa_sse41}}) {
-    if (name != to_string(choice.own)) continue;
-    if (!use_isa(choice.own))
+  for (const auto& [own, products] :
+       {std::pair{Isa::avx512, dnnl_cpu_isa_avx512_core}, std::pair{Isa::avx2, dnnl_cpu_isa_avx2},
+        std::pair{Isa::portable, dnnl_cpu_isa_sse41}}) {
+    if (name != to_string(own)) continue;
+    if (!use_isa(own))
       return {ErrorCode::unsupported, "this processor has no " + std::string(name) +
                                           ": pin the job to what all its members have, e.g. avx2"};
-    if (dnnl_set_max_cpu_isa(choice.products) != dnnl_success)
+    if (dnnl_set_max_cpu_isa(products) != dnnl_success)
       return {
           ErrorCode::wrong_state,
           "oneDNN has chosen its instruction set already: pin it before the first backend opens"};

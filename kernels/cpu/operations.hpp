@@ -6,34 +6,24 @@
 
 namespace gpunode::cpu {
 
-Result<void> matmul(tensor::Stream&, tensor::Workspace&, const ops::MatmulArgs& args);
-Result<void> layernorm(tensor::Stream&, tensor::Workspace&, const ops::LayernormArgs& args);
-Result<void> layernorm_backward(tensor::Stream&, tensor::Workspace&,
-                                const ops::LayernormBackwardArgs& args);
-Result<void> gelu(tensor::Stream&, tensor::Workspace&, const ops::GeluArgs& args);
-Result<void> gelu_backward(tensor::Stream&, tensor::Workspace&, const ops::GeluBackwardArgs& args);
-Result<void> attention(tensor::Stream&, tensor::Workspace& workspace,
-                       const ops::AttentionArgs& args);
-Result<void> attention_backward(tensor::Stream&, tensor::Workspace& workspace,
-                                const ops::AttentionBackwardArgs& args);
-Result<void> attention_cached(tensor::Stream&, tensor::Workspace& workspace,
-                              const ops::AttentionCachedArgs& args);
-Result<void> embedding(tensor::Stream&, tensor::Workspace&, const ops::EmbeddingArgs& args);
-Result<void> embedding_backward(tensor::Stream&, tensor::Workspace&,
-                                const ops::EmbeddingBackwardArgs& args);
-Result<void> cross_entropy(tensor::Stream&, tensor::Workspace&, const ops::CrossEntropyArgs& args);
-Result<void> add(tensor::Stream&, tensor::Workspace&, const ops::AddArgs& args);
-Result<void> column_sum(tensor::Stream&, tensor::Workspace&, const ops::ColumnSumArgs& args);
-Result<void> adamw(tensor::Stream&, tensor::Workspace&, const ops::AdamwArgs& args);
-Result<void> square_sum(tensor::Stream&, tensor::Workspace&, const ops::SquareSumArgs& args);
-Result<void> pack_bf16(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
-Result<void> unpack_bf16(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
-Result<void> pack_int8(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
-Result<void> pack_int8_carrying(tensor::Stream&, tensor::Workspace&,
-                                const ops::PackCarryingArgs& args);
-Result<void> unpack_int8(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
-Result<void> pack_top(tensor::Stream&, tensor::Workspace&, const ops::PackArgs& args);
-Result<void> unpack_top(tensor::Stream&, tensor::Workspace&, const ops::UnpackArgs& args);
+ops::Operation<ops::MatmulArgs> matmul;
+ops::Operation<ops::LayernormArgs> layernorm;
+ops::Operation<ops::LayernormBackwardArgs> layernorm_backward;
+ops::Operation<ops::GeluArgs> gelu;
+ops::Operation<ops::GeluBackwardArgs> gelu_backward;
+ops::Operation<ops::AttentionArgs> attention;
+ops::Operation<ops::AttentionBackwardArgs> attention_backward;
+ops::Operation<ops::AttentionCachedArgs> attention_cached;
+ops::Operation<ops::EmbeddingArgs> embedding;
+ops::Operation<ops::EmbeddingBackwardArgs> embedding_backward;
+ops::Operation<ops::CrossEntropyArgs> cross_entropy;
+ops::Operation<ops::AddArgs> add;
+ops::Operation<ops::ColumnSumArgs> column_sum;
+ops::Operation<ops::AdamwArgs> adamw;
+ops::Operation<ops::SquareSumArgs> square_sum;
+ops::Operation<ops::PackArgs> pack_bf16, pack_int8, pack_top;
+ops::Operation<ops::PackCarryingArgs> pack_int8_carrying;
+ops::Operation<ops::UnpackArgs> unpack_bf16, unpack_int8, unpack_top;
 
 // out[r] += row for each row of out (T, N).
 void add_row(tensor::ConstTensor row, tensor::Tensor out);

@@ -9,9 +9,6 @@
 
 namespace gpunode::cuda {
 
-// How many GPUs the driver shows; 0 without a driver, or in a build without CUDA.
-int device_count();
-
 // Fails with: unsupported (built without CUDA), no_device (no driver, or no such GPU), each with a
 // sentence for the user; internal.
 Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal = 0);

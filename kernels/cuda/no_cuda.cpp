@@ -4,10 +4,6 @@
 #ifndef GPUNODE_HAS_CUDA
 namespace gpunode::cuda {
 
-int device_count() {
-  return 0;
-}
-
 Result<std::unique_ptr<ops::Backend>> open_backend(int) {
   return {ErrorCode::unsupported,
           "this gpunode was built without CUDA and computes on the CPU; to use a GPU, build with "

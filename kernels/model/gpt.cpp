@@ -15,6 +15,17 @@ constexpr float kZeros = 0.0f;
 constexpr float kOnes = -1.0f;
 constexpr float kDeviation = 0.02f;
 
+// A setting, and what may be chosen.
+struct Key {
+  const char* name;
+  std::int64_t GptConfig::*field;
+  std::int64_t low, high;
+};
+constexpr Key kKeys[] = {
+    {"layers", &GptConfig::layers, 1, 1000},        {"heads", &GptConfig::heads, 1, 1000},
+    {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
+    {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
+
 // One standard normal value for each counter: Box and Muller's transform of two uniform ones.
 double normal_value(std::uint64_t seed, std::uint64_t element) {
   const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
@@ -30,11 +41,11 @@ Gpt::Gpt(GptConfig config) : config_(config) {
   const std::int64_t C = config.channels, F = config.expansion * C;
   const float residual =
       kDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));  // IEEE square root
-  offsets_.token_table = append("token_table", {config.vocabulary, C}, kDeviation);
-  offsets_.position_table = append("position_table", {config.context, C}, kDeviation);
+  places_.token_table = append("token_table", {config.vocabulary, C}, kDeviation);
+  places_.position_table = append("position_table", {config.context, C}, kDeviation);
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = "blocks." + std::to_string(layer) + ".";
-    GptBlockOffsets block{};
+    GptBlock<GptPlace> block;
     block.norm1_weight = append(prefix + "norm1.weight", {C}, kOnes);
     block.norm1_bias = append(prefix + "norm1.bias", {C}, kZeros);
     block.attention_weight = append(prefix + "attention.weight", {3 * C, C}, kDeviation);
@@ -47,19 +58,18 @@ Gpt::Gpt(GptConfig config) : config_(config) {
     block.expand_bias = append(prefix + "expand.bias", {F}, kZeros);
     block.reduce_weight = append(prefix + "reduce.weight", {C, F}, residual);
     block.reduce_bias = append(prefix + "reduce.bias", {C}, kZeros);
-    offsets_.blocks.push_back(block);
+    places_.blocks.push_back(block);
   }
-  offsets_.norm_weight = append("norm.weight", {C}, kOnes);
-  offsets_.norm_bias = append("norm.bias", {C}, kZeros);
+  places_.norm_weight = append("norm.weight", {C}, kOnes);
+  places_.norm_bias = append("norm.bias", {C}, kZeros);
 }
 
-std::size_t Gpt::append(std::string name, std::vector<std::int64_t> shape, float deviation) {
-  const std::size_t offset = parameter_count_;
-  const bool decay = shape.size() > 1;
-  parameters_.push_back({std::move(name), std::move(shape), decay});
+GptPlace Gpt::append(std::string name, std::initializer_list<std::int64_t> shape, float deviation) {
+  const GptPlace place{parameter_count_, shape};
+  parameters_.push_back({std::move(name), shape, shape.size() > 1});
   deviations_.push_back(deviation);
   parameter_count_ += parameters_.back().element_count();
-  return offset;
+  return place;
 }
 
 std::string Gpt::name() const {
@@ -67,22 +77,9 @@ std::string Gpt::name() const {
 }
 
 Settings Gpt::config() const {
-  return {{"layers", std::to_string(config_.layers)},
-          {"heads", std::to_string(config_.heads)},
-          {"channels", std::to_string(config_.channels)},
-          {"context", std::to_string(config_.context)},
-          {"vocabulary", std::to_string(config_.vocabulary)},
-          {"expansion", std::to_string(config_.expansion)}};
-}
-
-std::size_t Gpt::sample_bytes() const {
-  return static_cast<std::size_t>(config_.context) + 1;
-}
-std::size_t Gpt::tokens_per_sample() const {
-  return static_cast<std::size_t>(config_.context);
-}
-std::size_t Gpt::vocabulary() const {
-  return static_cast<std::size_t>(config_.vocabulary);
+  Settings settings;
+  for (const Key& key : kKeys) settings[key.name] = std::to_string(config_.*key.field);
+  return settings;
 }
 
 void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
@@ -100,10 +97,6 @@ void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
   }
 }
 
-std::uint64_t Gpt::working_bytes(int workers, std::size_t samples_per_slice) const {
-  return GptProgram::working_bytes(*this, workers, samples_per_slice);
-}
-
 std::vector<ElementRange> Gpt::stages() const {
   std::vector<ElementRange> stages;
   std::size_t end = parameter_count_;
@@ -111,10 +104,10 @@ std::vector<ElementRange> Gpt::stages() const {
     stages.push_back({first, end - first});
     end = first;
   };
-  for (auto block = offsets_.blocks.rbegin(); block != offsets_.blocks.rend(); ++block) {
-    final_from(block->reduce_weight);
-    final_from(block->norm2_weight);
-    final_from(block->norm1_weight);
+  for (auto block = places_.blocks.rbegin(); block != places_.blocks.rend(); ++block) {
+    final_from(block->reduce_weight.first);
+    final_from(block->norm2_weight.first);
+    final_from(block->norm1_weight.first);
   }
   final_from(0);
   return stages;
@@ -127,17 +120,13 @@ std::vector<ElementRange> Gpt::forward_stages() const {
     stages.push_back({begin, end - begin});
     begin = end;
   };
-  for (const GptBlockOffsets& block : offsets_.blocks) {
-    reads_to(block.norm1_weight);
-    reads_to(block.norm2_weight);
+  for (const GptBlock<GptPlace>& block : places_.blocks) {
+    reads_to(block.norm1_weight.first);
+    reads_to(block.norm2_weight.first);
   }
-  reads_to(offsets_.norm_weight);
+  reads_to(places_.norm_weight.first);
   reads_to(parameter_count_);
   return stages;
-}
-
-std::uint64_t Gpt::slot_bytes(std::size_t samples_per_slice) const {
-  return GptProgram::slot_bytes(*this, samples_per_slice);
 }
 
 Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int workers) const {
@@ -145,22 +134,12 @@ Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int workers
 }
 
 Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
-  const GptConfig fallback;
   GptConfig config;
-  struct Key {
-    std::string name;
-    std::int64_t GptConfig::*field;
-    std::int64_t low, high;
-  };
-  const std::vector<Key> keys = {
-      {"layers", &GptConfig::layers, 1, 1000},        {"heads", &GptConfig::heads, 1, 1000},
-      {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
-      {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
   std::vector<std::string> names;
-  for (const Key& key : keys) names.push_back(key.name);
+  for (const Key& key : kKeys) names.push_back(key.name);
   if (auto known = reject_unknown(settings, names); !known) return known.error();
-  for (const Key& key : keys) {
-    auto value = take_integer(settings, key.name, {fallback.*key.field, key.low, key.high});
+  for (const Key& key : kKeys) {
+    auto value = take_integer(settings, key.name, {config.*key.field, key.low, key.high});
     if (!value) return value.error();
     config.*key.field = *value;
   }

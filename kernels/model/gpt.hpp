@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/model/model.hpp"
+#include "kernels/tensor/shape.hpp"
 
 namespace gpunode::model {
 
@@ -18,19 +19,37 @@ struct GptConfig {
   std::int64_t expansion = 4;     // inner width of the network in each block, in channels
 };
 
-// Where each tensor starts in the flat parameter vector.
-struct GptBlockOffsets {
-  std::size_t norm1_weight, norm1_bias;            // (C)
-  std::size_t attention_weight, attention_bias;    // (3*C, C), (3*C)
-  std::size_t projection_weight, projection_bias;  // (C, C), (C)
-  std::size_t norm2_weight, norm2_bias;            // (C)
-  std::size_t expand_weight, expand_bias;          // (F, C), (F)
-  std::size_t reduce_weight, reduce_bias;          // (C, F), (C)
+// One item for each of a block's parameters: where it lies, or a view of it.
+template <class Item>
+struct GptBlock {
+  Item norm1_weight, norm1_bias;            // (C)
+  Item attention_weight, attention_bias;    // (3*C, C), (3*C)
+  Item projection_weight, projection_bias;  // (C, C), (C)
+  Item norm2_weight, norm2_bias;            // (C)
+  Item expand_weight, expand_bias;          // (F, C), (F)
+  Item reduce_weight, reduce_bias;          // (C, F), (C)
+
+  // The same with `make` of each item.
+  template <class Make>
+  auto mapped(const Make& make) const {
+    return GptBlock<decltype(make(norm1_weight))>{
+        make(norm1_weight),   make(norm1_bias),        make(attention_weight),
+        make(attention_bias), make(projection_weight), make(projection_bias),
+        make(norm2_weight),   make(norm2_bias),        make(expand_weight),
+        make(expand_bias),    make(reduce_weight),     make(reduce_bias)};
+  }
 };
-struct GptOffsets {
-  std::size_t token_table, position_table;  // (V, C), (T, C)
-  std::vector<GptBlockOffsets> blocks;
-  std::size_t norm_weight, norm_bias;  // (C)
+template <class Item>
+struct GptParameters {
+  Item token_table, position_table;  // (V, C), (T, C)
+  std::vector<GptBlock<Item>> blocks;
+  Item norm_weight, norm_bias;  // (C)
+};
+
+// A tensor in the flat parameter vector.
+struct GptPlace {
+  std::size_t first = 0;
+  tensor::Shape shape;
 };
 
 class Gpt final : public Model {
@@ -42,9 +61,11 @@ class Gpt final : public Model {
   Settings config() const override;
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   std::size_t parameter_count() const override { return parameter_count_; }
-  std::size_t sample_bytes() const override;
-  std::size_t tokens_per_sample() const override;
-  std::size_t vocabulary() const override;
+  std::size_t sample_bytes() const override { return tokens_per_sample() + 1; }
+  std::size_t tokens_per_sample() const override {
+    return static_cast<std::size_t>(config_.context);
+  }
+  std::size_t vocabulary() const override { return static_cast<std::size_t>(config_.vocabulary); }
   // Weights N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0, norm weights 1.
   void initialise(std::uint64_t seed, std::span<float> parameters) const override;
   std::uint64_t working_bytes(int workers, std::size_t samples_per_slice) const override;
@@ -57,13 +78,13 @@ class Gpt final : public Model {
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override;
 
   const GptConfig& shape() const { return config_; }
-  const GptOffsets& offsets() const { return offsets_; }
+  const GptParameters<GptPlace>& places() const { return places_; }
 
  private:
-  std::size_t append(std::string name, std::vector<std::int64_t> shape, float deviation);
+  GptPlace append(std::string name, std::initializer_list<std::int64_t> shape, float deviation);
 
   GptConfig config_;
-  GptOffsets offsets_;
+  GptParameters<GptPlace> places_;
   std::vector<ParameterSpec> parameters_;
   std::vector<float> deviations_;  // of the initial values; 0: constant 0, negative: constant 1
   std::size_t parameter_count_ = 0;

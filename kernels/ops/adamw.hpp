@@ -4,9 +4,7 @@
 //   w = w - rate * ((m * upscale1) / (sqrt(v * upscale2) + epsilon) + decay * w)
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -17,7 +15,6 @@ struct AdamwArgs {
   float rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
   float upscale1 = 1, upscale2 = 1;  // 1 / (1 - beta^step): the moments start from zero
 };
-using AdamwFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const AdamwArgs&);
 
 // The sum of squares of x in float64, as 16 interleaved sums joined by a fixed tree; infinite or
 // NaN if x holds such a value. On the CPU `sum` has been written on return.
@@ -25,6 +22,5 @@ struct SquareSumArgs {
   tensor::ConstTensor x;  // (n)
   double* sum = nullptr;
 };
-using SquareSumFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const SquareSumArgs&);
 
 }  // namespace gpunode::ops

@@ -5,9 +5,7 @@
 // beyond the diagonal are unspecified. Workspace: attention_workspace_bytes.
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -27,7 +25,6 @@ struct AttentionArgs {
   tensor::Tensor probabilities;  // (B, H, T, padded_row(T))
   tensor::Tensor out;            // (B, T, C)
 };
-using AttentionFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const AttentionArgs&);
 
 struct AttentionBackwardArgs {
   tensor::ConstTensor dout;           // (B, T, C)
@@ -36,8 +33,6 @@ struct AttentionBackwardArgs {
   std::int64_t heads = 1;
   tensor::Tensor dqkv;  // (B, T, 3*C), overwritten
 };
-using AttentionBackwardFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                             const AttentionBackwardArgs&);
 
 // New positions against a cache: what a session does when it reads more tokens.
 // Workspace: padded_row(position + T) values.
@@ -48,7 +43,5 @@ struct AttentionCachedArgs {
   tensor::Tensor keys, values;  // (L, C): rows before `position` are read, the new ones written
   tensor::Tensor out;           // (T, C)
 };
-using AttentionCachedFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                           const AttentionCachedArgs&);
 
 }  // namespace gpunode::ops

@@ -23,30 +23,33 @@
 #include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/device.hpp"
-#include "kernels/tensor/stream.hpp"
 
 namespace gpunode::ops {
 
 struct Operations {
-  MatmulFn matmul = nullptr;
-  LayernormFn layernorm = nullptr;
-  LayernormBackwardFn layernorm_backward = nullptr;
-  GeluFn gelu = nullptr;
-  GeluBackwardFn gelu_backward = nullptr;
-  AttentionFn attention = nullptr;
-  AttentionBackwardFn attention_backward = nullptr;
-  AttentionCachedFn attention_cached = nullptr;
-  EmbeddingFn embedding = nullptr;
-  EmbeddingBackwardFn embedding_backward = nullptr;
-  CrossEntropyFn cross_entropy = nullptr;
-  AddFn add = nullptr;
-  ColumnSumFn column_sum = nullptr;
-  AdamwFn adamw = nullptr;
-  SquareSumFn square_sum = nullptr;
+  Operation<MatmulArgs>* matmul = nullptr;
+  Operation<LayernormArgs>* layernorm = nullptr;
+  Operation<LayernormBackwardArgs>* layernorm_backward = nullptr;
+  Operation<GeluArgs>* gelu = nullptr;
+  Operation<GeluBackwardArgs>* gelu_backward = nullptr;
+  Operation<AttentionArgs>* attention = nullptr;
+  Operation<AttentionBackwardArgs>* attention_backward = nullptr;
+  Operation<AttentionCachedArgs>* attention_cached = nullptr;
+  Operation<EmbeddingArgs>* embedding = nullptr;
+  Operation<EmbeddingBackwardArgs>* embedding_backward = nullptr;
+  Operation<CrossEntropyArgs>* cross_entropy = nullptr;
+  Operation<AddArgs>* add = nullptr;
+  Operation<ColumnSumArgs>* column_sum = nullptr;
+  Operation<AdamwArgs>* adamw = nullptr;
+  Operation<SquareSumArgs>* square_sum = nullptr;
   // For the exchange, on host memory; no model needs them.
-  PackFn pack_bf16 = nullptr, pack_int8 = nullptr, pack_top = nullptr;
-  PackCarryingFn pack_int8_carrying = nullptr;
-  UnpackFn unpack_bf16 = nullptr, unpack_int8 = nullptr, unpack_top = nullptr;
+  Operation<PackArgs>* pack_bf16 = nullptr;
+  Operation<PackArgs>* pack_int8 = nullptr;
+  Operation<PackArgs>* pack_top = nullptr;
+  Operation<PackCarryingArgs>* pack_int8_carrying = nullptr;
+  Operation<UnpackArgs>* unpack_bf16 = nullptr;
+  Operation<UnpackArgs>* unpack_int8 = nullptr;
+  Operation<UnpackArgs>* unpack_top = nullptr;
 
   // Names of the empty entries among those that models need.
   std::vector<std::string_view> missing() const;

@@ -3,9 +3,7 @@
 //   dlogits = softmax(logits) - one_hot(target)
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -15,7 +13,5 @@ struct CrossEntropyArgs {
   tensor::Tensor losses;        // (T)
   tensor::Tensor dlogits;       // (T, V), may be logits itself; not computed if null
 };
-using CrossEntropyFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                        const CrossEntropyArgs&);
 
 }  // namespace gpunode::ops

@@ -1,9 +1,7 @@
 // Token and position embedding: x[b, t] = token_table[token[b, t]] + position_table[first + t].
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -14,7 +12,6 @@ struct EmbeddingArgs {
   std::int64_t first = 0;              // position of the first token of each row
   tensor::Tensor x;                    // (B, T, C)
 };
-using EmbeddingFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const EmbeddingArgs&);
 
 struct EmbeddingBackwardArgs {
   tensor::TokenTensor tokens;      // (B, T)
@@ -22,7 +19,5 @@ struct EmbeddingBackwardArgs {
   tensor::Tensor dtoken_table;     // (V, C): added to, in the order of (b, t)
   tensor::Tensor dposition_table;  // (L, C): overwritten; sums over b in order
 };
-using EmbeddingBackwardFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                             const EmbeddingBackwardArgs&);
 
 }  // namespace gpunode::ops

@@ -2,9 +2,7 @@
 // Source: Hendrycks, Gimpel, "Gaussian Error Linear Units", 2016.
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -12,13 +10,10 @@ struct GeluArgs {
   tensor::ConstTensor x;  // any shape
   tensor::Tensor y;       // as x
 };
-using GeluFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const GeluArgs&);
 
 struct GeluBackwardArgs {
   tensor::ConstTensor dy, x;  // as in the forward pass
   tensor::Tensor dx;          // overwritten; may be dy
 };
-using GeluBackwardFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                        const GeluBackwardArgs&);
 
 }  // namespace gpunode::ops

@@ -3,9 +3,7 @@
 // Source: Ba, Kiros, Hinton, "Layer Normalization", 2016.
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
@@ -17,7 +15,6 @@ struct LayernormArgs {
   tensor::Tensor y;                  // (T, C)
   tensor::Tensor mean, rstd;         // (T), (T): kept for the backward pass
 };
-using LayernormFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const LayernormArgs&);
 
 struct LayernormBackwardArgs {
   tensor::ConstTensor dy, x;       // (T, C)
@@ -26,7 +23,5 @@ struct LayernormBackwardArgs {
   tensor::Tensor dx;               // (T, C): added to, as the residual branch arrives here too
   tensor::Tensor dweight, dbias;   // (C): overwritten; rows are summed in order
 };
-using LayernormBackwardFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                             const LayernormBackwardArgs&);
 
 }  // namespace gpunode::ops

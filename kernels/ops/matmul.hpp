@@ -4,12 +4,11 @@
 // Each element of c is computed by one thread in an order that follows from (M, N, K) alone.
 #pragma once
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
+// Fails with: out_of_memory (workspace too small), internal.
 struct MatmulArgs {
   tensor::ConstTensor a;  // (M, K), or (K, M) if transpose_a
   tensor::ConstTensor b;  // (K, N), or (N, K) if transpose_b
@@ -19,7 +18,5 @@ struct MatmulArgs {
   bool accumulate = false;        // add to c instead of overwriting it
   tensor::ConstTensor bias = {};  // (N); absent if null
 };
-// Fails with: out_of_memory (workspace too small), internal.
-using MatmulFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const MatmulArgs&);
 
 }  // namespace gpunode::ops

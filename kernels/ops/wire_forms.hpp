@@ -7,9 +7,7 @@
 
 #include <cstddef>
 
-#include "kernels/tensor/stream.hpp"
-#include "kernels/tensor/tensor.hpp"
-#include "kernels/tensor/workspace.hpp"
+#include "kernels/ops/operation.hpp"
 #include "runtime/base/bytes.hpp"
 
 namespace gpunode::ops {
@@ -18,13 +16,11 @@ struct PackArgs {
   tensor::ConstTensor in;  // (n)
   MutableByteView out;     // as many bytes as the form has for n floats
 };
-using PackFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const PackArgs&);
 
 struct UnpackArgs {
   ByteView in;
   tensor::Tensor out;  // (n), overwritten
 };
-using UnpackFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&, const UnpackArgs&);
 
 // Packs in + carried and tells what the way there loses, in one pass over memory.
 struct PackCarryingArgs {
@@ -34,8 +30,6 @@ struct PackCarryingArgs {
   float* arrives;          // (n) or null: what unpacking would give; may be in.data
   MutableByteView out;
 };
-using PackCarryingFn = Result<void> (*)(tensor::Stream&, tensor::Workspace&,
-                                        const PackCarryingArgs&);
 
 // bf16: the upper half of a float32, rounded to the nearest, ties to even; a NaN stays one.
 constexpr std::size_t bf16_bytes(std::size_t count) {

@@ -35,27 +35,11 @@ std::size_t size_class(std::size_t bytes) {
 
 }  // namespace
 
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this != &other) {
-    Buffer dying;
-    std::swap(dying.store_, store_);
-    std::swap(dying.data_, data_);
-    std::swap(dying.bytes_, bytes_);
-    std::swap(dying.class_bytes_, class_bytes_);
-    store_ = std::exchange(other.store_, nullptr);
-    data_ = std::exchange(other.data_, nullptr);
-    bytes_ = std::exchange(other.bytes_, 0);
-    class_bytes_ = std::exchange(other.class_bytes_, 0);
-  }
-  return *this;
-}
-
-Buffer::~Buffer() {
-  if (!store_) return;
-  std::lock_guard lock(store_->mutex);
-  store_->free[class_bytes_].push_back(data_);
-  store_->in_use -= class_bytes_;
-  store_->kept += class_bytes_;
+void Buffer::Return::operator()(void* data) const {
+  std::lock_guard lock(store->mutex);
+  store->free[class_bytes].push_back(data);
+  store->in_use -= class_bytes;
+  store->kept += class_bytes;
 }
 
 BufferPool::BufferPool(std::shared_ptr<Memory> memory, std::uint64_t budget_bytes)
@@ -73,23 +57,32 @@ Result<Buffer> BufferPool::take(std::size_t bytes) {
                 std::to_string(store_->budget) + " in use on " + store_->memory->device().name +
                 ": use a smaller model, context or slice, or raise the memory budget"};
   const std::size_t needed = size_class(bytes);
-  Buffer buffer;
+  void* data = nullptr;
   auto found = store_->free.find(needed);
   if (found != store_->free.end() && !found->second.empty()) {
-    buffer.data_ = found->second.back();
+    data = found->second.back();
     found->second.pop_back();
     store_->kept -= needed;
   } else {
     if (needed > store_->budget - store_->in_use - store_->kept) store_->drop_kept();
     auto fresh = store_->memory->allocate(needed);
     if (!fresh) return fresh.error();
-    buffer.data_ = *fresh;
+    data = *fresh;
   }
-  buffer.store_ = store_;
-  buffer.bytes_ = bytes;
-  buffer.class_bytes_ = needed;
   store_->in_use += needed;
+  Buffer buffer;
+  buffer.data_ = {data, {store_, needed}};
+  buffer.bytes_ = bytes;
   return buffer;
+}
+
+Result<void> BufferPool::grow(Buffer& buffer, std::size_t bytes) {
+  if (buffer.size() >= bytes) return {};
+  buffer = Buffer();
+  auto fresh = take(bytes);
+  if (!fresh) return fresh.error();
+  buffer = std::move(*fresh);
+  return {};
 }
 
 std::uint64_t BufferPool::in_use_bytes() const {

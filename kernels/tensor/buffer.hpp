@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "kernels/tensor/device.hpp"
@@ -33,28 +32,23 @@ class BufferPool;
 
 class Buffer {
  public:
-  Buffer() = default;
-  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
-
-  void* data() const { return data_; }
+  void* data() const { return data_.get(); }
   std::size_t size() const { return bytes_; }
   template <class T>
   T* as() const {
-    return static_cast<T*>(data_);
-  }
-  template <class T>
-  std::span<T> span() const {
-    return {static_cast<T*>(data_), bytes_ / sizeof(T)};
+    return static_cast<T*>(data());
   }
 
  private:
   friend class BufferPool;
   struct Store;
-  std::shared_ptr<Store> store_;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0, class_bytes_ = 0;
+  struct Return {
+    std::shared_ptr<Store> store;  // the pool's state, alive until the piece came back
+    std::size_t class_bytes;
+    void operator()(void* data) const;
+  };
+  std::unique_ptr<void, Return> data_;
+  std::size_t bytes_ = 0;
 };
 
 class BufferPool {
@@ -66,6 +60,9 @@ class BufferPool {
   // to the device before the budget is called exhausted. Fails with: out_of_memory, naming what was
   // asked, what is in use and the budget.
   Result<Buffer> take(std::size_t bytes);
+  // Makes `buffer` a piece of at least `bytes`, if it is smaller, and gives it back first. Fails
+  // with: out_of_memory; `buffer` is empty then.
+  Result<void> grow(Buffer& buffer, std::size_t bytes);
 
   std::uint64_t in_use_bytes() const;
   std::uint64_t held_bytes() const;  // in use and kept

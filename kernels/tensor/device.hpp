@@ -11,10 +11,6 @@ struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;
   std::string name;  // for people, e.g. "NVIDIA H100" or "cpu"
-
-  bool operator==(const Device& other) const {
-    return kind == other.kind && ordinal == other.ordinal;
-  }
 };
 
 }  // namespace gpunode::tensor

@@ -16,39 +16,16 @@ double round_to_whole(double x) {
   return (x + kMagic) - kMagic;
 }
 
-// Taylor's polynomials on |r| <= pi/4.
-double sine_near_zero(double r) {
+// Taylor's polynomial on |r| <= pi/4 from its first term on: r and 1 for the sine, 1 and 0 for the
+// cosine.
+double series(double r, double first, int odd) {
   const double square = r * r;
-  double term = r, sum = r;
+  double term = first, sum = first;
   for (int n = 1; n <= 9; ++n) {
-    term = -term * square / static_cast<double>((2 * n) * (2 * n + 1));
+    term = -term * square / static_cast<double>((2 * n - 1 + odd) * (2 * n + odd));
     sum += term;
   }
   return sum;
-}
-double cosine_near_zero(double r) {
-  const double square = r * r;
-  double term = 1.0, sum = 1.0;
-  for (int n = 1; n <= 9; ++n) {
-    term = -term * square / static_cast<double>((2 * n - 1) * (2 * n));
-    sum += term;
-  }
-  return sum;
-}
-
-double sine_of_quarter_turns(double x, int shift) {
-  const double turns = round_to_whole(x / (kHalfPiHigh + kHalfPiLow));
-  const double rest = (x - turns * kHalfPiHigh) - turns * kHalfPiLow;
-  switch ((static_cast<std::int64_t>(turns) + shift) & 3) {
-    case 0:
-      return sine_near_zero(rest);
-    case 1:
-      return cosine_near_zero(rest);
-    case 2:
-      return -sine_near_zero(rest);
-    default:
-      return -cosine_near_zero(rest);
-  }
 }
 
 }  // namespace
@@ -91,7 +68,11 @@ double exact_log(double x) {
 }
 
 double exact_cos(double x) {
-  return sine_of_quarter_turns(x, 1);
+  const double turns = round_to_whole(x / (kHalfPiHigh + kHalfPiLow));
+  const double rest = (x - turns * kHalfPiHigh) - turns * kHalfPiLow;
+  const auto quarter = static_cast<std::int64_t>(turns) & 3;
+  const double value = quarter % 2 == 0 ? series(rest, 1.0, 0) : series(rest, rest, 1);
+  return quarter == 1 || quarter == 2 ? -value : value;
 }
 
 double exact_power(double base, std::uint64_t exponent) {

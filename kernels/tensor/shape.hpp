@@ -28,7 +28,12 @@ class Shape {
     return count;
   }
   bool operator==(const Shape&) const = default;
-  std::string text() const;  // "(4, 64, 128)"
+  std::string text() const {  // "(4, 64, 128)"
+    std::string out = "(";
+    for (int dimension = 0; dimension < rank_; ++dimension)
+      out += (dimension ? ", " : "") + std::to_string(extents_[dimension]);
+    return out + ")";
+  }
 
  private:
   std::array<std::int64_t, kMaxRank> extents_{};

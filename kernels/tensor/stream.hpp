@@ -11,8 +11,6 @@ class Stream {
   virtual ~Stream() = default;
   // Waits until everything queued has run. Fails with: internal (a kernel failed).
   virtual Result<void> synchronise() = 0;
-  // The library's own handle (cudaStream_t); null on the CPU.
-  virtual void* native() const { return nullptr; }
 };
 
 }  // namespace gpunode::tensor

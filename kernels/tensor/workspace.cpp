@@ -4,11 +4,8 @@ namespace gpunode::tensor {
 
 Result<void> Workspace::reserve(std::size_t bytes) {
   GPUNODE_CHECK(used_ == 0, "a workspace grows only while nothing of it is in use");
-  if (bytes <= buffer_.size()) return {};
-  buffer_ = Buffer();
-  auto fresh = pool_->take(bytes);
-  if (!fresh) return fresh.error().within("workspace");
-  buffer_ = std::move(*fresh);
+  auto grown = pool_->grow(buffer_, bytes);
+  if (!grown) return grown.error().within("workspace");
   return {};
 }
 

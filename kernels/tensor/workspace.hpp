@@ -15,7 +15,6 @@ class Workspace {
 
   // Makes at least `bytes` available; nothing may be in use. Fails with: out_of_memory.
   Result<void> reserve(std::size_t bytes);
-  std::size_t capacity() const { return buffer_.size(); }
 
   // `count` values aligned to 64 bytes, contents unspecified; null when the workspace is too small.
   template <class T>

@@ -13,10 +13,10 @@ Digest join_block_digests(std::span<const Digest> blocks) {
   if (blocks.size() == 1) return blocks.front();
   Bytes joined;
   joined.reserve(blocks.size() * 16);
-  for (const Digest& block : blocks)
-    for (std::uint64_t half : {block.high, block.low})
-      for (int shift = 0; shift < 64; shift += 8)
-        joined.push_back(static_cast<std::byte>(half >> shift));
+  for (const Digest& block : blocks) {
+    append_number(joined, block.high);
+    append_number(joined, block.low);
+  }
   return digest_of(joined);
 }
 

@@ -1,6 +1,6 @@
 // Bytes in three strengths: ByteView (borrowed), Bytes (owned), SharedBytes (a counted owner plus
-// the part of it that is meant). Large buffers travel as SharedBytes from the place where they are
-// computed to the socket, without a copy.
+// the part of it that is meant); and WritableBytes, a place for some. Large buffers travel as
+// SharedBytes from the place where they are computed to the socket, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,13 @@ struct SharedBytes {
   SharedBytes part(std::size_t offset, std::size_t length) const {
     return {owner, view.subspan(offset, length)};
   }
+};
+
+// Memory that somebody lends to be filled, by whoever brings the bytes, so that they need not be
+// copied to their place. Owned by the lender; lent for as long as `owner` is held.
+struct WritableBytes {
+  std::shared_ptr<const void> owner;
+  MutableByteView view;
 };
 
 inline ByteView as_bytes(std::string_view text) {

@@ -5,9 +5,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "runtime/base/bytes.hpp"
+
+struct XXH3_state_s;  // xxHash's
 
 namespace gpunode {
 
@@ -31,15 +34,11 @@ Digest digest_of(ByteView bytes, std::uint64_t seed = 0);
 class DigestStream {
  public:
   DigestStream();
-  ~DigestStream();
-  DigestStream(const DigestStream&) = delete;
-  DigestStream& operator=(const DigestStream&) = delete;
   void add(ByteView bytes);
   Digest value() const;
 
  private:
-  struct State;
-  State* state_;
+  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
 };
 
 }  // namespace gpunode

@@ -1,49 +1,19 @@
 #include "runtime/base/error.hpp"
 
+#include <iterator>
+
 namespace gpunode {
 
 std::string_view to_string(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_argument:
-      return "invalid_argument";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::already_exists:
-      return "already_exists";
-    case ErrorCode::permission_denied:
-      return "permission_denied";
-    case ErrorCode::unauthenticated:
-      return "unauthenticated";
-    case ErrorCode::unavailable:
-      return "unavailable";
-    case ErrorCode::timeout:
-      return "timeout";
-    case ErrorCode::cancelled:
-      return "cancelled";
-    case ErrorCode::peer_lost:
-      return "peer_lost";
-    case ErrorCode::protocol_mismatch:
-      return "protocol_mismatch";
-    case ErrorCode::corrupted:
-      return "corrupted";
-    case ErrorCode::disk_full:
-      return "disk_full";
-    case ErrorCode::io_error:
-      return "io_error";
-    case ErrorCode::out_of_memory:
-      return "out_of_memory";
-    case ErrorCode::no_device:
-      return "no_device";
-    case ErrorCode::resource_exhausted:
-      return "resource_exhausted";
-    case ErrorCode::wrong_state:
-      return "wrong_state";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::internal:
-      return "internal";
-  }
-  return "internal";
+  static constexpr std::string_view kNames[] = {
+      "invalid_argument", "not_found",         "already_exists", "permission_denied",
+      "unauthenticated",  "unavailable",       "timeout",        "cancelled",
+      "peer_lost",        "protocol_mismatch", "corrupted",      "disk_full",
+      "io_error",         "out_of_memory",     "no_device",      "resource_exhausted",
+      "wrong_state",      "unsupported",       "internal"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(ErrorCode::internal) + 1);
+  const auto index = static_cast<std::size_t>(code);
+  return index < std::size(kNames) ? kNames[index] : "internal";
 }
 
 std::string Error::message() const {

@@ -26,6 +26,16 @@ struct NodeId {
   static std::optional<NodeId> from(ByteView bytes);  // exactly 32 bytes
 };
 
+// Which history of states a state, a result or a checkpoint belongs to. A job begins with one, and
+// with another one whenever it goes back to a checkpoint, or whenever a part of it goes on without a
+// quorum. Within one history every step has exactly one state, so step and history together name a
+// state, whatever views have come and gone.
+struct HistoryId {
+  std::uint32_t turn = 0;  // histories that were left behind on the way to this one
+  std::uint64_t mark = 0;  // tells apart those of parts that knew nothing of each other
+  auto operator<=>(const HistoryId&) const = default;
+};
+
 using JobId = Digest;
 using Boot = std::uint64_t;  // raised and fsynced at every start of a node
 

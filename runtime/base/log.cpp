@@ -14,19 +14,7 @@ std::mutex one_line_at_a_time;
 
 }  // namespace
 
-std::string_view to_string(Level level) {
-  switch (level) {
-    case Level::info:
-      return "info";
-    case Level::warning:
-      return "warning";
-    case Level::error:
-      return "error";
-  }
-  return "error";
-}
-
-void write(Level level, std::string_view area, std::string_view text) {
+void write(std::string_view level, std::string_view area, std::string_view text) {
   auto now = std::chrono::system_clock::now();
   auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
   auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now - seconds).count();
@@ -39,9 +27,9 @@ void write(Level level, std::string_view area, std::string_view text) {
       line.begin(), line.end(), [](unsigned char one) { return one < ' ' || one == 127; }, ' ');
   std::lock_guard lock(one_line_at_a_time);
   std::fprintf(stderr, "%02d:%02d:%02d.%03d %-7.*s %-10.*s %.*s\n", parts.tm_hour, parts.tm_min,
-               parts.tm_sec, static_cast<int>(millis), static_cast<int>(to_string(level).size()),
-               to_string(level).data(), static_cast<int>(area.size()), area.data(),
-               static_cast<int>(line.size()), line.data());
+               parts.tm_sec, static_cast<int>(millis), static_cast<int>(level.size()), level.data(),
+               static_cast<int>(area.size()), area.data(), static_cast<int>(line.size()),
+               line.data());
 }
 
 }  // namespace gpunode::log

@@ -8,19 +8,16 @@
 
 namespace gpunode::log {
 
-enum class Level { info, warning, error };
-
-std::string_view to_string(Level level);
-void write(Level level, std::string_view area, std::string_view text);
+void write(std::string_view level, std::string_view area, std::string_view text);
 
 inline void info(std::string_view area, std::string_view text) {
-  write(Level::info, area, text);
+  write("info", area, text);
 }
 inline void warning(std::string_view area, std::string_view text) {
-  write(Level::warning, area, text);
+  write("warning", area, text);
 }
 inline void error(std::string_view area, std::string_view text) {
-  write(Level::error, area, text);
+  write("error", area, text);
 }
 
 }  // namespace gpunode::log

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/base/writable_bytes.hpp"
+#include "runtime/base/bytes.hpp"
 #include "runtime/collective/exchange_message.hpp"
 
 namespace gpunode::collective {

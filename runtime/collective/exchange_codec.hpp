@@ -7,7 +7,7 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
-#include "runtime/base/history_id.hpp"
+#include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/exchange_message.hpp"
 

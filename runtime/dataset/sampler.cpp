@@ -1,6 +1,5 @@
 #include "runtime/dataset/sampler.hpp"
 
-#include <optional>
 #include <string>
 
 #include "runtime/base/check.hpp"
@@ -32,16 +31,8 @@ std::vector<SamplePlace> Sampler::samples(std::uint64_t step, std::uint32_t slic
   PositionRange range = positions(step, slice);
   std::vector<SamplePlace> places;
   places.reserve(range.end - range.begin);
-  std::optional<Shuffle> shuffle;
-  std::uint64_t shuffle_epoch = 0;
-  for (std::uint64_t position = range.begin; position < range.end; ++position) {
-    std::uint64_t data_epoch = position / settings_.sample_count;
-    if (!shuffle || shuffle_epoch != data_epoch) {
-      shuffle.emplace(settings_.seed, data_epoch, settings_.sample_count);
-      shuffle_epoch = data_epoch;
-    }
-    places.push_back({data_epoch, shuffle->at(position % settings_.sample_count)});
-  }
+  for (std::uint64_t position = range.begin; position < range.end; ++position)
+    places.push_back(place_of(position));
   return places;
 }
 

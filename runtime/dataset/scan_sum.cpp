@@ -110,18 +110,13 @@ Result<Proof> scan_sum(const TextSource& source, const ScanSettings& settings) {
     std::uint64_t here = std::min(left, proof.sample_count);
     left -= here;
     std::fill(used.begin(), used.end(), 0);
-    std::uint64_t distinct = 0;
     Order order(settings.seed, data_epoch, proof.sample_count);
     for (std::uint64_t place = 0; place < here; ++place) {
       std::uint64_t sample = order.sample_at(place);
       std::uint64_t bit = std::uint64_t{1} << (sample % 64);
-      if (used[sample / 64] & bit)
-        ++proof.repeated;
-      else
-        ++distinct;
+      if (used[sample / 64] & bit) ++proof.repeated;
       used[sample / 64] |= bit;
     }
-    if (distinct == proof.sample_count) ++proof.whole_epochs;
     Reader reader(source);
     for (std::uint64_t word = 0; word < used.size(); ++word) {
       for (std::uint64_t marks = used[word]; marks != 0; marks &= marks - 1) {

@@ -27,7 +27,6 @@ struct Proof {
   Digest sum;                      // to be compared with the job's running sum
   std::uint64_t samples = 0;       // fed in all: batch * steps
   std::uint64_t sample_count = 0;  // N, samples in an epoch
-  std::uint64_t whole_epochs = 0;  // epochs in which every sample was used exactly once
   std::uint64_t repeated = 0;      // uses of a sample beyond the first within one epoch; must be 0
   bool each_once() const { return repeated == 0; }
 };

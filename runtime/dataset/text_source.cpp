@@ -57,8 +57,8 @@ Result<SharedBytes> load(const storage::FileSystem& files, const Path& path, std
 }
 
 void add_number(storage::Sha256Stream& stream, std::uint64_t value) {
-  std::array<std::byte, 8> raw;
-  for (int i = 0; i < 8; ++i) raw[i] = static_cast<std::byte>(value >> (8 * i));
+  Bytes raw;
+  append_number(raw, value);
   stream.add(raw);
 }
 

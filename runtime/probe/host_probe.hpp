@@ -29,19 +29,13 @@ struct HostSample {
 // containers too. Empty: unknown.
 std::string machine_text(const std::filesystem::path& proc = "/proc");
 
-class HostProbe {
- public:
-  virtual ~HostProbe() = default;
-  virtual HostSample sample(Time now) = 0;
-};
-
 // Reads <proc>/stat, meminfo, loadavg, net/dev, cpuinfo and the file system of `state_directory`.
-class ProcHostProbe final : public HostProbe {
+class ProcHostProbe {
  public:
   explicit ProcHostProbe(std::filesystem::path state_directory,
                          std::filesystem::path proc = "/proc");
   // Rates and cpu_load are absent in the first sample.
-  HostSample sample(Time now) override;
+  HostSample sample(Time now);
 
  private:
   struct CpuTimes {

@@ -31,13 +31,12 @@ constexpr unsigned kMaxDevices = 256;
 
 class NvmlProbe final : public GpuProbe {
  public:
-  explicit NvmlProbe(const std::string& library) {
-    handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  explicit NvmlProbe(const std::string& library)
+      : handle_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (!handle_) {
       reason_ = "no GPU driver: " + library + " is not installed";
       return;
     }
-    load();
     if (!init_ || !count_ || !by_index_) {
       reason_ = "no GPU driver: " + library + " lacks the functions of NVML";
       return;
@@ -70,27 +69,15 @@ class NvmlProbe final : public GpuProbe {
   std::optional<std::string> driver_version() const override { return version_; }
 
  private:
-  template <class Function>
-  void load(Function& function, const char* name) {
-    void* symbol = dlsym(handle_, name);
-    static_assert(sizeof symbol == sizeof function);
-    std::memcpy(&function, &symbol, sizeof symbol);
-  }
-  void load() {
-    load(init_, "nvmlInit_v2");
-    load(shutdown_, "nvmlShutdown");
-    load(error_string_, "nvmlErrorString");
-    load(driver_version_, "nvmlSystemGetDriverVersion");
-    load(count_, "nvmlDeviceGetCount_v2");
-    load(by_index_, "nvmlDeviceGetHandleByIndex_v2");
-    load(name_, "nvmlDeviceGetName");
-    load(uuid_, "nvmlDeviceGetUUID");
-    load(memory_, "nvmlDeviceGetMemoryInfo");
-    load(utilization_, "nvmlDeviceGetUtilizationRates");
-    load(pci_, "nvmlDeviceGetPciInfo_v3");
-    load(temperature_, "nvmlDeviceGetTemperature");
-    load(power_, "nvmlDeviceGetPowerUsage");
-  }
+  // What the library calls so, as a pointer to a function; null if it has none.
+  struct Symbol {
+    void* address;
+    template <class Function>
+    operator Function*() const {
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  Symbol find(const char* name) const { return {handle_ ? dlsym(handle_, name) : nullptr}; }
   std::string text_of(int code) const {
     const char* text = error_string_ ? error_string_(code) : nullptr;
     return text ? text : "error " + std::to_string(code);
@@ -127,23 +114,23 @@ class NvmlProbe final : public GpuProbe {
     return sample;
   }
 
-  void* handle_ = nullptr;
+  void* const handle_;
   bool started_ = false;
   std::string reason_;
   std::optional<std::string> version_;
-  int (*init_)() = nullptr;
-  int (*shutdown_)() = nullptr;
-  const char* (*error_string_)(int) = nullptr;
-  int (*driver_version_)(char*, unsigned) = nullptr;
-  int (*count_)(unsigned*) = nullptr;
-  int (*by_index_)(unsigned, DeviceHandle*) = nullptr;
-  int (*name_)(DeviceHandle, char*, unsigned) = nullptr;
-  int (*uuid_)(DeviceHandle, char*, unsigned) = nullptr;
-  int (*memory_)(DeviceHandle, Memory*) = nullptr;
-  int (*utilization_)(DeviceHandle, Utilization*) = nullptr;
-  int (*pci_)(DeviceHandle, PciInfo*) = nullptr;
-  int (*temperature_)(DeviceHandle, int, unsigned*) = nullptr;
-  int (*power_)(DeviceHandle, unsigned*) = nullptr;
+  int (*init_)() = find("nvmlInit_v2");
+  int (*shutdown_)() = find("nvmlShutdown");
+  const char* (*error_string_)(int) = find("nvmlErrorString");
+  int (*driver_version_)(char*, unsigned) = find("nvmlSystemGetDriverVersion");
+  int (*count_)(unsigned*) = find("nvmlDeviceGetCount_v2");
+  int (*by_index_)(unsigned, DeviceHandle*) = find("nvmlDeviceGetHandleByIndex_v2");
+  int (*name_)(DeviceHandle, char*, unsigned) = find("nvmlDeviceGetName");
+  int (*uuid_)(DeviceHandle, char*, unsigned) = find("nvmlDeviceGetUUID");
+  int (*memory_)(DeviceHandle, Memory*) = find("nvmlDeviceGetMemoryInfo");
+  int (*utilization_)(DeviceHandle, Utilization*) = find("nvmlDeviceGetUtilizationRates");
+  int (*pci_)(DeviceHandle, PciInfo*) = find("nvmlDeviceGetPciInfo_v3");
+  int (*temperature_)(DeviceHandle, int, unsigned*) = find("nvmlDeviceGetTemperature");
+  int (*power_)(DeviceHandle, unsigned*) = find("nvmlDeviceGetPowerUsage");
 };
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/history_id.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/snapshot/state_view.hpp"
 #include "runtime/storage/checksum.hpp"

@@ -6,14 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
+#include <variant>
 
 namespace gpunode::telemetry {
 
@@ -35,30 +33,22 @@ class Gauge {
   std::atomic<double> value_{0.0};
 };
 
-// Fixed logarithmic buckets: four a doubling from 2^-20 (about one microsecond, in seconds) to
-// 2^12; quantiles are right within 19 %. 1 KiB each.
+// Fixed logarithmic buckets: one a doubling from 2^-20 (about one microsecond, in seconds) to 2^11,
+// and one for what is larger.
 class Histogram {
  public:
-  static constexpr int kPerDoubling = 4;
   static constexpr int kLowestExponent = -20;
-  static constexpr int kHighestExponent = 12;
-  static constexpr std::size_t kBuckets = (kHighestExponent - kLowestExponent) * kPerDoubling + 1;
+  static constexpr std::size_t kBuckets = 33;
 
   // Negative values and NaN count as 0.
   void record(double value);
-  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   double sum() const { return sum_.load(std::memory_order_relaxed); }
-  // Upper border of the bucket in which the quantile lies; 0 while empty. quantile in [0, 1].
-  double quantile(double quantile) const;
   std::uint64_t bucket(std::size_t index) const {
     return buckets_[index].load(std::memory_order_relaxed);
   }
-  // Upper border of a bucket; infinity for the last.
-  static double border(std::size_t index);
 
  private:
   std::array<std::atomic<std::uint64_t>, kBuckets> buckets_{};
-  std::atomic<std::uint64_t> count_{0};
   std::atomic<double> sum_{0.0};
 };
 
@@ -77,24 +67,17 @@ class Registry {
   std::string prometheus_text() const;
 
  private:
-  enum class Kind { counter, gauge, histogram };
-  struct Series {
-    Labels labels;
-    std::unique_ptr<Counter> counter;
-    std::unique_ptr<Gauge> gauge;
-    std::unique_ptr<Histogram> histogram;
-  };
+  using Instrument = std::variant<Counter, Gauge, Histogram>;
   struct Family {
-    Kind kind;
     std::string help;
-    std::map<std::string, Series> series;  // by rendered labels
+    std::map<std::string, Instrument> series;  // by rendered labels; never empty, all of one kind
   };
-  Series& find_or_make(Kind kind, std::string_view name, std::string_view help,
-                       const Labels& labels);
+  template <class Kind>
+  Kind& find_or_make(std::string_view name, std::string_view help, const Labels& labels);
 
   mutable std::mutex mutex_;
-  std::map<std::string, Family, std::less<>> families_;
-  std::vector<std::unique_ptr<Series>> mismatched_;
+  std::map<std::string, Family> families_;
+  std::deque<Instrument> mismatched_;
 };
 
 }  // namespace gpunode::telemetry

@@ -19,7 +19,6 @@
 #include "runtime/base/ids.hpp"
 #include "runtime/base/peer.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/base/writable_bytes.hpp"
 
 namespace gpunode::transport {
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "runtime/base/digest.hpp"
-#include "runtime/base/history_id.hpp"
 #include "runtime/base/ids.hpp"
 
 namespace gpunode::view {

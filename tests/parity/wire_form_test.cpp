@@ -34,14 +34,14 @@ Floats noise(std::uint64_t seed, std::size_t count) {
 
 class WireForms : public testing::Test {
  protected:
-  Bytes pack(ops::PackFn packer, const Floats& in, std::size_t bytes) {
+  Bytes pack(ops::Operation<ops::PackArgs>* packer, const Floats& in, std::size_t bytes) {
     Bytes out(bytes, std::byte{0xee});
     auto done =
         packer(*stream_, workspace_, {{in.data(), {static_cast<std::int64_t>(in.size())}}, out});
     EXPECT_TRUE(done);
     return out;
   }
-  Floats unpack(ops::UnpackFn unpacker, ByteView in, std::size_t count) {
+  Floats unpack(ops::Operation<ops::UnpackArgs>* unpacker, ByteView in, std::size_t count) {
     Floats out(count, -7.0f);
     auto done =
         unpacker(*stream_, workspace_, {in, {out.data(), {static_cast<std::int64_t>(count)}}});

@@ -22,15 +22,8 @@ std::atomic<Isa>& choice() {
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  switch (isa) {
-    case Isa::avx512:
-      return "avx512";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::portable:
-      break;
-  }
-  return "portable";
+  static constexpr std::string_view kNames[] = {"portable", "avx2", "avx512"};
+  return kNames[static_cast<std::size_t>(isa)];
 }
 
 Isa current_isa() {

@@ -58,7 +58,12 @@ class CudaBackend final : public ops::Backend {
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
-    return CudaStream::open(context_);
+    if (auto done = context_->activate(); !done) return done.error();
+    cudaStream_t stream = nullptr;
+    auto done =
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "opening a stream");
+    if (!done) return done.error();
+    return std::unique_ptr<tensor::Stream>(std::make_unique<CudaStream>(context_, stream));
   }
   Result<void> upload(tensor::Stream& stream, std::span<const float> from, float* to) override {
     return check(cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice,
@@ -79,15 +84,6 @@ class CudaBackend final : public ops::Backend {
 };
 
 }  // namespace
-
-int device_count() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return count;
-}
 
 Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal) {
   int count = 0;

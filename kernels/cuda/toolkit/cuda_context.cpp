@@ -1,5 +1,5 @@
-// Streams of a GPU, and cuBLASLt opened at run time. A missing library is no error here: the
-// backend then has no matrix product and says so.
+// cuBLASLt, opened at run time. A missing library is no error here: the backend then has no matrix
+// product and says so.
 #include <dlfcn.h>
 
 #include <string>
@@ -59,22 +59,6 @@ std::unique_ptr<CublasLt> CublasLt::open() {
 
 CublasLt::~CublasLt() {
   if (handle) destroy_(handle);
-}
-
-Result<std::unique_ptr<tensor::Stream>> CudaStream::open(std::shared_ptr<Context> context) {
-  if (auto done = context->activate(); !done) return done.error();
-  cudaStream_t stream = nullptr;
-  auto done = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "opening a stream");
-  if (!done) return done.error();
-  return std::unique_ptr<tensor::Stream>(new CudaStream(std::move(context), stream));
-}
-
-CudaStream::~CudaStream() {
-  cudaStreamDestroy(stream_);
-}
-
-Result<void> CudaStream::synchronise() {
-  return check(cudaStreamSynchronize(stream_), "waiting for the GPU");
 }
 
 }  // namespace gpunode::cuda

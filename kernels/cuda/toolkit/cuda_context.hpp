@@ -57,16 +57,16 @@ struct Context {
 
 class CudaStream final : public tensor::Stream {
  public:
-  static Result<std::unique_ptr<tensor::Stream>> open(std::shared_ptr<Context> context);
-  ~CudaStream() override;
-  Result<void> synchronise() override;
-  void* native() const override { return stream_; }
+  CudaStream(std::shared_ptr<Context> context, cudaStream_t stream)
+      : context_(std::move(context)), stream_(stream) {}
+  ~CudaStream() override { cudaStreamDestroy(stream_); }
+  Result<void> synchronise() override {
+    return check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+  }
   cudaStream_t stream() const { return stream_; }
   Context& context() const { return *context_; }
 
  private:
-  CudaStream(std::shared_ptr<Context> context, cudaStream_t stream)
-      : context_(std::move(context)), stream_(stream) {}
   std::shared_ptr<Context> context_;
   cudaStream_t stream_;
 };

@@ -5,11 +5,9 @@
 
 namespace gpunode::cuda {
 
-Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
-                    const ops::MatmulArgs& args);
-Result<void> layernorm(tensor::Stream& stream, tensor::Workspace&, const ops::LayernormArgs& args);
-Result<void> layernorm_backward(tensor::Stream& stream, tensor::Workspace&,
-                                const ops::LayernormBackwardArgs& args);
-Result<void> adamw(tensor::Stream& stream, tensor::Workspace&, const ops::AdamwArgs& args);
+ops::Operation<ops::MatmulArgs> matmul;
+ops::Operation<ops::LayernormArgs> layernorm;
+ops::Operation<ops::LayernormBackwardArgs> layernorm_backward;
+ops::Operation<ops::AdamwArgs> adamw;
 
 }  // namespace gpunode::cuda

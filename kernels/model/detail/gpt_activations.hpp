@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/model/gpt.hpp"
+#include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/tensor.hpp"
 
 namespace gpunode::model {
@@ -26,13 +27,29 @@ class Carver {
   std::size_t used_ = 0;
 };
 
+// Divides `memory` by `carve(carver)`, after it was made large enough: the division runs twice.
+// Fails with: out_of_memory.
+template <class Carve>
+Result<void> carve_into(tensor::Buffer& memory, tensor::BufferPool& pool, const Carve& carve) {
+  Carver count(nullptr);
+  carve(count);
+  if (auto grown = pool.grow(memory, count.used_bytes()); !grown) return grown;
+  Carver carver(memory.as<float>());
+  carve(carver);
+  return {};
+}
+
+struct GptNorm {
+  tensor::Tensor out, mean, rstd;  // (R, C), (R), (R) with R = samples * positions
+};
+
 struct GptBlockActivations {
-  tensor::Tensor norm1, mean1, rstd1;  // (R, C), (R), (R) with R = samples * positions
-  tensor::Tensor qkv;                  // (B, T, 3*C)
-  tensor::Tensor probabilities;        // (B, H, T, padded_row(T)); absent in a session
-  tensor::Tensor attended;             // (B, T, C)
-  tensor::Tensor residual1;            // (R, C): the stream after attention
-  tensor::Tensor norm2, mean2, rstd2;  // (R, C), (R), (R)
+  GptNorm norm1;
+  tensor::Tensor qkv;            // (B, T, 3*C)
+  tensor::Tensor probabilities;  // (B, H, T, padded_row(T)); absent in a session
+  tensor::Tensor attended;       // (B, T, C)
+  tensor::Tensor residual1;      // (R, C): the stream after attention
+  GptNorm norm2;
   tensor::Tensor expanded, activated;  // (R, F): before and after GELU
   tensor::Tensor residual2;            // (R, C): the stream after the block
 };
@@ -40,9 +57,9 @@ struct GptBlockActivations {
 struct GptActivations {
   tensor::Tensor embedded;  // (B, T, C)
   std::vector<GptBlockActivations> blocks;
-  tensor::Tensor norm, mean, rstd;  // (R, C), (R), (R)
-  tensor::Tensor logits;            // (R, V), becomes their gradient
-  tensor::Tensor losses;            // (R)
+  GptNorm norm;
+  tensor::Tensor logits;  // (R, V), becomes their gradient
+  tensor::Tensor losses;  // (R)
   // Of the backward pass, but the slice's: it lives from one stage to the next.
   tensor::Tensor dstream;  // (R, C): gradient of the residual stream
 };
@@ -52,20 +69,12 @@ struct GptScratch {
   tensor::Tensor dqkv;   // (B, T, 3*C)
 };
 
-// For `samples` (B) of `positions` (T) each.
-GptActivations carve_activations(Carver& carver, const GptConfig& config, std::int64_t samples,
-                                 std::int64_t positions);
-GptScratch carve_scratch(Carver& carver, const GptConfig& config, std::int64_t samples,
-                         std::int64_t positions);
+// For `samples` (B) of config.context positions (T) each.
+GptActivations carve_activations(Carver& carver, const GptConfig& config, std::int64_t samples);
+GptScratch carve_scratch(Carver& carver, const GptConfig& config, std::int64_t samples);
 
-// For a session that reads up to `positions` tokens at once: every block shares one set of
-// activations, and scores are made for one token.
-struct GptSessionActivations {
-  tensor::Tensor embedded;
-  GptBlockActivations block;
-  tensor::Tensor norm, mean, rstd;  // (1, C), (1), (1)
-};
-GptSessionActivations carve_session(Carver& carver, const GptConfig& config,
-                                    std::int64_t positions);
+// For a session that reads `positions` tokens at once: every block shares the one set of
+// activations, and the last norm is of one token. No logits, losses and gradient.
+GptActivations carve_session(Carver& carver, const GptConfig& config, std::int64_t positions);
 
 }  // namespace gpunode::model

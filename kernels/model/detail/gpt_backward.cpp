@@ -28,99 +28,77 @@ void linear_backward(OperationSequence& sequence, const LinearBackward& pass) {
 
 }  // namespace
 
-void backward_of_head(OperationSequence& sequence, const GptViews<const float>& weights,
-                      const GptActivations& activations, GptScratch& scratch,
-                      tensor::Tensor dnorm_weight, tensor::Tensor dnorm_bias) {
-  sequence.run(sequence.ops.matmul,
-               {.a = activations.logits, .b = weights.token_table, .c = scratch.dnorm});
-  const tensor::Tensor& dstream = activations.dstream;
-  std::fill_n(dstream.data, dstream.element_count(), 0.0f);
-  sequence.run(sequence.ops.layernorm_backward,
-               {.dy = scratch.dnorm,
-                .x = entered(activations, activations.blocks.size()),
-                .weight = weights.norm_weight,
-                .mean = activations.mean,
-                .rstd = activations.rstd,
-                .dx = dstream,
-                .dweight = dnorm_weight,
-                .dbias = dnorm_bias});
+void GptPass::norm_backward(const GptNorm& norm, tensor::ConstTensor x, tensor::ConstTensor weight,
+                            tensor::Tensor dweight, tensor::Tensor dbias) {
+  sequence.run(sequence.ops.layernorm_backward, {.dy = scratch.dnorm,
+                                                 .x = x,
+                                                 .weight = weight,
+                                                 .mean = norm.mean,
+                                                 .rstd = norm.rstd,
+                                                 .dx = activations.dstream,
+                                                 .dweight = dweight,
+                                                 .dbias = dbias});
 }
 
-void backward_of_reduce(OperationSequence& sequence, std::size_t layer,
-                        const GptBlockViews<const float>& weights,
-                        const GptActivations& activations, const GptBlockViews<float>& gradients) {
-  const GptBlockActivations& block = activations.blocks[layer];
+void GptPass::backward_of_head(tensor::Tensor dnorm_weight, tensor::Tensor dnorm_bias) {
+  sequence.run(sequence.ops.matmul,
+               {.a = activations.logits, .b = weights.token_table, .c = scratch.dnorm});
+  std::fill_n(activations.dstream.data, activations.dstream.element_count(), 0.0f);
+  norm_backward(activations.norm, entered(activations.blocks.size()), weights.norm_weight,
+                dnorm_weight, dnorm_bias);
+}
+
+void GptPass::backward_of_reduce(std::size_t layer, const GptBlockGradients& gradients) {
+  const tensor::Tensor& activated = activations.blocks[layer].activated;
   linear_backward(sequence, {.dy = activations.dstream,
-                             .x = block.activated,
-                             .weight = weights.reduce_weight,
-                             .dx = block.activated,
+                             .x = activated,
+                             .weight = weights.blocks[layer].reduce_weight,
+                             .dx = activated,
                              .dweight = gradients.reduce_weight,
                              .dbias = gradients.reduce_bias});
 }
 
-void backward_of_expand(OperationSequence& sequence, std::size_t layer,
-                        const GptBlockViews<const float>& weights,
-                        const GptActivations& activations, GptScratch& scratch,
-                        const GptBlockViews<float>& gradients) {
-  const ops::Operations& ops = sequence.ops;
+void GptPass::backward_of_expand(std::size_t layer, const GptBlockGradients& gradients) {
   const GptBlockActivations& block = activations.blocks[layer];
   const tensor::Tensor& dexpanded = block.activated;
-  sequence.run(ops.gelu_backward, {.dy = dexpanded, .x = block.expanded, .dx = dexpanded});
+  sequence.run(sequence.ops.gelu_backward, {.dy = dexpanded, .x = block.expanded, .dx = dexpanded});
   linear_backward(sequence, {.dy = dexpanded,
-                             .x = block.norm2,
-                             .weight = weights.expand_weight,
+                             .x = block.norm2.out,
+                             .weight = weights.blocks[layer].expand_weight,
                              .dx = scratch.dnorm,
                              .dweight = gradients.expand_weight,
                              .dbias = gradients.expand_bias});
-  sequence.run(ops.layernorm_backward, {.dy = scratch.dnorm,
-                                        .x = block.residual1,
-                                        .weight = weights.norm2_weight,
-                                        .mean = block.mean2,
-                                        .rstd = block.rstd2,
-                                        .dx = activations.dstream,
-                                        .dweight = gradients.norm2_weight,
-                                        .dbias = gradients.norm2_bias});
+  norm_backward(block.norm2, block.residual1, weights.blocks[layer].norm2_weight,
+                gradients.norm2_weight, gradients.norm2_bias);
 }
 
-void backward_of_attention(OperationSequence& sequence, const GptConfig& config, std::size_t layer,
-                           const GptBlockViews<const float>& weights,
-                           const GptActivations& activations, GptScratch& scratch,
-                           const GptBlockViews<float>& gradients) {
-  const ops::Operations& ops = sequence.ops;
+void GptPass::backward_of_attention(std::size_t layer, const GptBlockGradients& gradients) {
   const GptBlockActivations& block = activations.blocks[layer];
   linear_backward(sequence, {.dy = activations.dstream,
                              .x = block.attended,
-                             .weight = weights.projection_weight,
+                             .weight = weights.blocks[layer].projection_weight,
                              .dx = scratch.dnorm,
                              .dweight = gradients.projection_weight,
                              .dbias = gradients.projection_bias});
-  sequence.run(ops.attention_backward, {.dout = {scratch.dnorm.data, block.attended.shape},
-                                        .qkv = block.qkv,
-                                        .probabilities = block.probabilities,
-                                        .heads = config.heads,
-                                        .dqkv = scratch.dqkv});
+  sequence.run(sequence.ops.attention_backward, {.dout = {scratch.dnorm.data, block.attended.shape},
+                                                 .qkv = block.qkv,
+                                                 .probabilities = block.probabilities,
+                                                 .heads = config.heads,
+                                                 .dqkv = scratch.dqkv});
   linear_backward(sequence, {.dy = scratch.dqkv,
-                             .x = block.norm1,
-                             .weight = weights.attention_weight,
+                             .x = block.norm1.out,
+                             .weight = weights.blocks[layer].attention_weight,
                              .dx = scratch.dnorm,
                              .dweight = gradients.attention_weight,
                              .dbias = gradients.attention_bias});
-  sequence.run(ops.layernorm_backward, {.dy = scratch.dnorm,
-                                        .x = entered(activations, layer),
-                                        .weight = weights.norm1_weight,
-                                        .mean = block.mean1,
-                                        .rstd = block.rstd1,
-                                        .dx = activations.dstream,
-                                        .dweight = gradients.norm1_weight,
-                                        .dbias = gradients.norm1_bias});
+  norm_backward(block.norm1, entered(layer), weights.blocks[layer].norm1_weight,
+                gradients.norm1_weight, gradients.norm1_bias);
 }
 
-void backward_of_embedding(OperationSequence& sequence, const GptBatch& batch,
-                           const GptActivations& activations, tensor::Tensor dtoken_table,
-                           tensor::Tensor dposition_table) {
+void GptPass::backward_of_embedding(tensor::Tensor dtoken_table, tensor::Tensor dposition_table) {
   sequence.run(
       sequence.ops.matmul,
-      {.a = activations.logits, .b = activations.norm, .c = dtoken_table, .transpose_a = true});
+      {.a = activations.logits, .b = activations.norm.out, .c = dtoken_table, .transpose_a = true});
   sequence.run(sequence.ops.embedding_backward,
                {.tokens = batch.tokens,
                 .dx = {activations.dstream.data, activations.embedded.shape},

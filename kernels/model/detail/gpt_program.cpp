@@ -9,11 +9,6 @@ namespace {
 // not depend on how many a caller passes at once.
 constexpr std::size_t kEvaluationGroup = 4;
 
-GptActivations carve_slot(Carver& carver, const Gpt& model, std::size_t samples) {
-  return carve_activations(carver, model.shape(), static_cast<std::int64_t>(samples),
-                           model.shape().context);
-}
-
 // What is carved for so many samples. More than any machine has, where that is so: the largest
 // settings have more bytes than 64 bits count.
 template <class Carve>
@@ -21,19 +16,10 @@ std::uint64_t bytes_for(std::size_t samples, const Carve& carve) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
   const auto bytes_of = [&](std::size_t count) {
     Carver carver(nullptr);
-    carve(carver, count);
+    carve(carver, static_cast<std::int64_t>(count));
     return std::uint64_t{carver.used_bytes()};
   };
   return samples > kMost / bytes_of(1) ? kMost : bytes_of(samples);
-}
-
-Result<void> grow(tensor::Buffer& buffer, std::size_t bytes, tensor::BufferPool& pool) {
-  if (buffer.size() >= bytes) return {};
-  buffer = tensor::Buffer();
-  auto memory = pool.take(bytes);
-  if (!memory) return memory.error();
-  buffer = std::move(*memory);
-  return {};
 }
 
 std::size_t workspace_bytes(const GptConfig& config) {
@@ -62,8 +48,7 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
   for (int worker = 0; worker < workers; ++worker) {
     auto stream = backend.open_stream();
     if (!stream) return stream.error();
-    program->workers_.push_back(
-        std::make_unique<WorkerScratch>(std::move(*stream), program->pool_));
+    program->workers_.push_back({std::move(*stream), tensor::Workspace(program->pool_)});
   }
   program->make_slots(static_cast<std::size_t>(workers));
   auto stream = backend.open_stream();
@@ -72,21 +57,27 @@ Result<std::unique_ptr<Program>> GptProgram::open(const Gpt& model, ops::Backend
   auto memory = program->pool_.take(model.parameter_count() * sizeof(float));
   if (!memory) return memory.error().within("weights of " + model.name());
   program->weight_memory_ = std::move(*memory);
-  program->weights_ = views_of<const float>(model, program->weight_memory_.as<const float>());
+  const auto view =
+      viewer_of(program->weight_memory_.as<const float>(), {0, model.parameter_count()});
+  const GptParameters<GptPlace>& at = model.places();
+  program->weights_ = {
+      view(at.token_table), view(at.position_table), {}, view(at.norm_weight), view(at.norm_bias)};
+  for (const auto& block : at.blocks) program->weights_.blocks.push_back(block.mapped(view));
   return std::unique_ptr<Program>(std::move(program));
 }
 
-std::uint64_t GptProgram::slot_bytes(const Gpt& model, std::size_t samples) {
-  return bytes_for(samples,
-                   [&](Carver& carver, std::size_t count) { carve_slot(carver, model, count); });
+std::uint64_t Gpt::slot_bytes(std::size_t samples_per_slice) const {
+  return bytes_for(samples_per_slice, [&](Carver& carver, std::int64_t samples) {
+    carve_activations(carver, config_, samples);
+  });
 }
 
-std::uint64_t GptProgram::working_bytes(const Gpt& model, int workers, std::size_t samples) {
-  const std::uint64_t scratch = bytes_for(samples, [&](Carver& carver, std::size_t count) {
-    carve_scratch(carver, model.shape(), static_cast<std::int64_t>(count), model.shape().context);
-  });
+std::uint64_t Gpt::working_bytes(int workers, std::size_t samples_per_slice) const {
+  const std::uint64_t scratch = bytes_for(
+      samples_per_slice,
+      [&](Carver& carver, std::int64_t samples) { carve_scratch(carver, config_, samples); });
   return static_cast<std::uint64_t>(workers) *
-         (scratch + slot_bytes(model, samples) + workspace_bytes(model.shape()));
+         (scratch + slot_bytes(samples_per_slice) + workspace_bytes(config_));
 }
 
 Result<void> GptProgram::load(std::span<const float> parameters) {
@@ -101,7 +92,7 @@ Result<void> GptProgram::load(std::span<const float> parameters) {
 }
 
 Result<void> GptProgram::load_part(std::span<const float> parameters, ElementRange part) {
-  if (auto ready = require_loaded(*this); !ready) return ready;
+  if (auto ready = require_loaded(); !ready) return ready;
   if (parameters.size() != model_.parameter_count() || part.first > parameters.size() ||
       part.count > parameters.size() - part.first)
     return {ErrorCode::invalid_argument, "the part lies outside the parameters"};
@@ -112,25 +103,25 @@ Result<void> GptProgram::load_part(std::span<const float> parameters, ElementRan
   return stream_->synchronise();
 }
 
-Result<void> require_loaded(const GptProgram& program) {
-  if (program.loaded()) return {};
+Result<void> GptProgram::require_loaded() const {
+  if (loaded_) return {};
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
 }
 
 GptProgram::WorkerScratch& GptProgram::scratch_of(int worker) {
   GPUNODE_CHECK(worker >= 0 && static_cast<std::size_t>(worker) < workers_.size(),
                 "worker " + std::to_string(worker) + " of " + std::to_string(workers_.size()));
-  return *workers_[static_cast<std::size_t>(worker)];
+  return workers_[static_cast<std::size_t>(worker)];
 }
 
 GptProgram::Slot& GptProgram::slot_at(std::size_t slot) {
   GPUNODE_CHECK(slot < slots_.size(),
                 "slot " + std::to_string(slot) + " of " + std::to_string(slots_.size()));
-  return *slots_[slot];
+  return slots_[slot];
 }
 
 void GptProgram::make_slots(std::size_t count) {
-  while (slots_.size() < count) slots_.push_back(std::make_unique<Slot>());
+  slots_.resize(std::max(slots_.size(), count));
 }
 
 GptBatch GptProgram::Slot::batch() const {
@@ -158,12 +149,10 @@ Result<void> GptProgram::prepare(Slot& slot, std::span<const Sample> samples) {
   }
   if (slot.samples == samples.size()) return {};
   slot.samples = 0;
-  Carver count(nullptr);
-  carve_slot(count, model_, samples.size());
-  if (auto grown = grow(slot.memory, count.used_bytes(), pool_); !grown)
-    return grown.error().within("activations of " + model_.name());
-  Carver carver(slot.memory.as<float>());
-  slot.activations = carve_slot(carver, model_, samples.size());
+  auto carved = carve_into(slot.memory, pool_, [&](Carver& carver) {
+    slot.activations = carve_activations(carver, config, static_cast<std::int64_t>(samples.size()));
+  });
+  if (!carved) return carved.error().within("activations of " + model_.name());
   slot.samples = samples.size();
   return {};
 }
@@ -173,38 +162,41 @@ Result<void> GptProgram::prepare(WorkerScratch& worker, std::size_t samples) {
   if (auto done = worker.workspace.reserve(workspace_bytes(config)); !done) return done.error();
   if (worker.samples == samples) return {};
   worker.samples = 0;
-  const auto B = static_cast<std::int64_t>(samples);
-  Carver count(nullptr);
-  carve_scratch(count, config, B, config.context);
-  if (auto grown = grow(worker.memory, count.used_bytes(), pool_); !grown)
-    return grown.error().within("scratch of " + model_.name());
-  Carver carver(worker.memory.as<float>());
-  worker.scratch = carve_scratch(carver, config, B, config.context);
+  auto carved = carve_into(worker.memory, pool_, [&](Carver& carver) {
+    worker.scratch = carve_scratch(carver, config, static_cast<std::int64_t>(samples));
+  });
+  if (!carved) return carved.error().within("scratch of " + model_.name());
   worker.samples = samples;
   return {};
 }
 
-Result<void> GptProgram::forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
-                                       bool keep_gradient, double& loss) {
+GptPass GptProgram::pass_of(WorkerScratch& worker, Slot& slot) {
+  return {.sequence = {backend_.operations(), *worker.stream, worker.workspace},
+          .config = model_.shape(),
+          .weights = weights_,
+          .batch = slot.batch(),
+          .activations = slot.activations,
+          .scratch = worker.scratch};
+}
+
+Result<double> GptProgram::forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
+                                         bool keep_gradient) {
   const std::size_t layers = weights_.blocks.size();
-  OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
-  if (stage == 0) {
-    forward_of_embedding(sequence, weights_, slot.batch(), slot.activations);
-  } else if (stage > 2 * layers) {
-    forward_of_head(sequence, weights_, slot.batch(), slot.activations, keep_gradient);
-  } else {
-    const std::size_t layer = (stage - 1) / 2;
-    if (stage % 2 == 1)
-      forward_of_attention(sequence, model_.shape(), layer, weights_.blocks[layer],
-                           slot.activations);
-    else
-      forward_through_network(sequence, weights_.blocks[layer], slot.activations.blocks[layer]);
-  }
-  if (auto done = sequence.finish(); !done || stage <= 2 * layers) return done;
+  GptPass pass = pass_of(worker, slot);
+  if (stage == 0)
+    pass.forward_of_embedding();
+  else if (stage > 2 * layers)
+    pass.forward_of_head(keep_gradient);
+  else if (stage % 2 == 1)
+    pass.forward_of_attention((stage - 1) / 2);
+  else
+    pass.forward_of_network((stage - 1) / 2);
+  if (auto done = pass.sequence.finish(); !done) return done.error();
+  double loss = 0;
+  if (stage <= 2 * layers) return loss;
   const tensor::Tensor& losses = slot.activations.losses;
-  loss = 0;
   for (std::int64_t token = 0; token < losses.element_count(); ++token) loss += losses.data[token];
-  return {};
+  return loss;
 }
 
 Result<float> GptProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
@@ -215,18 +207,18 @@ Result<float> GptProgram::forward(int worker_number, std::size_t slot_number, st
     return 0.0f;
   }
   WorkerScratch& worker = scratch_of(worker_number);
-  if (auto ready = require_loaded(*this); !ready) return ready.error();
+  if (auto ready = require_loaded(); !ready) return ready.error();
   if (stage == 0)
     if (auto done = prepare(slot, samples); !done) return done.error();
   if (auto done = prepare(worker, samples.size()); !done) return done.error();
-  double loss = 0;
-  if (auto done = forward_stage(worker, slot, stage, true, loss); !done) return done.error();
-  return static_cast<float>(loss);
+  const auto loss = forward_stage(worker, slot, stage, true);
+  if (!loss) return loss.error();
+  return static_cast<float>(*loss);
 }
 
 Result<void> GptProgram::backward(int worker_number, std::size_t slot_number, std::size_t stage,
                                   std::span<float> part) {
-  const GptOffsets& at = model_.offsets();
+  const GptParameters<GptPlace>& at = model_.places();
   const std::size_t layers = at.blocks.size();
   const ElementRange range = model_.stages().at(stage);
   if (part.size() != range.count)
@@ -238,34 +230,27 @@ Result<void> GptProgram::backward(int worker_number, std::size_t slot_number, st
   }
   WorkerScratch& worker = scratch_of(worker_number);
   if (auto done = prepare(worker, slot.samples); !done) return done.error();
-  OperationSequence sequence(backend_.operations(), *worker.stream, worker.workspace);
-  const auto element = [&](std::size_t offset) { return part.data() + (offset - range.first); };
-  const std::int64_t C = model_.shape().channels;
-  if (stage == 0)
-    backward_of_head(sequence, weights_, slot.activations, worker.scratch,
-                     {element(at.norm_weight), {C}}, {element(at.norm_bias), {C}});
+  GptPass pass = pass_of(worker, slot);
+  const auto view = viewer_of(part.data(), range);
   if (stage == 3 * layers) {
-    backward_of_embedding(sequence, slot.batch(), slot.activations,
-                          {element(at.token_table), {model_.shape().vocabulary, C}},
-                          {element(at.position_table), {model_.shape().context, C}});
-    return sequence.finish();
+    pass.backward_of_embedding(view(at.token_table), view(at.position_table));
+    return pass.sequence.finish();
   }
+  if (stage == 0) pass.backward_of_head(view(at.norm_weight), view(at.norm_bias));
   const std::size_t layer = layers - 1 - stage / 3;
-  const auto& weights = weights_.blocks[layer];
-  const auto gradients = block_views_of(model_, layer, part.data(), range);
+  const GptBlockGradients gradients = at.blocks[layer].mapped(view);
   if (stage % 3 == 0)
-    backward_of_reduce(sequence, layer, weights, slot.activations, gradients);
+    pass.backward_of_reduce(layer, gradients);
   else if (stage % 3 == 1)
-    backward_of_expand(sequence, layer, weights, slot.activations, worker.scratch, gradients);
+    pass.backward_of_expand(layer, gradients);
   else
-    backward_of_attention(sequence, model_.shape(), layer, weights, slot.activations,
-                          worker.scratch, gradients);
-  return sequence.finish();
+    pass.backward_of_attention(layer, gradients);
+  return pass.sequence.finish();
 }
 
 Result<float> GptProgram::gradient(int worker, std::span<const Sample> samples,
                                    std::span<float> gradient_sum) {
-  if (auto ready = require_loaded(*this); !ready) return ready.error();
+  if (auto ready = require_loaded(); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
   const auto slot = static_cast<std::size_t>(worker);
@@ -283,24 +268,20 @@ Result<float> GptProgram::gradient(int worker, std::span<const Sample> samples,
 }
 
 Result<double> GptProgram::evaluate(int worker, std::span<const Sample> samples) {
-  if (auto ready = require_loaded(*this); !ready) return ready.error();
+  if (auto ready = require_loaded(); !ready) return ready.error();
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto count = std::min(kEvaluationGroup, samples.size() - first);
     Slot& slot = slot_at(static_cast<std::size_t>(worker));
     if (auto done = prepare(slot, samples.subspan(first, count)); !done) return done.error();
     if (auto done = prepare(scratch_of(worker), count); !done) return done.error();
-    double loss = 0;
-    for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage)
-      if (auto done = forward_stage(scratch_of(worker), slot, stage, false, loss); !done)
-        return done.error();
-    sum += loss;
+    for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
+      const auto loss = forward_stage(scratch_of(worker), slot, stage, false);
+      if (!loss) return loss.error();
+      sum += *loss;
+    }
   }
   return sum;
-}
-
-Result<std::unique_ptr<Session>> GptProgram::session() {
-  return open_gpt_session(*this);
 }
 
 }  // namespace gpunode::model

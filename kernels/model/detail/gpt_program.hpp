@@ -15,9 +15,6 @@ class GptProgram final : public Program {
  public:
   static Result<std::unique_ptr<Program>> open(const Gpt& model, ops::Backend& backend,
                                                int workers);
-  static std::uint64_t working_bytes(const Gpt& model, int workers, std::size_t samples);
-  static std::uint64_t slot_bytes(const Gpt& model, std::size_t samples);
-
   GptProgram(const Gpt& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
@@ -35,18 +32,17 @@ class GptProgram final : public Program {
   const Gpt& model() const { return model_; }
   ops::Backend& backend() { return backend_; }
   tensor::BufferPool& pool() { return pool_; }
-  const GptViews<const float>& weights() const { return weights_; }
-  bool loaded() const { return loaded_; }
+  const GptWeights& weights() const { return weights_; }
+  // What must have been done before the weights can be read. Fails with: wrong_state.
+  Result<void> require_loaded() const;
 
  private:
   struct WorkerScratch {
-    WorkerScratch(std::unique_ptr<tensor::Stream> opened, tensor::BufferPool& pool)
-        : stream(std::move(opened)), workspace(pool) {}
     std::unique_ptr<tensor::Stream> stream;
     tensor::Workspace workspace;
-    tensor::Buffer memory;
+    tensor::Buffer memory{};
     std::size_t samples = 0;  // that the views below are for
-    GptScratch scratch;
+    GptScratch scratch{};
   };
   struct Slot {
     tensor::Buffer memory;
@@ -60,24 +56,20 @@ class GptProgram final : public Program {
   // Makes worker and slot ready for these samples. Fails with: invalid_argument, out_of_memory.
   Result<void> prepare(Slot& slot, std::span<const Sample> samples);
   Result<void> prepare(WorkerScratch& worker, std::size_t samples);
-  // Sets `loss` in the last stage.
-  Result<void> forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
-                             bool keep_gradient, double& loss);
+  GptPass pass_of(WorkerScratch& worker, Slot& slot);
+  // The loss sum in the last stage, 0 before.
+  Result<double> forward_stage(WorkerScratch& worker, Slot& slot, std::size_t stage,
+                               bool keep_gradient);
 
   const Gpt& model_;
   ops::Backend& backend_;
   tensor::BufferPool pool_;
   tensor::Buffer weight_memory_;
   std::unique_ptr<tensor::Stream> stream_;
-  GptViews<const float> weights_;
-  std::vector<std::unique_ptr<WorkerScratch>> workers_;
-  std::vector<std::unique_ptr<Slot>> slots_;  // a worker's own at least
+  GptWeights weights_;
+  std::vector<WorkerScratch> workers_;
+  std::vector<Slot> slots_;  // a worker's own at least
   bool loaded_ = false;
 };
-
-// What a program needs before its weights can be read. Fails with: wrong_state.
-Result<void> require_loaded(const GptProgram& program);
-
-Result<std::unique_ptr<Session>> open_gpt_session(GptProgram& program);
 
 }  // namespace gpunode::model

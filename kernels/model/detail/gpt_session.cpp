@@ -14,13 +14,17 @@ class GptSession final : public Session {
 
   Result<void> allocate() {
     const GptConfig& config = program_.model().shape();
-    Carver count(nullptr);
-    carve(count);
-    auto memory = program_.pool().take(count.used_bytes());
-    if (!memory) return memory.error().within("a generating session");
-    memory_ = std::move(*memory);
-    Carver carver(memory_.as<float>());
-    carve(carver);
+    auto carved = carve_into(memory_, program_.pool(), [&](Carver& carver) {
+      keys_.clear();
+      values_.clear();
+      for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+        keys_.push_back(carver.take({config.context, config.channels}));
+        values_.push_back(carver.take({config.context, config.channels}));
+      }
+      beside_cache_ = carver;
+      carve_session(carver, config, config.context);
+    });
+    if (!carved) return carved.error().within("a generating session");
     return workspace_.reserve(static_cast<std::size_t>(ops::padded_row(config.context)) *
                               sizeof(float));
   }
@@ -33,7 +37,7 @@ class GptSession final : public Session {
 
   Result<void> append(std::span<const Token> tokens, std::span<float> logits_out) override {
     const GptConfig& config = program_.model().shape();
-    if (auto ready = require_loaded(program_); !ready) return ready;
+    if (auto ready = program_.require_loaded(); !ready) return ready;
     if (tokens.empty() || logits_out.size() != static_cast<std::size_t>(config.vocabulary))
       return {ErrorCode::invalid_argument, "no tokens, or room for the wrong number of scores"};
     for (Token token : tokens)
@@ -51,47 +55,24 @@ class GptSession final : public Session {
   }
 
  private:
-  void carve(Carver& carver) {
-    const GptConfig& config = program_.model().shape();
-    activations_ = carve_session(carver, config, config.context);
-    keys_.clear();
-    values_.clear();
-    for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-      keys_.push_back(carver.take({config.context, config.channels}));
-      values_.push_back(carver.take({config.context, config.channels}));
-    }
-  }
-
-  // The same activations, but of `rows` tokens only.
-  GptBlockActivations shortened(std::int64_t rows) const {
-    const GptConfig& config = program_.model().shape();
-    const std::int64_t C = config.channels, F = config.expansion * C;
-    GptBlockActivations block = activations_.block;
-    for (tensor::Tensor* stream :
-         {&block.norm1, &block.attended, &block.residual1, &block.norm2, &block.residual2})
-      stream->shape = {rows, C};
-    for (tensor::Tensor* scalar : {&block.mean1, &block.rstd1, &block.mean2, &block.rstd2})
-      scalar->shape = {rows};
-    block.qkv.shape = {rows, 3 * C};
-    block.expanded.shape = block.activated.shape = {rows, F};
-    return block;
-  }
-
   Result<void> read(std::span<const Token> tokens, std::span<float> logits_out) {
     const GptConfig& config = program_.model().shape();
-    const GptViews<const float>& weights = program_.weights();
+    const GptWeights& weights = program_.weights();
     const ops::Operations& ops = program_.backend().operations();
     const auto rows = static_cast<std::int64_t>(tokens.size());
     const std::int64_t C = config.channels;
     OperationSequence sequence(ops, *stream_, workspace_);
-    const tensor::Tensor embedded{activations_.embedded.data, {1, rows, C}};
+    Carver carver = beside_cache_;
+    const GptActivations activations = carve_session(carver, config, rows);
+    const tensor::Tensor& embedded = activations.embedded;
     sequence.run(ops.embedding, {.tokens = {tokens.data(), {1, rows}},
                                  .token_table = weights.token_table,
                                  .position_table = weights.position_table,
                                  .first = static_cast<std::int64_t>(position_),
                                  .x = embedded});
     // The stream leaves a block in the place where it entered: all blocks share their activations.
-    GptBlockActivations block = shortened(rows);
+    GptBlockActivations block = activations.blocks.front();
+    block.qkv.shape = {rows, 3 * C};
     block.residual2 = embedded;
     for (std::size_t layer = 0; layer < weights.blocks.size(); ++layer) {
       forward_to_attention(sequence, weights.blocks[layer], embedded, block);
@@ -104,13 +85,9 @@ class GptSession final : public Session {
       forward_from_attention(sequence, weights.blocks[layer], embedded, block);
       forward_through_network(sequence, weights.blocks[layer], block);
     }
-    sequence.run(ops.layernorm, {.x = {embedded.data + (rows - 1) * C, {1, C}},
-                                 .weight = weights.norm_weight,
-                                 .bias = weights.norm_bias,
-                                 .y = activations_.norm,
-                                 .mean = activations_.mean,
-                                 .rstd = activations_.rstd});
-    linear(sequence, activations_.norm, weights.token_table, {},
+    normalise(sequence, {embedded.data + (rows - 1) * C, {1, C}}, weights.norm_weight,
+              weights.norm_bias, activations.norm);
+    linear(sequence, activations.norm.out, weights.token_table, {},
            {logits_out.data(), {1, config.vocabulary}});
     return sequence.finish();
   }
@@ -119,17 +96,17 @@ class GptSession final : public Session {
   std::unique_ptr<tensor::Stream> stream_;
   tensor::Workspace workspace_;
   tensor::Buffer memory_;
-  GptSessionActivations activations_;
+  Carver beside_cache_{nullptr};  // divides the memory that the cache leaves, at each read
   std::vector<tensor::Tensor> keys_, values_;  // (T, C) a layer
   std::size_t position_ = 0;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_gpt_session(GptProgram& program) {
-  auto stream = program.backend().open_stream();
+Result<std::unique_ptr<Session>> GptProgram::session() {
+  auto stream = backend_.open_stream();
   if (!stream) return stream.error();
-  auto session = std::make_unique<GptSession>(program, std::move(*stream));
+  auto session = std::make_unique<GptSession>(*this, std::move(*stream));
   if (auto done = session->allocate(); !done) return done.error();
   return std::unique_ptr<Session>(std::move(session));
 }

@@ -16,8 +16,7 @@ class OperationSequence {
       : ops(operations), stream_(stream), workspace_(workspace) {}
 
   template <class Args>
-  void run(Result<void> (*operation)(tensor::Stream&, tensor::Workspace&, const Args&),
-           const std::type_identity_t<Args>& args) {
+  void run(ops::Operation<Args>* operation, const std::type_identity_t<Args>& args) {
     if (failure_) return;
     if (auto done = operation(stream_, workspace_, args); !done) failure_ = done.error();
   }

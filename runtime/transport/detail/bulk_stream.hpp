@@ -15,7 +15,7 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/base/writable_bytes.hpp"
+#include "runtime/base/bytes.hpp"
 #include "runtime/security/session_keys.hpp"
 #include "runtime/transport/detail/buffer_pool.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
