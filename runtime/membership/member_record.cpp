@@ -8,13 +8,10 @@ namespace gpunode::membership {
 namespace {
 
 // Little-endian numbers and length-prefixed text, appended in a fixed order.
-class Canonical {
- public:
-  void number(std::uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8)
-      bytes_.push_back(static_cast<std::byte>(value >> shift));
-  }
-  void raw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+struct Canonical {
+  Bytes bytes;
+  void number(std::uint64_t value) { append_number(bytes, value); }
+  void raw(ByteView part) { bytes.insert(bytes.end(), part.begin(), part.end()); }
   void text(std::string_view text) {
     number(text.size());
     raw(as_bytes(text));
@@ -23,16 +20,12 @@ class Canonical {
     number(texts.size());
     for (const std::string& each : texts) text(each);
   }
-  Bytes take() { return std::move(bytes_); }
-
- private:
-  Bytes bytes_;
 };
 
 bool endpoints_fit(const std::vector<std::string>& endpoints) {
-  return endpoints.size() <= kMaxEndpoints &&
-         std::all_of(endpoints.begin(), endpoints.end(),
-                     [](const std::string& each) { return each.size() <= kMaxEndpointBytes; });
+  return endpoints.size() <= kMaxEndpoints && std::ranges::all_of(endpoints, [](auto& each) {
+           return each.size() <= kMaxEndpointBytes;
+         });
 }
 
 // The bytes of the character that the text begins with; 0 if it is none or a control character.
@@ -94,7 +87,7 @@ Bytes signed_bytes(const MemberRecord& record) {
     out.text(value);
   }
   out.number((record.dial_only ? 1u : 0u) | (record.left ? 2u : 0u));
-  return out.take();
+  return out.bytes;
 }
 
 }  // namespace gpunode::membership
