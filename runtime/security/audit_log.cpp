@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 
 namespace gpunode::security {
 
@@ -25,19 +24,11 @@ std::string file_name(std::uint64_t number) {
   return text;
 }
 
-std::string time_text(WallTime time) {
-  std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text, size};
-}
-
 // The part that is signed ends behind the previous line's hash.
 std::string statement_of(std::uint64_t number, WallTime now, std::string_view event,
                          const std::vector<AuditField>& fields, const Sha256& last) {
-  std::string line = "{\"seq\":" + std::to_string(number) + ",\"time\":\"" + time_text(now) +
+  std::string line = "{\"seq\":" + std::to_string(number) + ",\"time\":\"" +
+                     utc_text(now, "%Y-%m-%dT%H:%M:%SZ") +
                      "\",\"event\":" + detail::json_text(event);
   for (const AuditField& field : fields) {
     line += "," + detail::json_text(field.name) + ":" + detail::json_text(field.value);
@@ -52,15 +43,13 @@ Bytes head_statement(const Sha256& last, std::uint64_t entries) {
   return writer.take();
 }
 
-struct Chain {
-  Sha256 last{};
-  std::uint64_t entries = 0;
-  std::uint64_t files = 0;
-};
-
 struct Head {
   Sha256 last{};
   std::uint64_t entries = 0;
+};
+
+struct Chain : Head {
+  std::uint64_t files = 0;
 };
 
 // Nothing: the line is good and now the newest. Else what is wrong with it.
@@ -181,13 +170,12 @@ Result<void> AuditLog::reload() {
 Result<void> AuditLog::append(WallTime now, std::string_view event,
                               const std::vector<AuditField>& fields) {
   if (broken_) {
-    auto mended = mend();
-    if (!mended) return mended;
-    broken_ = false;
+    if (auto mended = mend(); !mended) return mended;
   }
   auto written = append_line(now, event, fields);
   broken_ = !written;
-  return written;
+  if (!written) return written.error().within("audit log");
+  return {};
 }
 
 // After a failed write nobody knows which lines would survive power loss: those that can be read
@@ -209,10 +197,9 @@ Result<void> AuditLog::append_line(WallTime now, std::string_view event,
                                    const std::vector<AuditField>& fields) {
   if (!file_) {
     auto file = files_->write_new(folder_ / file_name(file_number_));
-    if (!file) return file.error().within("audit log");
+    if (!file) return file.error();
     file_ = std::move(*file);
-    auto named = files_->sync_folder(folder_);
-    if (!named) return named.error().within("audit log");
+    if (auto named = files_->sync_folder(folder_); !named) return named;
   }
   std::string statement = statement_of(entries_ + 1, now, event, fields, last_);
   Signature signature = identity_->sign(kLinePurpose, as_bytes(statement));
@@ -220,23 +207,13 @@ Result<void> AuditLog::append_line(WallTime now, std::string_view event,
       statement + std::string(kSigMark) + to_hex(signature) + std::string(kEnd) + "\n";
   auto appended = file_->append(as_bytes(line));
   if (appended) appended = file_->sync();
-  if (!appended) return appended.error().within("audit log");
+  if (!appended) return appended;
   last_ = sha256(as_bytes(std::string_view(line).substr(0, line.size() - 1)));
   ++entries_;
   Bytes head = head_statement(last_, entries_);
   Signature head_signature = identity_->sign(kHeadPurpose, head);
   head.insert(head.end(), head_signature.begin(), head_signature.end());
-  auto stored = head_.store(head);
-  if (!stored) return stored.error().within("audit log");
-  return {};
-}
-
-Result<AuditLog::Verdict> AuditLog::verify(storage::FileSystem& files,
-                                           const storage::Path& state_directory,
-                                           const SignKey& key) {
-  auto chain = walk(files, state_directory / "audit", key);
-  if (!chain) return chain.error();
-  return Verdict{chain->entries};
+  return head_.store(head);
 }
 
 }  // namespace gpunode::security
