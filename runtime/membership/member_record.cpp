@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime/base/utf8.hpp"
+
 namespace gpunode::membership {
 
 namespace {
@@ -28,32 +30,18 @@ bool endpoints_fit(const std::vector<std::string>& endpoints) {
          });
 }
 
-// The bytes of the character that the text begins with; 0 if it is none or a control character.
-std::size_t plain_character(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return lead < 0x20 || lead == 0x7F ? 0 : 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  char32_t point = lead & (0x7F >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-    point = point << 6 | (at(i) & 0x3F);
-  }
-  constexpr char32_t kLowest[] = {0, 0, 0xA0, 0x800, 0x10000};  // 0x80 to 0x9F are controls
-  if (point < kLowest[length] || point > 0x10FFFF) return 0;
-  return point >= 0xD800 && point <= 0xDFFF ? 0 : length;
+// Of a well-formed character: those of ASCII, and U+0080 to U+009F.
+bool is_control(std::string_view character) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  return at(0) < 0x20 || at(0) == 0x7F || (at(0) == 0xC2 && at(1) < 0xA0);
 }
 
 }  // namespace
 
 bool is_plain_text(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = plain_character(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
+  for (std::size_t length; (length = utf8_length(text)) > 0; text.remove_prefix(length))
+    if (is_control(text)) return false;
+  return text.empty();
 }
 
 bool well_formed(const MemberRecord& record) {
