@@ -1,6 +1,6 @@
 #include "runtime/base/clock.hpp"
 
-#include <time.h>
+#include <ctime>
 
 namespace gpunode {
 
@@ -12,6 +12,14 @@ Time SystemClock::now() const {
 
 std::chrono::system_clock::time_point SystemClock::wall() const {
   return std::chrono::system_clock::now();
+}
+
+std::string utc_text(std::chrono::system_clock::time_point time, const char* form) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[40];
+  return {text, std::strftime(text, sizeof text, form, &parts)};
 }
 
 }  // namespace gpunode

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace gpunode {
 
@@ -23,6 +24,9 @@ class Clock {
   // Seconds since 1970 UTC, for records that people and other machines read (token expiry).
   virtual std::chrono::system_clock::time_point wall() const = 0;
 };
+
+// A time of day in UTC, in a form of strftime().
+std::string utc_text(std::chrono::system_clock::time_point time, const char* form);
 
 // The machine's clocks.
 class SystemClock final : public Clock {

@@ -1,41 +1,27 @@
 // The replicated map of hints: services (served models among them), jobs, health, who leaves. One
-// writer a keyspace
-// (the owning node), so it needs no agreement and no clocks; copies converge by comparing one hash
-// with one random live peer a second. Pure; owned by the membership actor. Nothing here decides a
-// training step. Costs one small message a second, and 256 KiB of memory an owner at most.
+// writer a keyspace (the owning node), so it needs no agreement and no clocks; copies converge by
+// comparing one hash with one random live peer a second. Pure; owned by the membership actor.
+// Nothing here decides a training step. Costs one small message a second, and 256 KiB of memory an
+// owner at most. The exchange that makes the copies equal:
+//   every round   root   -> one random live peer; equal roots end it
+//   roots differ  summary (owner, epoch, version of all) <- the peer
+//   per keyspace  the newer side sends deltas; the older side is asked to, or asks
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <memory>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/directory/keyspace.hpp"
 
 namespace gpunode::directory {
-
-inline constexpr std::size_t kMaxKeyBytes = 256;
-inline constexpr std::size_t kMaxValueBytes = 4096;
-inline constexpr std::size_t kMaxKeysPerOwner = 1024;
-inline constexpr std::size_t kMaxBytesPerOwner = 256 * 1024;  // keys and values
-
-using Hash = std::array<std::byte, 32>;
-
-// The keys of runtime/security seen from here. Called on the driver's thread.
-struct DirectorySigning {
-  std::function<Hash(ByteView)> hash;  // SHA-256
-  std::function<Bytes(ByteView message)> sign;
-  // True only for a good signature by `owner` over `message`; false for owners without a known key.
-  std::function<bool(const NodeId& owner, ByteView message, ByteView signature)> verify;
-};
 
 namespace testing {
 struct Mutation {
@@ -84,9 +70,6 @@ class Directory {
   // `epoch` is this node's boot: a higher one replaces all that an earlier life wrote.
   Directory(NodeId self, Boot epoch, DirectoryConfig config, DirectorySigning signing,
             std::uint64_t seed, Time now);
-  ~Directory();
-  Directory(Directory&&) noexcept;
-  Directory& operator=(Directory&&) noexcept;
 
   // Writes into this node's own keyspace. Fails with invalid_argument (key or value too long) or
   // resource_exhausted (keyspace full); nothing changes then. Writing an equal value does nothing.
@@ -108,11 +91,44 @@ class Directory {
   // Equal on two nodes if and only if they hold the same keyspaces (hidden ones too).
   Hash root() const;
   // Dropped because they were malformed or not signed by their owner.
-  std::uint64_t rejected_updates() const;
+  std::uint64_t rejected_updates() const { return rejected_; }
 
  private:
-  class Core;
-  std::unique_ptr<Core> core_;
+  struct Held {
+    Keyspace complete;                // verified; what others see of it
+    std::optional<Keyspace> partial;  // on its way in, not yet verified
+    std::optional<Time> gone_since;   // hidden since; absent while its owner is live
+  };
+  // Whether a is a later state of the same keyspace than b: a higher life, or more of the same.
+  bool newer(const Position& a, const Position& b) const;
+  void seal_own();
+  void push_own();
+  void collect_own(Time now);
+  void drop_gone(Time now);
+  Actions take() { return std::exchange(actions_, {}); }
+  void on_summary(const NodeId& from, const Message& message);
+  void on_delta(Time now, const NodeId& from, const Delta& delta);
+  bool fits(const Held& held, const Delta& delta, Keyspace& candidate) const;
+  void show(const NodeId& owner, const Keyspace& before, const Keyspace& after);
+  void send_deltas(const NodeId& to, const std::vector<Position>& wanted);
+  const Keyspace* find(const NodeId& owner) const;
+  Position position_of(const NodeId& owner) const;
+  Position reached(const Position& theirs) const;
+  std::vector<Position> positions() const;
+  void send(const NodeId& to, const Message& message);
+
+  NodeId self_;
+  DirectoryConfig config_;
+  DirectorySigning signing_;
+  Rng rng_;
+  Keyspace own_;
+  std::map<std::uint64_t, Time> own_tombstones_;  // version -> when
+  std::map<NodeId, Held> others_;
+  std::map<NodeId, Boot> forgotten_;  // dropped for good until their owner is live again
+  std::set<NodeId> live_;
+  Time next_round_{};
+  Actions actions_;
+  std::uint64_t rejected_ = 0;
 };
 
 }  // namespace gpunode::directory

@@ -87,8 +87,7 @@ Bytes encode(const Message& message) {
   wire::FinishMessageBuffer(
       builder, wire::CreateMessage(builder, static_cast<std::uint8_t>(message.kind), &root,
                                    position_list, delta_list));
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  return finished_bytes(builder);
 }
 
 Result<Message> decode(ByteView bytes) {

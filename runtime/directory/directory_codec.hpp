@@ -3,19 +3,27 @@
 // every count and length.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
-#include "runtime/directory/directory.hpp"
 
 namespace gpunode::directory {
 
+inline constexpr std::size_t kMaxKeyBytes = 256;
+inline constexpr std::size_t kMaxValueBytes = 4096;
+inline constexpr std::size_t kMaxKeysPerOwner = 1024;
+inline constexpr std::size_t kMaxBytesPerOwner = 256 * 1024;  // keys and values
 inline constexpr std::size_t kMaxWireBytes = 512 * 1024;
 inline constexpr std::size_t kMaxItems = 2 * kMaxKeysPerOwner;  // tombstones count too
 inline constexpr std::size_t kMaxDeltas = 64;
 inline constexpr std::size_t kMaxPositions = 4096;
+
+using Hash = std::array<std::byte, 32>;
 
 struct Item {
   std::string key;
@@ -40,7 +48,7 @@ struct Delta {  // the items in (since, upto] of a keyspace, and the owner's wor
   Bytes signature;
   std::uint64_t since = 0;
   std::uint64_t upto = 0;
-  std::vector<Item> items;  // in order of version
+  std::vector<Item> items = {};  // in order of version
 };
 
 enum class MessageKind : std::uint8_t { root, summary, request, deltas };
@@ -48,8 +56,8 @@ enum class MessageKind : std::uint8_t { root, summary, request, deltas };
 struct Message {
   MessageKind kind = MessageKind::root;
   Hash root{};
-  std::vector<Position> positions;
-  std::vector<Delta> deltas;
+  std::vector<Position> positions = {};
+  std::vector<Delta> deltas = {};
 };
 
 Bytes encode(const Message& message);

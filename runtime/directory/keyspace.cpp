@@ -25,8 +25,7 @@ std::size_t Keyspace::live_bytes() const {
 }
 
 std::size_t Keyspace::live_keys() const {
-  return std::count_if(items.begin(), items.end(),
-                       [](const auto& each) { return !each.second.tombstone; });
+  return std::ranges::count_if(items, [](const auto& each) { return !each.second.tombstone; });
 }
 
 const Keyspace::Value* Keyspace::live(std::string_view key) const {
@@ -84,8 +83,7 @@ std::vector<Delta> cut_deltas(const NodeId& owner, const Keyspace& keyspace, std
                  keyspace.root,
                  keyspace.signature,
                  from,
-                 from,
-                 {}};
+                 from};
   };
   std::vector<Delta> deltas{empty_delta(since)};
   std::size_t bytes = 256;
@@ -110,8 +108,7 @@ bool add_delta(Keyspace& keyspace, const Delta& delta) {
     keyspace = Keyspace{};
     keyspace.epoch = delta.epoch;
   }
-  if (delta.epoch != keyspace.epoch) return false;
-  if (delta.since > keyspace.version) return false;
+  if (delta.epoch != keyspace.epoch || delta.since > keyspace.version) return false;
   if (delta.since != 0 && delta.collected > keyspace.version) return false;
   for (const Item& item : delta.items) {
     if (item.version <= keyspace.version) continue;

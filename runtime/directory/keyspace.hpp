@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,14 @@
 #include "runtime/directory/directory_codec.hpp"
 
 namespace gpunode::directory {
+
+// The keys of runtime/security seen from here. Called on the driver's thread.
+struct DirectorySigning {
+  std::function<Hash(ByteView)> hash;  // SHA-256
+  std::function<Bytes(ByteView message)> sign;
+  // True only for a good signature by `owner` over `message`; false for owners without a known key.
+  std::function<bool(const NodeId& owner, ByteView message, ByteView signature)> verify;
+};
 
 struct Keyspace {
   struct Value {
@@ -50,7 +59,7 @@ std::size_t wire_estimate(const Delta& delta);
 // tombstones that are already forgotten, or far more than a keyspace may hold.
 bool add_delta(Keyspace& keyspace, const Delta& delta);
 
-// Whether a complete keyspace keeps the bounds of directory.hpp.
+// Whether a complete keyspace keeps the bounds of directory_codec.hpp.
 bool within_bounds(const Keyspace& keyspace);
 
 }  // namespace gpunode::directory

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime/base/utf8.hpp"
+
 namespace gpunode::membership {
 
 namespace {
 
 // Little-endian numbers and length-prefixed text, appended in a fixed order.
-class Canonical {
- public:
-  void number(std::uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8)
-      bytes_.push_back(static_cast<std::byte>(value >> shift));
-  }
-  void raw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+struct Canonical {
+  Bytes bytes;
+  void number(std::uint64_t value) { append_number(bytes, value); }
+  void raw(ByteView part) { bytes.insert(bytes.end(), part.begin(), part.end()); }
   void text(std::string_view text) {
     number(text.size());
     raw(as_bytes(text));
@@ -23,44 +22,26 @@ class Canonical {
     number(texts.size());
     for (const std::string& each : texts) text(each);
   }
-  Bytes take() { return std::move(bytes_); }
-
- private:
-  Bytes bytes_;
 };
 
 bool endpoints_fit(const std::vector<std::string>& endpoints) {
-  return endpoints.size() <= kMaxEndpoints &&
-         std::all_of(endpoints.begin(), endpoints.end(),
-                     [](const std::string& each) { return each.size() <= kMaxEndpointBytes; });
+  return endpoints.size() <= kMaxEndpoints && std::ranges::all_of(endpoints, [](auto& each) {
+           return each.size() <= kMaxEndpointBytes;
+         });
 }
 
-// The bytes of the character that the text begins with; 0 if it is none or a control character.
-std::size_t plain_character(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return lead < 0x20 || lead == 0x7F ? 0 : 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  char32_t point = lead & (0x7F >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-    point = point << 6 | (at(i) & 0x3F);
-  }
-  constexpr char32_t kLowest[] = {0, 0, 0xA0, 0x800, 0x10000};  // 0x80 to 0x9F are controls
-  if (point < kLowest[length] || point > 0x10FFFF) return 0;
-  return point >= 0xD800 && point <= 0xDFFF ? 0 : length;
+// Of a well-formed character: those of ASCII, and U+0080 to U+009F.
+bool is_control(std::string_view character) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  return at(0) < 0x20 || at(0) == 0x7F || (at(0) == 0xC2 && at(1) < 0xA0);
 }
 
 }  // namespace
 
 bool is_plain_text(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = plain_character(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
+  for (std::size_t length; (length = utf8_length(text)) > 0; text.remove_prefix(length))
+    if (is_control(text)) return false;
+  return text.empty();
 }
 
 bool well_formed(const MemberRecord& record) {
@@ -94,7 +75,7 @@ Bytes signed_bytes(const MemberRecord& record) {
     out.text(value);
   }
   out.number((record.dial_only ? 1u : 0u) | (record.left ? 2u : 0u));
-  return out.take();
+  return out.bytes;
 }
 
 }  // namespace gpunode::membership

@@ -44,21 +44,9 @@ Offset<wire::Record> write_record(Builder& builder, const MemberRecord& record) 
       reinterpret_cast<const std::uint8_t*>(record.signature.data()), record.signature.size());
   const wire::Id id = to_wire(record.id.value), curve = to_wire(record.curve_key),
                  sign = to_wire(record.sign_key);
-  wire::RecordBuilder out(builder);
-  out.add_id(&id);
-  out.add_name(name);
-  out.add_boot(record.incarnation.boot);
-  out.add_counter(record.incarnation.counter);
-  out.add_control_endpoints(control);
-  out.add_bulk_endpoints(bulk);
-  out.add_join_endpoints(join);
-  out.add_curve_key(&curve);
-  out.add_sign_key(&sign);
-  out.add_labels(label_list);
-  out.add_dial_only(record.dial_only);
-  out.add_left(record.left);
-  out.add_signature(signature);
-  return out.Finish();
+  return wire::CreateRecord(builder, &id, name, record.incarnation.boot, record.incarnation.counter,
+                            control, bulk, join, &curve, &sign, label_list, record.dial_only,
+                            record.left, signature);
 }
 
 Offset<wire::Rumor> write_rumor(Builder& builder, const Rumor& rumor) {
@@ -67,15 +55,9 @@ Offset<wire::Rumor> write_rumor(Builder& builder, const Rumor& rumor) {
   const Offset<wire::Record> record =
       rumor.record ? write_record(builder, *rumor.record) : Offset<wire::Record>(0);
   const wire::Id subject = to_wire(rumor.subject.value);
-  wire::RumorBuilder out(builder);
-  out.add_state(static_cast<std::uint8_t>(rumor.state));
-  out.add_subject(&subject);
-  out.add_boot(rumor.incarnation.boot);
-  out.add_counter(rumor.incarnation.counter);
-  out.add_observers(observers);
-  out.add_refused_by(refused_by);
-  out.add_record(record);
-  return out.Finish();
+  return wire::CreateRumor(builder, static_cast<std::uint8_t>(rumor.state), &subject,
+                           rumor.incarnation.boot, rumor.incarnation.counter, observers, refused_by,
+                           record);
 }
 
 bool read_ids(const Vector<const wire::Id*>* list, std::vector<NodeId>& ids) {
@@ -85,25 +67,27 @@ bool read_ids(const Vector<const wire::Id*>* list, std::vector<NodeId>& ids) {
   return true;
 }
 
+bool read_text(const flatbuffers::String* in, std::size_t limit, std::string& text) {
+  if (!in) return true;
+  if (in->size() > limit) return false;
+  text = in->str();
+  return true;
+}
+
 bool read_texts(const Vector<Offset<flatbuffers::String>>* list, std::vector<std::string>& texts) {
   if (!list) return true;
   if (list->size() > kMaxEndpoints) return false;
-  for (const auto* text : *list) {
-    if (text->size() > kMaxEndpointBytes) return false;
-    texts.push_back(text->str());
-  }
+  for (const auto* text : *list)
+    if (!read_text(text, kMaxEndpointBytes, texts.emplace_back())) return false;
   return true;
 }
 
 bool read_record(const wire::Record& in, MemberRecord& record) {
   if (!in.id() || !in.curve_key() || !in.sign_key()) return false;
   record.id = node_of(in.id());
-  if (in.name()) {
-    if (in.name()->size() > kMaxNameBytes) return false;
-    record.name = in.name()->str();
-  }
   record.incarnation = {in.boot(), in.counter()};
-  if (!read_texts(in.control_endpoints(), record.control_endpoints) ||
+  if (!read_text(in.name(), kMaxNameBytes, record.name) ||
+      !read_texts(in.control_endpoints(), record.control_endpoints) ||
       !read_texts(in.bulk_endpoints(), record.bulk_endpoints) ||
       !read_texts(in.join_endpoints(), record.join_endpoints))
     return false;
@@ -151,15 +135,10 @@ Bytes encode(const Message& message) {
   for (const Rumor& rumor : message.rumors) rumors.push_back(write_rumor(builder, rumor));
   const auto list = builder.CreateVector(rumors);
   const wire::Id target = to_wire(message.target.value);
-  wire::MessageBuilder out(builder);
-  out.add_kind(static_cast<std::uint8_t>(message.kind));
-  out.add_sequence(message.sequence);
-  out.add_target(&target);
-  out.add_reply_wanted(message.reply_wanted);
-  out.add_rumors(list);
-  wire::FinishMessageBuffer(builder, out.Finish());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  wire::FinishMessageBuffer(
+      builder, wire::CreateMessage(builder, static_cast<std::uint8_t>(message.kind),
+                                   message.sequence, &target, message.reply_wanted, list));
+  return finished_bytes(builder);
 }
 
 Result<Message> decode(ByteView bytes) {
@@ -188,10 +167,7 @@ Result<Message> decode(ByteView bytes) {
 }
 
 Bytes encode_record(const MemberRecord& record) {
-  Message message;
-  message.kind = MessageKind::gossip;
-  message.rumors.push_back({PeerHealth::alive, record.id, record.incarnation, {}, {}, record});
-  return encode(message);
+  return encode({.rumors = {{PeerHealth::alive, record.id, record.incarnation, {}, {}, record}}});
 }
 
 Result<MemberRecord> decode_record(ByteView bytes) {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/peer.hpp"
 #include "runtime/membership/member_record.hpp"
-#include "runtime/membership/swim.hpp"
 
 namespace gpunode::membership {
 
@@ -19,9 +19,9 @@ struct Rumor {
   PeerHealth state = PeerHealth::alive;
   NodeId subject;
   Incarnation incarnation;
-  std::vector<NodeId> observers;   // who found it silent
-  std::vector<NodeId> refused_by;  // who saw a reset and a refused dial
-  std::optional<MemberRecord> record;
+  std::vector<NodeId> observers = {};   // who found it silent
+  std::vector<NodeId> refused_by = {};  // who saw a reset and a refused dial
+  std::optional<MemberRecord> record = {};
 };
 
 enum class MessageKind : std::uint8_t { ping, ack, ping_request, nack, gossip, sync };
@@ -29,9 +29,9 @@ enum class MessageKind : std::uint8_t { ping, ack, ping_request, nack, gossip, s
 struct Message {
   MessageKind kind = MessageKind::gossip;
   std::uint64_t sequence = 0;
-  NodeId target;              // ping_request, and ack or nack that answers one
+  NodeId target = {};         // ping_request, and ack or nack that answers one
   bool reply_wanted = false;  // sync
-  std::vector<Rumor> rumors;
+  std::vector<Rumor> rumors = {};
 };
 
 }  // namespace gpunode::membership

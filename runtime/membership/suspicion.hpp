@@ -13,8 +13,8 @@ namespace gpunode::membership {
 
 struct Suspicion {
   Time started{};
-  std::set<NodeId> observers;   // who found it silent, this node perhaps among them
-  std::set<NodeId> refused_by;  // who saw a reset and a refused dial
+  std::set<NodeId> observers = {};   // who found it silent, this node perhaps among them
+  std::set<NodeId> refused_by = {};  // who saw a reset and a refused dial
 };
 
 // The least time for n live members on a machine of this health (0 = on time).

@@ -15,8 +15,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +28,11 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/peer.hpp"
+#include "runtime/base/rng.hpp"
 #include "runtime/membership/member_record.hpp"
+#include "runtime/membership/membership_message.hpp"
+#include "runtime/membership/rumor_queue.hpp"
+#include "runtime/membership/suspicion.hpp"
 #include "runtime/membership/swim_config.hpp"
 
 namespace gpunode::membership {
@@ -37,6 +42,8 @@ struct Member {
   PeerHealth state = PeerHealth::alive;
   Time since{};  // of this state, on this node's clock
   Time heard{};  // last authenticated traffic from it
+
+  bool is_live() const { return state == PeerHealth::alive || state == PeerHealth::suspect; }
 };
 
 // Actions, in the order in which they are to be carried out.
@@ -69,9 +76,6 @@ class Swim {
   // `self` needs no signature: it is signed here, and again at each change. `seed` feeds the
   // random choices (targets, jitter); equal inputs give equal actions.
   Swim(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed, Time now);
-  ~Swim();
-  Swim(Swim&&) noexcept;
-  Swim& operator=(Swim&&) noexcept;
 
   // Time passed. Call every tick_interval(); calls that come late are noticed and forgiven to
   // the others.
@@ -91,21 +95,129 @@ class Swim {
   // raises the counter and tells the others.
   Actions announce(Time now, const MemberRecord& changed);
 
-  Duration tick_interval() const;
-  const MemberRecord& self() const;
+  Duration tick_interval() const { return config_.period / 4; }
+  const MemberRecord& self() const { return self_; }
   // Everybody known but this node itself, in order of id.
-  const std::map<NodeId, Member>& members() const;
+  const std::map<NodeId, Member>& members() const { return members_; }
   const Member* find(const NodeId& id) const;
   // Members that are alive or suspect, this node included.
   std::size_t live_count() const;
   // 0 = on time, up to health_cap = this machine is slow; waits are scaled by 1 + this.
-  int local_health() const;
+  int local_health() const { return health_; }
   // Messages and records dropped because they were malformed, unsigned or out of bounds.
-  std::uint64_t rejected_messages() const;
+  std::uint64_t rejected_messages() const { return rejected_; }
 
  private:
-  class Core;
-  std::unique_ptr<Core> core_;
+  struct Track {
+    std::optional<Suspicion> suspicion;  // while suspect
+    bool reset_seen = false;             // the connection broke and nothing was heard since
+    bool dial_asked = false;  // others saw it refused, and we asked for a dial of our own
+    Time last_hint{};         // last Connect that we asked for
+  };
+  struct Probe {
+    NodeId target;
+    Time started{};
+    Duration timeout{};  // to the indirect stage; three of them to the verdict
+    bool indirect = false;
+    std::size_t helpers = 0;
+    std::size_t nacks = 0;
+  };
+  struct Relay {  // somebody asked us to probe `target`
+    NodeId requester;
+    std::uint64_t sequence = 0;
+    NodeId target;
+    Time deadline{};
+  };
+  struct Seed {
+    MemberRecord record;
+    Time next_try{};
+    Duration pause{};
+  };
+
+  // Every entry point runs in here: the time is set and a pause of this machine noticed, before
+  // anything is judged; and what changed is pushed.
+  Actions run(Time now, const std::function<void()>& event);
+
+  // swim.cpp: records, rumours, verdicts
+  Member* known(const NodeId& id);
+  bool acceptable(const MemberRecord& record);
+  bool apply_record(const MemberRecord& record, std::string_view reason);
+  void apply_own_record(const MemberRecord& record);
+  void apply_rumor(const NodeId& from, const Rumor& rumor);
+  void apply_claim(const NodeId& from, const Rumor& rumor);
+  void apply_suspect(Member& member, const Rumor& rumor);
+  void contest(Member& member, const Rumor& rumor);
+  void refute(const Incarnation& claimed);
+  void begin_suspicion(Member& member, std::string_view reason);
+  void suspect(Member& member);
+  bool confirm(Member& member, const Rumor& rumor);
+  void answered(const NodeId& id, bool direct);
+  void set_dead(Member& member, std::string_view reason);
+  void set_state(Member& member, PeerHealth state, std::string_view reason);
+  bool judge(Member& member);
+  bool contradicts(const Member& member, const Rumor& rumor) const;
+  std::size_t confirmers(const NodeId& target) const;
+  Suspicion& suspicion_of(const Member& member);
+  void ask_for_dial(Member& member);
+  void change_self(std::uint64_t counter);
+  void take_connection(const NodeId& peer, LinkState state);
+
+  // swim_probing.cpp: time and sending
+  void take_message(const NodeId& from, const Message& message);
+  void forgive_lateness();
+  void push();
+  void advance_probes();
+  void fail_probe(const Probe& probe);
+  void start_probes();
+  void start_probe(const Member& member);
+  const Member* next_target();
+  void advance_relays();
+  void judge_suspects();
+  void repeat_gossip();
+  void retry_dead();
+  void retry_seeds();
+  void sync_one();
+  void forget_old();
+  void shift_health(int by);
+  void send(const NodeId& to, Message message, bool piggyback = true);
+  void send_rumor(const NodeId& to, Rumor rumor);
+  void send_table(const NodeId& to, bool reply_wanted);
+  void hint_connect(Member& member);
+  void urge(const NodeId& target);
+  std::vector<NodeId> pick(std::size_t count, const std::function<bool(const Member&)>& accept);
+  Rumor rumor_of(const Member& member, bool with_record) const;
+  Rumor own_rumor() const;
+  void tell(const Member& member, bool with_record);
+  int tell_limit() const;
+  Duration jittered(Duration duration);
+
+  SwimConfig config_;
+  RecordSigning signing_;
+  Rng rng_;
+  Time now_{};
+  MemberRecord self_;
+  std::map<NodeId, Member> members_;
+  std::map<NodeId, Track> tracks_;
+  std::map<NodeId, Seed> seeds_;
+  std::map<NodeId, Time> strangers_;   // when we heard from each peer without a record
+  std::map<NodeId, Time> last_table_;  // when each peer, known or not, last got a full table
+  RumorQueue rumors_;
+  bool push_wanted_ = false;
+  Actions actions_;
+
+  std::map<std::uint64_t, Probe> probes_;
+  std::map<std::uint64_t, Relay> relays_;  // by our own sequence number
+  std::deque<NodeId> urgent_;
+  std::vector<NodeId> round_;
+  std::uint64_t sequence_ = 0;
+  int health_ = 0;
+  bool conflict_told_ = false;
+  std::uint64_t rejected_ = 0;
+  Time last_run_{};
+  Time next_probe_{};
+  Time next_gossip_{};
+  Time next_sync_{};
+  Time next_retry_{};
 };
 
 }  // namespace gpunode::membership

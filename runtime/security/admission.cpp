@@ -93,7 +93,6 @@ Result<void> Admissions::found(const Identity& founder, std::string name, WallTi
   }
   if (snapshot()->find(founder.id()) != nullptr) return {};
   Admission record;
-  record.cluster = cluster_.id;
   record.node = founder.id();
   record.sign_key = founder.sign_key();
   record.curve_key = founder.curve_key();
@@ -175,7 +174,7 @@ Admissions::Verdict Admissions::judge(const Admission& admission, std::string& w
   auto own = records_.find(admission.node);
   if (own != records_.end()) {
     const auto& known = own->second;
-    if (std::find(known.begin(), known.end(), admission) != known.end()) return Verdict::known;
+    if (std::ranges::find(known, admission) != known.end()) return Verdict::known;
     if (known.size() >= kLimitPerNode) return bad("is one too many; a node has at most 8");
   }
   if (count_ >= kLimit) return bad("does not fit; the cluster has 65536 records");
@@ -183,29 +182,16 @@ Admissions::Verdict Admissions::judge(const Admission& admission, std::string& w
   if (owner != curve_owner_.end() && owner->second != admission.node) {
     return bad("claims the connection key of " + owner->second.short_text());
   }
-  return judge_issuer(admission, why);
-}
-
-Admissions::Verdict Admissions::judge_issuer(const Admission& admission, std::string& why) const {
-  auto bad = [&](std::string_view reason) {
-    why = "the admission of " + admission.node.short_text() + " " + std::string(reason);
-    return Verdict::bad;
-  };
-  if (admission.issuer == admission.node) {
-    if (admission.node != cluster_.founder) return bad("is signed by the node itself");
-    bool signed_well =
-        verify(admission.sign_key, kPurpose, admission.signed_bytes(), admission.signature);
-    return signed_well ? Verdict::good : bad("has a wrong signature");
-  }
+  const bool founds = admission.issuer == admission.node;
+  if (founds && admission.node != cluster_.founder) return bad("is signed by the node itself");
   auto issuer = records_.find(admission.issuer);
-  if (issuer == records_.end()) return Verdict::issuer_unknown;
-  bool may = std::any_of(issuer->second.begin(), issuer->second.end(), [&](const Admission& own) {
-    return own.may(kRightAdmit | admission.rights) && !own.expired(admission.issued);
-  });
-  if (!verify(issuer->second.front().sign_key, kPurpose, admission.signed_bytes(),
-              admission.signature)) {
+  if (!founds && issuer == records_.end()) return Verdict::issuer_unknown;
+  const SignKey& signed_by = founds ? admission.sign_key : issuer->second.front().sign_key;
+  if (!verify(signed_by, kPurpose, admission.signed_bytes(), admission.signature)) {
     return bad("has a wrong signature");
   }
+  const std::uint32_t rights = kRightAdmit | admission.rights;
+  bool may = founds || holds(admission.issuer, rights, admission.issued);
   return may ? Verdict::good : Verdict::issuer_unknown;  // the right may arrive later
 }
 
@@ -229,11 +215,10 @@ void Admissions::publish() {
   snapshot_.write(std::move(snapshot));
 }
 
-bool Admissions::may_admit(const NodeId& issuer, WallTime now) const {
-  auto found = records_.find(issuer);
-  return found != records_.end() &&
-         std::any_of(found->second.begin(), found->second.end(), [&](const Admission& own) {
-           return own.may(kRightAdmit) && !own.expired(now);
+bool Admissions::holds(const NodeId& node, std::uint32_t rights, WallTime when) const {
+  auto found = records_.find(node);
+  return found != records_.end() && std::ranges::any_of(found->second, [&](const Admission& own) {
+           return own.may(rights) && !own.expired(when);
          });
 }
 

@@ -97,7 +97,9 @@ class Admissions {
   Result<Merge> merge(const std::vector<Admission>& admissions);
 
   // Whether a record that this node signs now would be accepted.
-  bool may_admit(const NodeId& issuer, WallTime now) const;
+  bool may_admit(const NodeId& issuer, WallTime now) const {
+    return holds(issuer, kRightAdmit, now);
+  }
 
   std::vector<Admission> all() const;
   const ClusterIdentity& cluster() const { return cluster_; }
@@ -108,7 +110,7 @@ class Admissions {
  private:
   enum class Verdict { good, known, issuer_unknown, bad };
   Verdict judge(const Admission& admission, std::string& why) const;
-  Verdict judge_issuer(const Admission& admission, std::string& why) const;
+  bool holds(const NodeId& node, std::uint32_t rights, WallTime when) const;
   void insert(const Admission& admission);
   void publish();
   Result<void> store();

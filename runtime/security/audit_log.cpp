@@ -1,11 +1,10 @@
 #include "runtime/security/audit_log.hpp"
 
-#include "runtime/security/detail/json_text.hpp"
+#include "runtime/base/utf8.hpp"
 #include "runtime/security/detail/layout.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 
 namespace gpunode::security {
 
@@ -25,22 +24,40 @@ std::string file_name(std::uint64_t number) {
   return text;
 }
 
-std::string time_text(WallTime time) {
-  std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text, size};
+bool is_utf8(std::string_view text) {
+  while (const std::size_t length = utf8_length(text)) text.remove_prefix(length);
+  return text.empty();
+}
+
+// One JSON string from any bytes, with the quotes: well-formed UTF-8 is kept, else every byte above
+// 0x7e becomes \u00xx, so that a stranger's name can neither break a line of the log nor end its
+// string.
+std::string json_text(std::string_view bytes) {
+  bool keep = is_utf8(bytes);
+  std::string out = "\"";
+  for (char letter : bytes) {
+    auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+      out += letter;
+    } else if (byte < 0x20 || byte == 0x7f || (byte > 0x7f && !keep)) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(byte));
+      out += escaped;
+    } else {
+      out += letter;
+    }
+  }
+  return out + '"';
 }
 
 // The part that is signed ends behind the previous line's hash.
 std::string statement_of(std::uint64_t number, WallTime now, std::string_view event,
                          const std::vector<AuditField>& fields, const Sha256& last) {
-  std::string line = "{\"seq\":" + std::to_string(number) + ",\"time\":\"" + time_text(now) +
-                     "\",\"event\":" + detail::json_text(event);
+  std::string line = "{\"seq\":" + std::to_string(number) + ",\"time\":\"" +
+                     utc_text(now, "%Y-%m-%dT%H:%M:%SZ") + "\",\"event\":" + json_text(event);
   for (const AuditField& field : fields) {
-    line += "," + detail::json_text(field.name) + ":" + detail::json_text(field.value);
+    line += "," + json_text(field.name) + ":" + json_text(field.value);
   }
   return line + std::string(kPrevMark) + to_hex(last);
 }
@@ -52,15 +69,13 @@ Bytes head_statement(const Sha256& last, std::uint64_t entries) {
   return writer.take();
 }
 
-struct Chain {
-  Sha256 last{};
-  std::uint64_t entries = 0;
-  std::uint64_t files = 0;
-};
-
 struct Head {
   Sha256 last{};
   std::uint64_t entries = 0;
+};
+
+struct Chain : Head {
+  std::uint64_t files = 0;
 };
 
 // Nothing: the line is good and now the newest. Else what is wrong with it.
@@ -85,12 +100,13 @@ std::optional<std::string> follow(Chain& chain, std::string_view line, const Sig
   return std::nullopt;
 }
 
-Result<std::optional<Head>> load_head(storage::FileSystem& files, const storage::Path& folder,
-                                      const SignKey& key) {
+// Without entries: there is none yet.
+Result<Head> load_head(storage::FileSystem& files, const storage::Path& folder,
+                       const SignKey& key) {
   storage::DurableRecord record(files, folder / "head", kHeadFormat);
   auto stored = record.load();
   if (!stored) return stored.error();
-  if (!stored->has_value()) return std::optional<Head>();
+  if (!stored->has_value()) return Head{};
   detail::LayoutReader reader(**stored);
   Head head{reader.array<32>(), reader.u64()};
   Signature signature = reader.array<64>();
@@ -98,7 +114,7 @@ Result<std::optional<Head>> load_head(storage::FileSystem& files, const storage:
       !verify(key, kHeadPurpose, head_statement(head.last, head.entries), signature)) {
     return {ErrorCode::corrupted, record.path().string() + " was changed"};
   }
-  return std::optional<Head>(head);
+  return head;
 }
 
 Result<std::vector<std::string>> log_files(storage::FileSystem& files,
@@ -123,7 +139,7 @@ Result<Chain> walk(storage::FileSystem& files, const storage::Path& folder, cons
   auto names = log_files(files, folder);
   if (!names) return names.error().within("audit log");
   Chain chain;
-  bool head_met = !head->has_value() || (*head)->entries == 0;
+  bool head_met = head->entries == 0;
   for (const std::string& name : *names) {
     chain.files = std::max<std::uint64_t>(chain.files, std::strtoull(name.c_str(), nullptr, 10));
     auto bytes = files.read(folder / name, kMaxFileBytes);
@@ -136,12 +152,10 @@ Result<Chain> walk(storage::FileSystem& files, const storage::Path& folder, cons
                 (folder / name).string() + ":" + std::to_string(number) + ": the entry " + *wrong};
       }
       ++number;
-      if (head->has_value() && chain.entries == (*head)->entries) {
-        head_met = chain.last == (*head)->last;
-      }
+      if (chain.entries == head->entries) head_met = chain.last == head->last;
     }
   }
-  if (!head_met || (!head->has_value() && chain.entries > 1)) {
+  if (!head_met || (head->entries == 0 && chain.entries > 1)) {
     return {ErrorCode::corrupted, folder.string() +
                                       ": entries at the end of the audit log are "
                                       "missing"};
@@ -181,13 +195,12 @@ Result<void> AuditLog::reload() {
 Result<void> AuditLog::append(WallTime now, std::string_view event,
                               const std::vector<AuditField>& fields) {
   if (broken_) {
-    auto mended = mend();
-    if (!mended) return mended;
-    broken_ = false;
+    if (auto mended = mend(); !mended) return mended;
   }
   auto written = append_line(now, event, fields);
   broken_ = !written;
-  return written;
+  if (!written) return written.error().within("audit log");
+  return {};
 }
 
 // After a failed write nobody knows which lines would survive power loss: those that can be read
@@ -209,10 +222,9 @@ Result<void> AuditLog::append_line(WallTime now, std::string_view event,
                                    const std::vector<AuditField>& fields) {
   if (!file_) {
     auto file = files_->write_new(folder_ / file_name(file_number_));
-    if (!file) return file.error().within("audit log");
+    if (!file) return file.error();
     file_ = std::move(*file);
-    auto named = files_->sync_folder(folder_);
-    if (!named) return named.error().within("audit log");
+    if (auto named = files_->sync_folder(folder_); !named) return named;
   }
   std::string statement = statement_of(entries_ + 1, now, event, fields, last_);
   Signature signature = identity_->sign(kLinePurpose, as_bytes(statement));
@@ -220,23 +232,13 @@ Result<void> AuditLog::append_line(WallTime now, std::string_view event,
       statement + std::string(kSigMark) + to_hex(signature) + std::string(kEnd) + "\n";
   auto appended = file_->append(as_bytes(line));
   if (appended) appended = file_->sync();
-  if (!appended) return appended.error().within("audit log");
+  if (!appended) return appended;
   last_ = sha256(as_bytes(std::string_view(line).substr(0, line.size() - 1)));
   ++entries_;
   Bytes head = head_statement(last_, entries_);
   Signature head_signature = identity_->sign(kHeadPurpose, head);
   head.insert(head.end(), head_signature.begin(), head_signature.end());
-  auto stored = head_.store(head);
-  if (!stored) return stored.error().within("audit log");
-  return {};
-}
-
-Result<AuditLog::Verdict> AuditLog::verify(storage::FileSystem& files,
-                                           const storage::Path& state_directory,
-                                           const SignKey& key) {
-  auto chain = walk(files, state_directory / "audit", key);
-  if (!chain) return chain.error();
-  return Verdict{chain->entries};
+  return head_.store(head);
 }
 
 }  // namespace gpunode::security

@@ -26,19 +26,13 @@ class AuditLog {
  public:
   // Verifies the log in `state_directory`/audit and goes on in a new file of it. `files` and
   // `identity` must outlive the log. A last line torn by a power loss is passed over. Fails with
-  // corrupted (it does not verify; the entries stay as they are), permission_denied, io_error.
+  // corrupted (it does not verify, naming the first line that is wrong and how; the entries stay as
+  // they are), permission_denied, io_error.
   static Result<AuditLog> open(storage::FileSystem& files, const storage::Path& state_directory,
                                const Identity& identity);
 
   // Adds an entry; durable when this returns. Fails with io_error, disk_full.
   Result<void> append(WallTime now, std::string_view event, const std::vector<AuditField>& fields);
-
-  struct Verdict {
-    std::uint64_t entries = 0;
-  };
-  // Reads the whole log. Fails with corrupted, naming the first line that is wrong and how.
-  static Result<Verdict> verify(storage::FileSystem& files, const storage::Path& state_directory,
-                                const SignKey& key);
 
   std::uint64_t entries() const { return entries_; }
 

@@ -23,10 +23,10 @@ struct TicketOwner {
 class BulkTickets {
  public:
   static constexpr std::size_t kLimit = 4096;  // outstanding tickets
-  static constexpr Duration kDefaultTerm = std::chrono::seconds(30);
+  static constexpr Duration kTerm = std::chrono::seconds(30);
 
   // A fresh ticket, 43 printable characters. Fails with resource_exhausted beyond kLimit.
-  Result<std::string> issue(const TicketOwner& owner, Time now, Duration term = kDefaultTerm);
+  Result<std::string> issue(const TicketOwner& owner, Time now);
 
   // Whose ticket this is; it never works again. Nothing for a stranger's, a used or an old one.
   std::optional<TicketOwner> redeem(std::string_view ticket, Time now);
@@ -34,16 +34,13 @@ class BulkTickets {
   // Drops what was issued for `peer`; used on revocation and when its control link breaks.
   void forget(const NodeId& peer);
 
-  std::size_t size() const;
-
  private:
   struct Entry {
     TicketOwner owner;
     Time expires;
   };
-  void drop_expired(Time now);
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<Sha256, Entry> entries_;  // by hash, so that look-up time tells nothing of the ticket
 };
 

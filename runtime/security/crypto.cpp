@@ -5,8 +5,9 @@
 #include "runtime/storage/checksum.hpp"
 
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
 
-#include <algorithm>
+#include <memory>
 
 namespace gpunode::security {
 
@@ -47,25 +48,17 @@ Sha256 hmac_sha256(ByteView key, ByteView message) {
 }
 
 void hkdf_sha256(ByteView secret, ByteView salt, ByteView info, MutableByteView out) {
-  GPUNODE_CHECK(out.size() <= 255 * 32, "HKDF gives at most 8160 bytes");
-  Sha256 extracted = hmac_sha256(salt, secret);
-  Sha256 block{};
-  Bytes told;                                    // the block before, `info`, the number of this one
-  told.reserve(block.size() + info.size() + 1);  // no copy is left behind in old memory
-  std::size_t done = 0;
-  for (std::uint8_t index = 1; done < out.size(); ++index) {
-    told.clear();
-    if (index > 1) told.insert(told.end(), block.begin(), block.end());
-    told.insert(told.end(), info.begin(), info.end());
-    told.push_back(std::byte(index));
-    block = hmac_sha256(extracted, told);
-    wipe(told);
-    std::size_t part = std::min(block.size(), out.size() - done);
-    std::memcpy(out.data() + done, block.data(), part);
-    done += part;
-  }
-  wipe(extracted);
-  wipe(block);
+  const std::unique_ptr<EVP_PKEY_CTX, decltype(&EVP_PKEY_CTX_free)> context(
+      EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nullptr), EVP_PKEY_CTX_free);
+  const auto length = [](ByteView bytes) { return static_cast<int>(bytes.size()); };
+  std::size_t size = out.size();
+  const bool done = context && EVP_PKEY_derive_init(context.get()) == 1 &&
+                    EVP_PKEY_CTX_set_hkdf_md(context.get(), EVP_sha256()) == 1 &&
+                    EVP_PKEY_CTX_set1_hkdf_salt(context.get(), raw(salt), length(salt)) == 1 &&
+                    EVP_PKEY_CTX_set1_hkdf_key(context.get(), raw(secret), length(secret)) == 1 &&
+                    EVP_PKEY_CTX_add1_hkdf_info(context.get(), raw(info), length(info)) == 1 &&
+                    EVP_PKEY_derive(context.get(), detail::raw_out(out), &size) == 1;
+  GPUNODE_CHECK(done && size == out.size(), "OpenSSL has no HKDF with SHA-256");
 }
 
 std::string to_base64url(ByteView bytes) {

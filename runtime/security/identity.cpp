@@ -63,10 +63,7 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
 }
 
 Signature Identity::sign(std::string_view purpose, ByteView message) const {
-  detail::LayoutWriter signed_bytes;
-  signed_bytes.text(purpose);
-  signed_bytes.raw(message);
-  ByteView bytes = signed_bytes.bytes();
+  const Bytes bytes = detail::with_purpose(purpose, message);
   Signature signature;
   crypto_sign_detached(detail::raw(signature), nullptr, detail::raw(bytes), bytes.size(),
                        detail::raw(sign_secret_.view()));

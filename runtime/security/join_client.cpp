@@ -2,35 +2,20 @@
 
 #include "runtime/security/detail/join_records.hpp"
 
-#include <ctime>
+#include <algorithm>
+#include <utility>
 
 namespace gpunode::security {
 
 namespace {
 
 std::string clock_text(WallTime time) {
-  std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return {text, size};
+  return utc_text(time, "%Y-%m-%d %H:%M:%S UTC");
 }
 
 // How far an attempt got: of several endpoints' failures the one that says most is reported.
-int progress(JoinFailure failure) {
-  switch (failure) {
-    case JoinFailure::name_not_resolved:
-      return 0;
-    case JoinFailure::no_answer:
-      return 1;
-    case JoinFailure::port_shut:
-      return 2;
-    case JoinFailure::not_a_gpunode:
-      return 3;
-    default:
-      return 4;
-  }
+JoinFailure progress(JoinFailure failure) {
+  return std::min(failure, JoinFailure::other_cluster);
 }
 
 // Names come from strangers: nothing but printable ASCII reaches a terminal.
@@ -46,29 +31,19 @@ std::string who(const JoinBanner& banner) {
 }
 
 JoinFailure failure_of(JoinRefusal refusal) {
-  switch (refusal) {
-    case JoinRefusal::protocol_mismatch:
-      return JoinFailure::protocol_mismatch;
-    case JoinRefusal::wrong_token:
-      return JoinFailure::wrong_token;
-    case JoinRefusal::token_expired:
-      return JoinFailure::token_expired;
-    case JoinRefusal::token_used_up:
-      return JoinFailure::token_used_up;
-    case JoinRefusal::address_not_reachable:
-      return JoinFailure::address_not_reachable;
-    case JoinRefusal::issuer_away:
-    case JoinRefusal::issuer_unknown:
-      return JoinFailure::issuer_away;
-    case JoinRefusal::too_many:
-      return JoinFailure::too_many_joins;
-    case JoinRefusal::stale_banner:
-      return JoinFailure::connection_lost;
-    case JoinRefusal::none:
-    case JoinRefusal::malformed:
-    case JoinRefusal::may_not_admit:
-    case JoinRefusal::storage_failed:
-      break;
+  constexpr std::pair<JoinRefusal, JoinFailure> kNamed[] = {
+      {JoinRefusal::protocol_mismatch, JoinFailure::protocol_mismatch},
+      {JoinRefusal::wrong_token, JoinFailure::wrong_token},
+      {JoinRefusal::token_expired, JoinFailure::token_expired},
+      {JoinRefusal::token_used_up, JoinFailure::token_used_up},
+      {JoinRefusal::address_not_reachable, JoinFailure::address_not_reachable},
+      {JoinRefusal::issuer_away, JoinFailure::issuer_away},
+      {JoinRefusal::issuer_unknown, JoinFailure::issuer_away},
+      {JoinRefusal::too_many, JoinFailure::too_many_joins},
+      {JoinRefusal::stale_banner, JoinFailure::connection_lost},
+  };
+  for (const auto& [named, failure] : kNamed) {
+    if (named == refusal) return failure;
   }
   return JoinFailure::refused;
 }
@@ -93,10 +68,6 @@ Result<JoinClient> JoinClient::create(const Identity& identity, JoinToken token,
   trial.record = record;
   if (auto frame = encode_request(trial, identity, token); !frame) return frame.error();
   return JoinClient(identity, std::move(token), std::move(record), std::move(endpoints));
-}
-
-JoinClient::Action JoinClient::on_start() {
-  return dial();
 }
 
 JoinClient::Action JoinClient::dial() {

@@ -52,7 +52,7 @@ class JoinClient {
   static Result<JoinClient> create(const Identity& identity, JoinToken token, JoinRecord record,
                                    std::vector<std::string> endpoints);
 
-  Action on_start();
+  Action on_start() { return dial(); }
   Action on_dialled();
   // not_found: the name does not resolve; unavailable: nothing listens; timeout: silence;
   // protocol_mismatch: something else listens there.

@@ -1,5 +1,7 @@
 // Wire and disk form of admissions, join records, answers and tokens (schemas/join.fbs).
+#include "runtime/base/aligned_copy.hpp"
 #include "runtime/security/detail/join_records.hpp"
+#include "runtime/security/detail/layout.hpp"
 
 #include "schemas/join_generated.h"
 
@@ -15,16 +17,8 @@ namespace wire = gpunode::wire::join;
 constexpr std::size_t kMaxTables = 200'000;
 constexpr std::size_t kMaxDetailBytes = 512;
 
-std::int64_t to_ms(WallTime time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-// Times beyond the year 2248 or before 1970 are nonsense and would overflow a nanosecond count.
-bool to_time(std::int64_t ms, WallTime& time) {
-  if (ms < 0 || ms > (std::int64_t{1} << 43)) return false;
-  time = WallTime(std::chrono::milliseconds(ms));
-  return true;
-}
+using detail::to_ms;
+using detail::to_time;
 
 template <class Wire, std::size_t N>
 Wire to_wire(const std::array<std::byte, N>& bytes) {
@@ -52,10 +46,14 @@ Error damaged(std::string_view what) {
                                     "another version"};
 }
 
-Bytes finished(flatbuffers::FlatBufferBuilder& builder, flatbuffers::Offset<wire::Join> root) {
-  builder.Finish(root, wire::JoinIdentifier());
-  auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
-  return Bytes(data, data + builder.GetSize());
+// A Join with this one of its fields.
+template <class Field>
+Bytes finished(flatbuffers::FlatBufferBuilder& builder, void (wire::JoinBuilder::*add)(Field),
+               Field field) {
+  wire::JoinBuilder join(builder);
+  (join.*add)(field);
+  wire::FinishJoinBuffer(builder, join.Finish());
+  return finished_bytes(builder);
 }
 
 // The verified root in an aligned copy of the bytes.
@@ -64,12 +62,14 @@ class Root {
   explicit Root(ByteView bytes) : copy_(bytes.begin(), bytes.end()) {
     auto* data = reinterpret_cast<const std::uint8_t*>(copy_.data());
     flatbuffers::Verifier verifier(data, copy_.size(), 8, kMaxTables);
-    if (copy_.size() >= 8 && verifier.VerifyBuffer<wire::Join>(wire::JoinIdentifier())) {
-      root_ = wire::GetJoin(data);
-    }
+    if (copy_.size() >= 8 && wire::VerifyJoinBuffer(verifier)) root_ = wire::GetJoin(data);
   }
   ~Root() { wipe(copy_); }
-  const wire::Join* get() const { return root_; }
+  // One of its fields; null where the bytes are no Join, or one of another field.
+  template <class Field>
+  const Field* get(const Field* (wire::Join::*field)() const) const {
+    return root_ ? (root_->*field)() : nullptr;
+  }
 
  private:
   Bytes copy_;
@@ -113,9 +113,8 @@ flatbuffers::Offset<PackedAdmissions> pack(flatbuffers::FlatBufferBuilder& build
 bool unpack(const PackedAdmissions* packed, std::vector<Admission>& out) {
   if (packed == nullptr) return true;
   if (packed->size() > Admissions::kLimit) return false;
-  out.resize(packed->size());
-  for (flatbuffers::uoffset_t index = 0; index < packed->size(); ++index) {
-    if (!unpack(packed->Get(index), out[index])) return false;
+  for (const wire::Admission* admission : *packed) {
+    if (!unpack(admission, out.emplace_back())) return false;
   }
   return true;
 }
@@ -126,9 +125,8 @@ bool unpack(const PackedTexts* packed, std::size_t limit, std::size_t text_limit
             std::vector<std::string>& out) {
   if (packed == nullptr) return true;
   if (packed->size() > limit) return false;
-  out.resize(packed->size());
-  for (flatbuffers::uoffset_t index = 0; index < packed->size(); ++index) {
-    if (!from_wire(packed->Get(index), text_limit, out[index])) return false;
+  for (const flatbuffers::String* text : *packed) {
+    if (!from_wire(text, text_limit, out.emplace_back())) return false;
   }
   return true;
 }
@@ -141,9 +139,9 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
   std::memcpy(out.proof.writable().data(), packed->proof()->value()->data(), 32);
   out.uses = packed->uses();
   if (packed->used_by() == nullptr) return true;
-  for (flatbuffers::uoffset_t index = 0; index < packed->used_by()->size(); ++index) {
+  for (const wire::Bytes32* packed_node : *packed->used_by()) {
     NodeId node;
-    if (!from_wire(packed->used_by()->Get(index), node.value)) return false;
+    if (!from_wire(packed_node, node.value)) return false;
     out.used_by.insert(node);
   }
   return true;
@@ -153,19 +151,14 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
 
 Bytes encode_admissions(const std::vector<Admission>& admissions) {
   flatbuffers::FlatBufferBuilder builder(256 + admissions.size() * 320);
-  auto packed = pack(builder, admissions);
-  wire::JoinBuilder join(builder);
-  join.add_admissions(packed);
-  return finished(builder, join.Finish());
+  return finished(builder, &wire::JoinBuilder::add_admissions, pack(builder, admissions));
 }
 
 Result<std::vector<Admission>> decode_admissions(ByteView bytes) {
   Root root(bytes);
+  const PackedAdmissions* packed = root.get(&wire::Join::admissions);
   std::vector<Admission> admissions;
-  if (root.get() == nullptr || root.get()->admissions() == nullptr ||
-      !unpack(root.get()->admissions(), admissions)) {
-    return damaged("admissions");
-  }
+  if (packed == nullptr || !unpack(packed, admissions)) return damaged("admissions");
   return admissions;
 }
 
@@ -175,8 +168,7 @@ bool in_bounds(const JoinRecord& record) {
   auto short_texts = [](const std::vector<std::string>& texts, std::size_t count,
                         std::size_t bytes) {
     return texts.size() <= count &&
-           std::all_of(texts.begin(), texts.end(),
-                       [&](const std::string& text) { return text.size() <= bytes; });
+           std::ranges::all_of(texts, [&](const auto& text) { return text.size() <= bytes; });
   };
   return record.name.size() <= Admission::kMaxNameBytes &&
          short_texts(record.advertised, JoinRecord::kMaxEndpoints, JoinRecord::kMaxEndpointBytes) &&
@@ -188,14 +180,12 @@ Bytes encode_record(const JoinRecord& record) {
   auto packed = wire::CreateJoinRecord(
       builder, builder.CreateString(record.name), builder.CreateVectorOfStrings(record.advertised),
       record.must_be_reachable, builder.CreateVectorOfStrings(record.labels));
-  wire::JoinBuilder join(builder);
-  join.add_record(packed);
-  return finished(builder, join.Finish());
+  return finished(builder, &wire::JoinBuilder::add_record, packed);
 }
 
 Result<JoinRecord> decode_record(ByteView bytes) {
   Root root(bytes);
-  const wire::JoinRecord* packed = root.get() == nullptr ? nullptr : root.get()->record();
+  const wire::JoinRecord* packed = root.get(&wire::Join::record);
   JoinRecord record;
   if (packed == nullptr || !from_wire(packed->name(), Admission::kMaxNameBytes, record.name) ||
       !unpack(packed->advertised(), JoinRecord::kMaxEndpoints, JoinRecord::kMaxEndpointBytes,
@@ -211,7 +201,7 @@ Result<JoinRecord> decode_record(ByteView bytes) {
 Bytes encode_answer_body(const JoinAnswer& answer) {
   flatbuffers::FlatBufferBuilder builder(4096 + answer.members.size() +
                                          answer.admissions.size() * 320);
-  auto detail_text = builder.CreateString(answer.detail);
+  auto detail_text = builder.CreateString(answer.detail.substr(0, kMaxDetailBytes));
   bool admitted = answer.refusal == JoinRefusal::none;
   auto admission =
       admitted ? pack(builder, answer.admission) : flatbuffers::Offset<wire::Admission>();
@@ -221,14 +211,12 @@ Bytes encode_answer_body(const JoinAnswer& answer) {
   auto packed =
       wire::CreateJoinAnswer(builder, static_cast<std::uint16_t>(answer.refusal), detail_text,
                              answer.reachable, admission, admissions, members);
-  wire::JoinBuilder join(builder);
-  join.add_answer(packed);
-  return finished(builder, join.Finish());
+  return finished(builder, &wire::JoinBuilder::add_answer, packed);
 }
 
 Result<JoinAnswer> decode_answer_body(ByteView bytes) {
   Root root(bytes);
-  const wire::JoinAnswer* packed = root.get() == nullptr ? nullptr : root.get()->answer();
+  const wire::JoinAnswer* packed = root.get(&wire::Join::answer);
   JoinAnswer answer;
   if (packed == nullptr || !from_wire(packed->detail(), kMaxDetailBytes, answer.detail)) {
     return damaged("a join answer's parts");
@@ -262,10 +250,7 @@ Bytes encode_tokens(const std::map<TokenId, StoredToken>& tokens) {
         wire::CreateToken(builder, &id, &proof, to_ms(token.expires), token.uses, nodes));
     wipe(proof_bytes);
   }
-  auto all = builder.CreateVector(packed);
-  wire::JoinBuilder join(builder);
-  join.add_tokens(all);
-  Bytes bytes = finished(builder, join.Finish());
+  Bytes bytes = finished(builder, &wire::JoinBuilder::add_tokens, builder.CreateVector(packed));
   wipe(
       MutableByteView(reinterpret_cast<std::byte*>(builder.GetBufferPointer()), builder.GetSize()));
   return bytes;
@@ -273,12 +258,13 @@ Bytes encode_tokens(const std::map<TokenId, StoredToken>& tokens) {
 
 Result<std::map<TokenId, StoredToken>> decode_tokens(ByteView bytes) {
   Root root(bytes);
-  if (root.get() == nullptr || root.get()->tokens() == nullptr) return damaged("join tokens");
+  const auto* packed = root.get(&wire::Join::tokens);
+  if (packed == nullptr) return damaged("join tokens");
   std::map<TokenId, StoredToken> tokens;
-  for (flatbuffers::uoffset_t index = 0; index < root.get()->tokens()->size(); ++index) {
+  for (const wire::Token* each : *packed) {
     TokenId id;
     StoredToken token;
-    if (!unpack(root.get()->tokens()->Get(index), id, token)) return damaged("join tokens");
+    if (!unpack(each, id, token)) return damaged("join tokens");
     tokens[id] = std::move(token);
   }
   return tokens;

@@ -1,8 +1,7 @@
 // Every way in which a join can fail, each with one sentence that names the cause and one that
-// names what to try. The CLI prints both; scripts read the word. Plain table, tested whole.
+// names what to try. The CLI prints both. Plain table, tested whole.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,10 +9,11 @@
 
 namespace gpunode::security {
 
+// The first five in the order of how far an attempt got; the others got as far as the fifth.
 enum class JoinFailure {
   name_not_resolved,
-  port_shut,
   no_answer,
+  port_shut,
   not_a_gpunode,
   other_cluster,
   protocol_mismatch,
@@ -28,19 +28,16 @@ enum class JoinFailure {
   refused
 };
 
-std::span<const JoinFailure> all_join_failures();
 std::string_view to_string(JoinFailure failure);  // "port_shut"
-std::string_view remedy(JoinFailure failure);     // what to try, one sentence
-ErrorCode code_of(JoinFailure failure);
 
 struct JoinReport {
   JoinFailure failure = JoinFailure::refused;
   std::string endpoint;  // at which it happened
   std::string detail;    // the cause, one sentence with names, addresses and times in it
 
-  // "<detail>. <remedy>"
+  // "<detail>. <what to try>"
   std::string message() const;
-  Error error() const { return {code_of(failure), message()}; }
+  Error error() const;
 };
 
 }  // namespace gpunode::security

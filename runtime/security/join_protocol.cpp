@@ -40,10 +40,6 @@ std::optional<LayoutReader> body_of(ByteView frame, JoinFrame kind) {
   return LayoutReader(frame.subspan(kMagic.size() + 1));
 }
 
-std::string_view limited(std::string_view text) {
-  return text.substr(0, kMaxDetailBytes);
-}
-
 Bytes answer_statement(const Nonce& nonce, ByteView body) {
   LayoutWriter writer;
   writer.raw(nonce);
@@ -97,9 +93,7 @@ Bytes encode_banner(const JoinBanner& banner) {
   writer.u16(banner.version_min);
   writer.u16(banner.version_max);
   writer.raw(banner.cluster_hash);
-  writer.u64(static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(banner.clock.time_since_epoch())
-          .count()));
+  writer.time(banner.clock);
   writer.raw(banner.node.value);
   writer.raw(banner.nonce);
   writer.u8(static_cast<std::uint8_t>(banner.issuer));
@@ -116,15 +110,12 @@ Result<JoinBanner> decode_banner(ByteView frame) {
   if (!reader->ok() || banner.version_min > banner.version_max) return not_ours("banner");
   if (banner.version_min > kJoinVersion) return banner;  // the rest may be laid out otherwise
   banner.cluster_hash = reader->array<16>();
-  std::uint64_t clock_ms = reader->u64();
+  banner.clock = reader->time();
   banner.node.value = reader->array<32>();
   banner.nonce = reader->array<32>();
   std::uint8_t issuer = reader->u8();
   banner.name = reader->text(Admission::kMaxNameBytes);
-  if (!reader->ok() || clock_ms > (std::uint64_t{1} << 43) || issuer > 3) {
-    return not_ours("banner");
-  }
-  banner.clock = WallTime(std::chrono::milliseconds(clock_ms));
+  if (!reader->ok() || issuer > 3) return not_ours("banner");
   banner.issuer = static_cast<IssuerState>(issuer);
   return banner;
 }
@@ -214,14 +205,12 @@ Bytes encode_refusal(JoinRefusal refusal, std::string_view detail) {
   LayoutWriter writer = begin(JoinFrame::answer);
   writer.u8(kInClear);
   writer.u16(static_cast<std::uint16_t>(refusal));
-  writer.text(limited(detail));
+  writer.text(detail.substr(0, kMaxDetailBytes));
   return writer.take();
 }
 
 Bytes encode_answer(const JoinAnswer& answer, const JoinRequest& request, const Identity& issuer) {
-  JoinAnswer short_answer = answer;
-  short_answer.detail = std::string(limited(answer.detail));
-  Bytes body = detail::encode_answer_body(short_answer);
+  Bytes body = detail::encode_answer_body(answer);
   LayoutWriter statement;
   statement.raw(request.nonce);
   statement.raw(issuer.sign_key().value);
@@ -248,11 +237,7 @@ Result<JoinAnswer> decode_sealed(ByteView sealed, const Identity& joiner, const 
       !verify(sign_key, kAnswerPurpose, answer_statement(nonce, body), signature)) {
     return {ErrorCode::unauthenticated, "the answer is not from the node that issued the token"};
   }
-  auto answer = detail::decode_answer_body(body);
-  if (!answer) return answer.error();
-  answer->answered_by = issuer;
-  answer->authentic = true;
-  return answer;
+  return detail::decode_answer_body(body);
 }
 
 }  // namespace

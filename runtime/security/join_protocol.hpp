@@ -89,8 +89,6 @@ struct JoinAnswer {
   Admission admission;
   std::vector<Admission> admissions;  // all of them, the chain to the founder among them
   Bytes members;                      // opaque: the membership's own encoding, the issuer included
-  NodeId answered_by;
-  bool authentic = false;  // signed by the issuer that the token names; decoding sets it
 };
 
 std::optional<JoinFrame> frame_kind(ByteView frame);  // nothing: not a frame of ours

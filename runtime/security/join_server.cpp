@@ -58,19 +58,14 @@ JoinServer::Actions JoinServer::on_hello(WallTime wall, JoinExchange exchange, B
 // The time in milliseconds and a MAC of it: recognised later without having been remembered.
 Nonce JoinServer::banner_nonce(WallTime wall) const {
   detail::LayoutWriter writer;
-  writer.u64(static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(wall.time_since_epoch()).count()));
+  writer.time(wall);
   Sha256 mac = hmac_sha256(banner_key_.view(), writer.bytes());
   writer.raw(ByteView(mac).first(24));
-  Nonce nonce;
-  std::memcpy(nonce.data(), writer.bytes().data(), nonce.size());
-  return nonce;
+  return detail::LayoutReader(writer.bytes()).array<32>();
 }
 
 bool JoinServer::banner_is_fresh(const Nonce& nonce, WallTime wall) const {
-  detail::LayoutReader reader(nonce);
-  auto ms = static_cast<std::int64_t>(reader.u64() & ((std::uint64_t{1} << 43) - 1));
-  WallTime shown{std::chrono::milliseconds(ms)};
+  const WallTime shown = detail::LayoutReader(nonce).time();
   return constant_time_equal(banner_nonce(shown), nonce) &&
          std::chrono::abs(wall - shown) <= kBannerTerm;
 }
@@ -109,21 +104,17 @@ JoinServer::Actions JoinServer::on_relayed(Time now, WallTime wall, const NodeId
 }
 
 JoinServer::Actions JoinServer::on_relay_answer(std::uint64_t relay, ByteView frame) {
-  auto found = relays_.find(relay);
-  if (found == relays_.end()) return {};
-  JoinExchange exchange = found->second.exchange;
-  relays_.erase(found);
-  return {Send{exchange, to_bytes(frame)}};
+  const auto relayed = relays_.extract(relay);
+  if (!relayed) return {};
+  return {Send{relayed.mapped().exchange, to_bytes(frame)}};
 }
 
 JoinServer::Actions JoinServer::on_relay_failed(std::uint64_t relay) {
-  auto found = relays_.find(relay);
-  if (found == relays_.end()) return {};
-  Relayed relayed = found->second;
-  relays_.erase(found);
+  const auto relayed = relays_.extract(relay);
+  if (!relayed) return {};
   return refuse_in_clear(
-      {relayed.exchange, {}}, JoinRefusal::issuer_away,
-      "the node that made the token (" + name_of(relayed.issuer) + ") does not answer");
+      {relayed.mapped().exchange, {}}, JoinRefusal::issuer_away,
+      "the node that made the token (" + name_of(relayed.mapped().issuer) + ") does not answer");
 }
 
 // As the issuer. Nothing of the request is parsed before its proof is checked.
@@ -142,8 +133,7 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
   const Secret<32>* proof_key = parts_.tokens.proof_key(claim.token);
   if (proof_key == nullptr || !proves_token(*opened, *proof_key, parts_.admissions.cluster(),
                                             parts_.identity.curve_key())) {
-    return refuse(wall, origin, claim, JoinRefusal::wrong_token,
-                  "node " + name_of(parts_.identity.id()) + " does not know this join token");
+    return refuse_token(wall, origin, claim, TokenVerdict::unknown);
   }
   auto request = believe_request(*opened);
   if (!request) {
@@ -168,10 +158,9 @@ JoinServer::Actions JoinServer::check_address(Time now, WallTime wall, const Ori
 
 JoinServer::Actions JoinServer::on_dial_back(WallTime wall, std::uint64_t check,
                                              std::string_view reached) {
-  auto found = checks_.find(check);
-  if (found == checks_.end()) return {};
-  Check waiting = std::move(found->second);
-  checks_.erase(found);
+  const auto found = checks_.extract(check);
+  if (!found) return {};
+  const Check& waiting = found.mapped();
   if (reached.empty() && waiting.request.record.must_be_reachable) {
     return refuse(wall, waiting.origin, waiting.request, JoinRefusal::address_not_reachable,
                   "node " + name_of(parts_.identity.id()) + " cannot connect to " +
@@ -274,16 +263,16 @@ JoinServer::Actions JoinServer::answer(const Origin& origin, Bytes frame) const 
 }
 
 JoinServer::Actions JoinServer::on_tick(Time now, WallTime wall) {
-  std::vector<std::uint64_t> late_relays, late_checks;
-  for (const auto& [number, relayed] : relays_) {
-    if (now >= relayed.deadline) late_relays.push_back(number);
-  }
-  for (const auto& [number, check] : checks_) {
-    if (now >= check.deadline) late_checks.push_back(number);
-  }
+  const auto late = [now](const auto& waiting) {
+    std::vector<std::uint64_t> numbers;
+    for (const auto& [number, each] : waiting) {
+      if (now >= each.deadline) numbers.push_back(number);
+    }
+    return numbers;
+  };
   Actions actions;
-  for (std::uint64_t number : late_relays) append(actions, on_relay_failed(number));
-  for (std::uint64_t number : late_checks) append(actions, on_dial_back(wall, number, {}));
+  for (std::uint64_t number : late(relays_)) append(actions, on_relay_failed(number));
+  for (std::uint64_t number : late(checks_)) append(actions, on_dial_back(wall, number, {}));
   return actions;
 }
 

@@ -77,19 +77,15 @@ Result<JoinToken> JoinToken::parse(std::string_view text) {
   token.issuer_curve.value = reader.array<32>();
   token.id = reader.array<16>();
   auto secret = Secret<32>::from(reader.raw(32));
-  std::uint64_t expires_ms = reader.u64();
+  token.expires = reader.time();
   std::size_t endpoints = reader.u8();
   for (std::size_t index = 0; index < std::min(endpoints, kMaxEndpoints); ++index) {
     token.endpoints.push_back(reader.text(kMaxEndpointBytes));
   }
-  bool whole = intact && reader.ok() && reader.at_end() && secret && endpoints <= kMaxEndpoints &&
-               expires_ms < (std::uint64_t{1} << 43);
-  if (whole) {
-    token.secret = std::move(*secret);
-    token.expires = WallTime(std::chrono::milliseconds(expires_ms));
-  }
   wipe(*bytes);
-  if (!whole) return cut_off();
+  if (!intact || !reader.ok() || !reader.at_end() || !secret || endpoints > kMaxEndpoints)
+    return cut_off();
+  token.secret = std::move(*secret);
   return token;
 }
 

@@ -91,8 +91,6 @@ class TokenBook {
   // is not good, or as create() does; after a failure nothing was counted.
   Result<void> use(const TokenId& id, const NodeId& node, WallTime now);
 
-  // When a token ends, for messages.
-  std::optional<WallTime> expiry(const TokenId& id) const;
   std::size_t size() const { return entries_.size(); }
 
  private:

@@ -6,13 +6,6 @@
 
 namespace gpunode::security {
 
-std::optional<CurveKey> CurveKey::from(ByteView bytes) {
-  CurveKey key;
-  if (bytes.size() != key.value.size()) return std::nullopt;
-  std::memcpy(key.value.data(), bytes.data(), bytes.size());
-  return key;
-}
-
 NodeId node_id_of(const SignKey& key) {
   return NodeId{sha256(key.value)};
 }
@@ -20,10 +13,7 @@ NodeId node_id_of(const SignKey& key) {
 bool verify(const SignKey& key, std::string_view purpose, ByteView message,
             const Signature& signature) {
   detail::ensure_sodium();
-  detail::LayoutWriter signed_bytes;
-  signed_bytes.text(purpose);
-  signed_bytes.raw(message);
-  ByteView bytes = signed_bytes.bytes();
+  const Bytes bytes = detail::with_purpose(purpose, message);
   return crypto_sign_verify_detached(detail::raw(signature), detail::raw(bytes), bytes.size(),
                                      detail::raw(key.value)) == 0;
 }

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <compare>
-#include <optional>
 #include <string>
 
 #include "runtime/base/bytes.hpp"
@@ -21,8 +20,6 @@ struct SignKey {
 struct CurveKey {
   std::array<std::byte, 32> value{};
   auto operator<=>(const CurveKey&) const = default;
-
-  static std::optional<CurveKey> from(ByteView bytes);  // exactly 32 bytes
 };
 
 using Signature = std::array<std::byte, 64>;

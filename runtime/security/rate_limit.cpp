@@ -13,7 +13,10 @@ bool RateLimit::allow(std::string_view address, Time now) {
   std::string key(address);
   auto found = buckets_.find(key);
   if (found == buckets_.end()) {
-    if (buckets_.size() >= options_.addresses) drop_full(now);
+    if (buckets_.size() >= options_.addresses) {
+      std::erase_if(buckets_,
+                    [&](const auto& item) { return level_of(item.second, now) >= options_.burst; });
+    }
     if (buckets_.size() >= options_.addresses) key.clear();  // the bucket that strangers share
     found = buckets_.try_emplace(key, Bucket{options_.burst, now}).first;
   }
@@ -23,11 +26,6 @@ bool RateLimit::allow(std::string_view address, Time now) {
   if (bucket.level < 1) return false;
   bucket.level -= 1;
   return true;
-}
-
-void RateLimit::drop_full(Time now) {
-  std::erase_if(buckets_,
-                [&](const auto& item) { return level_of(item.second, now) >= options_.burst; });
 }
 
 }  // namespace gpunode::security

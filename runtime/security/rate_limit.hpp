@@ -31,7 +31,6 @@ class RateLimit {
     Time seen{};
   };
   double level_of(const Bucket& bucket, Time now) const;
-  void drop_full(Time now);
 
   Options options_;
   std::unordered_map<std::string, Bucket> buckets_;

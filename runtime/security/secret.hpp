@@ -17,8 +17,6 @@ void wipe(MutableByteView bytes);
 template <std::size_t N>
 class Secret {
  public:
-  static constexpr std::size_t kSize = N;
-
   Secret() = default;
   ~Secret() { wipe(bytes_); }
   Secret(const Secret&) = delete;

@@ -1,7 +1,6 @@
 #include "runtime/security/session_keys.hpp"
 
 #include "runtime/security/crypto.hpp"
-#include "runtime/security/detail/aes_gcm.hpp"
 #include "runtime/security/detail/layout.hpp"
 #include "runtime/security/detail/sodium.hpp"
 
@@ -15,14 +14,19 @@ std::uint32_t epoch_of(std::uint64_t sequence) {
   return static_cast<std::uint32_t>(sequence >> 32);
 }
 
+// 32 zero bits and the sequence number, big-endian.
+detail::AesGcm::Iv iv_of(std::uint64_t sequence) {
+  detail::AesGcm::Iv iv{};
+  for (int index = 0; index < 8; ++index) {
+    iv[4 + index] = static_cast<std::byte>(sequence >> (56 - 8 * index));
+  }
+  return iv;
+}
+
 BulkKey next_key(const BulkKey& key) {
   BulkKey next;
   hkdf_sha256(key.view(), {}, as_bytes("gpunode bulk rekey 1"), next.writable());
   return next;
-}
-
-Error forgotten() {
-  return {ErrorCode::wrong_state, "the session's key is forgotten; open a new connection"};
 }
 
 Error not_authentic() {
@@ -30,13 +34,6 @@ Error not_authentic() {
 }
 
 }  // namespace
-
-struct BulkSealer::Cipher : detail::AesGcm {
-  using AesGcm::AesGcm;
-};
-struct BulkOpener::Cipher : detail::AesGcm {
-  using AesGcm::AesGcm;
-};
 
 EphemeralKey EphemeralKey::create() {
   detail::ensure_sodium();
@@ -71,15 +68,9 @@ BulkKey derive_bulk_key(const Secret<32>& agreed, const SessionContext& context,
   return key;
 }
 
-BulkSealer::BulkSealer(BulkKey key, Time now)
-    : cipher_(std::make_unique<Cipher>(detail::AesGcm::Use::seal)),
-      key_(std::move(key)),
-      epoch_began_(now) {
-  cipher_->set_key(key_);
+BulkSealer::BulkSealer(BulkKey key, Time now) : key_(std::move(key)), epoch_began_(now) {
+  cipher_.set_key(key_);
 }
-BulkSealer::~BulkSealer() = default;
-BulkSealer::BulkSealer(BulkSealer&&) noexcept = default;
-BulkSealer& BulkSealer::operator=(BulkSealer&&) noexcept = default;
 
 bool BulkSealer::rekey_due(Time now) const {
   std::uint64_t used = sequence_ & (kFramesAnEpoch - 1);
@@ -87,63 +78,50 @@ bool BulkSealer::rekey_due(Time now) const {
 }
 
 void BulkSealer::rekey(Time now) {
-  if (!cipher_) return;
   key_ = next_key(key_);
-  cipher_->set_key(key_);
+  cipher_.set_key(key_);
   sequence_ = (static_cast<std::uint64_t>(epoch_of(sequence_)) + 1) << 32;
   epoch_began_ = now;
 }
 
 Result<std::uint64_t> BulkSealer::seal(ByteView header, ByteView payload, MutableByteView out) {
-  if (!cipher_) return forgotten();
   if (out.size() != payload.size() + kTagBytes) {
     return {ErrorCode::invalid_argument, "a sealed frame is 16 bytes longer than its payload"};
   }
   if ((sequence_ & (kFramesAnEpoch - 1)) == kFramesAnEpoch - 1) {
     return {ErrorCode::resource_exhausted, "the bulk session is out of frame numbers"};
   }
-  if (!cipher_->seal(sequence_, header, payload, out)) {
+  if (!cipher_.seal(iv_of(sequence_), header, payload, out)) {
     return {ErrorCode::internal, "OpenSSL cannot seal a bulk frame"};
   }
   return sequence_++;
 }
 
-void BulkSealer::forget() {
-  cipher_.reset();
-  wipe(key_.writable());
+BulkOpener::BulkOpener(BulkKey key) : key_(std::move(key)) {
+  cipher_.set_key(key_);
 }
-
-BulkOpener::BulkOpener(BulkKey key)
-    : cipher_(std::make_unique<Cipher>(detail::AesGcm::Use::open)), key_(std::move(key)) {
-  cipher_->set_key(key_);
-}
-BulkOpener::~BulkOpener() = default;
-BulkOpener::BulkOpener(BulkOpener&&) noexcept = default;
-BulkOpener& BulkOpener::operator=(BulkOpener&&) noexcept = default;
 
 Result<MutableByteView> BulkOpener::open(std::uint64_t sequence, ByteView header,
                                          MutableByteView sealed) {
-  if (!cipher_) return forgotten();
   if (sealed.size() < kTagBytes) {
     return {ErrorCode::invalid_argument, "a sealed frame is at least 16 bytes"};
   }
   std::uint32_t epoch = epoch_of(sequence);
   if (epoch == epoch_) {
-    if (seen(sequence) || !cipher_->open(sequence, header, sealed)) return not_authentic();
-    note(sequence);
-    return sealed.first(sealed.size() - kTagBytes);
+    if (seen(sequence) || !cipher_.open(iv_of(sequence), header, sealed)) return not_authentic();
+  } else {
+    if (epoch_ == 0xffffffffu || epoch != epoch_ + 1) return not_authentic();
+    BulkKey candidate = next_key(key_);
+    cipher_.set_key(candidate);
+    if (!cipher_.open(iv_of(sequence), header, sealed)) {
+      cipher_.set_key(key_);
+      return not_authentic();
+    }
+    key_ = std::move(candidate);
+    epoch_ = epoch;
+    window_.fill(0);
+    highest_ = sequence;  // nothing of the new epoch before this frame was opened, all of it may be
   }
-  if (epoch_ == 0xffffffffu || epoch != epoch_ + 1) return not_authentic();
-  BulkKey candidate = next_key(key_);
-  cipher_->set_key(candidate);
-  if (!cipher_->open(sequence, header, sealed)) {
-    cipher_->set_key(key_);
-    return not_authentic();
-  }
-  key_ = std::move(candidate);
-  epoch_ = epoch;
-  window_.fill(0);
-  highest_ = sequence;  // nothing of the new epoch before this frame was opened, all of it may be
   note(sequence);
   return sealed.first(sealed.size() - kTagBytes);
 }
@@ -167,11 +145,6 @@ void BulkOpener::note(std::uint64_t sequence) {
     highest_ = sequence + 1;
   }
   window_[sequence / 64 % window_.size()] |= std::uint64_t{1} << (sequence % 64);
-}
-
-void BulkOpener::forget() {
-  cipher_.reset();
-  wipe(key_.writable());
 }
 
 }  // namespace gpunode::security

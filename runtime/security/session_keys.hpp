@@ -12,12 +12,12 @@
 #pragma once
 
 #include <array>
-#include <memory>
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/security/detail/aes_gcm.hpp"
 #include "runtime/security/secret.hpp"
 
 namespace gpunode::security {
@@ -69,29 +69,20 @@ BulkKey derive_bulk_key(const Secret<32>& agreed, const SessionContext& context,
 class BulkSealer {
  public:
   BulkSealer(BulkKey key, Time now);
-  ~BulkSealer();
-  BulkSealer(BulkSealer&&) noexcept;
-  BulkSealer& operator=(BulkSealer&&) noexcept;
 
   // True once the epoch has run its term or is almost out of frames: call rekey() before the next
   // seal(). The other end needs no message.
   bool rekey_due(Time now) const;
   void rekey(Time now);
 
-  // The number that the next seal() will use, for headers that carry it themselves.
-
   // Encrypts `payload` into `out` (payload.size() + kTagBytes; may begin at the same address as
   // payload, else they may not overlap) and returns the frame's sequence number. A resend takes a
   // new number. Fails with invalid_argument (size of out), resource_exhausted (rekey was not called
-  // for 2^32 frames), wrong_state (after forget()).
+  // for 2^32 frames).
   Result<std::uint64_t> seal(ByteView header, ByteView payload, MutableByteView out);
 
-  // Wipes the key; every later seal() fails. Used on revocation and at the end of a session.
-  void forget();
-
  private:
-  struct Cipher;
-  std::unique_ptr<Cipher> cipher_;
+  detail::AesGcm cipher_{detail::AesGcm::Use::seal};
   BulkKey key_;
   std::uint64_t sequence_ = 0;
   Time epoch_began_;
@@ -101,24 +92,18 @@ class BulkSealer {
 class BulkOpener {
  public:
   explicit BulkOpener(BulkKey key);
-  ~BulkOpener();
-  BulkOpener(BulkOpener&&) noexcept;
-  BulkOpener& operator=(BulkOpener&&) noexcept;
 
   // Decrypts `sealed` (payload and tag) in place and returns the payload's part of it.
   // Fails with unauthenticated (wrong key, header, number or bytes, or a frame seen before),
-  // invalid_argument (shorter than a tag), wrong_state (after forget()). After a failure the bytes
-  // are unspecified, and the window and epoch are as before.
+  // invalid_argument (shorter than a tag). After a failure the bytes are unspecified, and the window
+  // and epoch are as before.
   Result<MutableByteView> open(std::uint64_t sequence, ByteView header, MutableByteView sealed);
 
-  void forget();
-
  private:
-  struct Cipher;
   bool seen(std::uint64_t sequence) const;
   void note(std::uint64_t sequence);
 
-  std::unique_ptr<Cipher> cipher_;
+  detail::AesGcm cipher_{detail::AesGcm::Use::open};
   BulkKey key_;
   std::uint32_t epoch_ = 0;
   std::uint64_t highest_ = 0;  // 1 + the highest number opened; 0 = none yet

@@ -5,6 +5,8 @@
 #include "runtime/security/detail/private_record.hpp"
 #include "runtime/security/join_token.hpp"
 
+#include <algorithm>
+
 namespace gpunode::security {
 
 namespace {
@@ -14,25 +16,22 @@ constexpr std::chrono::hours kRemembered{24};  // an expired token is named as s
 constexpr std::chrono::hours kMaxTerm{24 * 30};
 constexpr std::uint32_t kMaxUses = 1000;
 
-Error out_of_bounds(const TokenBook::Options& options) {
+Result<void> check_bounds(const TokenBook::Options& options) {
   if (options.term <= std::chrono::seconds(0) || options.term > kMaxTerm) {
     return {ErrorCode::invalid_argument, "a join token lives from one second to 30 days"};
   }
   if (options.uses == 0 || options.uses > kMaxUses) {
     return {ErrorCode::invalid_argument, "a join token can be used from 1 to 1000 times"};
   }
-  return {ErrorCode::invalid_argument,
-          "a join token names from 1 to 8 join endpoints of at most 128 characters"};
-}
-
-bool in_bounds(const TokenBook::Options& options) {
-  bool endpoints =
-      !options.endpoints.empty() && options.endpoints.size() <= JoinToken::kMaxEndpoints;
-  for (const std::string& endpoint : options.endpoints) {
-    endpoints = endpoints && endpoint.size() <= JoinToken::kMaxEndpointBytes;
+  const bool too_long = std::ranges::any_of(options.endpoints, [](const std::string& endpoint) {
+    return endpoint.size() > JoinToken::kMaxEndpointBytes;
+  });
+  if (options.endpoints.empty() || options.endpoints.size() > JoinToken::kMaxEndpoints ||
+      too_long) {
+    return {ErrorCode::invalid_argument,
+            "a join token names from 1 to 8 join endpoints of at most 128 characters"};
   }
-  return endpoints && options.term > std::chrono::seconds(0) && options.term <= kMaxTerm &&
-         options.uses > 0 && options.uses <= kMaxUses;
+  return {};
 }
 
 }  // namespace
@@ -53,7 +52,7 @@ Result<TokenBook> TokenBook::open(storage::FileSystem& files,
 
 Result<JoinToken> TokenBook::create(const Options& options, const ClusterIdentity& cluster,
                                     const Identity& issuer, WallTime now) {
-  if (!in_bounds(options)) return out_of_bounds(options);
+  if (auto good = check_bounds(options); !good) return good.error();
   std::erase_if(entries_,
                 [&](const auto& entry) { return entry.second.expires + kRemembered <= now; });
   if (entries_.size() >= kLimit) {
@@ -69,11 +68,7 @@ Result<JoinToken> TokenBook::create(const Options& options, const ClusterIdentit
   token.secret = random_secret<32>();
   token.expires = std::chrono::time_point_cast<std::chrono::milliseconds>(now + options.term);
   token.endpoints = options.endpoints;
-  StoredToken entry;
-  entry.proof = token.proof_key();
-  entry.expires = token.expires;
-  entry.uses = options.uses;
-  entries_[token.id] = std::move(entry);
+  entries_[token.id] = {token.proof_key(), token.expires, options.uses, {}};
   if (auto stored = store(); !stored) {
     entries_.erase(token.id);
     return stored.error().within("join tokens");
@@ -106,12 +101,6 @@ Result<void> TokenBook::use(const TokenId& id, const NodeId& node, WallTime now)
     return stored.error().within("join tokens");
   }
   return {};
-}
-
-std::optional<WallTime> TokenBook::expiry(const TokenId& id) const {
-  auto found = entries_.find(id);
-  if (found == entries_.end()) return std::nullopt;
-  return found->second.expires;
 }
 
 Result<void> TokenBook::store() {

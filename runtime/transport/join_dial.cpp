@@ -18,10 +18,8 @@ using namespace detail;
 
 class Connection final : public JoinConnection {
  public:
-  Connection(int fd, std::string name, std::string address)
-      : fd_(fd), name_(std::move(name)), address_(std::move(address)) {
-    int yes = 1;
-    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  Connection(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
+    set_option(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
   }
   ~Connection() override { ::close(fd_); }
 
@@ -65,8 +63,6 @@ class Connection final : public JoinConnection {
     return answer;
   }
 
-  std::string peer_address() const override { return address_; }
-
  private:
   enum class Wait { ready, broken, late };
 
@@ -104,7 +100,6 @@ class Connection final : public JoinConnection {
 
   const int fd_;
   const std::string name_;
-  const std::string address_;
   const SystemClock clock_;
   bool over_ = false;
 };
@@ -122,7 +117,7 @@ Result<std::unique_ptr<JoinConnection>> JoinConnection::dial(const std::string& 
   if (!address) return address.error();
   auto fd = connect_within(*address, name, deadline);
   if (!fd) return fd.error();
-  auto connection = std::make_unique<Connection>(*fd, name, address->text());
+  auto connection = std::make_unique<Connection>(*fd, name);
   if (auto greeted = connection->greet(deadline); !greeted) return greeted.error();
   return std::unique_ptr<JoinConnection>(std::move(connection));
 }

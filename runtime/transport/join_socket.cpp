@@ -84,8 +84,7 @@ class Listener final : public JoinSocket {
 
  private:
   void admit(int fd, std::string address) {
-    int yes = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     std::uint64_t number = next_number_++;
     Visitor& visitor = visitors_[number];
     visitor.fd = fd;

@@ -60,8 +60,6 @@ class JoinConnection {
   // Sends one frame and waits for its answer. Fails with: timeout, peer_lost (also each call after
   // a failed one), protocol_mismatch, invalid_argument (over kMaxJoinFrameBytes).
   virtual Result<Bytes> ask(ByteView frame, Duration deadline) = 0;
-  // "10.0.0.5": the address that the name resolved to.
-  virtual std::string peer_address() const = 0;
 };
 
 // Can a TCP connection to "tcp://host:port" be opened? Blocks up to `timeout`. Fails with the

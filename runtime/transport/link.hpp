@@ -46,8 +46,8 @@ enum class Urgency : std::uint8_t { high, normal, low };
 struct Message {
   Topic topic = Topic::membership;
   std::uint64_t stream = 0;  // call id, or the low half of the JobId
-  Bytes body;                // small header, aligned for FlatBuffers; at most 256 KiB
-  SharedBytes payload;       // bulk part, sent without a copy; at most 16 MiB; may be empty
+  Bytes body = {};           // small header, aligned for FlatBuffers; at most 256 KiB
+  SharedBytes payload = {};  // bulk part, sent without a copy; at most 16 MiB; may be empty
   Urgency urgency = Urgency::normal;
   // Of those of one urgency, peer and stream that wait to be sent on bulk, the lower goes first,
   // and of equal ones only one waits. One of order 0 is not overtaken, nor taken for another.

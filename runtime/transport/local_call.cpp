@@ -74,32 +74,22 @@ Result<std::string> call_local(const LocalCall& call) {
   socket.connect("ipc://" + call.path);
   Frames request;
   request.emplace_back(as_bytes(call.request));
-  Result<std::string> result{ErrorCode::internal, "no answer"};
-  const bool sent = socket.send(request) == Sent::yes;
-  if (!sent) result = try_local(call.path) == 0 ? no_answer() : no_node(call.path);
-  for (bool over = !sent; !over;) {
-    over = true;
-    switch (wait_for_reply(socket, monitor, call.path, call.timeout)) {
-      case Wait::gone:
-        result = {ErrorCode::peer_lost, "the node ended before it had answered"};
-        break;
-      case Wait::late:
-        result = no_answer();
-        break;
-      case Wait::reply: {
-        Frames parts = socket.receive(1);
-        over = false;
-        if (parts.empty() || parts[0].size() == 0) break;
-        std::string text(as_text(parts[0].view().subspan(1)));
-        if (static_cast<char>(parts[0].data()[0]) == kFinal) {
-          result = std::move(text);
-          over = true;
-        } else if (call.on_partial) {
-          call.on_partial(text);
-        }
-      }
+  const auto final_reply = [&]() -> Result<std::string> {
+    if (socket.send(request) != Sent::yes)
+      return try_local(call.path) == 0 ? no_answer() : no_node(call.path);
+    for (;;) {
+      const Wait waited = wait_for_reply(socket, monitor, call.path, call.timeout);
+      if (waited == Wait::late) return no_answer();
+      if (waited == Wait::gone)
+        return {ErrorCode::peer_lost, "the node ended before it had answered"};
+      Frames parts = socket.receive(1);
+      if (parts.empty() || parts[0].size() == 0) continue;
+      std::string text(as_text(parts[0].view().subspan(1)));
+      if (static_cast<char>(parts[0].data()[0]) == kFinal) return text;
+      if (call.on_partial) call.on_partial(text);
     }
-  }
+  };
+  Result<std::string> result = final_reply();
   monitor.stop(socket);
   return result;
 }

@@ -32,7 +32,6 @@ CALLED_BY_TESTS = {
     "runtime/job/state_transfer.hpp:has_snapshot": "shows that a snapshot is let go",
     "runtime/membership/swim.hpp:local_health": "shows that a slow node doubts itself",
     "runtime/membership/swim.hpp:rejected_messages": "shows that bad messages are refused",
-    "runtime/security/join_failure.hpp:all_join_failures": "each failure has its own words",
 }
 
 # Words that are no longer used, and what is said instead.

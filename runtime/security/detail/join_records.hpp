@@ -12,7 +12,7 @@ Bytes encode_record(const JoinRecord& record);
 Result<JoinRecord> decode_record(ByteView bytes);
 bool in_bounds(const JoinRecord& record);
 
-// The part of an answer that the issuer signs; `authentic` and `answered_by` do not travel.
+// The part of an answer that the issuer signs; its detail is cut to 512 bytes.
 Bytes encode_answer_body(const JoinAnswer& answer);
 Result<JoinAnswer> decode_answer_body(ByteView bytes);
 

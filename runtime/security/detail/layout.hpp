@@ -13,17 +13,26 @@
 
 namespace gpunode::security::detail {
 
+using WallTime = std::chrono::system_clock::time_point;
+
+// Times travel as milliseconds since 1970. Those beyond the year 2248 or before 1970 are nonsense
+// and would overflow a nanosecond count.
+inline std::int64_t to_ms(WallTime time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+inline bool to_time(std::int64_t ms, WallTime& time) {
+  if (ms < 0 || ms > (std::int64_t{1} << 43)) return false;
+  time = WallTime(std::chrono::milliseconds(ms));
+  return true;
+}
+
 class LayoutWriter {
  public:
   void u8(std::uint8_t value) { number(value); }
   void u16(std::uint16_t value) { number(value); }
   void u32(std::uint32_t value) { number(value); }
   void u64(std::uint64_t value) { number(value); }
-  // Milliseconds since 1970.
-  void time(std::chrono::system_clock::time_point value) {
-    u64(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(value.time_since_epoch()).count()));
-  }
+  void time(WallTime value) { u64(static_cast<std::uint64_t>(to_ms(value))); }
   void raw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   // Length first (two bytes), so that no two different sequences of texts give the same bytes.
   void text(std::string_view value) {
@@ -49,8 +58,12 @@ class LayoutReader {
 
   std::uint8_t u8() { return number<std::uint8_t>(); }
   std::uint16_t u16() { return number<std::uint16_t>(); }
-  std::uint32_t u32() { return number<std::uint32_t>(); }
   std::uint64_t u64() { return number<std::uint64_t>(); }
+  WallTime time() {
+    WallTime time{};
+    if (!to_time(static_cast<std::int64_t>(u64()), time)) ok_ = false;
+    return time;
+  }
   ByteView raw(std::size_t size) {
     if (size > rest_.size()) {
       ok_ = false;
@@ -90,5 +103,13 @@ class LayoutReader {
   ByteView rest_;
   bool ok_ = true;
 };
+
+// What is signed of a message: with the purpose in front of it.
+inline Bytes with_purpose(std::string_view purpose, ByteView message) {
+  LayoutWriter writer;
+  writer.text(purpose);
+  writer.raw(message);
+  return writer.take();
+}
 
 }  // namespace gpunode::security::detail

@@ -20,18 +20,14 @@ void BulkLane::seek(BulkPeer& peer) {
   // Opened by the first message only: most peers of a large cluster never exchange a gradient.
   if (peer.outbox->empty() || peer.opening) return;
   if (!endpoints_of(peer).empty()) return ask_to_dial(peer);
-  Envelope want;
-  want.kind = Kind::bulk_want;
-  open_by(peer, want, std::nullopt);
+  open_by(peer, {.kind = Kind::bulk_want}, std::nullopt);
 }
 
 // Asks for a ticket to the peer's bulk port.
 void BulkLane::ask_to_dial(BulkPeer& peer) {
   auto key = security::EphemeralKey::create();
-  Envelope request;
-  request.kind = Kind::bulk_request;
-  request.key_share = key.public_key();
-  request.plain = options_.bulk_plain;
+  const Envelope request{
+      .kind = Kind::bulk_request, .plain = options_.bulk_plain, .key_share = key.public_key()};
   open_by(peer, request, std::move(key));
 }
 
@@ -107,12 +103,11 @@ void BulkLane::take_request(BulkPeer& peer, const Envelope& request) {
   if (door_.endpoints().empty()) return;
   withdraw_offer(peer);
   security::EphemeralKey mine = security::EphemeralKey::create();
-  Envelope offer;
-  offer.kind = Kind::bulk_ticket;
-  offer.stream = security::random_nonce();
-  offer.key_share = mine.public_key();
-  offer.nonce = security::random_array<16>();
-  offer.plain = request.plain && options_.bulk_plain;
+  Envelope offer{.kind = Kind::bulk_ticket,
+                 .stream = security::random_nonce(),
+                 .plain = request.plain && options_.bulk_plain,
+                 .key_share = mine.public_key(),
+                 .nonce = security::random_array<16>()};
   BulkChannel channel;
   channel.peer = peer.address.node;
   if (!set_keys(channel, mine, request, offer, false)) return;
@@ -128,8 +123,7 @@ void BulkLane::take_request(BulkPeer& peer, const Envelope& request) {
 void BulkLane::take_ticket(BulkPeer& peer, const Envelope& ticket) {
   if (!peer.opening || !peer.opening->key || !is_idle(peer)) return;
   if (ticket.plain && !options_.bulk_plain) return;
-  Envelope request;
-  request.key_share = peer.opening->key->public_key();
+  const Envelope request{.key_share = peer.opening->key->public_key()};
   BulkChannel channel;
   channel.peer = peer.address.node;
   if (!set_keys(channel, *peer.opening->key, request, ticket, true)) return;

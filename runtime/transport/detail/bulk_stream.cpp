@@ -66,16 +66,15 @@ BulkStream::BulkStream(SharedDescriptor connection, BulkChannel channel, std::ui
       channel_(std::move(channel)),
       session_(session),
       pool_(std::move(pool)) {
-  const auto set = [fd = *connection_](int level, int option, int value) {
-    ::setsockopt(fd, level, option, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);  // keepalive is silent while bytes are unacknowledged
-  set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
+  const int fd = *connection_;
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             15'000);  // keepalive is silent while bytes are unacknowledged
+  set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
 }
 
 // Writing.

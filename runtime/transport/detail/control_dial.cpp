@@ -155,10 +155,7 @@ bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
       take_session(peer, std::move(message));
     } else if (envelope.kind == Kind::welcome && envelope.session == peer.dial->nonce) {
       note_welcome(peer, envelope);
-      ControlSession session;
-      session.nonce = envelope.session;
-      session.dialled = true;
-      open_session(peer, std::move(session));
+      open_session(peer, {.nonce = envelope.session, .dialled = true});
     } else {
       fail_dial(peer, false);
     }

@@ -113,11 +113,7 @@ void ControlLane::end_session(ControlPeer& peer) {
 }
 
 void ControlLane::break_session(ControlPeer& peer, bool tell_peer) {
-  if (tell_peer) {
-    Envelope reset;
-    reset.kind = Kind::reset;
-    transmit(peer, reset, {}, {});
-  }
+  if (tell_peer) transmit(peer, {.kind = Kind::reset}, {}, {});
   end_session(peer);
   report(peer, LinkState::reset);
   on_broken(peer);

@@ -46,9 +46,9 @@ struct ControlDial {
 struct ControlSession {
   std::uint64_t nonce = 0;
   bool dialled = false;  // over the peer's dial, else over `route`
-  Bytes route;
-  int source_fd = -1;           // as the monitor names it
-  SharedDescriptor connection;  // a duplicate, by which it can be shut: ZeroMQ cannot
+  Bytes route = {};
+  int source_fd = -1;                // as the monitor names it
+  SharedDescriptor connection = {};  // a duplicate, by which it can be shut: ZeroMQ cannot
   std::uint64_t seq_in = 0;
   std::uint64_t seq_out = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/envelope_generated.h"
 
 namespace gpunode::transport::detail {
@@ -37,31 +38,17 @@ const wire::Envelope* verified(ByteView bytes, Bytes& aligned) {
 Bytes encode_envelope(const Envelope& envelope) {
   flatbuffers::FlatBufferBuilder builder(256);
   flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> key_share, ticket, nonce;
-  bool handshake = envelope.kind == Kind::bulk_request || envelope.kind == Kind::bulk_ticket;
-  if (handshake) {
+  if (envelope.kind == Kind::bulk_request || envelope.kind == Kind::bulk_ticket) {
     key_share = put(builder, envelope.key_share);
     ticket = put(builder, as_bytes(envelope.ticket));
     nonce = put(builder, envelope.nonce);
   }
-  wire::EnvelopeBuilder table(builder);
-  table.add_major(kProtocolMajor);
-  table.add_kind(static_cast<wire::Kind>(envelope.kind));
-  table.add_topic(envelope.topic);
-  table.add_stream(envelope.stream);
-  table.add_session(envelope.session);
-  table.add_seq(envelope.seq);
-  table.add_boot(envelope.boot);
-  table.add_greeting(envelope.greeting);
-  table.add_payload_bytes(envelope.payload_bytes);
-  table.add_plain(envelope.plain);
-  if (handshake) {
-    table.add_key_share(key_share);
-    table.add_ticket(ticket);
-    table.add_nonce(nonce);
-  }
-  wire::FinishEnvelopeBuffer(builder, table.Finish());
-  return to_bytes(
-      {reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize()});
+  wire::FinishEnvelopeBuffer(
+      builder, wire::CreateEnvelope(builder, kProtocolMajor, static_cast<wire::Kind>(envelope.kind),
+                                    envelope.topic, envelope.stream, envelope.session, envelope.seq,
+                                    envelope.boot, envelope.greeting, envelope.payload_bytes,
+                                    envelope.plain, key_share, ticket, nonce));
+  return finished_bytes(builder);
 }
 
 std::optional<Envelope> decode_envelope(ByteView bytes) {

@@ -39,7 +39,7 @@ struct Envelope {
   bool plain = false;
   std::array<std::byte, 32> key_share{};  // zero: none
   std::array<std::byte, 16> nonce{};
-  std::string ticket;
+  std::string ticket = {};
 };
 
 // One message between two nodes, as it came in.

@@ -35,14 +35,11 @@ bool Outbox::empty() const {
 std::optional<Message> Outbox::take() {
   std::lock_guard lock(mutex_);
   bytes_ -= std::exchange(taken_bytes_, 0);
-  queue_.has_left();
-  if (queue_.empty()) {
+  std::optional<Message> message = queue_.take();
+  if (message)
+    taken_bytes_ = size_of(*message);
+  else
     flush_posted_ = false;
-    return std::nullopt;
-  }
-  Message message = queue_.take();
-  queue_.leaves(message);
-  taken_bytes_ = size_of(message);
   return message;
 }
 

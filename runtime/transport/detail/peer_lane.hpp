@@ -97,12 +97,7 @@ class PeerLane {
   }
   // A hello, welcome or not_yet of ours.
   Envelope greeting(Kind kind, std::uint64_t session) {
-    Envelope envelope;
-    envelope.kind = kind;
-    envelope.session = session;
-    envelope.boot = options_.boot;
-    envelope.greeting = ++greetings_;
-    return envelope;
+    return {.kind = kind, .session = session, .boot = options_.boot, .greeting = ++greetings_};
   }
   // Takes note of a hello. False: it was overtaken by a later one, and must not undo that.
   bool is_newest(Peer& peer, const Envelope& hello) {
@@ -118,12 +113,10 @@ class PeerLane {
     peer.seen_greeting = welcome.greeting;
   }
   static Envelope data_envelope(const Message& message) {
-    Envelope envelope;
-    envelope.kind = Kind::data;
-    envelope.topic = static_cast<std::uint16_t>(message.topic);
-    envelope.stream = message.stream;
-    envelope.payload_bytes = message.payload.size();
-    return envelope;
+    return {.kind = Kind::data,
+            .topic = static_cast<std::uint16_t>(message.topic),
+            .stream = message.stream,
+            .payload_bytes = message.payload.size()};
   }
   void note_sent(const Message& message) {
     ++sent_;
@@ -225,12 +218,10 @@ void PeerLane<Peer>::deliver(const Peer& peer, WireMessage data) {
     ++dropped_;  // of a later version than ours
     return;
   }
-  Message message;
-  message.topic = static_cast<Topic>(envelope.topic);
-  message.stream = envelope.stream;
-  message.body = std::move(data.body);
-  message.payload = std::move(data.payload);
-  if (events_.on_message) events_.on_message(peer.address.node, kind_.lane, std::move(message));
+  if (!events_.on_message) return;
+  events_.on_message(peer.address.node, kind_.lane,
+                     {static_cast<Topic>(envelope.topic), envelope.stream, std::move(data.body),
+                      std::move(data.payload)});
 }
 
 }  // namespace gpunode::transport::detail

@@ -3,6 +3,7 @@
 // repetition would go right behind it and delay what is asked for next.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
@@ -30,21 +31,18 @@ class SendQueue {
     ++size_;
     of(message).push_front(std::move(message));
   }
-  // The first of the most urgent; the queue must not be empty.
-  Message take() {
-    std::size_t urgency = 0;
-    while (queues_[urgency].empty()) ++urgency;
-    Message message = std::move(queues_[urgency].front());
-    queues_[urgency].pop_front();
+  // The first of the most urgent, if any. What was taken before has left; this one is leaving.
+  std::optional<Message> take() {
+    leaving_.reset();
+    const auto queue = std::ranges::find_if_not(queues_, &std::deque<Message>::empty);
+    if (queue == queues_.end()) return std::nullopt;
+    Message message = std::move(queue->front());
+    queue->pop_front();
     --size_;
-    return message;
-  }
-  // What was taken is on its way out, until has_left().
-  void leaves(const Message& message) {
     if (message.order != 0)
       leaving_ = {message.topic, message.stream, message.body, {}, message.urgency, message.order};
+    return message;
   }
-  void has_left() { leaving_.reset(); }
 
  private:
   static bool equal(const Message& a, const Message& b) {

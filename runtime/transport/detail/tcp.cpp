@@ -16,21 +16,16 @@ namespace gpunode::transport::detail {
 
 namespace {
 
-struct Lookup {
-  std::optional<SocketAddress> address;
-  int failure = 0;
-};
-
-Lookup look_up(const HostPort& target, int flags) {
+// 0, or what gai_strerror() knows.
+int look_up(const HostPort& target, int flags, SocketAddress& address) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   std::string port = std::to_string(target.port);
-  Lookup result;
-  result.failure = getaddrinfo(target.host.c_str(), port.c_str(), &hints, &found);
-  if (result.failure != 0 || !found) return result;
+  const int failure = getaddrinfo(target.host.c_str(), port.c_str(), &hints, &found);
+  if (failure != 0) return failure;
   addrinfo* best = found;
   for (addrinfo* each = found; each; each = each->ai_next) {
     if (each->ai_family == AF_INET) {  // names with both: what people's listeners default to
@@ -38,12 +33,23 @@ Lookup look_up(const HostPort& target, int flags) {
       break;
     }
   }
-  SocketAddress address;
   std::memcpy(&address.storage, best->ai_addr, best->ai_addrlen);
   address.size = best->ai_addrlen;
-  result.address = address;
   freeaddrinfo(found);
-  return result;
+  return 0;
+}
+
+// One end of a connection, as ::getsockname or ::getpeername tells it; nothing: there is none.
+std::optional<sockaddr_storage> end_of(int fd, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage end{};
+  socklen_t size = sizeof end;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&end), &size) != 0) return std::nullopt;
+  return end;
+}
+
+std::uint16_t port_of(const sockaddr_storage& address) {
+  // It lies at the same offset in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 constexpr char kUnpaced[] = "reno";  // in every kernel, and open to every user
@@ -68,11 +74,9 @@ bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
 bool is_own(const SocketAddress& address) {
   const SharedDescriptor probe =
       share_descriptor(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage here{};
-  socklen_t size = sizeof here;
-  return *probe >= 0 && ::connect(*probe, address.raw(), address.size) == 0 &&
-         ::getsockname(*probe, reinterpret_cast<sockaddr*>(&here), &size) == 0 &&
-         same_host(here, address.storage);
+  if (*probe < 0 || ::connect(*probe, address.raw(), address.size) != 0) return false;
+  const auto here = end_of(*probe, ::getsockname);
+  return here && same_host(*here, address.storage);
 }
 
 }  // namespace
@@ -121,14 +125,17 @@ std::string SocketAddress::text() const {
 }
 
 std::optional<SocketAddress> numeric_address(const HostPort& target) {
-  return look_up(target, AI_NUMERICHOST).address;
+  SocketAddress address;
+  if (look_up(target, AI_NUMERICHOST, address) != 0) return std::nullopt;
+  return address;
 }
 
 Result<SocketAddress> resolve(const HostPort& target) {
-  Lookup found = look_up(target, 0);
-  if (found.address) return *found.address;
+  SocketAddress address;
+  const int failure = look_up(target, 0, address);
+  if (failure == 0) return address;
   return {ErrorCode::not_found, "the name " + target.host + " does not resolve (" +
-                                    gai_strerror(found.failure) +
+                                    gai_strerror(failure) +
                                     "): check its spelling and this machine's DNS"};
 }
 
@@ -183,21 +190,17 @@ Result<Listening> listen_tcp(const std::string& endpoint) {
   int family = address->storage.ss_family;
   int fd = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return {ErrorCode::resource_exhausted, "no file descriptors left to listen with"};
-  int yes = 1, no = 0;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
+  set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  std::optional<sockaddr_storage> bound;
   if (::bind(fd, address->raw(), address->size) != 0 || ::listen(fd, 256) != 0 ||
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+      !(bound = end_of(fd, ::getsockname))) {
     int cause = errno;
     ::close(fd);
     return bind_error(endpoint, cause, std::strerror(cause));
   }
-  // The port lies at the same offset in both families.
-  std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
   std::string host = family == AF_INET6 ? "[" + address->text() + "]" : address->text();
-  return Listening{fd, "tcp://" + host + ":" + std::to_string(port)};
+  return Listening{fd, "tcp://" + host + ":" + std::to_string(port_of(*bound))};
 }
 
 Error bind_error(const std::string& endpoint, int cause, const char* text) {
@@ -223,11 +226,8 @@ std::string take_off_pacing(int listening_fd) {
 }
 
 void pace_unless_local(int accepted_fd, const std::string& congestion_control) {
-  sockaddr_storage here{}, there{};
-  socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (::getsockname(accepted_fd, reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
-      ::getpeername(accepted_fd, reinterpret_cast<sockaddr*>(&there), &there_size) == 0 &&
-      !same_host(here, there))
+  const auto here = end_of(accepted_fd, ::getsockname), there = end_of(accepted_fd, ::getpeername);
+  if (here && there && !same_host(*here, *there))
     set_congestion_control(accepted_fd, congestion_control);
 }
 
@@ -235,15 +235,10 @@ SharedDescriptor duplicate_connection(int fd, const std::vector<std::uint16_t>& 
   const int copy = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) return nullptr;
   SharedDescriptor own = share_descriptor(copy);
-  sockaddr_storage local{}, remote{};
-  socklen_t size = sizeof local, remote_size = sizeof remote;
-  const bool connected =
-      getsockname(copy, reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
-      getpeername(copy, reinterpret_cast<sockaddr*>(&remote), &remote_size) == 0 &&
-      (local.ss_family == AF_INET || local.ss_family == AF_INET6);
-  // The port lies at the same offset in both families.
-  const std::uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
-  return connected && std::ranges::find(ports, port) != ports.end() ? own : nullptr;
+  const auto local = end_of(copy, ::getsockname);
+  const bool connected = local && end_of(copy, ::getpeername) &&
+                         (local->ss_family == AF_INET || local->ss_family == AF_INET6);
+  return connected && std::ranges::find(ports, port_of(*local)) != ports.end() ? own : nullptr;
 }
 
 }  // namespace gpunode::transport::detail

@@ -21,6 +21,10 @@ namespace gpunode::transport::detail {
 using SharedDescriptor = std::shared_ptr<const int>;
 SharedDescriptor share_descriptor(int fd);
 
+inline void set_option(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
 // "tcp://10.0.0.5:7601", "tcp://[::1]:7601".
 std::optional<HostPort> parse_endpoint(const std::string& endpoint);
 

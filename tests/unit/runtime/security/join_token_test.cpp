@@ -181,7 +181,7 @@ TEST(TokenBook, forgets_old_tokens_when_it_makes_new_ones) {
   issuer.clock.advance(25h);
   JoinToken second = issuer.create(book);
   EXPECT_EQ(book.size(), 1u);
-  EXPECT_TRUE(book.expiry(second.id));
+  EXPECT_TRUE(book.proof_key(second.id));
 }
 
 TEST(TokenBook, counts_no_use_that_it_could_not_store) {

@@ -1,9 +1,10 @@
 // The rules of time: ticks, probes and their helpers, full tables, the dead who are tried again.
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
-#include "runtime/membership/detail/swim_core.hpp"
 #include "runtime/membership/membership_codec.hpp"
+#include "runtime/membership/swim.hpp"
 
 namespace gpunode::membership {
 
@@ -15,121 +16,114 @@ constexpr Duration kSyncPause = std::chrono::milliseconds(300);
 constexpr Duration kHintPause = std::chrono::milliseconds(500);
 }  // namespace
 
-Duration Swim::Core::jittered(Duration duration) {
+Duration Swim::jittered(Duration duration) {
   const double factor = 0.75 + 0.5 * rng_.uniform();
   return Duration(static_cast<Duration::rep>(static_cast<double>(duration.count()) * factor));
 }
 
-void Swim::Core::shift_health(int by) {
+void Swim::shift_health(int by) {
   health_ = std::clamp(health_ + by, 0, config_.health_cap);
 }
 
-int Swim::Core::tell_limit() const {
+int Swim::tell_limit() const {
   const double n = static_cast<double>(live_count());
   return std::max(2, static_cast<int>(std::ceil(config_.retransmit_factor * std::log10(n + 1.0))));
 }
 
-void Swim::Core::begin(Time now) {
+Actions Swim::run(Time now, const std::function<void()>& event) {
   now_ = now;
   forgive_lateness();
-}
-
-Actions Swim::Core::finish() {
-  if (push_wanted_) {
-    push_wanted_ = false;
-    const auto targets = pick(config_.push_fanout, [](const Member& member) {
-      return member.state == PeerHealth::alive || member.state == PeerHealth::suspect;
-    });
-    if (!targets.empty()) {
-      Message message;
-      message.rumors = rumors_.take(kMaxRumors / 2, config_.max_message_bytes, tell_limit());
-      if (!message.rumors.empty())
-        for (const NodeId& to : targets) send(to, message, false);
-    }
-  }
+  event();
+  if (std::exchange(push_wanted_, false)) push();
   return std::exchange(actions_, {});
 }
 
-void Swim::Core::on_traffic(const NodeId& from) {
-  answered(from, true);
+void Swim::push() {
+  const auto targets = pick(config_.push_fanout, &Member::is_live);
+  if (targets.empty()) return;
+  Message message;
+  message.rumors = rumors_.take(kMaxRumors / 2, config_.max_message_bytes, tell_limit());
+  if (message.rumors.empty()) return;
+  for (const NodeId& to : targets) send(to, message, false);
 }
 
-void Swim::Core::on_message(const NodeId& from, ByteView bytes) {
-  if (from == self_.id || self_.left) return;
-  if (signing_.admitted && !signing_.admitted(from)) {
-    ++rejected_;
-    return;
-  }
-  auto message = decode(bytes);
-  if (!message) {
-    ++rejected_;
-    return;
-  }
-  answered(from, true);
-  for (const Rumor& rumor : message->rumors) apply_rumor(from, rumor);
-  const auto known = members_.find(from);
-  if (known == members_.end())
-    ask_table(from);
-  else if (known->second.state == PeerHealth::dead || known->second.state == PeerHealth::left)
-    send_rumor(from, rumor_of(known->second, true));  // it objects if it sees this
-  switch (message->kind) {
-    case MessageKind::ping: {
-      Message reply;
-      reply.kind = MessageKind::ack;
-      reply.sequence = message->sequence;
-      reply.target = self_.id;
-      return send(from, std::move(reply));
+Actions Swim::on_traffic(Time now, const NodeId& from) {
+  return run(now, [&] { answered(from, true); });
+}
+
+Actions Swim::on_connection(Time now, const NodeId& peer, LinkState state) {
+  return run(now, [&] { take_connection(peer, state); });
+}
+
+Actions Swim::on_message(Time now, const NodeId& from, ByteView bytes) {
+  return run(now, [&] {
+    if (from == self_.id || self_.left) return;
+    if (signing_.admitted && !signing_.admitted(from)) {
+      ++rejected_;
+    } else if (const auto message = decode(bytes)) {
+      take_message(from, *message);
+    } else {
+      ++rejected_;
     }
+  });
+}
+
+void Swim::take_message(const NodeId& from, const Message& message) {
+  answered(from, true);
+  for (const Rumor& rumor : message.rumors) apply_rumor(from, rumor);
+  const Member* sender = find(from);
+  if (!sender)
+    send_table(from, true);
+  else if (!sender->is_live())
+    send_rumor(from, rumor_of(*sender, true));  // it objects if it sees this
+  switch (message.kind) {
+    case MessageKind::ping:
+      return send(from, {MessageKind::ack, message.sequence, self_.id});
     case MessageKind::ack: {
-      if (message->target != from) answered(message->target, false);
-      const auto relay = relays_.find(message->sequence);
+      if (message.target != from) answered(message.target, false);
+      const auto relay = relays_.find(message.sequence);
       if (relay == relays_.end() || relay->second.target != from) return;
-      Message reply;
-      reply.kind = MessageKind::ack;
-      reply.sequence = relay->second.sequence;
-      reply.target = from;
-      send(relay->second.requester, std::move(reply));
+      send(relay->second.requester, {MessageKind::ack, relay->second.sequence, from});
       relays_.erase(relay);
       return;
     }
     case MessageKind::ping_request: {
-      if (relays_.size() >= kMaxRelays || message->target == self_.id) return;
+      if (relays_.size() >= kMaxRelays || message.target == self_.id) return;
       const std::uint64_t sequence = ++sequence_;
-      relays_[sequence] = {from, message->sequence, message->target, now_ + config_.ack_timeout};
-      Message ping;
-      ping.kind = MessageKind::ping;
-      ping.sequence = sequence;
-      return send(message->target, std::move(ping));
+      relays_[sequence] = {from, message.sequence, message.target, now_ + config_.ack_timeout};
+      return send(message.target, {MessageKind::ping, sequence});
     }
     case MessageKind::nack: {
-      const auto probe = probes_.find(message->sequence);
+      const auto probe = probes_.find(message.sequence);
       if (probe != probes_.end()) ++probe->second.nacks;
       return;
     }
     case MessageKind::sync:
-      if (message->reply_wanted) send_table(from, false);
+      if (message.reply_wanted) send_table(from, false);
       return;
     case MessageKind::gossip:
       return;
   }
 }
 
-void Swim::Core::on_tick() {
-  if (self_.left) return;
-  advance_relays();
-  advance_probes();
-  judge_suspects();
-  start_probes();
-  repeat_gossip();
-  sync_one();
-  retry_dead();
-  retry_seeds();
-  forget_old();
+Actions Swim::on_tick(Time now) {
+  return run(now, [&] {
+    if (self_.left) return;
+    advance_relays();
+    advance_probes();
+    judge_suspects();
+    start_probes();
+    repeat_gossip();
+    sync_one();
+    retry_dead();
+    retry_seeds();
+    forget_old();
+  });
 }
 
 // This machine did not run for a while, so the others' silence proves nothing: all waits begin
 // that much later, and this machine counts as slow.
-void Swim::Core::forgive_lateness() {
+void Swim::forgive_lateness() {
   const Duration late = now_ - last_run_ - config_.period / 4;
   last_run_ = now_;
   if (late < config_.period / 2) return;
@@ -142,7 +136,7 @@ void Swim::Core::forgive_lateness() {
     if (member.heard != Time{}) member.heard += late;
 }
 
-void Swim::Core::advance_probes() {
+void Swim::advance_probes() {
   std::vector<std::uint64_t> failed;
   for (auto& [sequence, probe] : probes_) {
     const Duration waited = now_ - probe.started;
@@ -155,121 +149,92 @@ void Swim::Core::advance_probes() {
         return member.state == PeerHealth::alive && member.record.id != target;
       });
       probe.helpers = helpers.size();
-      for (const NodeId& helper : helpers) {
-        Message request;
-        request.kind = MessageKind::ping_request;
-        request.sequence = sequence;
-        request.target = target;
-        send(helper, std::move(request));
-      }
+      for (const NodeId& helper : helpers)
+        send(helper, {MessageKind::ping_request, sequence, target});
     }
   }
-  for (const std::uint64_t sequence : failed) {
-    const auto found = probes_.find(sequence);
-    if (found == probes_.end()) continue;
-    const Probe probe = found->second;
-    probes_.erase(found);
-    fail_probe(probe);
-  }
+  for (const std::uint64_t sequence : failed)
+    if (const auto probe = probes_.extract(sequence)) fail_probe(probe.mapped());
 }
 
-void Swim::Core::fail_probe(const Probe& probe) {
+void Swim::fail_probe(const Probe& probe) {
   // Helpers that did not even say "no" hint that it is we who are slow or cut off.
   shift_health(static_cast<int>(probe.helpers - std::min(probe.helpers, probe.nacks)));
-  const auto member = members_.find(probe.target);
-  if (member == members_.end()) return;
-  const PeerHealth state = member->second.state;
-  if (state == PeerHealth::alive || state == PeerHealth::suspect) suspect(member->second);
+  Member* member = known(probe.target);
+  if (member && member->is_live()) suspect(*member);
 }
 
-std::optional<NodeId> Swim::Core::next_target() {
-  const auto live = [&](const NodeId& id) {
-    const auto found = members_.find(id);
-    return found != members_.end() &&
-           (found->second.state == PeerHealth::alive || found->second.state == PeerHealth::suspect);
-  };
+const Member* Swim::next_target() {
   for (int sweep = 0; sweep < 2; ++sweep) {
     while (!round_.empty()) {
-      const NodeId id = round_.back();
+      const Member* member = find(round_.back());
       round_.pop_back();
-      if (live(id)) return id;
+      if (member && member->is_live()) return member;
     }
     for (const auto& [id, member] : members_) round_.push_back(id);
     for (std::size_t i = round_.size(); i > 1; --i) std::swap(round_[i - 1], round_[rng_.below(i)]);
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-void Swim::Core::start_probes() {
-  while (!urgent_.empty()) {
-    const NodeId target = urgent_.front();
-    urgent_.pop_front();
-    const auto found = members_.find(target);
-    if (found == members_.end()) continue;
-    const PeerHealth state = found->second.state;
-    if (state == PeerHealth::alive || state == PeerHealth::suspect) start_probe(target);
+void Swim::start_probes() {
+  for (const NodeId& target : std::exchange(urgent_, {})) {
+    const Member* member = find(target);
+    if (member && member->is_live()) start_probe(*member);
   }
   if (now_ < next_probe_) return;
   next_probe_ = now_ + config_.period * (1 + health_ / 2);
-  if (const auto target = next_target()) {
+  if (const Member* target = next_target()) {
     // Traffic within the period is as good as an answer.
-    const Member& member = members_.at(*target);
-    const bool fresh = member.heard != Time{} && now_ - member.heard < config_.period;
-    if (member.state == PeerHealth::suspect || !fresh || config_.mutation.ignore_answers)
+    const bool fresh = target->heard != Time{} && now_ - target->heard < config_.period;
+    if (target->state == PeerHealth::suspect || !fresh || config_.mutation.ignore_answers)
       start_probe(*target);
   }
 }
 
-void Swim::Core::start_probe(const NodeId& target) {
+void Swim::start_probe(const Member& member) {
+  const NodeId& target = member.record.id;
   for (const auto& [sequence, probe] : probes_)
     if (probe.target == target) return;
-  Message ping;
-  ping.kind = MessageKind::ping;
-  ping.sequence = ++sequence_;
+  Message ping{MessageKind::ping, ++sequence_};
   probes_[ping.sequence] = {target, now_, config_.ack_timeout * (1 + health_), false, 0, 0};
-  const Member& member = members_.at(target);
   // Buddy rule: a suspect learns of it with the very probe, so that it can object.
   if (member.state == PeerHealth::suspect) ping.rumors.push_back(rumor_of(member, false));
   send(target, std::move(ping));
 }
 
-void Swim::Core::urge(const NodeId& target) {
+void Swim::urge(const NodeId& target) {
   // In a large house a few look again, not all at once.
   const std::size_t live = live_count();
   if (live > 64 && !rng_.chance(16.0 / static_cast<double>(live))) return;
   if (std::find(urgent_.begin(), urgent_.end(), target) == urgent_.end()) urgent_.push_back(target);
 }
 
-void Swim::Core::advance_relays() {
+void Swim::advance_relays() {
   std::vector<Relay> expired;
   std::erase_if(relays_, [&](const auto& each) {
     if (now_ < each.second.deadline) return false;
     expired.push_back(each.second);
     return true;
   });
-  for (const Relay& relay : expired) {
-    Message reply;
-    reply.kind = MessageKind::nack;
-    reply.sequence = relay.sequence;
-    reply.target = relay.target;
-    send(relay.requester, std::move(reply));
-  }
+  for (const Relay& relay : expired)
+    send(relay.requester, {MessageKind::nack, relay.sequence, relay.target});
 }
 
-void Swim::Core::judge_suspects() {
+void Swim::judge_suspects() {
   std::vector<NodeId> suspects;
   for (const auto& [id, member] : members_)
     if (member.state == PeerHealth::suspect) suspects.push_back(id);
   for (const NodeId& id : suspects) judge(members_.at(id));
 }
 
-void Swim::Core::repeat_gossip() {
+void Swim::repeat_gossip() {
   if (now_ < next_gossip_) return;
   next_gossip_ = now_ + config_.period;
   if (!rumors_.empty()) push_wanted_ = true;
 }
 
-void Swim::Core::sync_one() {
+void Swim::sync_one() {
   if (now_ < next_sync_) return;
   next_sync_ = now_ + jittered(config_.sync_interval);
   const auto targets =
@@ -277,7 +242,7 @@ void Swim::Core::sync_one() {
   for (const NodeId& to : targets) send_table(to, true);
 }
 
-void Swim::Core::retry_dead() {
+void Swim::retry_dead() {
   if (now_ < next_retry_) return;
   next_retry_ = now_ + jittered(config_.dead_retry);
   if (config_.mutation.no_dead_retry) return;
@@ -290,7 +255,7 @@ void Swim::Core::retry_dead() {
 }
 
 // Often at first (somebody waits for this join), then at the pace of the dead.
-void Swim::Core::retry_seeds() {
+void Swim::retry_seeds() {
   for (auto& [id, seed] : seeds_) {
     if (now_ < seed.next_try) continue;
     seed.next_try = now_ + jittered(seed.pause);
@@ -300,20 +265,20 @@ void Swim::Core::retry_seeds() {
   }
 }
 
-void Swim::Core::add_seed(const MemberRecord& record) {
-  if (record.id == self_.id || members_.contains(record.id)) return;
-  if (!acceptable(record)) return;
-  if (seeds_.size() >= config_.max_members) return;
-  seeds_[record.id] = {record, now_, config_.period};
-  retry_seeds();
+Actions Swim::add_seed(Time now, const MemberRecord& record) {
+  return run(now, [&] {
+    if (record.id == self_.id || members_.contains(record.id)) return;
+    if (!acceptable(record)) return;
+    if (seeds_.size() >= config_.max_members) return;
+    seeds_[record.id] = {record, now_, config_.period};
+    retry_seeds();
+  });
 }
 
-void Swim::Core::forget_old() {
+void Swim::forget_old() {
   std::vector<NodeId> old;
   for (const auto& [id, member] : members_)
-    if ((member.state == PeerHealth::dead || member.state == PeerHealth::left) &&
-        now_ - member.since >= config_.forget_after)
-      old.push_back(id);
+    if (!member.is_live() && now_ - member.since >= config_.forget_after) old.push_back(id);
   for (const NodeId& id : old) {
     members_.erase(id);
     tracks_.erase(id);
@@ -322,8 +287,8 @@ void Swim::Core::forget_old() {
   }
 }
 
-std::vector<NodeId> Swim::Core::pick(std::size_t count,
-                                     const std::function<bool(const Member&)>& accept) {
+std::vector<NodeId> Swim::pick(std::size_t count,
+                               const std::function<bool(const Member&)>& accept) {
   std::vector<NodeId> chosen;
   for (const auto& [id, member] : members_)
     if (accept(member)) chosen.push_back(id);
@@ -333,7 +298,7 @@ std::vector<NodeId> Swim::Core::pick(std::size_t count,
   return chosen;
 }
 
-Rumor Swim::Core::rumor_of(const Member& member, bool with_record) const {
+Rumor Swim::rumor_of(const Member& member, bool with_record) const {
   Rumor rumor;
   rumor.state = member.state;
   rumor.subject = member.record.id;
@@ -341,60 +306,51 @@ Rumor Swim::Core::rumor_of(const Member& member, bool with_record) const {
   if (with_record) rumor.record = member.record;
   const auto track = tracks_.find(member.record.id);
   if (track == tracks_.end() || !track->second.suspicion) return rumor;
-  const auto copy = [](const std::set<NodeId>& from, std::vector<NodeId>& into) {
-    for (const NodeId& id : from)
-      if (into.size() < kMaxObservers) into.push_back(id);
+  const auto first_of = [](const std::set<NodeId>& ids) {
+    const auto first = ids | std::views::take(kMaxObservers) | std::views::common;
+    return std::vector<NodeId>(first.begin(), first.end());
   };
-  copy(track->second.suspicion->observers, rumor.observers);
-  copy(track->second.suspicion->refused_by, rumor.refused_by);
+  rumor.observers = first_of(track->second.suspicion->observers);
+  rumor.refused_by = first_of(track->second.suspicion->refused_by);
   return rumor;
 }
 
-Rumor Swim::Core::own_rumor() const {
-  return {self_.left ? PeerHealth::left : PeerHealth::alive,
-          self_.id,
-          self_.incarnation,
-          {},
-          {},
-          self_};
+Rumor Swim::own_rumor() const {
+  return rumor_of({self_, self_.left ? PeerHealth::left : PeerHealth::alive}, true);
 }
 
-void Swim::Core::tell(const Member& member, bool with_record) {
+void Swim::tell(const Member& member, bool with_record) {
   rumors_.put(rumor_of(member, with_record));
   push_wanted_ = true;
 }
 
-void Swim::Core::send(const NodeId& to, Message message, bool piggyback) {
+void Swim::send(const NodeId& to, Message message, bool piggyback) {
   if (piggyback)
     for (Rumor& rumor : rumors_.take(kPiggybackRumors, kPiggybackBytes, tell_limit()))
       message.rumors.push_back(std::move(rumor));
   actions_.push_back(Send{to, encode(message)});
 }
 
-void Swim::Core::send_rumor(const NodeId& to, Rumor rumor) {
+void Swim::send_rumor(const NodeId& to, Rumor rumor) {
   if (to == self_.id) return;
   Message message;
   message.rumors.push_back(std::move(rumor));
   send(to, std::move(message), false);
 }
 
-void Swim::Core::send_table(const NodeId& to, bool reply_wanted) {
+void Swim::send_table(const NodeId& to, bool reply_wanted) {
   // Two nodes that refuse each other's records must not answer each other at full speed.
   if (last_table_.size() > 2 * config_.max_members) last_table_.clear();
   const auto [last, first] = last_table_.try_emplace(to, now_);
   if (!first && now_ - last->second < kSyncPause) return;
   last->second = now_;
-  Message message;
-  message.kind = MessageKind::sync;
-  message.reply_wanted = reply_wanted;
-  message.rumors.push_back(own_rumor());
+  Message message{MessageKind::sync, 0, {}, reply_wanted, {own_rumor()}};
   std::size_t bytes = wire_estimate(message.rumors.back());
   for (const auto& [id, member] : members_) {
     Rumor rumor = rumor_of(member, true);
     const std::size_t size = wire_estimate(rumor);
     if (bytes + size > config_.max_message_bytes || message.rumors.size() >= kMaxRumors) {
-      send(to, std::exchange(message, Message{}), false);
-      message.kind = MessageKind::sync;
+      send(to, std::exchange(message, {MessageKind::sync}), false);
       bytes = 0;
     }
     bytes += size;
@@ -403,12 +359,7 @@ void Swim::Core::send_table(const NodeId& to, bool reply_wanted) {
   send(to, std::move(message), false);
 }
 
-// It spoke of somebody, or is somebody, whom we do not know.
-void Swim::Core::ask_table(const NodeId& from) {
-  send_table(from, true);
-}
-
-void Swim::Core::hint_connect(Member& member) {
+void Swim::hint_connect(Member& member) {
   Track& track = tracks_[member.record.id];
   if (member.record.dial_only) return;
   if (track.last_hint != Time{} && now_ - track.last_hint < kHintPause) return;
