@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,17 @@ struct ClusterSnapshot {
   std::string name_of(const NodeId& id) const {
     const NodeInfo* node = find(id);
     return node ? node->name : id.short_text();
+  }
+  std::vector<std::string> names_of(std::span<const NodeId> ids) const {
+    std::vector<std::string> names;
+    for (const NodeId& id : ids) names.push_back(name_of(id));
+    return names;
+  }
+  // The names with commas between them.
+  std::string list_of(std::span<const NodeId> ids) const {
+    std::string list;
+    for (const NodeId& id : ids) list += (list.empty() ? "" : ", ") + name_of(id);
+    return list;
   }
   bool alive(const NodeId& id) const {
     const NodeInfo* node = find(id);

@@ -10,16 +10,23 @@
 
 namespace gpunode {
 
+// Names come from peers and paths from files: what is no UTF-8 in them is replaced.
+inline std::string text_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 inline std::string error_json(const Error& error) {
-  return nlohmann::json{
-      {"ok", false},
-      {"error", {{"code", std::string(to_string(error.code))}, {"detail", error.detail}}}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text_of(
+      {{"ok", false}, {"error", {{"code", to_string(error.code)}, {"detail", error.detail}}}});
 }
 
 inline std::string ok_json(nlohmann::json fields) {
   fields["ok"] = true;
-  return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text_of(fields);
+}
+
+inline std::string answer_json(const Result<nlohmann::json>& result) {
+  return result ? ok_json(*result) : error_json(result.error());
 }
 
 // The arguments of a command, which its own CLI wrote; anything else is an empty object.

@@ -4,9 +4,9 @@
 //   link thread --NetMessage-->              cluster, calls, job board, admission; on bulk: job
 //   link thread --LinkChanged-->             cluster
 //   cluster     --PeerChanged, LinkChanged--> calls, admission, job board -> each job
-//   job         --ComputeStep, UpdateSpeculatively, ApplyTotal, ReadState, InstallState,
-//                 Evaluate--> trainer
-//   trainer     --TrainerReady, PartialReady, Applied, StateRead, ..., Failed--> job
+//   job         --job::Compute, job::SpeculativeUpdate, ApplyTotal, ReadState, job::InstallState,
+//                 Evaluate--> trainer (those of the core's actions that are its to carry out)
+//   trainer     --TrainerReady, job::PartialRange, Applied, StateRead, ..., Failed--> job
 //   job         --FindCheckpoint, WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
 //   job board   --AuditNote--> admission (owner of the audit log)
@@ -111,20 +111,10 @@ struct TrainerReady {
   std::string fingerprint_text;
   Digest initial_state;
   std::uint64_t tokens_per_sample = 0;
-  bool speculates = false;  // makes use of UpdateSpeculatively
+  bool speculates = false;  // makes use of job::SpeculativeUpdate
 };
 struct TrainerFailed {
   Error error;
-};
-struct ComputeStep {
-  job::Compute compute;
-};
-struct PartialReady {
-  job::PartialRange range;
-};
-// Elements of the total of a step that is not committed yet; see job::SpeculativeUpdate.
-struct UpdateSpeculatively {
-  job::SpeculativeUpdate part;
 };
 struct ApplyTotal {
   std::uint64_t step = 0;
@@ -143,10 +133,6 @@ struct StateRead {
   std::uint64_t token = 0;
   std::uint64_t step = 0;
   SharedBytes state;
-};
-struct InstallState {
-  std::uint64_t step = 0;
-  SharedBytes state;  // empty for step 0: the initial state
 };
 struct StateInstalled {
   std::uint64_t step = 0;

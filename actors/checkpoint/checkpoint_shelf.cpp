@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "actors/named_tensors.hpp"
 #include "runtime/base/fault_point.hpp"
 #include "runtime/base/log.hpp"
 
@@ -45,18 +46,8 @@ Result<snapshot::StateView> state_view_of(const model::Model& model, ByteView st
     return Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
                                            " bytes is none of this job's model"};
   std::span<const float> all(reinterpret_cast<const float*>(state.data()), 3 * count);
-  snapshot::StateView view;
-  std::size_t at = 0;
-  for (const model::ParameterSpec& spec : model.parameters()) {
-    std::size_t size = spec.element_count();
-    view.parameters.push_back({spec.name,
-                               {spec.shape.begin(), spec.shape.end()},
-                               all.subspan(at, size),
-                               all.subspan(count + at, size),
-                               all.subspan(2 * count + at, size)});
-    at += size;
-  }
-  return view;
+  return named_tensors<snapshot::StateView>(model, all.first(count), all.subspan(count, count),
+                                            all.last(count));
 }
 
 }  // namespace
@@ -224,17 +215,8 @@ Result<SharedBytes> CheckpointShelf::read(const Key& key) const {
   fault_point("checkpoint.read", key.step);
   Bytes bytes(3 * count * sizeof(float));
   std::span<float> all(reinterpret_cast<float*>(bytes.data()), 3 * count);
-  snapshot::StateTarget target;
-  std::size_t at = 0;
-  for (const model::ParameterSpec& spec : model.parameters()) {
-    std::size_t size = spec.element_count();
-    target.parameters.push_back({spec.name,
-                                 {spec.shape.begin(), spec.shape.end()},
-                                 all.subspan(at, size),
-                                 all.subspan(count + at, size),
-                                 all.subspan(2 * count + at, size)});
-    at += size;
-  }
+  const auto target = named_tensors<snapshot::StateTarget>(
+      model, all.first(count), all.subspan(count, count), all.last(count));
   if (auto read = checkpoint->read_into(target); !read) return read.error();
   return SharedBytes::from(std::move(bytes));
 }

@@ -56,25 +56,193 @@ struct LayeredPass::Run {
     std::size_t piece = 0;
   };
 
-  Run(LayeredPass& owner, std::span<const PassNode> given, const OnFinal& told,
-      std::span<const Ahead> ahead);
-  void loop(int worker);
+  Run(LayeredPass& owner, std::span<const PassNode> given_nodes, const OnFinal& told,
+      std::span<const Ahead> ahead)
+      : pass(owner),
+        given(given_nodes),
+        on_final(told),
+        part_elements((longest(owner.options_.stages) + 15) / 16 * 16) {
+    for (std::size_t node = 0; node < given.size(); ++node) {
+      const SumTask& task = given[node].task;
+      GPUNODE_CHECK(!task.slices.empty(), "a node without slices is no work for a pass");
+      Node& made = nodes.emplace_back();
+      made.first_slice = slices.size();
+      made.slices_left.assign(pass.options_.stages.size(), task.slices.size());
+      if (!task.kept.empty() || task.slices.size() > 1) {
+        made.program = collective::SumProgram::of(pass.options_.tree, task.node, task.given());
+        GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
+      }
+      for (std::size_t index = 0; index < task.slices.size(); ++index)
+        slices.push_back(
+            {.node = node,
+             .index = index,
+             .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{}});
+    }
+  }
 
-  void work_on(int worker);
-  std::optional<Work> take(std::unique_lock<std::mutex>& lock);
-  Work next();
+  // A worker that throws, as where memory runs out, ends the others too: they may wait for its work.
+  void loop(int worker) {
+    try {
+      work_on(worker);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      thrown = true;
+      changed.notify_all();
+      throw;
+    }
+  }
+
+  void work_on(int worker) {
+    std::vector<float> scratch;
+    std::unique_lock lock(mutex);
+    while (auto work = take(lock)) {
+      lock.unlock();
+      auto done = carry_out(worker, *work, scratch);
+      lock.lock();
+      if (!done && !failure) failure = done.error();
+      const bool is_final = done && settle(*work);
+      changed.notify_all();
+      if (!is_final) continue;
+      lock.unlock();
+      tell(*work, scratch);
+      lock.lock();
+    }
+  }
+
   bool over() const {
     return failure || thrown || std::ranges::all_of(nodes, [this](const Node& node) {
              return node.summing == pass.options_.stages.size();
            });
   }
-  Result<void> carry_out(int worker, const Work& work, std::vector<float>& scratch);
-  bool settle(const Work& work);
-  std::span<float> part_of(std::size_t slice, std::size_t stage) const;
-  void open_sum(Node& node);
-  void sum_piece(const Work& work, std::vector<float>& scratch);
-  void sum_losses(std::size_t node, std::vector<float>& scratch);
-  void tell(const Work& work, std::vector<float>& scratch);
+
+  // Waits until there is something to do; nothing once all is done, or something has failed.
+  std::optional<Work> take(std::unique_lock<std::mutex>& lock) {
+    for (;;) {
+      if (over()) return {};
+      if (Work work = next(); work.kind != Kind::none) return work;
+      changed.wait(lock);
+    }
+  }
+
+  // Sums first, as what is summed can leave; then forward, without which no stage gets whole; then
+  // the slice that is furthest behind.
+  Work next() {
+    for (std::size_t index = 0; index < nodes.size(); ++index) {
+      Node& node = nodes[index];
+      if (node.pieces_left > 0 && node.next_piece < node.pieces)
+        return {Kind::sum, index, node.summing, node.next_piece++};
+    }
+    Slice* behind = nullptr;
+    for (Slice& slice : slices) {
+      if (!slice.begun) {
+        slice.begun = slice.busy = true;
+        return {Kind::forward, static_cast<std::size_t>(&slice - slices.data())};
+      }
+      const Node& node = nodes[slice.node];
+      const bool room = !node.program || slice.stage < node.summing + kPartsOfASlice;
+      if (slice.busy || slice.stage == pass.options_.stages.size() || !room) continue;
+      if (!behind || slice.stage < behind->stage) behind = &slice;
+    }
+    if (!behind) return {};
+    behind->busy = true;
+    return {Kind::backward, static_cast<std::size_t>(behind - slices.data()), behind->stage};
+  }
+
+  std::span<float> part_of(std::size_t slice, std::size_t stage) const {
+    const model::ElementRange& range = pass.options_.stages[stage];
+    const std::size_t node = slices[slice].node;
+    if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
+    const std::size_t index = slice * kPartsOfASlice + stage % kPartsOfASlice;
+    return std::span(pass.parts_).subspan(index * part_elements, range.count);
+  }
+
+  Result<void> carry_out(int worker, const Work& work, std::vector<float>& scratch) {
+    if (work.kind == Kind::sum) {
+      sum_piece(work, scratch);
+      return {};
+    }
+    Slice& slice = slices[work.index];
+    const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
+    if (pass.staged_ && work.kind == Kind::backward)
+      return pass.options_.program->backward(worker, work.index, work.stage,
+                                             part_of(work.index, work.stage));
+    if (work.kind == Kind::forward)
+      return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
+    auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
+    if (!loss) return loss.error();
+    slice.forward.loss = *loss;
+    return {};
+  }
+
+  // Notes that the work is done; whether a range became final with it.
+  bool settle(const Work& work) {
+    if (work.kind == Kind::sum) {
+      Node& node = nodes[work.index];
+      if (--node.pieces_left > 0) return false;
+      ++node.summing;
+      open_sum(node);
+      return true;
+    }
+    Slice& slice = slices[work.index];
+    slice.busy = false;
+    if (work.kind == Kind::forward) return false;
+    ++slice.stage;
+    Node& node = nodes[slice.node];
+    --node.slices_left[work.stage];
+    if (!node.program) {
+      ++node.summing;
+      return true;
+    }
+    if (node.pieces_left == 0) open_sum(node);
+    return false;
+  }
+
+  // Lets workers take pieces of the next sum, if all slices are there.
+  void open_sum(Node& node) {
+    if (node.summing == pass.options_.stages.size() || node.slices_left[node.summing] > 0) return;
+    const std::size_t count = pass.options_.stages[node.summing].count;
+    node.pieces = std::max<std::size_t>(1, (count + kPieceElements - 1) / kPieceElements);
+    node.pieces_left = node.pieces;
+    node.next_piece = 0;
+  }
+
+  void sum_piece(const Work& work, std::vector<float>& scratch) {
+    const Node& node = nodes[work.index];
+    const PassNode& target = given[work.index];
+    const model::ElementRange& range = pass.options_.stages[work.stage];
+    const std::size_t first = work.piece * kPieceElements;
+    const std::size_t count = std::min(kPieceElements, range.count - first);
+    std::vector<const float*> inputs;
+    for (const collective::SharedFloats& kept : target.task.kept_sums)
+      inputs.push_back(kept->data() + range.first + first);
+    for (std::size_t index = 0; index < target.task.slices.size(); ++index)
+      inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
+    node.program->run(inputs, target.sum->data() + range.first + first, count, pass.options_.add,
+                      scratch);
+  }
+
+  // The loss lies behind the last parameter and is final with it.
+  void sum_losses(std::size_t index, std::vector<float>& scratch) {
+    const Node& node = nodes[index];
+    const PassNode& target = given[index];
+    std::vector<const float*> inputs;
+    for (const collective::SharedFloats& kept : target.task.kept_sums)
+      inputs.push_back(&kept->back());
+    for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
+      inputs.push_back(&slices[node.first_slice + slice].forward.loss);
+    if (node.program)
+      node.program->run(inputs, &target.sum->back(), 1, pass.options_.add, scratch);
+    else
+      target.sum->back() = *inputs.front();
+  }
+
+  void tell(const Work& work, std::vector<float>& scratch) {
+    const std::size_t node = work.kind == Kind::sum ? work.index : slices[work.index].node;
+    const model::ElementRange& range = pass.options_.stages[work.stage];
+    const bool last = range.first + range.count == pass.options_.parameter_count;
+    if (last) sum_losses(node, scratch);
+    on_final(node, range.first, range.count + (last ? 1 : 0));
+  }
 
   LayeredPass& pass;
   std::span<const PassNode> given;
@@ -87,188 +255,6 @@ struct LayeredPass::Run {
   std::optional<Error> failure;
   bool thrown = false;  // by a worker
 };
-
-LayeredPass::Run::Run(LayeredPass& owner, std::span<const PassNode> given_nodes,
-                      const OnFinal& told, std::span<const Ahead> ahead)
-    : pass(owner),
-      given(given_nodes),
-      on_final(told),
-      part_elements((longest(owner.options_.stages) + 15) / 16 * 16) {
-  for (std::size_t node = 0; node < given.size(); ++node) {
-    const SumTask& task = given[node].task;
-    GPUNODE_CHECK(!task.slices.empty(), "a node without slices is no work for a pass");
-    Node& made = nodes.emplace_back();
-    made.first_slice = slices.size();
-    made.slices_left.assign(pass.options_.stages.size(), task.slices.size());
-    if (!task.kept.empty() || task.slices.size() > 1) {
-      made.program = collective::SumProgram::of(pass.options_.tree, task.node, task.given());
-      GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
-    }
-    for (std::size_t index = 0; index < task.slices.size(); ++index)
-      slices.push_back({.node = node,
-                        .index = index,
-                        .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{}});
-  }
-}
-
-// A worker that throws, as where memory runs out, ends the others too: they may wait for its work.
-void LayeredPass::Run::loop(int worker) {
-  try {
-    work_on(worker);
-  } catch (...) {
-    std::lock_guard lock(mutex);
-    thrown = true;
-    changed.notify_all();
-    throw;
-  }
-}
-
-void LayeredPass::Run::work_on(int worker) {
-  std::vector<float> scratch;
-  std::unique_lock lock(mutex);
-  while (auto work = take(lock)) {
-    lock.unlock();
-    auto done = carry_out(worker, *work, scratch);
-    lock.lock();
-    if (!done && !failure) failure = done.error();
-    const bool is_final = done && settle(*work);
-    changed.notify_all();
-    if (!is_final) continue;
-    lock.unlock();
-    tell(*work, scratch);
-    lock.lock();
-  }
-}
-
-// Waits until there is something to do; nothing once all is done, or something has failed.
-std::optional<LayeredPass::Run::Work> LayeredPass::Run::take(std::unique_lock<std::mutex>& lock) {
-  for (;;) {
-    if (over()) return {};
-    if (Work work = next(); work.kind != Kind::none) return work;
-    changed.wait(lock);
-  }
-}
-
-// Sums first, as what is summed can leave; then forward, without which no stage gets whole; then
-// the slice that is furthest behind.
-LayeredPass::Run::Work LayeredPass::Run::next() {
-  for (std::size_t index = 0; index < nodes.size(); ++index) {
-    Node& node = nodes[index];
-    if (node.pieces_left > 0 && node.next_piece < node.pieces)
-      return {Kind::sum, index, node.summing, node.next_piece++};
-  }
-  Slice* behind = nullptr;
-  for (Slice& slice : slices) {
-    if (!slice.begun) {
-      slice.begun = slice.busy = true;
-      return {Kind::forward, static_cast<std::size_t>(&slice - slices.data())};
-    }
-    const Node& node = nodes[slice.node];
-    const bool room = !node.program || slice.stage < node.summing + kPartsOfASlice;
-    if (slice.busy || slice.stage == pass.options_.stages.size() || !room) continue;
-    if (!behind || slice.stage < behind->stage) behind = &slice;
-  }
-  if (!behind) return {};
-  behind->busy = true;
-  return {Kind::backward, static_cast<std::size_t>(behind - slices.data()), behind->stage};
-}
-
-std::span<float> LayeredPass::Run::part_of(std::size_t slice, std::size_t stage) const {
-  const model::ElementRange& range = pass.options_.stages[stage];
-  const std::size_t node = slices[slice].node;
-  if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
-  const std::size_t index = slice * kPartsOfASlice + stage % kPartsOfASlice;
-  return std::span(pass.parts_).subspan(index * part_elements, range.count);
-}
-
-Result<void> LayeredPass::Run::carry_out(int worker, const Work& work,
-                                         std::vector<float>& scratch) {
-  if (work.kind == Kind::sum) {
-    sum_piece(work, scratch);
-    return {};
-  }
-  Slice& slice = slices[work.index];
-  const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
-  if (pass.staged_ && work.kind == Kind::backward)
-    return pass.options_.program->backward(worker, work.index, work.stage,
-                                           part_of(work.index, work.stage));
-  if (work.kind == Kind::forward)
-    return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
-  auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
-  if (!loss) return loss.error();
-  slice.forward.loss = *loss;
-  return {};
-}
-
-// Notes that the work is done; whether a range became final with it.
-bool LayeredPass::Run::settle(const Work& work) {
-  if (work.kind == Kind::sum) {
-    Node& node = nodes[work.index];
-    if (--node.pieces_left > 0) return false;
-    ++node.summing;
-    open_sum(node);
-    return true;
-  }
-  Slice& slice = slices[work.index];
-  slice.busy = false;
-  if (work.kind == Kind::forward) return false;
-  ++slice.stage;
-  Node& node = nodes[slice.node];
-  --node.slices_left[work.stage];
-  if (!node.program) {
-    ++node.summing;
-    return true;
-  }
-  if (node.pieces_left == 0) open_sum(node);
-  return false;
-}
-
-// Lets workers take pieces of the next sum, if all slices are there.
-void LayeredPass::Run::open_sum(Node& node) {
-  if (node.summing == pass.options_.stages.size() || node.slices_left[node.summing] > 0) return;
-  const std::size_t count = pass.options_.stages[node.summing].count;
-  node.pieces = std::max<std::size_t>(1, (count + kPieceElements - 1) / kPieceElements);
-  node.pieces_left = node.pieces;
-  node.next_piece = 0;
-}
-
-void LayeredPass::Run::sum_piece(const Work& work, std::vector<float>& scratch) {
-  const Node& node = nodes[work.index];
-  const PassNode& target = given[work.index];
-  const model::ElementRange& range = pass.options_.stages[work.stage];
-  const std::size_t first = work.piece * kPieceElements;
-  const std::size_t count = std::min(kPieceElements, range.count - first);
-  std::vector<const float*> inputs;
-  for (const collective::SharedFloats& kept : target.task.kept_sums)
-    inputs.push_back(kept->data() + range.first + first);
-  for (std::size_t index = 0; index < target.task.slices.size(); ++index)
-    inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
-  node.program->run(inputs, target.sum->data() + range.first + first, count, pass.options_.add,
-                    scratch);
-}
-
-// The loss lies behind the last parameter and is final with it.
-void LayeredPass::Run::sum_losses(std::size_t index, std::vector<float>& scratch) {
-  const Node& node = nodes[index];
-  const PassNode& target = given[index];
-  std::vector<const float*> inputs;
-  for (const collective::SharedFloats& kept : target.task.kept_sums)
-    inputs.push_back(&kept->back());
-  for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
-    inputs.push_back(&slices[node.first_slice + slice].forward.loss);
-  if (node.program)
-    node.program->run(inputs, &target.sum->back(), 1, pass.options_.add, scratch);
-  else
-    target.sum->back() = *inputs.front();
-}
-
-void LayeredPass::Run::tell(const Work& work, std::vector<float>& scratch) {
-  const std::size_t node = work.kind == Kind::sum ? work.index : slices[work.index].node;
-  const model::ElementRange& range = pass.options_.stages[work.stage];
-  const bool last = range.first + range.count == pass.options_.parameter_count;
-  if (last) sum_losses(node, scratch);
-  on_final(node, range.first, range.count + (last ? 1 : 0));
-}
 
 Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on_final,
                               std::size_t ahead) {

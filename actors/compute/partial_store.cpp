@@ -100,7 +100,7 @@ std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t worker
 
 void PartialStore::keep(const SumTask& task, SharedFloats sum, DataFingerprint data_fingerprint) {
   for (TreeNode below : task.kept) kept_.erase(below);
-  kept_[task.node] = {std::move(sum), data_fingerprint};
+  kept_[task.node] = {task.node, std::move(sum), data_fingerprint};
   if (task.wanted) returned_.push_back(task.node);
 }
 
@@ -112,7 +112,7 @@ bool PartialStore::settle(TreeNode node) {
   bool complete = true;
   for (TreeNode child : children) complete = settle(child) && complete;
   if (!complete) return false;
-  Kept parent;
+  NodeSum parent{node, {}, {}};
   std::vector<const float*> inputs;
   for (TreeNode child : children) {
     inputs.push_back(kept_.at(child).sum->data());
@@ -132,7 +132,7 @@ std::vector<NodeSum> PartialStore::take_complete() {
     if (std::find(returned_.begin(), returned_.end(), node) != returned_.end()) continue;
     if (!settle(node)) continue;
     returned_.push_back(node);
-    complete.push_back({node, kept_.at(node).sum, kept_.at(node).data_fingerprint});
+    complete.push_back(kept_.at(node));
   }
   return complete;
 }

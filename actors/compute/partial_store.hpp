@@ -62,10 +62,6 @@ class PartialStore {
   std::vector<NodeSum> take_complete();
 
  private:
-  struct Kept {
-    collective::SharedFloats sum;
-    collective::DataFingerprint data_fingerprint;
-  };
   bool settle(collective::TreeNode node);
   void collect_missing(collective::TreeNode node, std::vector<std::uint32_t>& slices) const;
   std::size_t missing_below(collective::TreeNode node) const;
@@ -77,7 +73,7 @@ class PartialStore {
   NewFloats new_floats_;
   std::uint64_t step_ = 0;
   std::vector<collective::TreeNode> wanted_;
-  std::map<collective::TreeNode, Kept> kept_;
+  std::map<collective::TreeNode, NodeSum> kept_;
   std::vector<collective::TreeNode> returned_;
 };
 

@@ -65,8 +65,7 @@ std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
 SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int workers,
                          std::uint64_t budget_bytes) {
   const std::vector<model::ElementRange> stages = model.stages();
-  const std::size_t samples = (spec.batch + spec.slices - 1) / spec.slices;
-  const std::uint64_t activations = stages.empty() ? 0 : model.slot_bytes(samples);
+  const std::uint64_t activations = stages.empty() ? 0 : model.slot_bytes(samples_per_slice(spec));
   const std::uint64_t gradients = stages.empty() ? model.parameter_count() * sizeof(float)
                                                  : LayeredPass::slice_gradient_bytes(stages);
   const std::uint64_t fitting = budget_bytes / std::max<std::uint64_t>(1, activations + gradients);
@@ -86,9 +85,10 @@ Trainer::Trainer(Options options)
       reader_(std::move(options.reader)),
       clock_(options.clock),
       workers_(std::max(1, options.workers)),
-      store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
-      inner_store_(tree_, add_of(*backend_), [this] { return new_floats(); }),
-      slice_budget_bytes_(options.slice_budget_bytes),
+      store_(tree_, add_of(*backend_), [this] { return pool_->take(); }),
+      inner_store_(tree_, add_of(*backend_), [this] { return pool_->take(); }),
+      slice_memory_(compute::slice_memory(*model_, spec_.train, workers_.workers(),
+                                          options.slice_budget_bytes)),
       pool_(collective::FloatPool::create(element_count())),
       stage_budget_bytes_(options.stage_budget_bytes),
       evaluated_tokens_(options.evaluated_tokens) {}
@@ -97,41 +97,32 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
                 "a trainer needs model, backend, data and clock");
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
-  auto program =
-      model::make_program(*trainer->model_, *trainer->backend_, trainer->workers_.workers());
-  if (!program) return program.error();
-  trainer->program_ = std::move(*program);
-  trainer->slice_memory_ =
-      compute::slice_memory(*trainer->model_, trainer->spec_.train, trainer->workers_.workers(),
-                            trainer->slice_budget_bytes_);
-  trainer->pass_ = std::make_unique<LayeredPass>(
-      LayeredPass::Options{.program = trainer->program_.get(),
-                           .workers = &trainer->workers_,
-                           .stages = trainer->model_->stages(),
-                           .forward_stages = trainer->model_->forward_stages().size(),
-                           .parameter_count = trainer->model_->parameter_count(),
-                           .tree = trainer->tree_,
-                           .add = add_of(*trainer->backend_)});
-  trainer->parameters_.resize(trainer->model_->parameter_count());
-  trainer->model_->initialise(trainer->spec_.train.seed, trainer->parameters_);
-  trainer->optimizer_ = std::make_unique<model::Adamw>(
-      trainer->model_->parameters(), adamw_options(trainer->spec_.train), *trainer->backend_);
-  trainer->staged_ = std::make_unique<StagedState>(*trainer->optimizer_, trainer->parallel());
-  std::size_t capacity = trainer->spec_.train.slices * 2;
-  trainer->prefetcher_ =
-      std::make_unique<ingest::Prefetcher>(*trainer->reader_, *trainer->clock_, capacity);
-  if (trainer->spec_.exchange.mode == job::ExchangeMode::local)
-    trainer->local_ = std::make_unique<LocalRound>(trainer->local_options());
-  if (auto loaded = trainer->load(); !loaded) return loaded.error();
+  if (auto begun = trainer->make_parts(); !begun) return begun.error();
   return trainer;
 }
 
-Result<void> Trainer::load() {
+Result<void> Trainer::make_parts() {
+  auto program = model::make_program(*model_, *backend_, workers_.workers());
+  if (!program) return program.error();
+  program_ = std::move(*program);
+  pass_ = std::make_unique<LayeredPass>(
+      LayeredPass::Options{.program = program_.get(),
+                           .workers = &workers_,
+                           .stages = model_->stages(),
+                           .forward_stages = model_->forward_stages().size(),
+                           .parameter_count = model_->parameter_count(),
+                           .tree = tree_,
+                           .add = add_of(*backend_)});
+  parameters_.resize(model_->parameter_count());
+  model_->initialise(spec_.train.seed, parameters_);
+  optimizer_ =
+      std::make_unique<model::Adamw>(model_->parameters(), adamw_options(spec_.train), *backend_);
+  staged_ = std::make_unique<StagedState>(*optimizer_, parallel());
+  const std::size_t capacity = spec_.train.slices * 2;
+  prefetcher_ = std::make_unique<ingest::Prefetcher>(*reader_, *clock_, capacity);
+  if (spec_.exchange.mode == job::ExchangeMode::local)
+    local_ = std::make_unique<LocalRound>(local_options());
   return program_->load(parameters_);
-}
-
-std::shared_ptr<std::vector<float>> Trainer::new_floats() {
-  return pool_->take();
 }
 
 model::Parallel Trainer::parallel() {
@@ -185,7 +176,8 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
 Result<void> Trainer::compute_some(const TellRange& tell) {
   if (local_) return compute_local(tell);
   for (NodeSum& whole : store_.take_complete())
-    tell({whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(), times_});
+    tell({{0, step_ + 1, whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(),
+           times_}});
   return compute_block(store_, step_, tell, [](std::uint32_t, const DataFingerprint&) {});
 }
 
@@ -198,8 +190,11 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const Time begin = clock_->now();
   const Duration waiting = prefetcher_->starvation().waiting;
   fault_point("slice", step_ + 1);
-  if (&store == &store_) note_first_block(tasks);
-  auto taken = take_ahead(data_step, tasks);
+  std::vector<std::uint32_t> slices;
+  for (const SumTask& task : tasks)
+    slices.insert(slices.end(), task.slices.begin(), task.slices.end());
+  if (&store == &store_ && times_.slices == 0) first_block_ = slices;
+  auto taken = take_ahead(data_step, slices);
   if (!taken) return taken.error();
   std::vector<ingest::Slice>& data = *taken;  // what the samples refer to
   const std::size_t ahead = data.size();
@@ -207,7 +202,7 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   std::vector<PassNode> nodes;
   std::vector<DataFingerprint> fingerprints;
   for (const SumTask& task : tasks) {
-    PassNode& node = nodes.emplace_back(PassNode{task, {}, new_floats()});
+    PassNode& node = nodes.emplace_back(PassNode{task, {}, pool_->take()});
     DataFingerprint& data_fingerprint = fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
       if (next == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
@@ -223,8 +218,9 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
-      tell({tasks[node].node, nodes[node].sum, fingerprints[node], first, count,
-            spent(begin, starved, data.size()), last});
+      tell({{0, step_ + 1, tasks[node].node, nodes[node].sum, fingerprints[node], first, count,
+             spent(begin, starved, data.size())},
+            last});
   };
   auto done = pass_->run(nodes, on_final, ahead);
   if (!done) return done;
@@ -298,7 +294,8 @@ Result<void> Trainer::compute_local(const TellRange& tell) {
   for (const NodeSum& whole : *complete)
     times_.slices = static_cast<std::uint16_t>(times_.slices + tree_.width(whole.node.level));
   for (NodeSum& whole : *complete)
-    tell({whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(), times_});
+    tell({{0, step_ + 1, whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(),
+           times_}});
   return {};
 }
 
@@ -362,7 +359,8 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
   const Time optimized = clock_->now();
-  if (auto loaded = staged ? load_rest() : load(); !loaded) return loaded.error();
+  if (auto loaded = staged ? load_rest() : program_->load(parameters_); !loaded)
+    return loaded.error();
   const Time loaded = clock_->now();
   StepReport report{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
                     .gradient_norm = outcome.gradient_norm,
@@ -393,26 +391,23 @@ Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   pass_->drop_ahead();
   ahead_.reset();
   ahead_times_ = {};
+  const std::size_t part = parameters_.size() * sizeof(float);
   if (step == 0 && state.empty()) {
     model_->initialise(spec_.train.seed, parameters_);
     std::ranges::fill(optimizer_->first_moment(), 0.0f);
     std::ranges::fill(optimizer_->second_moment(), 0.0f);
-    step_ = 0;
-    store_.begin(1);
-    store_.discard();
-    return load();
-  }
-  if (state.size() != parameters_.size() * 3 * sizeof(float))
+  } else if (state.size() == 3 * part) {
+    std::memcpy(parameters_.data(), state.data(), part);
+    std::memcpy(optimizer_->first_moment().data(), state.data() + part, part);
+    std::memcpy(optimizer_->second_moment().data(), state.data() + 2 * part, part);
+  } else {
     return {ErrorCode::corrupted,
             "a state of " + std::to_string(state.size()) + " bytes does not belong to this model"};
-  std::size_t part = parameters_.size() * sizeof(float);
-  std::memcpy(parameters_.data(), state.data(), part);
-  std::memcpy(optimizer_->first_moment().data(), state.data() + part, part);
-  std::memcpy(optimizer_->second_moment().data(), state.data() + 2 * part, part);
+  }
   step_ = step;
   store_.begin(step + 1);
   store_.discard();
-  return load();
+  return program_->load(parameters_);
 }
 
 Digest Trainer::state_digest() {
@@ -430,7 +425,7 @@ Result<HeldOutLoss> Trainer::evaluate() {
                  "the held-out part is shorter than one window of the model: raise "
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
-    if (auto loaded = load(); !loaded) return loaded.error();
+    if (auto loaded = program_->load(parameters_); !loaded) return loaded.error();
   if (auto dropped = drop_ahead(); !dropped) return dropped.error();
   constexpr std::uint64_t kGroup = 16;
   const std::uint64_t groups = (count + kGroup - 1) / kGroup;

@@ -29,6 +29,7 @@
 #include "runtime/collective/shared_floats.hpp"
 #include "runtime/collective/step_times.hpp"
 #include "runtime/collective/tree.hpp"
+#include "runtime/job/job_actions.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/telemetry/span_ring.hpp"
 
@@ -36,6 +37,11 @@ namespace gpunode::compute {
 
 // The job's own settings as the optimizer understands them.
 model::AdamwOptions adamw_options(const job::TrainSpec& spec);
+
+// The most samples that a slice has.
+inline std::size_t samples_per_slice(const job::TrainSpec& spec) {
+  return (spec.batch + spec.slices - 1) / spec.slices;
+}
 
 struct StepReport {
   double loss = 0;           // mean a token, of the training batch
@@ -56,14 +62,9 @@ struct HeldOutLoss {
 };
 
 // Elements [first, first + count) of a wanted node's sum are final; others may still be written.
-struct SumRange {
-  collective::TreeNode node;
-  collective::SharedFloats sum;
-  collective::DataFingerprint data_fingerprint;
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-  collective::ComputeTimes times;  // of the current step so far
-  bool ends_block = false;         // the last one that this call of compute_some tells
+// Which Compute asked for it is known to the caller.
+struct SumRange : job::PartialRange {
+  bool ends_block = false;  // the last one that this call of compute_some tells
 };
 using TellRange = std::function<void(SumRange)>;
 
@@ -151,12 +152,10 @@ class Trainer {
   // Fails with: not_found (no held-out part), internal, out_of_memory.
   Result<HeldOutLoss> evaluate();
   ingest::Starvation starvation() const { return prefetcher_->starvation(); }
-  std::uint64_t sample_count() const { return reader_->sampler().settings().sample_count; }
 
  private:
   explicit Trainer(Options options);
-  Result<void> load();
-  std::shared_ptr<std::vector<float>> new_floats();
+  Result<void> make_parts();
   model::Parallel parallel();
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
@@ -175,14 +174,12 @@ class Trainer {
     return std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
   }
   // trainer_speculation.cpp
-  bool may_stage() const;
   Result<void> forward_ahead();
-  void note_first_block(std::span<const SumTask> tasks);
   void begin_ahead();
   Result<void> load_rest();
   Result<void> drop_ahead();
   Result<std::vector<ingest::Slice>> take_ahead(std::uint64_t data_step,
-                                                std::span<const SumTask> tasks);
+                                                std::span<const std::uint32_t> slices);
 
   std::shared_ptr<const model::Model> model_;
   ops::Backend* backend_;
@@ -197,7 +194,6 @@ class Trainer {
   std::unique_ptr<model::Adamw> inner_optimizer_;
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
   std::unique_ptr<model::Program> program_;
-  std::uint64_t slice_budget_bytes_;
   SliceMemory slice_memory_;
   std::unique_ptr<LayeredPass> pass_;
   std::vector<float> parameters_;

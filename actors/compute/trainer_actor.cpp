@@ -48,9 +48,8 @@ void prepare(Self* self, Trainer::Options options) {
   if (options.check_data)
     if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;
-  std::size_t samples =
-      (options.spec.train.batch + options.spec.train.slices - 1) / options.spec.train.slices;
-  auto fingerprint = model::compute_fingerprint(model, *options.backend, samples);
+  auto fingerprint =
+      model::compute_fingerprint(model, *options.backend, samples_per_slice(options.spec.train));
   if (!fingerprint) return fail(self, fingerprint.error());
   std::uint64_t tokens = model.tokens_per_sample();
   self->state.clock = options.clock;
@@ -76,10 +75,10 @@ Result<void> compute_block(Self* self) {
   const State& state = self->state;
   const Time begin = state.clock->now();
   const std::uint16_t before = state.trainer->times().slices;
-  std::optional<PartialReady> last;
+  std::optional<job::PartialRange> last;
   auto done = state.trainer->compute_some([&](SumRange range) {  // on any worker's thread
-    PartialReady ready{{state.compute_id, state.step, range.node, std::move(range.sum),
-                        range.data_fingerprint, range.first, range.count, range.times}};
+    job::PartialRange& ready = range;
+    ready.compute_id = state.compute_id;
     if (range.ends_block)
       last = std::move(ready);
     else
@@ -151,33 +150,25 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
   self->monitor(self->state.job);
   self->set_exception_handler([self](std::exception_ptr& thrown) { return end_by(self, thrown); });
   prepare(self, std::move(*options));
+  if (!self->state.trainer) {  // the job has been told why, and ends it
+    ignore_all_messages(self);
+    return {[self](const Shutdown&) { self->quit(); }};
+  }
   return {
-      [self](const ComputeStep& message) {
-        if (self->state.trainer) begin_step(self, message.compute);
-      },
-      [self](const Continue&) {
-        if (self->state.trainer) compute_wave(self);
-      },
-      [self](const UpdateSpeculatively& message) {
-        if (self->state.trainer) update_speculatively(self, message.part);
-      },
-      [self](const ApplyTotal& order) {
-        if (self->state.trainer) apply_total(self, order);
-      },
+      [self](const job::Compute& compute) { begin_step(self, compute); },
+      [self](const Continue&) { compute_wave(self); },
+      [self](const job::SpeculativeUpdate& part) { update_speculatively(self, part); },
+      [self](const ApplyTotal& order) { apply_total(self, order); },
       [self](const ReadState& order) {
-        if (!self->state.trainer) return;
         self->send(self->state.job, StateRead{order.token, self->state.trainer->step(),
                                               self->state.trainer->state_bytes()});
       },
-      [self](const InstallState& order) {
-        if (!self->state.trainer) return;
+      [self](const job::InstallState& order) {
         auto done = self->state.trainer->install(order.step, order.state.view);
         if (!done) return fail(self, done.error());
         self->send(self->state.job, StateInstalled{order.step});
       },
-      [self](const Evaluate&) {
-        if (self->state.trainer) evaluate(self);
-      },
+      [self](const Evaluate&) { evaluate(self); },
       [self](const Shutdown&) { self->quit(); },
   };
 }

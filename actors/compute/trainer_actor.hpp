@@ -3,11 +3,11 @@
 // mailbox, so that a changed plan or a shutdown is heard within one slice's time.
 //
 // One step, in the order in which it passes through here:
-//   ComputeStep -> gradients of slices, layer by layer, summed along the tree -> PartialReady (each
-//   range of a cover node as soon as it is final, while backward goes on)
+//   job::Compute -> gradients of slices, layer by layer, summed along the tree -> job::PartialRange
+//   (each range of a cover node as soon as it is final, while backward goes on)
 //   ... the job exchanges the sums with the other members ...
-//   UpdateSpeculatively -> (the sum comes back, the step is not committed yet) AdamW of that part
-//   beside the state, forward of the next step as far as its weights are made
+//   job::SpeculativeUpdate -> (the sum comes back, the step is not committed yet) AdamW of that
+//   part beside the state, forward of the next step as far as its weights are made
 //   ApplyTotal -> clip, AdamW, new weights packed; or what was made ready becomes the state ->
 //   Applied
 #pragma once

@@ -13,14 +13,10 @@ std::uint64_t Trainer::staged_bytes(const job::JobSpec& spec, const model::Model
 }
 
 // A sum that is clipped cannot be applied before all of it is here; most often the next one is too.
-bool Trainer::may_stage() const {
-  return !clipped_ && speculates();
-}
-
 Result<void> Trainer::update_speculatively(std::uint64_t step,
                                            const collective::SharedFloats& total,
                                            std::uint64_t first, std::uint64_t count) {
-  if (step != step_ + 1 || !may_stage()) return {};
+  if (step != step_ + 1 || clipped_ || !speculates()) return {};
   GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and the loss");
   GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
   if (!staged_->is_of(step, *total)) {
@@ -29,13 +25,6 @@ Result<void> Trainer::update_speculatively(std::uint64_t step,
   }
   staged_->add(first, count, parameters_);
   return idle() ? forward_ahead() : Result<void>();
-}
-
-void Trainer::note_first_block(std::span<const SumTask> tasks) {
-  if (times_.slices > 0) return;
-  first_block_.clear();
-  for (const SumTask& task : tasks)
-    first_block_.insert(first_block_.end(), task.slices.begin(), task.slices.end());
 }
 
 // The slices that this step began with: most often right.
@@ -67,7 +56,7 @@ Result<void> Trainer::forward_ahead() {
 
 // The staged state became the one that stands: the program lacks what it did not need so far.
 Result<void> Trainer::load_rest() {
-  if (!ahead_) return load();
+  if (!ahead_) return program_->load(parameters_);
   const std::vector<model::ElementRange> stages = model_->forward_stages();
   for (; stages_loaded_ < stages.size(); ++stages_loaded_)
     if (auto done = program_->load_part(parameters_, stages[stages_loaded_]); !done) return done;
@@ -81,20 +70,16 @@ Result<void> Trainer::drop_ahead() {
   ahead_.reset();
   pass_->drop_ahead();
   ahead_times_ = {};
-  return loaded ? load() : Result<void>();
+  return loaded ? program_->load(parameters_) : Result<void>();
 }
 
-// The data of the tasks' first slices, if forward of just these was done ahead of this step.
+// The data of the first of these slices, if forward of just these was done ahead of this step.
 Result<std::vector<ingest::Slice>> Trainer::take_ahead(std::uint64_t data_step,
-                                                       std::span<const SumTask> tasks) {
+                                                       std::span<const std::uint32_t> slices) {
   if (!ahead_) return std::vector<ingest::Slice>();
-  std::vector<std::uint32_t> slices;
-  for (const SumTask& task : tasks)
-    slices.insert(slices.end(), task.slices.begin(), task.slices.end());
-  const bool same =
-      data_step == ahead_->data_step && data_step == step_ &&
-      slices.size() >= ahead_->slices.size() &&
-      std::ranges::equal(ahead_->slices, std::span(slices).first(ahead_->slices.size()));
+  const bool same = data_step == ahead_->data_step && data_step == step_ &&
+                    slices.size() >= ahead_->slices.size() &&
+                    std::ranges::equal(ahead_->slices, slices.first(ahead_->slices.size()));
   if (!same) {
     if (auto dropped = drop_ahead(); !dropped) return dropped.error();
     return std::vector<ingest::Slice>();

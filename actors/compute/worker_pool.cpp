@@ -5,26 +5,8 @@
 namespace gpunode::compute {
 
 WorkerPool::WorkerPool(int workers) {
-  try {
-    for (int worker = 1; worker < workers; ++worker)
-      threads_.emplace_back([this, worker] { work(worker); });
-  } catch (...) {  // the system has no more threads: those that run must end
-    stop();
-    throw;
-  }
-}
-
-WorkerPool::~WorkerPool() {
-  stop();
-}
-
-void WorkerPool::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (int worker = 1; worker < workers; ++worker)
+    threads_.emplace_back([this, worker](const std::stop_token& stop) { work(stop, worker); });
 }
 
 void WorkerPool::run(std::size_t count, const std::function<void(int, std::size_t)>& task) {
@@ -62,13 +44,12 @@ void WorkerPool::drain(int worker) {
   }
 }
 
-void WorkerPool::work(int worker) {
+void WorkerPool::work(const std::stop_token& stop, int worker) {
   std::uint64_t seen = 0;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
-      if (stopping_) return;
+      if (!wake_.wait(lock, stop, [&] { return round_ != seen; })) return;
       seen = round_;
     }
     drain(worker);

@@ -17,7 +17,6 @@ namespace gpunode::compute {
 class WorkerPool {
  public:
   explicit WorkerPool(int workers);  // at least 1
-  ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
@@ -28,19 +27,18 @@ class WorkerPool {
   void run(std::size_t count, const std::function<void(int worker, std::size_t i)>& task);
 
  private:
-  void work(int worker);
+  void work(const std::stop_token& stop, int worker);
   void drain(int worker);
-  void stop();
 
   std::mutex mutex_;
-  std::condition_variable wake_, done_;
+  std::condition_variable_any wake_;
+  std::condition_variable done_;
   const std::function<void(int, std::size_t)>* task_ = nullptr;
   std::size_t next_ = 0, count_ = 0;
   std::size_t running_ = 0;  // threads still in this round
   std::uint64_t round_ = 0;
-  std::exception_ptr thrown_;  // by a task of this round, the first
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::exception_ptr thrown_;          // by a task of this round, the first
+  std::vector<std::jthread> threads_;  // the last member: they end before the others do
 };
 
 }  // namespace gpunode::compute

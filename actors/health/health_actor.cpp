@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "actors/health/verdict_policy.hpp"
+#include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 
@@ -89,10 +90,8 @@ void sample(Self* self) {
   for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
   for (const Verdict& verdict : state.policy.drained())
     out["drained"].push_back({{"subject", verdict.subject}, {"reason", verdict.reason}});
-  self->send(
-      state.options.directory_writer,
-      SetEntry{kHealthKey,
-               to_bytes(as_bytes(out.dump(-1, ' ', false, json::error_handler_t::replace)))});
+  self->send(state.options.directory_writer,
+             SetEntry{kHealthKey, to_bytes(as_bytes(text_of(out)))});
 }
 
 caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {

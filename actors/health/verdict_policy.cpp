@@ -16,10 +16,9 @@ std::string mebibytes(std::uint64_t bytes) {
 }  // namespace
 
 // A condition flips once readings have spoken against it without a break for long enough. A
-// reading between the bounds confirms the present state; an unknown one says nothing.
+// reading between the bounds confirms the present state.
 void VerdictPolicy::observe(Time now, const std::string& subject, const std::string& figure,
                             Reading reading, const std::string& reason, Duration bad_for) {
-  if (reading == Reading::unknown) return;
   Condition& condition = conditions_[subject][figure];
   const Reading opposite = condition.active ? Reading::good : Reading::bad;
   if (reading != opposite) {
@@ -36,31 +35,27 @@ void VerdictPolicy::observe(Time now, const std::string& subject, const std::str
 }
 
 std::vector<Verdict> VerdictPolicy::on_host(Time now, const probe::HostSample& sample) {
-  Reading disk = Reading::unknown;
-  std::string disk_reason;
+  const auto reading_of = [](auto value, auto low, auto enough) {
+    return value < low ? Reading::bad : value >= enough ? Reading::good : Reading::between;
+  };
   if (sample.disk_free_bytes) {
     const std::uint64_t free = *sample.disk_free_bytes;
-    disk = free < config_.low_disk_bytes       ? Reading::bad
-           : free >= config_.enough_disk_bytes ? Reading::good
-                                               : Reading::between;
-    disk_reason = "only " + mebibytes(free) + " free on the disk of the state directory, " +
-                  mebibytes(config_.low_disk_bytes) + " are needed: free some space";
+    observe(now, "node", "disk",
+            reading_of(free, config_.low_disk_bytes, config_.enough_disk_bytes),
+            "only " + mebibytes(free) + " free on the disk of the state directory, " +
+                mebibytes(config_.low_disk_bytes) + " are needed: free some space",
+            config_.bad_for);
   }
-  observe(now, "node", "disk", disk, disk_reason, config_.bad_for);
-
-  Reading memory = Reading::unknown;
-  std::string memory_reason;
   if (sample.memory_available_bytes && sample.memory_total_bytes && *sample.memory_total_bytes) {
     const double share = static_cast<double>(*sample.memory_available_bytes) /
                          static_cast<double>(*sample.memory_total_bytes);
-    memory = share < config_.low_memory_share       ? Reading::bad
-             : share >= config_.enough_memory_share ? Reading::good
-                                                    : Reading::between;
-    memory_reason = "only " + percent(share) + " of the memory is available, " +
-                    percent(config_.low_memory_share) +
-                    " are needed: stop another program or give this node smaller jobs";
+    observe(now, "node", "memory",
+            reading_of(share, config_.low_memory_share, config_.enough_memory_share),
+            "only " + percent(share) + " of the memory is available, " +
+                percent(config_.low_memory_share) +
+                " are needed: stop another program or give this node smaller jobs",
+            config_.bad_for);
   }
-  observe(now, "node", "memory", memory, memory_reason, config_.bad_for);
   return collect_changes();
 }
 
@@ -72,17 +67,15 @@ std::vector<Verdict> VerdictPolicy::on_gpus(Time now,
             "the driver has lost the device: see the kernel log, then reset it or restart the "
             "machine",
             Duration::zero());
-    Reading heat = Reading::unknown;
-    std::string heat_reason;
-    if (sample.temperature_celsius) {
-      const int celsius = *sample.temperature_celsius;
-      heat = celsius > config_.hot_celsius    ? Reading::bad
-             : celsius < config_.cool_celsius ? Reading::good
-                                              : Reading::between;
-      heat_reason = std::to_string(celsius) + " C is above " + std::to_string(config_.hot_celsius) +
-                    " C: check fans and air flow";
-    }
-    observe(now, subject, "heat", heat, heat_reason, config_.bad_for);
+    if (!sample.temperature_celsius) continue;
+    const int celsius = *sample.temperature_celsius;
+    observe(now, subject, "heat",
+            celsius > config_.hot_celsius    ? Reading::bad
+            : celsius < config_.cool_celsius ? Reading::good
+                                             : Reading::between,
+            std::to_string(celsius) + " C is above " + std::to_string(config_.hot_celsius) +
+                " C: check fans and air flow",
+            config_.bad_for);
   }
   return collect_changes();
 }

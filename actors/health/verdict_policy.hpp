@@ -51,7 +51,7 @@ class VerdictPolicy {
   std::vector<Verdict> drained() const;
 
  private:
-  enum class Reading { unknown, good, between, bad };
+  enum class Reading { good, between, bad };
   struct Condition {
     bool active = false;
     std::optional<Time> opposite_since;  // how long readings have spoken against `active`

@@ -67,10 +67,9 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
   const wire::Answer* in = envelope->body_as_Answer();
   if (!in) return corrupted;
-  GenerateAnswer out{text_of(in->text()), in->tokens(), "", "", in->step(), in->seconds()};
-  if (in->finish()) out.finish = in->finish()->str();
-  if (in->model_digest()) out.model_digest = in->model_digest()->str();
-  return GenerateMessage(std::move(out));
+  return GenerateMessage(
+      GenerateAnswer{text_of(in->text()), in->tokens(), flatbuffers::GetString(in->finish()),
+                     flatbuffers::GetString(in->model_digest()), in->step(), in->seconds()});
 }
 
 }  // namespace gpunode::inference

@@ -13,6 +13,12 @@
 
 namespace gpunode::inference {
 
+struct ModelFacts {
+  std::string digest;  // SHA-256 over the weights' bytes
+  std::uint64_t step = 0;
+  std::string description;  // of the model, by itself
+};
+
 class ServedModel {
  public:
   struct Options {
@@ -26,9 +32,7 @@ class ServedModel {
   // shard and byte range), unsupported (not a text model), out_of_memory.
   static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
-  const std::string& digest() const { return digest_; }  // SHA-256 over the weights' bytes
-  std::uint64_t step() const { return step_; }
-  const std::string& description() const { return description_; }  // of the model, by itself
+  const ModelFacts& facts() const { return facts_; }
 
   // Continues the prompt. Past `deadline` the text is cut there, and says so.
   // Fails with: timeout (nothing done before the deadline), what Session::append fails with or
@@ -37,14 +41,11 @@ class ServedModel {
 
  private:
   explicit ServedModel(const Options& options) : clock_(options.clock) {}
-  static Result<std::unique_ptr<ServedModel>> load_and_probe(const Options& options);
-  Result<GenerateAnswer> continue_prompt(const GenerateRequest& request, Time deadline);
 
   const Clock* clock_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Program> program_;
-  std::string digest_, description_;
-  std::uint64_t step_ = 0;
+  ModelFacts facts_;
 };
 
 }  // namespace gpunode::inference

@@ -20,9 +20,7 @@ struct Load {  // to a model actor
 };
 struct Loaded {  // its answer
   std::string name;
-  Result<std::string> digest{std::string()};
-  std::uint64_t step = 0;
-  std::string description;
+  Result<ModelFacts> facts{ModelFacts{}};
 };
 struct Generate {
   GenerateRequest request;
@@ -44,13 +42,9 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
   return {
       [self, owner, name](const Load& load) {
         auto model = ServedModel::load(load.options);
-        if (!model) {
-          self->send(owner, Loaded{name, model.error(), 0, ""});
-          return;
-        }
+        if (!model) return self->send(owner, Loaded{name, model.error()});
         self->state.model = std::move(*model);
-        self->send(owner, Loaded{name, self->state.model->digest(), self->state.model->step(),
-                                 self->state.model->description()});
+        self->send(owner, Loaded{name, self->state.model->facts()});
       },
       [self, name, metrics](const Generate& order) {
         if (!self->state.model)
@@ -79,9 +73,7 @@ struct Model {
   caf::actor actor;
   std::string job;                             // whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
-  std::string path, digest, description;
-  std::uint64_t step = 0;
-  bool ready = false;
+  std::string path;
   std::function<void(std::string)> answer;  // of the `serve` that waits for it
 };
 struct State {
@@ -190,30 +182,27 @@ void on_loaded(Self* self, const Loaded& loaded) {
   auto it = state.models.find(loaded.name);
   if (it == state.models.end()) return;
   Model& model = it->second;
-  if (!loaded.digest && model.key && loaded.digest.error().code == ErrorCode::corrupted) {
+  if (!loaded.facts && model.key && loaded.facts.error().code == ErrorCode::corrupted) {
     snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
-    set_aside(store, *model.key, loaded.digest.error());
+    set_aside(store, *model.key, loaded.facts.error());
     // An older one does as well; a disk that cannot set anything aside gives the same one again.
     if (!store.open(*model.key) && choose_newest(state.options, model)) return load(self, model);
   }
   auto answer = std::move(model.answer);
-  if (!loaded.digest) {
+  if (!loaded.facts) {
     self->send(model.actor, Shutdown{});
     state.models.erase(it);
-    return answer(error_json(loaded.digest.error()));
+    return answer(error_json(loaded.facts.error()));
   }
-  model.ready = true;
-  model.digest = *loaded.digest;
-  model.step = loaded.step;
-  model.description = loaded.description;
+  const ModelFacts& facts = *loaded.facts;
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
-  log::info("serving", "model " + loaded.name + " is ready (" + loaded.description + ")");
+  log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
   answer(ok_json({{"model", loaded.name},
                   {"path", model.path},
-                  {"step", model.step},
-                  {"description", model.description},
-                  {"digest", model.digest}}));
+                  {"step", facts.step},
+                  {"description", facts.description},
+                  {"digest", facts.digest}}));
 }
 
 // Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.

@@ -10,16 +10,7 @@ namespace gpunode::ingest {
 Prefetcher::Prefetcher(SliceReader reader, const Clock& clock, std::size_t capacity)
     : reader_(std::move(reader)), clock_(clock), capacity_(capacity) {
   GPUNODE_CHECK(capacity > 0, "a prefetcher without room for a slice");
-  thread_ = std::thread([this] { run(); });
-}
-
-Prefetcher::~Prefetcher() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 void Prefetcher::plan(const std::vector<SliceKey>& wanted) {
@@ -85,12 +76,10 @@ std::map<SliceKey, Slice> Prefetcher::try_read(SliceKey key) const {
   return read;
 }
 
-void Prefetcher::run() {
+void Prefetcher::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock,
-                  [&] { return stopping_ || (!wanted_.empty() && ready_.size() < capacity_); });
-    if (stopping_) return;
+  const auto has_work = [&] { return !wanted_.empty() && ready_.size() < capacity_; };
+  while (changed_.wait(lock, stop, has_work) && !stop.stop_requested()) {
     reading_ = wanted_.front();
     drop_reading_ = false;
     wanted_.pop_front();

@@ -28,9 +28,8 @@ struct Starvation {
 
 class Prefetcher {
  public:
-  // `clock` must outlive the prefetcher; capacity > 0.
+  // `clock` must outlive the prefetcher; capacity > 0. Its end waits for the slice being read.
   Prefetcher(SliceReader reader, const Clock& clock, std::size_t capacity);
-  ~Prefetcher();  // waits for the slice being read
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
@@ -46,21 +45,20 @@ class Prefetcher {
   std::size_t ready() const;
 
  private:
-  void run();
+  void run(const std::stop_token& stop);
   std::map<SliceKey, Slice> try_read(SliceKey key) const;
 
   const SliceReader reader_;
   const Clock& clock_;
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<SliceKey> wanted_;
   std::map<SliceKey, Slice> ready_;
   std::optional<SliceKey> reading_;
   bool drop_reading_ = false;  // the slice being read was planned away
-  bool stopping_ = false;
   Starvation starvation_;
-  std::thread thread_;
+  std::jthread thread_;  // the last member: it ends before the others do
 };
 
 }  // namespace gpunode::ingest

@@ -4,25 +4,9 @@
 
 namespace gpunode::jobs {
 
-std::string_view to_string(DiskWork work) {
-  switch (work) {
-    case DiskWork::search:
-      return "looked for";
-    case DiskWork::write:
-      return "written";
-    case DiskWork::read:
-      return "read";
-  }
-  return "read";
-}
-
 void DiskWatch::add_at(Time now, DiskTask task, std::deque<DiskTask>::iterator at) {
   if (at == tasks_.begin()) since_ = now;
   tasks_.insert(at, task);
-}
-
-void DiskWatch::add_first(Time now, DiskTask task) {
-  add_at(now, task, tasks_.begin());
 }
 
 void DiskWatch::done(Time now) {

@@ -15,7 +15,10 @@
 namespace gpunode::jobs {
 
 enum class DiskWork : std::uint8_t { search, write, read };
-std::string_view to_string(DiskWork work);  // "looked for", "written", "read"
+constexpr std::string_view to_string(DiskWork work) {
+  constexpr std::string_view kTexts[] = {"looked for", "written", "read"};
+  return kTexts[static_cast<std::size_t>(work)];
+}
 
 struct DiskTask {
   DiskWork work = DiskWork::write;
@@ -36,7 +39,7 @@ class DiskWatch {
 
   void add(Time now, DiskTask task) { add_at(now, task, tasks_.end()); }
   // One that the writer began by itself, before those that wait.
-  void add_first(Time now, DiskTask task);
+  void add_first(Time now, DiskTask task) { add_at(now, task, tasks_.begin()); }
   // The first one is answered.
   void done(Time now);
   // The same, if it is of this kind.

@@ -57,16 +57,14 @@ void persist(Self* self, const job::Persist& order) {
     // Unstored votes must not be answered; the node cannot take part any longer.
     return fail(self, stored.error().within("cannot store the job's votes"));
   }
-  job::Actions more;
-  self->state.core->on_persisted(now(self), order.token, more);
-  carry_out(self, more);
+  feed(self, &job::JobCore::on_persisted, order.token);
 }
 
 void on_committed(Self* self, const job::Committed& committed) {
   State& state = self->state;
   const Time at = committed.at;  // now is later, by what this node did with the commit
   state.ledger->on_committed(now(self), committed);
-  const auto rank = state.core->view().rank_of(state.options.self.node);
+  const auto rank = state.core->view().rank_of(state.options.core.self.node);
   if (!state.options.spans || !rank || *rank >= committed.times.size()) return;
   const Time held = at - std::chrono::microseconds(committed.confirm_us);
   const Time computed = held - std::chrono::microseconds(committed.times[*rank].gather_us);
@@ -80,11 +78,10 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   const view::View& view = installed.view;
   self->state.ledger->on_view(view);
   auto cluster = self->state.options.cluster->read();
-  std::string members;
-  for (const view::Member& one : view.members)
-    members += (members.empty() ? "" : ", ") + cluster->name_of(one.node);
-  for (const view::Member& one : view.members) self->state.refused.erase(one.node);
-  note(self, "view " + std::to_string(view.view_id) + " (" + members + "; tie " +
+  std::vector<NodeId> members;
+  for (const view::Member& one : view.members) members.push_back(one.node);
+  for (const NodeId& member : members) self->state.refused.erase(member);
+  note(self, "view " + std::to_string(view.view_id) + " (" + cluster->list_of(members) + "; tie " +
                  cluster->name_of(view.tie) + ") resumes after step " +
                  std::to_string(view.base_step));
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
@@ -99,11 +96,9 @@ struct CarryOut {
   Self* self;
   void operator()(const job::Send& send) { send_out(self, send); }
   void operator()(const job::Persist& order) { persist(self, order); }
-  void operator()(const job::Compute& compute) {
-    self->send(self->state.trainer, ComputeStep{compute});
-  }
+  void operator()(const job::Compute& compute) { self->send(self->state.trainer, compute); }
   void operator()(const job::SpeculativeUpdate& part) {
-    if (self->state.speculates) self->send(self->state.trainer, UpdateSpeculatively{part});
+    if (self->state.speculates) self->send(self->state.trainer, part);
   }
   void operator()(const job::Apply& order) {
     if (order.learning) self->state.followed_to = order.step;
@@ -111,12 +106,10 @@ struct CarryOut {
   }
   void operator()(const job::Committed& committed) { on_committed(self, committed); }
   void operator()(const job::ReadState& order) { read_state(self, order); }
-  void operator()(const job::InstallState& order) {
-    self->send(self->state.trainer, InstallState{order.step, order.state});
-  }
+  void operator()(const job::InstallState& order) { self->send(self->state.trainer, order); }
   void operator()(const job::RestoreState& order) {
     if (order.step == 0)
-      self->send(self->state.trainer, InstallState{0, {}});
+      self->send(self->state.trainer, job::InstallState{});  // the initial one
     else
       read_checkpoint(self, order.step, 0, true);
   }
@@ -146,17 +139,6 @@ struct CarryOut {
   }
 };
 
-}  // namespace
-
-void carry_out(Self* self, job::Actions& actions) {
-  for (job::Action& action : actions) {
-    if (!self->state.core) return;  // failed on the way
-    std::visit(CarryOut{self}, action);
-  }
-}
-
-namespace {
-
 std::vector<NodeId> other_nodes(const ClusterSnapshot& cluster) {
   std::vector<NodeId> others;
   for (const NodeInfo& node : cluster.nodes)
@@ -170,75 +152,6 @@ void release(Self* self) {
   self->state.options.held = false;
   if (auto ready = std::exchange(self->state.held, std::nullopt)) begin(self, *ready);
 }
-
-}  // namespace
-
-void begin(Self* self, const TrainerReady& ready) {
-  State& state = self->state;
-  if (state.options.held) {
-    state.held = ready;
-    state.held_until = now(self) + kHeldFor;
-    return;
-  }
-  if (state.options.finds_checkpoint) {
-    state.awaits_search = ready;
-    return;
-  }
-  JobActorOptions& options = state.options;
-  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
-                       options.spec.inner_steps());
-  if (!options.witness && !options.has_result && !options.spec.fingerprint.empty() &&
-      options.spec.fingerprint != ready.fingerprint.text())
-    return fail(self, {ErrorCode::unsupported,
-                       "this node computes other bits (" + ready.fingerprint_text +
-                           ") than the job's (" + options.spec.fingerprint_text +
-                           "): give the job nodes with the same instruction set and oneDNN"});
-  job::JobCore::Options core;
-  core.self = options.self;
-  core.job = options.id;
-  core.candidates = options.spec.candidates;
-  core.wanted_nodes = options.spec.nodes;
-  core.min_nodes = options.spec.min_nodes;
-  core.witness_only = options.witness;
-  core.goes_on_alone = options.spec.on_lost_quorum == "continue";
-  core.total_steps = options.spec.train.steps;
-  core.tree = job::tree_of(options.spec.train);
-  core.element_count = state.element_count = ready.element_count;
-  state.speculates = ready.speculates;
-  core.add = options.add;
-  core.forms = options.forms;
-  core.places = options.places;
-  core.routing = job::facts_of(options.spec.exchange.mode).routing;
-  core.site = options.site;
-  core.fingerprint = ready.fingerprint;
-  core.initial_state_digest = ready.initial_state;
-  // Weights and two moments, the loss left out.
-  core.state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
-  core.checkpoint = options.checkpoint;
-  core.has_result = options.has_result;
-  core.votes = options.votes;
-  core.seed = mix(options.self.boot, options.id.low);
-  auto made = job::JobCore::create(std::move(core));
-  if (!made) return fail(self, made.error());
-  state.core.emplace(std::move(*made));
-  if (auto text = job::inexact_note(options.spec.exchange.mode); !text.empty()) note(self, text);
-  if (options.spec.on_lost_quorum == "continue")
-    note(self,
-         "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
-         "and the work of one is given up when they meet");
-  if (!options.remark.empty()) note(self, options.remark);
-  for (const auto& [node, reason] : state.refused) note_refused(self, node);
-  options.has_result ? end(self) : set_phase(self, JobPhase::forming);
-  tell_what_was_found(self);
-  feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
-    c.set_hints(other_nodes(*options.cluster->read()));
-    c.on_start(t, out);
-    for (const CoreInput& input : std::exchange(state.early_peers, {})) input(c, t, out);
-    if (options.join) c.request_join(t, out);
-  });
-}
-
-namespace {
 
 // A checkpoint is due after every n-th step and after the last.
 bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
@@ -255,9 +168,7 @@ void on_applied(Self* self, const Applied& applied) {
   if (applied.step > state.followed_to && checkpoint_due(state.options.spec, applied.step) &&
       state.core->state_history())
     due_checkpoint(self, applied.step, applied.state);
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.on_applied(t, applied.step, applied.state, out);
-  });
+  feed(self, &job::JobCore::on_applied, applied.step, applied.state);
   tell_supervisor(self);
 }
 
@@ -265,9 +176,7 @@ void on_state_read(Self* self, const StateRead& read) {
   State& state = self->state;
   if (!state.core) return;
   if (!(read.token & kCheckpointToken))
-    return feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-      core.on_state_read(t, read.token, read.state, out);
-    });
+    return feed(self, &job::JobCore::on_state_read, read.token, read.state);
   auto wanted = state.checkpoints_wanted.extract(read.token & ~kCheckpointToken);
   if (wanted.empty() || wanted.key() != read.step) return;
   wanted.mapped().state = read.state;
@@ -287,9 +196,7 @@ void on_net(Self* self, const NetMessage& net) {
     return;
   }
   const Time begin = now(self);
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.on_message(t, net.from, *message, out);
-  });
+  feed(self, &job::JobCore::on_message, net.from, *message);
   const auto* step = std::get_if<job::StepMessage>(&message->body);
   if (!step || net.message->payload.size() == 0) return;
   const bool partial = std::holds_alternative<collective::PartialChunk>(step->message);
@@ -297,11 +204,15 @@ void on_net(Self* self, const NetMessage& net) {
          net.message->payload.size(), &net.from);
 }
 
-void on_peer(Self* self, CoreInput input) {
+// News of a peer, kept for the core until there is one.
+template <class Event, class... Arguments>
+void on_peer(Self* self, Event event, Arguments... arguments) {
   if (self->state.core)
-    feed(self, input);
+    feed(self, event, arguments...);
   else if (!is_over(self->state.phase))
-    self->state.early_peers.push_back(std::move(input));
+    self->state.early_peers.push_back([=](job::JobCore& core, Time t, job::Actions& out) {
+      std::invoke(event, core, t, arguments..., out);
+    });
 }
 
 // Who is up, for the choice of witnesses; and who there is, as all peers of a node may be replaced
@@ -331,7 +242,7 @@ void on_tick(Self* self) {
     self->delayed_send(self, kTick, Tick{});
   tell_spares(self);
   if (self->state.held && now(self) >= self->state.held_until) release(self);
-  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.on_tick(t, out); });
+  feed(self, &job::JobCore::on_tick);
   watch_disk(self);
   try_result_again(self);
   tell_supervisor(self);
@@ -342,9 +253,7 @@ void on_installed(Self* self, const StateInstalled& installed) {
   if (!self->state.core) return;
   const Time began = now(self) - self->state.core->status(now(self)).sync_time;
   record(self, telemetry::SpanKind::sync, installed.step + 1, began);
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.on_state_installed(t, installed.step, out);
-  });
+  feed(self, &job::JobCore::on_state_installed, installed.step);
 }
 
 // A job without its trainer or its checkpoint writer fails, with the reason.
@@ -372,29 +281,19 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const NetMessage& net) { on_net(self, net); },
-      [self](const PartialReady& part) {
-        feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-          core.on_partial(t, part.range, out);
-        });
-      },
+      [self](const job::PartialRange& part) { feed(self, &job::JobCore::on_partial, part); },
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) { on_installed(self, installed); },
       [self](const Tick&) { on_tick(self); },
       [self](const PeerChanged& peer) {
-        on_peer(self, [peer](job::JobCore& core, Time t, job::Actions& out) {
-          core.on_peer(t, peer.peer, peer.health, out);
-        });
+        on_peer(self, &job::JobCore::on_peer, peer.peer, peer.health);
       },
       [self](const LinkChanged& link) {
         if (link.state != LinkState::reset)
-          on_peer(self, [link](job::JobCore& core, Time t, job::Actions& out) {
-            core.on_link(t, link.peer, link.state, out);
-          });
+          on_peer(self, &job::JobCore::on_link, link.peer, link.state);
         else if (link.lane == transport::Lane::bulk)
-          feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-            core.on_bulk_reset(t, link.peer, out);
-          });
+          feed(self, &job::JobCore::on_bulk_reset, link.peer);
       },
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
@@ -424,6 +323,70 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
 }
 
 }  // namespace
+
+void carry_out(Self* self, job::Actions& actions) {
+  for (job::Action& action : actions) {
+    if (!self->state.core) return;  // failed on the way
+    std::visit(CarryOut{self}, action);
+  }
+}
+
+void begin(Self* self, const TrainerReady& ready) {
+  State& state = self->state;
+  if (state.options.held) {
+    state.held = ready;
+    state.held_until = now(self) + kHeldFor;
+    return;
+  }
+  if (state.options.finds_checkpoint) {
+    state.awaits_search = ready;
+    return;
+  }
+  JobActorOptions& options = state.options;
+  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
+                       options.spec.inner_steps());
+  if (!options.core.witness_only && !options.core.has_result && !options.spec.fingerprint.empty() &&
+      options.spec.fingerprint != ready.fingerprint.text())
+    return fail(self, {ErrorCode::unsupported,
+                       "this node computes other bits (" + ready.fingerprint_text +
+                           ") than the job's (" + options.spec.fingerprint_text +
+                           "): give the job nodes with the same instruction set and oneDNN"});
+  job::JobCore::Options core = options.core;
+  core.job = options.id;
+  core.candidates = options.spec.candidates;
+  core.wanted_nodes = options.spec.nodes;
+  core.min_nodes = options.spec.min_nodes;
+  core.goes_on_alone = options.spec.on_lost_quorum == "continue";
+  core.total_steps = options.spec.train.steps;
+  core.tree = job::tree_of(options.spec.train);
+  core.element_count = state.element_count = ready.element_count;
+  state.speculates = ready.speculates;
+  core.routing = job::facts_of(options.spec.exchange.mode).routing;
+  core.fingerprint = ready.fingerprint;
+  core.initial_state_digest = ready.initial_state;
+  // Weights and two moments, the loss left out.
+  core.state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
+  core.seed = mix(core.self.boot, options.id.low);
+  auto made = job::JobCore::create(std::move(core));
+  if (!made) return fail(self, made.error());
+  state.core.emplace(std::move(*made));
+  if (auto text = job::inexact_note(options.spec.exchange.mode); !text.empty()) note(self, text);
+  if (options.spec.on_lost_quorum == "continue")
+    note(self,
+         "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
+         "and the work of one is given up when they meet");
+  if (!options.remark.empty()) note(self, options.remark);
+  for (const auto& [node, reason] : state.refused) note_refused(self, node);
+  options.core.has_result ? end(self) : set_phase(self, JobPhase::forming);
+  tell_what_was_found(self);
+  feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
+    c.set_hints(other_nodes(*options.cluster->read()));
+    c.on_start(t, out);
+    for (const CoreInput& input : std::exchange(state.early_peers, {})) input(c, t, out);
+    if (options.join) c.request_join(t, out);
+  });
+}
+
 }  // namespace actor
 
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options) {

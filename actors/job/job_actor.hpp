@@ -43,6 +43,7 @@ struct JobProgress {
   bool ended = false;
   std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
   bool unsaved = false;                   // it is done, and its result is in memory alone
+  bool lacks_result = false;              // it is finished, and its result is on no disk
 };
 
 // From the supervisor: so many steps were fed something else than what the data gives now.
@@ -68,33 +69,27 @@ struct GoOnAlone {};
 struct JobActorOptions {
   JobId id;
   job::JobSpec spec;
-  view::Member self;
+  // What the job's core is to know of this node: self, votes of an earlier life, whether it only
+  // votes (no data, no trainer, no checkpoints), and so on. `checkpoint` is the newest durable one
+  // on this node's disk; `has_result`: an earlier life of this node was through with the job, and
+  // that is its result, which is given to who lacks it, and nothing else is done. What follows from
+  // the spec and from the trainer is filled in later. `places`: for the link, which asks it.
+  job::JobCore::Options core;
   // Whether this node asks to be taken in, as it is no candidate of the job or has lost its memory.
   bool join = false;
-  // Whether it only votes: no data, no trainer, no checkpoints.
-  bool witness = false;
   // Whether the job is new here and forms when its submitter says so.
   bool held = false;
-  Bytes votes;         // of an earlier life
   std::string remark;  // an event of the job's start here; empty: none
-  // Newest durable one on this node's disk; or whether the checkpoint writer is to find it, reading
-  // every byte, before the job begins here.
-  job::Checkpoint checkpoint;
+  // Whether the checkpoint writer is to find core.checkpoint, reading every byte, before the job
+  // begins here.
   bool finds_checkpoint = false;
-  // Whether `checkpoint` is the job's result, which an earlier life of this node was through with:
-  // it is given to who lacks it, and nothing else is done.
-  bool has_result = false;
   std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
   std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
   // Spawns the trainer, told who its job is.
   std::function<caf::actor(caf::actor job)> spawn_trainer;
   // Spawns the checkpoint writer likewise.
   std::function<caf::actor(caf::actor job)> spawn_checkpoints;
-  collective::AddFn add;
   std::shared_ptr<telemetry::SpanRing> spans;  // what was done when, for `job trace`; may be null
-  std::shared_ptr<const collective::WireForms> forms;  // of the job's exchange mode; null: exact
-  std::shared_ptr<job::StepPlaces> places;             // for the link, which asks it; may be null
-  std::uint64_t site = 0;  // of this node among the job's members, see collective::StepTimes
   const ClusterState* cluster = nullptr;
   const Clock* clock = nullptr;
   caf::actor supervisor;

@@ -24,6 +24,23 @@ bool is_crowded(const State& state) {
   return count > 0 && (count >= kMostOnTheWay || (count + 1) * bytes > kBytesOnTheWay);
 }
 
+// A checkpoint that this node's votes say it held, and of which it has neither a newer one nor the
+// damaged files: another hand removed it.
+void tell_what_is_gone(Self* self, const CheckpointsFound& found) {
+  const JobActorOptions& options = self->state.options;
+  const auto votes = view::decode_votes(options.core.votes);
+  if (!votes) return;
+  const view::Floor& noted =
+      votes->floor.name > votes->view.floor.name ? votes->floor : votes->view.floor;
+  const auto held = std::ranges::find(noted.holders, options.core.self.node) != noted.holders.end();
+  const bool damaged = std::ranges::any_of(found.damaged, [&](const DamagedCheckpoint& one) {
+    return one.name.step >= noted.name.step;
+  });
+  if (held && !damaged && !found.failed && found.newest.name() < noted.name)
+    warn(self, "checkpoints up to step " + std::to_string(noted.name.step) +
+                   " that this node held are gone from its disk");
+}
+
 }  // namespace
 
 // Members need not write the same steps: each tells the newest that it has. The last step's is
@@ -41,7 +58,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
     return;
   }
   if (!std::exchange(state.checkpoint_left_out, false)) state.left_out_told = false;
-  want_checkpoint(self, step, state.ledger->running(), digest);
+  want_checkpoint(self, step, state.ledger->seen().running, digest);
 }
 
 void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
@@ -59,7 +76,7 @@ void find_checkpoint(Self* self) {
   view::View view;
   if (self->state.core)
     view = self->state.core->view();
-  else if (auto votes = view::decode_votes(self->state.options.votes))
+  else if (auto votes = view::decode_votes(self->state.options.core.votes))
     view = std::move(votes->view);
   self->send(self->state.checkpoints, FindCheckpoint{std::move(view)});
 }
@@ -89,31 +106,10 @@ void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool r
 // that is known, and another holder or an older checkpoint gives the state.
 void on_restored(Self* self, const CheckpointRead& read) {
   State& state = self->state;
-  if (read.state) return self->send(state.trainer, InstallState{read.step, *read.state});
+  if (read.state) return self->send(state.trainer, job::InstallState{read.step, *read.state});
   state.restore_failed = read.step;
   state.disk.add_first(now(self), {DiskWork::search, 0, true});
 }
-
-namespace {
-
-// A checkpoint that this node's votes say it held, and of which it has neither a newer one nor the
-// damaged files: another hand removed it.
-void tell_what_is_gone(Self* self, const CheckpointsFound& found) {
-  const JobActorOptions& options = self->state.options;
-  const auto votes = view::decode_votes(options.votes);
-  if (!votes) return;
-  const view::Floor& noted =
-      votes->floor.name > votes->view.floor.name ? votes->floor : votes->view.floor;
-  const auto held = std::ranges::find(noted.holders, options.self.node) != noted.holders.end();
-  const bool damaged = std::ranges::any_of(found.damaged, [&](const DamagedCheckpoint& one) {
-    return one.name.step >= noted.name.step;
-  });
-  if (held && !damaged && !found.failed && found.newest.name() < noted.name)
-    warn(self, "checkpoints up to step " + std::to_string(noted.name.step) +
-                   " that this node held are gone from its disk");
-}
-
-}  // namespace
 
 void on_found(Self* self, const CheckpointsFound& found) {
   State& state = self->state;
@@ -143,7 +139,7 @@ void on_found(Self* self, const CheckpointsFound& found) {
       if (found.newest.step > 0) core.set_checkpoint(found.newest);
     });
   } else if (std::exchange(state.options.finds_checkpoint, false)) {
-    state.options.checkpoint = found.newest;
+    state.options.core.checkpoint = found.newest;
     if (auto ready = std::exchange(state.awaits_search, std::nullopt)) begin(self, *ready);
   }
   tell_supervisor(self);
@@ -221,13 +217,12 @@ void read_saved(Self* self, const job::ReadSaved& order) {
 }
 
 void give_saved(Self* self, const CheckpointRead& read) {
-  if (!read.state) self->state.disk.add_first(now(self), {DiskWork::search, 0, false});
-  if (!read.state)
+  if (!read.state) {
+    self->state.disk.add_first(now(self), {DiskWork::search, 0, false});
     note(self, "cannot give a copy of the checkpoint of step " + std::to_string(read.step) + ": " +
                    read.state.error().message());
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.on_saved_read(t, read.token, read.state ? *read.state : SharedBytes{}, out);
-  });
+  }
+  feed(self, &job::JobCore::on_saved_read, read.token, read.state ? *read.state : SharedBytes{});
 }
 
 void keep_copy(Self* self, const job::KeepCopy& order) {
@@ -241,14 +236,14 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
 // What lay on this node's disk when its part in the job began.
 void tell_what_was_found(Self* self) {
   State& state = self->state;
-  const std::uint64_t step = state.options.checkpoint.step;
+  const std::uint64_t step = state.options.core.checkpoint.step;
   for (const std::string& text : std::exchange(state.early_warnings, {}))
     state.ledger->on_event(now(self), "warning: " + text);
   if (!state.damaged.empty())
     note(self, std::to_string(state.damaged.size()) +
                    " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
                    (step == 0 ? "; no intact one is left" : ""));
-  if (step > 0 && !state.options.has_result)
+  if (step > 0 && !state.options.core.has_result)
     note(self, "taken up again; the newest checkpoint here is of step " + std::to_string(step));
 }
 

@@ -8,11 +8,7 @@ namespace gpunode::jobs::actor {
 
 void fail(Self* self, const Error& error) {
   note(self, "failed: " + error.message());
-  if (self->state.core) {  // the others shall not wait for this node
-    job::Actions last_words;
-    self->state.core->give_up(now(self), error.message(), last_words);
-    carry_out(self, last_words);
-  }
+  feed(self, &job::JobCore::give_up, error.message());  // the others shall not wait for this node
   set_phase(self, JobPhase::failed, error.message());
   self->state.left.reset();
   self->state.disk.clear();
@@ -26,16 +22,15 @@ void on_leave(Self* self, const Leave& leave) {
   State& state = self->state;
   if (!state.core || is_over(state.phase)) return;
   state.left = leave.left;
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.request_leave(t, leave.timeout, out);
-  });
+  feed(self, &job::JobCore::request_leave, leave.timeout);
 }
 
 // This node leaves and is the last to hold the state.
 void save_state(Self* self, std::uint64_t step) {
   State& state = self->state;
   if (state.checkpoint_asked == step) return;  // it is on its way
-  want_checkpoint(self, step, state.core->running_data_fingerprint(), state.ledger->state_digest());
+  want_checkpoint(self, step, state.core->running_data_fingerprint(),
+                  state.ledger->seen().state_digest);
 }
 
 void on_left(Self* self) {
@@ -52,16 +47,14 @@ void leave_full_disk(Self* self, const Error& error) {
   State& state = self->state;
   if (error.code != ErrorCode::disk_full || state.leaves_for || !state.core) return;
   state.leaves_for = error;
-  feed(self, [](job::JobCore& core, Time t, job::Actions& out) {
-    core.request_leave(t, job::kWhenOthersCan, out);
-  });
+  feed(self, &job::JobCore::request_leave, job::kWhenOthersCan);
 }
 
 void stay_after_all(Self* self) {
   State& state = self->state;
   if (!std::exchange(state.leaves_for, std::nullopt) || state.left || state.finished) return;
   note(self, "the disk takes checkpoints again: this node stays in the job");
-  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.request_join(t, out); });
+  feed(self, &job::JobCore::request_join);
 }
 
 }  // namespace gpunode::jobs::actor

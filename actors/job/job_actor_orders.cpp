@@ -37,9 +37,7 @@ std::string stopped_in_memory(const job::JobStatus& status) {
 
 Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   auto cluster = self->state.options.cluster->read();
-  std::string who;
-  for (const NodeId& node : status.waiting_for)
-    who += (who.empty() ? "" : ", ") + cluster->name_of(node);
+  const std::string who = cluster->list_of(status.waiting_for);
   std::string text = "not yet: ";
   if (status.stopped && status.hang)
     text += stopped_in_memory(status);
@@ -67,8 +65,8 @@ bool is_done(const State& state, const Order& order, const job::JobStatus& statu
 }
 
 bool is_kept(const State& state, std::uint64_t step) {
-  return step == 0 || state.options.checkpoint.step == step ||
-         (state.ledger && state.ledger->checkpoint_step() == step);
+  return step == 0 || state.options.core.checkpoint.step == step ||
+         (state.ledger && state.ledger->seen().checkpoint_step == step);
 }
 
 // Why the checkpoint of a stop that is carried out is not on this node's disk, if it should be.
@@ -86,8 +84,6 @@ Result<void> kept_as_promised(const State& state, const Order& order,
 std::string done_json(Self* self, const job::JobStatus& status) {
   State& state = self->state;
   auto cluster = state.options.cluster->read();
-  auto members = nlohmann::json::array();
-  for (const NodeId& node : status.members) members.push_back(cluster->name_of(node));
   return ok_json({{"job", state.options.id.text()},
                   {"name", state.options.spec.name},
                   {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
@@ -95,18 +91,17 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"view", status.view_id},
                   {"base_step", state.core->view().base_step},
                   {"generation", status.generation},
-                  {"members", members},
-                  {"checkpoint_step", state.ledger ? state.ledger->checkpoint_step() : 0}});
+                  {"members", cluster->names_of(status.members)},
+                  {"checkpoint_step", state.ledger ? state.ledger->seen().checkpoint_step : 0}});
 }
 
 // Steps are made, as far as this node knows: who only votes hears it from a member.
 bool makes_steps(const State& state, const job::JobStatus& status, const ClusterSnapshot& cluster) {
   if (status.stopped || status.stall) return false;
   if (status.phase != job::Phase::witness) return status.phase == job::Phase::running;
-  return std::ranges::any_of(hints_of_others(cluster), [&](const HeardHint& heard) {
-    return heard.id == state.options.id.text() && cluster.alive(heard.from) &&
-           std::ranges::find(status.members, heard.from) != status.members.end() &&
-           heard.hint.phase == JobPhase::running;
+  return std::ranges::any_of(hints_of(cluster, state.options.id), [&](const HeardHint& heard) {
+    return cluster.alive(heard.from) && heard.hint.phase == JobPhase::running &&
+           std::ranges::find(status.members, heard.from) != status.members.end();
   });
 }
 
@@ -116,7 +111,7 @@ Result<void> may_be_recovered(Self* self) {
   const job::JobStatus status = state.core->status(now(self));
   const auto cluster = state.options.cluster->read();
   const auto answers = [&](const NodeId& node) {
-    return node == state.options.self.node || cluster->alive(node);
+    return node == state.options.core.self.node || cluster->alive(node);
   };
   if (makes_steps(state, status, *cluster) &&
       std::ranges::all_of(state.core->view().acceptors, answers) &&
@@ -134,9 +129,8 @@ void take_order(Self* self, const Command& command) {
   if (!state.core)
     return command.answer(error_json(
         {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
-  const auto refuse = [&](Error error) {
-    error.detail = in_words(error.detail, *state.options.cluster->read(), state.options.spec.name);
-    command.answer(error_json(error));
+  const auto refuse = [&](const Error& error) {
+    command.answer(error_json({error.code, said(self, error.detail)}));
   };
   if (command.name == "job.recover")
     if (Result<void> may = may_be_recovered(self); !may) return refuse(may.error());
@@ -144,13 +138,15 @@ void take_order(Self* self, const Command& command) {
               state.core->view().history()};
   Result<void> taken;
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    if (command.name == "job.stop") taken = core.request_stop(t, out);
-    const auto from = resumes_from(command);
-    if (from) taken = core.request_resume_from(t, *from, out);
-    if (command.name == "job.resume" && !from) taken = core.request_resume(t, out);
-    if (command.name == "job.recover")
+    if (command.name == "job.stop")
+      taken = core.request_stop(t, out);
+    else if (command.name == "job.recover")
       taken =
           core.request_recover(t, field<bool>(arguments_of(command.arguments), "anew", false), out);
+    else if (const auto from = resumes_from(command))
+      taken = core.request_resume_from(t, *from, out);
+    else
+      taken = core.request_resume(t, out);
   });
   if (!taken) return refuse(taken.error());
   state.orders.push_back(std::move(order));
@@ -158,7 +154,7 @@ void take_order(Self* self, const Command& command) {
 }
 
 void go_on_alone(Self* self) {
-  feed(self, [](job::JobCore& core, Time t, job::Actions& out) { core.go_on_alone(t, out); });
+  feed(self, &job::JobCore::go_on_alone);
 }
 
 void watch_orders(Self* self) {

@@ -1,6 +1,8 @@
 // What is left to do after the job's last step: the validation loss, the last checkpoint, and then
 // nodes that had a part in it and were away get its result, from that checkpoint on this node's
 // disk, as the trainer is gone by then. Costs a thread and a copy of the state while one is read.
+#include <algorithm>
+
 #include "actors/job/detail/job_actor_state.hpp"
 #include "actors/job/job_line.hpp"
 
@@ -9,10 +11,21 @@ namespace {
 
 constexpr auto kWriteAgain = std::chrono::seconds(3);
 
+// Who got the result of others makes it durable as they did.
+void keep_result(Self* self) {
+  State& state = self->state;
+  const std::uint64_t step = state.core->committed();
+  if (state.checkpoint_asked >= step) return;  // it was a member
+  const collective::DataFingerprint running = state.core->running_data_fingerprint();
+  const Digest digest = state.core->state_digest();
+  state.ledger->on_result(step, running, digest);
+  want_checkpoint(self, step, running, digest);
+}
+
 }  // namespace
 
 void end(Self* self) {
-  const bool before = self->state.options.has_result;
+  const bool before = self->state.options.core.has_result;
   note(self, before ? "finished before; its result is here, for who lacks it" : "finished");
   self->state.result_due.reset();
   set_phase(self, JobPhase::finished);
@@ -50,7 +63,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
 void maybe_end(Self* self) {
   State& state = self->state;
   if (!state.finished || state.phase == JobPhase::finished) return;
-  if (!state.ledger->validation_loss() && state.evaluating) return;
+  if (!state.ledger->seen().validation_loss && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
   end(self);
 }
@@ -65,7 +78,12 @@ void try_result_again(Self* self) {
   if (!state.result_due || !state.core || now(self) < *state.result_due) return;
   const std::uint64_t step = state.options.spec.train.steps;
   if (state.core->committed() < step) return state.result_due.reset();  // the job went back
-  if (state.finished && is_finished_elsewhere(*state.options.cluster->read(), state.options.id)) {
+  // Another node says that it has finished the job once the result is on its disk.
+  const bool elsewhere = std::ranges::any_of(
+      hints_of(*state.options.cluster->read(), state.options.id), [](const HeardHint& heard) {
+        return heard.hint.phase == JobPhase::finished && heard.hint.step == heard.hint.steps;
+      });
+  if (state.finished && elsewhere) {
     warn(self, "the job's result is on other nodes' disks, and not on this one's");
     state.checkpoint_done = step;
     return maybe_end(self);
@@ -98,19 +116,7 @@ void give_result(Self* self, const CheckpointRead& read) {
   self->send(state.checkpoints, Shutdown{});
   if (!read.state)
     return note(self, "cannot give the result to others: " + read.state.error().message());
-  feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    core.on_state_read(t, token, *read.state, out);
-  });
-}
-
-void keep_result(Self* self) {
-  State& state = self->state;
-  const std::uint64_t step = state.core->committed();
-  if (state.checkpoint_asked >= step) return;  // it was a member
-  const collective::DataFingerprint running = state.core->running_data_fingerprint();
-  const Digest digest = state.core->state_digest();
-  state.ledger->on_result(step, running, digest);
-  want_checkpoint(self, step, running, digest);
+  feed(self, &job::JobCore::on_state_read, token, *read.state);
 }
 
 }  // namespace gpunode::jobs::actor

@@ -47,10 +47,6 @@ std::string reason_of(JobPhase phase, const job::JobStatus& status) {
   return status.hang ? status.hang->text() : "";
 }
 
-std::string said(Self* self, const std::string& text) {
-  return in_words(text, *self->state.options.cluster->read(), self->state.options.spec.name);
-}
-
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
 void follow_core(Self* self, const job::JobStatus& status) {
@@ -62,7 +58,18 @@ void follow_core(Self* self, const job::JobStatus& status) {
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
 }
 
+// Whether a part that made the last step has ended without the result on this disk or another.
+bool lacks_result(const State& state) {
+  const std::uint64_t steps = state.options.spec.train.steps;
+  return state.phase == JobPhase::finished && state.ledger && !state.checkpoint_failed &&
+         state.ledger->seen().committed == steps && state.ledger->seen().checkpoint_step < steps;
+}
+
 }  // namespace
+
+std::string said(Self* self, const std::string& text) {
+  return in_words(text, *self->state.options.cluster->read(), self->state.options.spec.name);
+}
 
 void note_refused(Self* self, const NodeId& node) {
   note(self, "node " + self->state.options.cluster->read()->name_of(node) +
@@ -84,12 +91,13 @@ void tell_supervisor(Self* self) {
       std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
-  self->send(state.options.supervisor,
-             JobProgress{state.options.id, state.phase, state.reason, status.reported,
-                         state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->loss() : std::nullopt,
-                         state.ledger ? state.ledger->tokens_per_second() : 0.0,
-                         is_over(state.phase), state.damaged_found, state.result_due.has_value()});
+  self->send(
+      state.options.supervisor,
+      JobProgress{state.options.id, state.phase, state.reason, status.reported,
+                  state.options.spec.train.steps, status.view_id, status.members,
+                  state.ledger ? state.ledger->seen().loss : std::nullopt,
+                  state.ledger ? state.ledger->tokens_per_second() : 0.0, is_over(state.phase),
+                  state.damaged_found, state.result_due.has_value(), lacks_result(state)});
 }
 
 void note(Self* self, const std::string& raw) {

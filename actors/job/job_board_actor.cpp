@@ -11,36 +11,19 @@
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_line.hpp"
-#include "actors/job/job_report.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
 
 namespace gpunode::jobs {
 namespace board {
-namespace {
-
-struct FitForJoin {  // the answer of a slow check on its own thread
-  JobId id;
-  Bytes manifest;
-  Result<void> fit;
-  bool votes = false;  // and if it is not fit, it votes at least
-};
-struct ManifestFetched {
-  JobId id;
-  Result<SharedBytes> manifest{SharedBytes{}};
-};
-
-}  // namespace
-
 std::string hint_key(const JobId& id) {
   return "job/" + id.text();
 }
 
-storage::DurableRecord record(Self* self, const JobId& id, const char* file,
-                              storage::RecordFormat format) {
+storage::DurableRecord record(Self* self, const JobId& id, const JobRecord& which) {
   const JobEnvironment& environment = *self->state.options.environment;
-  return {*environment.options().files, environment.job_folder(id) / file, format};
+  return {*environment.options().files, environment.job_folder(id) / which.file, which.format};
 }
 
 namespace {
@@ -53,12 +36,9 @@ std::function<caf::actor(caf::actor)> checkpoint_writer(Self* self, const JobId&
                                                         const job::JobSpec& spec,
                                                         std::shared_ptr<const model::Model> model) {
   const JobEnvironment& environment = *self->state.options.environment;
-  checkpoint::CheckpointOptions options{id,
-                                        spec,
-                                        std::move(model),
-                                        environment.options().files,
-                                        environment.checkpoint_root(),
-                                        environment.options().clock};
+  const JobEnvironment::Options& machine = environment.options();
+  checkpoint::CheckpointOptions options{
+      id, spec, std::move(model), machine.files, environment.checkpoint_root(), machine.clock};
   return [system = &self->system(), options](caf::actor job) {
     return checkpoint::spawn_checkpoints(*system, std::move(job), options);
   };
@@ -68,7 +48,7 @@ std::function<caf::actor(caf::actor)> checkpoint_writer(Self* self, const JobId&
 Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
                             std::shared_ptr<telemetry::SpanRing> spans, JobActorOptions& options) {
   caf::actor_system* system = &self->system();
-  if (options.witness) {
+  if (options.core.witness_only) {
     options.spawn_trainer = [system](caf::actor job) {
       return spawn_idle(*system, std::move(job));
     };
@@ -76,7 +56,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
     return {};
   }
   const JobEnvironment* environment = self->state.options.environment;
-  if (options.has_result) {
+  if (options.core.has_result) {
     auto model = environment->make_model(spec);
     if (!model) return model.error();
     options.spawn_checkpoints = checkpoint_writer(self, id, spec, *model);
@@ -96,82 +76,23 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
   return {};
 }
 
-}  // namespace
-
-Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part,
-                       const job::Checkpoint& result) {
-  State& state = self->state;
-  const JobEnvironment* environment = state.options.environment;
-  auto votes = record(self, id, "votes", kVotes).load();
-  if (!votes) return votes.error().within("the job's votes");
-  JobActorOptions options;
-  options.id = id;
-  options.spec = spec;
-  // A job's actor that is started again has lost its memory as a restarted process has.
-  options.self = {state.options.self, state.options.boot << 20 | ++state.lives};
-  options.join = part == Part::joiner;
-  options.witness = part == Part::witness;
-  if (const std::string& own = environment->options().version; own != spec.version)
-    options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
-                     ": its bits are compared, its plans are not";
-  options.held = part == Part::candidate;
-  options.has_result = part == Part::holder;
-  options.checkpoint = result;
-  auto spans = std::make_shared<telemetry::SpanRing>();
-  if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
-  if (*votes) options.votes = std::move(**votes);
-  options.store_votes =
-      [record = std::make_shared<storage::DurableRecord>(record(self, id, "votes", kVotes))](
-          ByteView bytes) { return record->store(bytes); };
-  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
-                                             transport::Message message) {
-    return link->send(to, lane, std::move(message));
-  };
-  options.add = state.options.add;
-  options.spans = spans;
-  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
-  if (!forms) return forms.error();
-  options.forms = std::move(*forms);
-  options.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
-  options.cluster = state.options.cluster;
-  options.clock = environment->options().clock;
-  options.supervisor = self;
-  Job& job = state.jobs[id];
-  job.spans = spans;
-  job.spec = std::move(spec);
-  job.witness = part == Part::witness;
-  job.promoted = false;
-  job.progress.id = id;
-  job.progress.total_steps = job.spec.train.steps;
-  auto places = std::make_shared<job::StepPlaces>();
-  options.places = places;
-  job.actor = spawn_job(self->system(), std::move(options));
-  self->monitor(job.actor);
-  state.options.route_bulk(id.low, job.actor, std::move(places));
-  return {};
-}
-
-namespace {
-
 // Whether a job that was here before stands in the way of starting it; one that failed here is
 // cleared away, to be taken up again from its votes and checkpoints.
 Result<bool> is_under_way(Self* self, const JobId& id) {
-  auto it = self->state.jobs.find(id);
-  if (it == self->state.jobs.end()) return false;
-  Job& job = it->second;
-  bool ended = job.progress.ended || !job.actor;
-  if (!ended) return true;
-  if (job.progress.phase == JobPhase::finished)
+  const Job* job = job_at(self, id);
+  if (!job) return false;
+  if (job->actor && !job->progress.ended) return true;
+  if (job->progress.phase == JobPhase::finished)
     return Error{ErrorCode::already_exists,
-                 "this very job has finished already (`gpunode job show " + id.text().substr(0, 8) +
+                 "this very job has finished already (`gpunode job show " + short_text(id) +
                      "`): to train anew change its name, seed or data"};
-  if (job.actor) {
-    self->demonitor(job.actor);
+  if (job->actor) {
+    self->demonitor(job->actor);
     self->state.options.route_bulk(id.low, nullptr, nullptr);
-    self->send(job.actor, Shutdown{});
+    self->send(job->actor, Shutdown{});
   }
-  self->state.jobs.erase(it);
-  storage::DurableRecord outcome = record(self, id, "outcome", kOutcome);
+  self->state.jobs.erase(id);
+  storage::DurableRecord outcome = record(self, id, kOutcome);
   storage::FileSystem& files = *self->state.options.environment->options().files;
   if (auto removed = files.remove(outcome.path());
       !removed && removed.error().code != ErrorCode::not_found)
@@ -179,92 +100,69 @@ Result<bool> is_under_way(Self* self, const JobId& id) {
   return false;
 }
 
-}  // namespace
-
-Result<void> create_job(Self* self, ByteView manifest, Part part) {
-  if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
-  JobId id = job::job_id(manifest);
-  auto under_way = is_under_way(self, id);
-  if (!under_way) return under_way.error();
-  if (*under_way) return {};
-  auto spec = job::decode(manifest);
-  if (!spec) return spec.error();
-  const JobEnvironment& environment = *self->state.options.environment;
-  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
-    return made.error();
-  if (auto stored = record(self, id, "manifest", kManifest).store(manifest); !stored)
-    return stored.error();
-  if (part == Part::witness)
-    if (auto stored = record(self, id, "witness", kWitness).store({}); !stored)
-      return stored.error();
-  return start_job(self, id, std::move(*spec), part);
-}
-
-void publish_hint(Self* self, const Job& job) {
-  const JobProgress& progress = job.progress;
-  const JobHint hint{job.spec.name,
-                     progress.reason,
-                     progress.phase,
-                     progress.step,
-                     progress.total_steps,
-                     progress.view_id,
-                     static_cast<std::uint32_t>(progress.members.size()),
-                     job.spec.nodes,
-                     progress.ended,
-                     job.spec.labels,
-                     progress.loss.value_or(0)};
-  self->send(self->state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
-}
-
-namespace {
-
 void on_progress(Self* self, const JobProgress& progress) {
-  State& state = self->state;
-  auto it = state.jobs.find(progress.id);
-  if (it == state.jobs.end() || !it->second.outcome.empty()) return;
-  bool ended_now = progress.ended && !it->second.progress.ended;
-  const std::uint64_t damaged_before = it->second.progress.damaged_checkpoints;
-  it->second.progress = progress;
-  publish_hint(self, it->second);
-  const std::string& name = it->second.spec.name;
-  record_metrics(*self->state.options.metrics, name, progress);
-  count_damaged(*self->state.options.metrics, name, damaged_before, progress.damaged_checkpoints);
-  if (!ended_now || !it->second.actor) return;
+  Job* job = job_at(self, progress.id);
+  if (!job || !job->outcome.empty()) return;
+  bool ended_now = progress.ended && !job->progress.ended;
+  const std::uint64_t damaged_before = job->progress.damaged_checkpoints;
+  job->progress = progress;
+  publish_hint(self, *job);
+  telemetry::Registry& metrics = *self->state.options.metrics;
+  record_metrics(metrics, job->spec.name, progress);
+  count_damaged(metrics, job->spec.name, damaged_before, progress.damaged_checkpoints);
+  if (!ended_now || !job->actor) return;
   // What failed before it began is shown, not remembered: the next start of the node tries again.
   if (progress.phase == JobPhase::failed && progress.view_id == 0)
     return tell_refused(self, progress.id, progress.reason);
   // Remember the report, so that `job show` still knows after a restart. Without it the job is
   // taken up again then: where its result is not on this disk, others give it.
-  auto keep =
-      std::make_shared<storage::DurableRecord>(record(self, progress.id, "outcome", kOutcome));
-  self->send(it->second.actor, Command{"job.show", "{}", [keep](std::string text) {
-                                         if (!lacks_its_result(text))
-                                           (void)keep->store(as_bytes(text));
-                                       }});
+  if (progress.lacks_result) return;
+  auto keep = std::make_shared<storage::DurableRecord>(record(self, progress.id, kOutcome));
+  self->send(job->actor, Command{"job.show", "{}",
+                                 [keep](std::string text) { (void)keep->store(as_bytes(text)); }});
 }
 
-}  // namespace
+// What a slow check of this node has found. `votes`: where it is not fit, it votes at least.
+void on_fit(Self* self, const JobId& id, ByteView manifest, const Result<void>& fit, bool votes) {
+  JoinAttempts& attempts = self->state.attempts;
+  if (Job* known = job_at(self, id)) {
+    // It votes here already: its actor ends, and starts again as one that computes.
+    if (!fit) {
+      attempts.refused(id, now(self));
+      return tell_refused(self, id, fit.error().detail);
+    }
+    attempts.joined(id, now(self));
+    if (!known->witness || known->promoted) return;
+    known->promoted = true;
+    return self->send(known->actor, Shutdown{});
+  }
+  Result<void> started = fit ? create_job(self, manifest, Part::joiner) : fit;
+  if (started) return attempts.joined(id, now(self));
+  attempts.refused(id, now(self));
+  if (votes)
+    if (auto witness = create_job(self, manifest, Part::witness); !witness)
+      log::warning("jobs",
+                   "no witness of job " + short_text(id) + ": " + witness.error().message());
+  log::warning("jobs", "cannot help job " + short_text(id) + ": " + started.error().message());
+  tell_refused(self, id, started.error().detail);
+}
 
-// It can only take the job up from its members if it could compute it as they do.
-Result<void> stand_by(Self* self, ByteView manifest) {
-  auto spec = job::decode(manifest);
-  if (!spec) return spec.error();
-  State& state = self->state;
-  const JobId id = job::job_id(manifest);
-  if (spec->nodes > kSmallJob || state.jobs.contains(id) ||
-      !labels_fit(spec->labels, state.options.labels))
-    return create_job(self, manifest, Part::witness);
-  if (state.attempts.unfit(id, now(self))) return create_job(self, manifest, Part::witness);
-  if (!state.attempts.begin(id, now(self))) return {};  // it is being looked at
-  caf::actor me = self;
-  const JobEnvironment* environment = state.options.environment;
-  on_own_thread(self, [me, environment, id, spec = std::move(*spec), bytes = to_bytes(manifest)] {
-    caf::anon_send(me, FitForJoin{id, bytes, environment->matches(spec), true});
+void look_whether_fit(Self* self, const JobId& id, job::JobSpec spec, Bytes manifest, bool votes) {
+  const JobEnvironment* environment = self->state.options.environment;
+  on_own_thread(self, [=, spec = std::move(spec), bytes = std::move(manifest)](const auto& board) {
+    caf::anon_send(board, Request{[=, fit = environment->matches(spec)] {
+                     on_fit(self, id, bytes, fit, votes);
+                   }});
   });
-  return {};
 }
 
-namespace {
+void on_manifest(Self* self, const JobId& id, const Result<SharedBytes>& manifest) {
+  const bool asked_for = manifest && job::job_id(manifest->view) == id;
+  auto spec = asked_for ? job::decode(manifest->view)
+                        : Result<job::JobSpec>(Error{ErrorCode::not_found, "no manifest"});
+  if (!spec) return self->state.attempts.missed(id, now(self));
+  look_whether_fit(self, id, std::move(*spec), to_bytes(manifest->view), false);
+}
 
 // Looks for jobs of others that want more members.
 void scan(Self* self) {
@@ -277,57 +175,17 @@ void scan(Self* self) {
     JobId id = *parsed;
     state.last_hints.on_hint(now(self), id, from, hint);
     if (hint.ended || hint.phase != JobPhase::running || hint.members >= hint.wanted) continue;
-    auto known = state.jobs.find(id);
-    bool only_votes = known != state.jobs.end() && known->second.witness && known->second.actor;
-    if (known != state.jobs.end() && !only_votes) continue;
+    const Job* known = job_at(self, id);
+    if (known && !(known->witness && known->actor)) continue;  // only who votes may do more
     if (!labels_fit(hint.labels, state.options.labels)) continue;
     if (!state.attempts.begin(id, now(self))) continue;
-    caf::actor me = self;
     self->send(state.options.calls,
                CallRequest{from, "job.manifest", SharedBytes::from(to_bytes(as_bytes(id_text))),
-                           std::chrono::seconds(5), [me, id](Result<SharedBytes> manifest) {
-                             caf::anon_send(me, ManifestFetched{id, std::move(manifest)});
+                           std::chrono::seconds(5),
+                           [self, me = caf::actor(self), id](Result<SharedBytes> manifest) {
+                             caf::anon_send(me, Request{[=] { on_manifest(self, id, manifest); }});
                            }});
   }
-}
-
-void on_manifest(Self* self, const ManifestFetched& fetched) {
-  const bool asked_for = fetched.manifest && job::job_id(fetched.manifest->view) == fetched.id;
-  auto spec = asked_for ? job::decode(fetched.manifest->view)
-                        : Result<job::JobSpec>(Error{ErrorCode::not_found, "no manifest"});
-  if (!spec) return self->state.attempts.missed(fetched.id, now(self));
-  caf::actor me = self;
-  const JobEnvironment* environment = self->state.options.environment;
-  on_own_thread(self, [me, environment, spec = std::move(*spec), id = fetched.id,
-                       manifest = to_bytes(fetched.manifest->view)] {
-    caf::anon_send(me, FitForJoin{id, manifest, environment->matches(spec)});
-  });
-}
-
-void on_fit(Self* self, const FitForJoin& check) {
-  JoinAttempts& attempts = self->state.attempts;
-  auto known = self->state.jobs.find(check.id);
-  if (known != self->state.jobs.end()) {
-    // It votes here already: its actor ends, and starts again as one that computes.
-    if (!check.fit) {
-      attempts.refused(check.id, now(self));
-      return tell_refused(self, check.id, check.fit.error().detail);
-    }
-    attempts.joined(check.id, now(self));
-    if (!known->second.witness || known->second.promoted) return;
-    known->second.promoted = true;
-    return self->send(known->second.actor, Shutdown{});
-  }
-  Result<void> started = check.fit ? create_job(self, check.manifest, Part::joiner) : check.fit;
-  if (started) return attempts.joined(check.id, now(self));
-  attempts.refused(check.id, now(self));
-  if (check.votes)
-    if (auto votes = create_job(self, check.manifest, Part::witness); !votes)
-      log::warning("jobs", "no witness of job " + check.id.text().substr(0, 8) + ": " +
-                               votes.error().message());
-  log::warning(
-      "jobs", "cannot help job " + check.id.text().substr(0, 8) + ": " + started.error().message());
-  tell_refused(self, check.id, started.error().detail);
 }
 
 void route(Self* self, const NetMessage& net) {
@@ -343,23 +201,22 @@ void tell_all(Self* self, const Message& message) {
 
 // The job's own setting orders what else a person would: audited likewise.
 void go_on_alone(Self* self, const JobId& id) {
-  const auto found = self->state.jobs.find(id);
-  if (found == self->state.jobs.end() || !found->second.actor) return;
+  const caf::actor actor = actor_at(self, id);
+  if (!actor) return;
   audit_job(self, id, "job_recovered",
             {{"asked_at", self->state.options.self.text()}, {"why", "on_lost_quorum"}},
-            [actor = found->second.actor](Result<void> logged) {
+            [actor](Result<void> logged) {
               if (logged) caf::anon_send(actor, GoOnAlone{});  // else it is said again
             });
 }
 
 // The actor of a witness has ended, to start again as one that computes.
 void promote(Self* self, const JobId& id) {
-  storage::DurableRecord witness = record(self, id, "witness", kWitness);
+  const storage::DurableRecord witness = record(self, id, kWitness);
   (void)self->state.options.environment->options().files->remove(witness.path());
   job::JobSpec spec = self->state.jobs.at(id).spec;
   if (auto started = start_job(self, id, std::move(spec), Part::joiner); !started)
-    log::warning("jobs",
-                 "cannot help job " + id.text().substr(0, 8) + ": " + started.error().message());
+    log::warning("jobs", "cannot help job " + short_text(id) + ": " + started.error().message());
 }
 
 void on_down(Self* self, const caf::down_msg& down) {
@@ -393,10 +250,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       [self](const PeerChanged& peer) { tell_all(self, peer); },
       [self](const LinkChanged& link) { tell_all(self, link); },
       [self](const Tick&) { scan(self); },
-      [self](const ManifestFetched& fetched) { on_manifest(self, fetched); },
-      [self](const FitForJoin& check) { on_fit(self, check); },
       [self](const Command& command) { on_command(self, command); },
-      [](const Request& request) { request.answer(); },
+      [](const Request& request) { request.work(); },
       [self](const Leave& leave) {
         self->state.leaving = true;
         self->send(self->state.options.directory_writer,
@@ -411,6 +266,106 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
 }
 
 }  // namespace
+
+Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part,
+                       const job::Checkpoint& result) {
+  State& state = self->state;
+  const JobEnvironment* environment = state.options.environment;
+  auto votes = record(self, id, kVotes).load();
+  if (!votes) return votes.error().within("the job's votes");
+  JobActorOptions options;
+  options.id = id;
+  options.spec = spec;
+  // A job's actor that is started again has lost its memory as a restarted process has.
+  options.core.self = {state.options.self, state.options.boot << 20 | ++state.lives};
+  options.join = part == Part::joiner;
+  options.core.witness_only = part == Part::witness;
+  if (const std::string& own = environment->options().version; own != spec.version)
+    options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
+                     ": its bits are compared, its plans are not";
+  options.held = part == Part::candidate;
+  options.core.has_result = part == Part::holder;
+  options.core.checkpoint = result;
+  auto spans = std::make_shared<telemetry::SpanRing>();
+  if (auto chosen = choose_workers(self, id, spec, spans, options); !chosen) return chosen;
+  if (*votes) options.core.votes = std::move(**votes);
+  options.store_votes = [record = std::make_shared<storage::DurableRecord>(record(
+                             self, id, kVotes))](ByteView bytes) { return record->store(bytes); };
+  options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
+                                             transport::Message message) {
+    return link->send(to, lane, std::move(message));
+  };
+  options.core.add = state.options.add;
+  options.spans = spans;
+  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
+  if (!forms) return forms.error();
+  options.core.forms = std::move(*forms);
+  options.core.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
+  options.cluster = state.options.cluster;
+  options.clock = environment->options().clock;
+  options.supervisor = self;
+  Job& job = state.jobs[id];
+  job.spans = spans;
+  job.spec = std::move(spec);
+  job.witness = part == Part::witness;
+  job.promoted = false;
+  job.progress.id = id;
+  job.progress.total_steps = job.spec.train.steps;
+  auto places = options.core.places = std::make_shared<job::StepPlaces>();
+  job.actor = spawn_job(self->system(), std::move(options));
+  self->monitor(job.actor);
+  state.options.route_bulk(id.low, job.actor, std::move(places));
+  return {};
+}
+
+Result<void> create_job(Self* self, ByteView manifest, Part part) {
+  if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
+  JobId id = job::job_id(manifest);
+  auto under_way = is_under_way(self, id);
+  if (!under_way) return under_way.error();
+  if (*under_way) return {};
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  const JobEnvironment& environment = *self->state.options.environment;
+  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
+    return made.error();
+  if (auto stored = record(self, id, kManifest).store(manifest); !stored) return stored.error();
+  if (part == Part::witness)
+    if (auto stored = record(self, id, kWitness).store({}); !stored) return stored.error();
+  return start_job(self, id, std::move(*spec), part);
+}
+
+void publish_hint(Self* self, const Job& job) {
+  const JobProgress& progress = job.progress;
+  const JobHint hint{job.spec.name,
+                     progress.reason,
+                     progress.phase,
+                     progress.step,
+                     progress.total_steps,
+                     progress.view_id,
+                     static_cast<std::uint32_t>(progress.members.size()),
+                     job.spec.nodes,
+                     progress.ended,
+                     job.spec.labels,
+                     progress.loss.value_or(0)};
+  self->send(self->state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+}
+
+// It can only take the job up from its members if it could compute it as they do.
+Result<void> stand_by(Self* self, ByteView manifest) {
+  auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  State& state = self->state;
+  const JobId id = job::job_id(manifest);
+  if (spec->nodes > kSmallJob || state.jobs.contains(id) ||
+      !labels_fit(spec->labels, state.options.labels))
+    return create_job(self, manifest, Part::witness);
+  if (state.attempts.unfit(id, now(self))) return create_job(self, manifest, Part::witness);
+  if (state.attempts.begin(id, now(self)))  // else it is being looked at
+    look_whether_fit(self, id, std::move(*spec), to_bytes(manifest), true);
+  return {};
+}
+
 }  // namespace board
 
 caf::actor spawn_job_board(caf::actor_system& system, JobBoardOptions options) {

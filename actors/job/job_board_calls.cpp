@@ -13,8 +13,9 @@
 
 namespace gpunode::jobs::board {
 
-void on_own_thread(Self* self, std::function<void()> work) {
-  self->system().spawn<caf::detached>([work = std::move(work)] { work(); });
+void on_own_thread(Self* self, std::function<void(const caf::actor&)> work) {
+  self->system().spawn<caf::detached>(
+      [work = std::move(work), board = caf::actor(self)] { work(board); });
 }
 
 namespace {
@@ -25,82 +26,117 @@ void send_refusals(const caf::actor& calls, const NodeId& to, const JobRefusals&
 }
 
 // Answers "<job id>\n<step>" with this node's spans of that job from that step on.
-void tell_spans(Self* self, const SharedBytes& request, const CallReply& reply) {
-  const std::string text(as_text(request.view));
+Result<SharedBytes> spans_of(Self* self, ByteView request) {
+  const std::string text(as_text(request));
   const std::size_t line = text.find('\n');
   const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(line, text.size())));
   std::uint64_t step = 0;
   const bool good =
       line != std::string::npos &&
       std::from_chars(text.data() + line + 1, text.data() + text.size(), step).ec == std::errc{};
-  if (!id || !good) return reply(Error{ErrorCode::invalid_argument, "not a question for spans"});
-  const auto found = self->state.jobs.find(*id);
-  if (found == self->state.jobs.end() || !found->second.spans)
-    return reply(Error{ErrorCode::not_found, "the job does not run here"});
-  reply(SharedBytes::from(encode_spans(found->second.spans->from_step(step, kMaxTracedSpans))));
+  if (!id || !good) return Error{ErrorCode::invalid_argument, "not a question for spans"};
+  const Job* job = job_at(self, *id);
+  if (!job || !job->spans) return Error{ErrorCode::not_found, "the job does not run here"};
+  return SharedBytes::from(encode_spans(job->spans->from_step(step, kMaxTracedSpans)));
 }
 
 // Takes over, for `job show`, who is refused by a job that runs here.
-void take_refusals(Self* self, const SharedBytes& request, const CallReply& reply) {
-  const auto note = decode_note(request.view);
+Result<void> take_refusals(Self* self, ByteView request) {
+  const auto note = decode_note(request);
   const auto* refusals = note ? std::get_if<JobRefusals>(&*note) : nullptr;
-  if (!refusals) return reply(Error{ErrorCode::invalid_argument, "not a list of refused nodes"});
-  const auto found = self->state.jobs.find(refusals->job);
-  if (found != self->state.jobs.end() && found->second.actor)
-    for (const Refusal& one : refusals->refused) self->send(found->second.actor, one);
-  reply(SharedBytes{});
+  if (!refusals) return Error{ErrorCode::invalid_argument, "not a list of refused nodes"};
+  if (const caf::actor actor = actor_at(self, refusals->job))
+    for (const Refusal& one : refusals->refused) self->send(actor, one);
+  return {};
 }
 
-void publish(Self* self, const char* name,
-             std::function<void(Self*, const NodeId&, SharedBytes, CallReply)> handler) {
-  caf::actor me = self;
-  CallHandler hop = [me, self, handler](const NodeId& from, SharedBytes request, CallReply reply) {
-    Request work;
-    work.answer = [self, handler, from, request, reply] { handler(self, from, request, reply); };
-    caf::anon_send(me, std::move(work));
+Result<void> begin_job(Self* self, ByteView request) {
+  const auto id = parse_job_id(std::string(as_text(request)));
+  const caf::actor actor = id ? actor_at(self, *id) : nullptr;
+  if (!actor) return Error{ErrorCode::not_found, "no such job here"};
+  self->send(actor, BeginJob{});
+  return {};
+}
+
+Result<SharedBytes> manifest_of(Self* self, ByteView request) {
+  const auto id = find_job(self, std::string(as_text(request)));
+  if (!id) return Error{ErrorCode::not_found, "no such job here"};
+  return SharedBytes::from(job::encode(self->state.jobs.at(*id).spec));
+}
+
+void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
+  auto spec = job::decode(request);
+  if (!spec) return reply(spec.error());
+  if (!labels_fit(spec->labels, self->state.options.labels))
+    return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
+  const JobEnvironment* environment = self->state.options.environment;
+  on_own_thread(self, [environment, spec = std::move(*spec), reply](const caf::actor&) {
+    auto fitness = environment->fitness(spec);
+    if (!fitness) return reply(fitness.error());
+    reply(SharedBytes::from(encode(*fitness)));
+  });
+}
+
+// Carries out "<command>\n<job>" or "<command>\n<job>\n<arguments>" for a person at another node.
+void obey(Self* self, const NodeId& by, ByteView request, const CallReply& reply) {
+  std::string text(as_text(request));
+  std::size_t line = text.find('\n');
+  if (line == std::string::npos || line > 64)
+    return reply(Error{ErrorCode::invalid_argument, "not a command"});
+  std::string wanted = text.substr(line + 1), arguments = "{}";
+  if (std::size_t end = wanted.find('\n'); end != std::string::npos) {
+    arguments = wanted.substr(end + 1);
+    wanted.resize(end);
+  }
+  job_command(self,
+              Command{text.substr(0, line), arguments,
+                      [reply](std::string answer) {
+                        reply(SharedBytes::from(to_bytes(as_bytes(answer))));
+                      }},
+              wanted, by, false);
+}
+
+// Answers calls of this name on the job board.
+void publish(Self* self, const char* name, CallHandler handler) {
+  CallHandler hop = [me = caf::actor(self), handler = std::move(handler)](
+                        const NodeId& from, SharedBytes request, CallReply reply) {
+    caf::anon_send(me, Request{[=] { handler(from, request, reply); }});
   };
   self->send(self->state.options.calls, Publish{name, std::move(hop), false});
+}
+
+// The same for what is known at once.
+void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView)) {
+  publish(self, name, [self, answer](const NodeId&, SharedBytes request, CallReply reply) {
+    reply(answer(self, request.view));
+  });
+}
+
+// The same for what is only done.
+void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView)) {
+  publish(self, name, [self, work](const NodeId&, SharedBytes request, CallReply reply) {
+    const Result<void> done = work(self, request.view);
+    reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
+  });
 }
 
 }  // namespace
 
 void publish_all(Self* self) {
-  publish(self, "job.fitness", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    auto spec = job::decode(request.view);
-    if (!spec) return reply(spec.error());
-    if (!labels_fit(spec->labels, me->state.options.labels))
-      return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
-    const JobEnvironment* environment = me->state.options.environment;
-    on_own_thread(me, [environment, spec = std::move(*spec), reply] {
-      auto fitness = environment->fitness(spec);
-      reply(fitness ? Result<SharedBytes>(SharedBytes::from(encode(*fitness)))
-                    : Result<SharedBytes>(fitness.error()));
-    });
+  publish(self, "job.fitness", [self](const NodeId&, SharedBytes request, CallReply reply) {
+    tell_fitness(self, request.view, reply);
   });
-  publish(self, "job.create", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = create_job(me, manifest.view, Part::candidate);
-    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
+  publish(self, "job.command", [self](const NodeId& by, SharedBytes request, CallReply reply) {
+    obey(self, by, request.view, reply);
   });
-  publish(self, "job.witness", [](Self* me, const NodeId&, SharedBytes manifest, CallReply reply) {
-    auto created = stand_by(me, manifest.view);
-    reply(created ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(created.error()));
-  });
-  publish(self, "job.refused", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    take_refusals(me, request, reply);
-  });
-  publish(self, "job.begin", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    auto id = parse_job_id(std::string(as_text(request.view)));
-    auto found = id ? me->state.jobs.find(*id) : me->state.jobs.end();
-    if (found == me->state.jobs.end() || !found->second.actor)
-      return reply(Error{ErrorCode::not_found, "no such job here"});
-    me->send(found->second.actor, BeginJob{});
-    reply(SharedBytes{});
-  });
-  publish(self, "job.manifest", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    auto id = find_job(me, std::string(as_text(request.view)));
-    if (!id) return reply(Error{ErrorCode::not_found, "no such job here"});
-    reply(SharedBytes::from(job::encode(me->state.jobs.at(*id).spec)));
-  });
+  publish(
+      self, "job.create",
+      +[](Self* board, ByteView manifest) { return create_job(board, manifest, Part::candidate); });
+  publish(self, "job.witness", stand_by);
+  publish(self, "job.refused", take_refusals);
+  publish(self, "job.begin", begin_job);
+  publish(self, "job.manifest", manifest_of);
+  publish(self, "job.spans", spans_of);
   const Clock* clock = self->state.options.environment->options().clock;
   self->send(self->state.options.calls,
              Publish{"job.clock",
@@ -109,27 +145,6 @@ void publish_all(Self* self) {
                        reply(SharedBytes::from(to_bytes(std::as_bytes(std::span(&time, 1)))));
                      },
                      false});
-  publish(self, "job.spans", [](Self* me, const NodeId&, SharedBytes request, CallReply reply) {
-    tell_spans(me, request, reply);
-  });
-  publish(self, "job.command",
-          [](Self* me, const NodeId& by, SharedBytes request, CallReply reply) {
-            std::string text(as_text(request.view));
-            std::size_t line = text.find('\n');
-            if (line == std::string::npos || line > 64)
-              return reply(Error{ErrorCode::invalid_argument, "not a command"});
-            std::string wanted = text.substr(line + 1), arguments = "{}";
-            if (std::size_t end = wanted.find('\n'); end != std::string::npos) {
-              arguments = wanted.substr(end + 1);
-              wanted.resize(end);
-            }
-            job_command(me,
-                        Command{text.substr(0, line), arguments,
-                                [reply](std::string answer) {
-                                  reply(SharedBytes::from(to_bytes(as_bytes(answer))));
-                                }},
-                        wanted, by, false);
-          });
 }
 
 void tell_refused(Self* self, const JobId& id, const std::string& reason) {
@@ -142,13 +157,13 @@ void tell_refused(Self* self, const JobId& id, const std::string& reason) {
 }
 
 void recruit(Self* self, const RecruitWitness& wanted) {
-  auto it = self->state.jobs.find(wanted.id);
-  if (it == self->state.jobs.end()) return;
-  std::string name = it->second.spec.name;
+  const Job* job = job_at(self, wanted.id);
+  if (!job) return;
+  std::string name = job->spec.name;
   std::string node = self->state.options.cluster->read()->name_of(wanted.node);
   self->send(self->state.options.calls,
              CallRequest{
-                 wanted.node, "job.witness", SharedBytes::from(job::encode(it->second.spec)),
+                 wanted.node, "job.witness", SharedBytes::from(job::encode(job->spec)),
                  std::chrono::seconds(5),
                  [name, node, wanted, calls = self->state.options.calls](Result<SharedBytes> done) {
                    JobRefusals refusals{wanted.id, {}};

@@ -81,10 +81,8 @@ std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
     // Who only votes, or is outside, may not know that it is over.
     const bool at_work =
         !hint.ended && hint.phase != JobPhase::outsider && hint.phase != JobPhase::witness;
-    const auto own = self->state.jobs.find(*id);
-    const bool is_over = own != self->state.jobs.end() &&
-                         own->second.progress.phase == JobPhase::finished;  // there it soon is, too
-    if (!at_work || is_over) continue;
+    const Job* own = job_at(self, *id);  // where it is over here, there it soon is, too
+    if (!at_work || (own && own->progress.phase == JobPhase::finished)) continue;
     const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.id == *id; });
     if (!known) found.push_back({*id, cluster->name_of(from)});
   }
@@ -94,7 +92,7 @@ std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
 // A person's name for a job that fits several at work.
 Error ambiguous(const std::string& name, const std::vector<LiveJob>& jobs) {
   std::string text = "the name '" + name + "' fits several jobs:";
-  for (const LiveJob& one : jobs) text += " " + one.id.text().substr(0, 8) + " (" + one.node + ")";
+  for (const LiveJob& one : jobs) text += " " + short_text(one.id) + " (" + one.node + ")";
   return {ErrorCode::invalid_argument, text + "; give the beginning of an id"};
 }
 
@@ -161,30 +159,12 @@ void show_job(Self* self, const Command& command, const JobId& id) {
         ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
 }
 
-}  // namespace
-
-void audit_job(Self* self, const JobId& id, const std::string& event,
-               std::vector<std::pair<std::string, std::string>> more,
-               std::function<void(Result<void>)> done) {
-  const Job& job = self->state.jobs.at(id);
-  AuditNote entry{event,
-                  {{"job", id.text()},
-                   {"name", job.spec.name},
-                   {"view", std::to_string(job.progress.view_id)},
-                   {"step", std::to_string(job.progress.step)}},
-                  std::move(done)};
-  entry.fields.insert(entry.fields.end(), more.begin(), more.end());
-  self->send(self->state.options.audit, std::move(entry));
-}
-
-namespace {
-
 // A job that failed here goes on as it does when its node starts again: from its votes and
 // checkpoints, and its members are asked to let this node in.
-void begin_again(Self* self, const Command& command, const JobId& id) {
+Result<nlohmann::json> begin_again(Self* self, const JobId& id) {
   Job before = self->state.jobs.at(id);
-  const auto manifest = record(self, id, "manifest", kManifest).load();
-  const auto witness = record(self, id, "witness", kWitness).load();
+  const auto manifest = record(self, id, kManifest).load();
+  const auto witness = record(self, id, kWitness).load();
   const Part part = witness && *witness ? Part::witness : Part::joiner;
   Result<void> begun;
   if (!manifest)
@@ -194,14 +174,14 @@ void begin_again(Self* self, const Command& command, const JobId& id) {
   else
     begun = create_job(self, **manifest, part);
   if (begun)
-    return command.answer(ok_json({{"job", id.text()},
-                                   {"name", before.spec.name},
-                                   {"phase", to_string(JobPhase::preparing)},
-                                   {"step", before.progress.step}}));
+    return nlohmann::json{{"job", id.text()},
+                          {"name", before.spec.name},
+                          {"phase", to_string(JobPhase::preparing)},
+                          {"step", before.progress.step}};
   before.actor = nullptr;
   before.progress.reason = begun.error().message();
   self->state.jobs.insert_or_assign(id, std::move(before));
-  command.answer(error_json(begun.error()));
+  return begun.error();
 }
 
 Error ended_here(const Job& job) {
@@ -222,7 +202,7 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
   if (!job.actor || job.progress.ended) {
     const bool again =
         job.progress.phase == JobPhase::failed && command.name == "job.resume" && !from;
-    return again ? begin_again(self, command, id) : command.answer(error_json(ended_here(job)));
+    return command.answer(again ? answer_json(begin_again(self, id)) : error_json(ended_here(job)));
   }
   if (command.name != "job.recover" && !from) return self->send(job.actor, command);
   std::vector<std::pair<std::string, std::string>> more = {{"asked_at", by.text()},
@@ -257,10 +237,10 @@ void submit(Self* self, const Command& command, const job::JobSpec& spec) {
   if (!same.empty())
     return command.answer(
         error_json({ErrorCode::already_exists,
-                    "a job named '" + spec.name + "' is running (" +
-                        same.front().id.text().substr(0, 8) + ", told by node " +
-                        same.front().node + "): give this one another name; `gpunode job resume " +
-                        spec.name + "` lets a node whose part in it failed take part again"}));
+                    "a job named '" + spec.name + "' is running (" + short_text(same.front().id) +
+                        ", told by node " + same.front().node +
+                        "): give this one another name; `gpunode job resume " + spec.name +
+                        "` lets a node whose part in it failed take part again"}));
   spawn_submission(self->system(), {spec, self->state.options.self, self->state.options.cluster,
                                     self->state.options.calls, command.answer});
 }
@@ -271,15 +251,66 @@ void train(Self* self, const Command& command) {
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
   // The embedder's code of the model may take long, and jobs are not to wait for it.
-  on_own_thread(self, [self, me = caf::actor(self), command, spec = std::move(*spec),
-                       environment = self->state.options.environment] {
+  on_own_thread(self, [self, command, spec = std::move(*spec),
+                       environment = self->state.options.environment](const caf::actor& board) {
     if (auto model = environment->make_model(spec); !model)
       return command.answer(error_json(model.error()));
-    caf::anon_send(me, Request{[self, command, spec] { submit(self, command, spec); }});
+    caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
   });
 }
 
+// Whether the node is up, and has not said that it leaves.
+bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
+  return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
+           return entry.owner == node && entry.key == kLeaving;
+         });
+}
+
+// Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
+Result<nlohmann::json> leave(Self* self, bool anyway) {
+  const auto cluster = self->state.options.cluster->read();
+  auto unsaved = nlohmann::json::array();
+  for (const auto& [id, job] : self->state.jobs) {
+    const std::vector<NodeId>& members = job.progress.members;
+    const bool member = std::ranges::find(members, self->state.options.self) != members.end();
+    const bool others = std::ranges::any_of(members, [&](const NodeId& node) {
+      return node != self->state.options.self && stays(*cluster, node);
+    });
+    const bool last = job.actor && !job.progress.ended && member && !others;
+    if (last && job.progress.unsaved) unsaved.push_back(job.spec.name);
+    if (!last || anyway) continue;
+    if (job.progress.unsaved)
+      return Error{ErrorCode::wrong_state,
+                   "job '" + job.spec.name + "' is " + job.progress.reason +
+                       ". Make room, and leave when `gpunode job show " + job.spec.name +
+                       "` tells that it is finished; `gpunode leave --anyway` may lose it"};
+    return Error{
+        ErrorCode::wrong_state,
+        "this node is the last that holds the state of job '" + job.spec.name + "', after step " +
+            std::to_string(job.progress.step) +
+            ": let another node in (`gpunode token create` here, `gpunode join` there) and leave "
+            "when `gpunode job show " +
+            job.spec.name + "` names it a member; or `gpunode leave --anyway`, which makes a " +
+            "checkpoint durable here, and the job waits until this node is started again"};
+  }
+  return nlohmann::json{{"unsaved", unsaved}};
+}
+
 }  // namespace
+
+void audit_job(Self* self, const JobId& id, const std::string& event,
+               std::vector<std::pair<std::string, std::string>> more,
+               std::function<void(Result<void>)> done) {
+  const Job& job = self->state.jobs.at(id);
+  AuditNote entry{event,
+                  {{"job", id.text()},
+                   {"name", job.spec.name},
+                   {"view", std::to_string(job.progress.view_id)},
+                   {"step", std::to_string(job.progress.step)}},
+                  std::move(done)};
+  entry.fields.insert(entry.fields.end(), more.begin(), more.end());
+  self->send(self->state.options.audit, std::move(entry));
+}
 
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward) {
@@ -298,52 +329,10 @@ void job_command(Self* self, const Command& command, const std::string& wanted, 
   order_job(self, command, *id, by);
 }
 
-namespace {
-
-// Whether the node is up, and has not said that it leaves.
-bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
-  return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
-           return entry.owner == node && entry.key == kLeaving;
-         });
-}
-
-// Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
-void leave(Self* self, const Command& command) {
-  const bool anyway = field<bool>(arguments_of(command.arguments), "anyway", false);
-  const auto cluster = self->state.options.cluster->read();
-  auto unsaved = nlohmann::json::array();
-  for (const auto& [id, job] : self->state.jobs) {
-    const std::vector<NodeId>& members = job.progress.members;
-    const bool member = std::ranges::find(members, self->state.options.self) != members.end();
-    const bool others = std::ranges::any_of(members, [&](const NodeId& node) {
-      return node != self->state.options.self && stays(*cluster, node);
-    });
-    const bool last = job.actor && !job.progress.ended && member && !others;
-    if (last && job.progress.unsaved) unsaved.push_back(job.spec.name);
-    if (!last || anyway) continue;
-    if (job.progress.unsaved)
-      return command.answer(
-          error_json({ErrorCode::wrong_state,
-                      "job '" + job.spec.name + "' is " + job.progress.reason +
-                          ". Make room, and leave when `gpunode job show " + job.spec.name +
-                          "` tells that it is finished; `gpunode leave --anyway` may lose it"}));
-    return command.answer(error_json(
-        {ErrorCode::wrong_state,
-         "this node is the last that holds the state of job '" + job.spec.name + "', after step " +
-             std::to_string(job.progress.step) +
-             ": let another node in (`gpunode token create` here, `gpunode join` there) and leave "
-             "when `gpunode job show " +
-             job.spec.name + "` names it a member; or `gpunode leave --anyway`, which makes a " +
-             "checkpoint durable here, and the job waits until this node is started again"}));
-  }
-  command.answer(ok_json({{"unsaved", unsaved}}));
-}
-
-}  // namespace
-
 void on_command(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
-  if (command.name == "leave") return leave(self, command);
+  if (command.name == "leave")
+    return command.answer(answer_json(leave(self, field<bool>(arguments, "anyway", false))));
   if (command.name == "train") return train(self, command);
   if (command.name == "jobs") return list_jobs(self, command);
   if (command.name == "job.recover" && !field<bool>(arguments, "force", false))

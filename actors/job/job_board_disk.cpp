@@ -83,12 +83,12 @@ void load_jobs(Self* self) {
       log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
       continue;
     }
-    auto outcome = record(self, id, "outcome", kOutcome).load();
+    auto outcome = record(self, id, kOutcome).load();
     if (outcome && *outcome) {
       take_outcome(self, id, *spec, std::string(as_text(**outcome)));
       continue;
     }
-    auto witness = record(self, id, "witness", kWitness).load();
+    auto witness = record(self, id, kWitness).load();
     Part part = witness && *witness ? Part::witness : Part::joiner;
     if (auto started = start_job(self, id, *spec, part); !started) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());

@@ -17,14 +17,18 @@ std::string gigabytes(double bytes) {
   return buffer;
 }
 
-std::size_t samples_per_slice(const job::JobSpec& spec) {
-  return (spec.train.batch + spec.train.slices - 1) / spec.train.slices;
-}
-
 // Model code is the embedder's: it may throw wherever it is called.
 template <class Call>
 auto guarded(const job::JobSpec& spec, Call call) {
   return model::guarded("model '" + spec.model_kind + "'", call);
+}
+
+void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
+  const dataset::TextSource& source = reader.data().source();
+  const storage::Sha256 digest = source.data_digest();
+  fitness.data_digest.assign(digest.value.begin(), digest.value.end());
+  fitness.data_bytes = source.size_bytes();
+  fitness.sample_count = reader.data().sample_count();
 }
 
 }  // namespace
@@ -49,12 +53,12 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   if (spec.exchange.mode != job::ExchangeMode::exact) vectors += 2;  // what is carried over
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
-  double needed =
-      static_cast<double>(
-          compute::Trainer::staged_bytes(spec, model, compute::Trainer::kStageBudgetBytes)) +
-      vectors * 4.0 * static_cast<double>(model.parameter_count()) +
-      static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
-      static_cast<double>(model.working_bytes(options_.threads, samples_per_slice(spec)));
+  double needed = static_cast<double>(compute::Trainer::staged_bytes(
+                      spec, model, compute::Trainer::kStageBudgetBytes)) +
+                  vectors * 4.0 * static_cast<double>(model.parameter_count()) +
+                  static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
+                  static_cast<double>(model.working_bytes(options_.threads,
+                                                          compute::samples_per_slice(spec.train)));
   probe::ProcHostProbe host(options_.state);
   auto available = host.sample(options_.clock->now()).memory_available_bytes;
   if (available && needed > static_cast<double>(*available))
@@ -80,29 +84,20 @@ Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
 }
 
 Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
-  return guarded(spec, [&] { return measure(spec); });
-}
-
-void JobEnvironment::measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
-  const dataset::TextSource& source = reader.data().source();
-  const storage::Sha256 digest = source.data_digest();
-  fitness.data_digest.assign(digest.value.begin(), digest.value.end());
-  fitness.data_bytes = source.size_bytes();
-  fitness.sample_count = reader.data().sample_count();
-}
-
-Result<Fitness> JobEnvironment::measure(const job::JobSpec& spec) const {
-  auto model = make_model(spec);
-  if (!model) return model.error();
-  if (auto fits = check_memory(spec, **model); !fits) return fits.error();
-  auto data = reader(spec, **model);
-  if (!data) return data.error();
-  auto print = model::compute_fingerprint(**model, *options_.backend, samples_per_slice(spec));
-  if (!print) return print.error();
-  Fitness fitness{
-      {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
-  measure_data(*data, fitness);
-  return fitness;
+  return guarded(spec, [&]() -> Result<Fitness> {
+    auto model = make_model(spec);
+    if (!model) return model.error();
+    if (auto fits = check_memory(spec, **model); !fits) return fits.error();
+    auto data = reader(spec, **model);
+    if (!data) return data.error();
+    auto print = model::compute_fingerprint(**model, *options_.backend,
+                                            compute::samples_per_slice(spec.train));
+    if (!print) return print.error();
+    Fitness fitness{
+        {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
+    measure_data(*data, fitness);
+    return fitness;
+  });
 }
 
 Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
@@ -158,7 +153,7 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
 Result<job::JobSpec> stored_manifest(storage::FileSystem& files, const storage::Path& state,
                                      const JobId& id) {
   const storage::Path folder = state / "jobs" / id.text();
-  auto manifest = storage::DurableRecord(files, folder / "manifest", kManifest).load();
+  auto manifest = storage::DurableRecord(files, folder / kManifest.file, kManifest.format).load();
   if (!manifest) return manifest.error();
   if (!*manifest) return Error{ErrorCode::not_found, "no manifest in " + folder.string()};
   return job::decode(**manifest);

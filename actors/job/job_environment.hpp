@@ -48,15 +48,18 @@ class JobEnvironment {
   const Options& options() const { return options_; }
 
  private:
-  Result<Fitness> measure(const job::JobSpec& spec) const;
-  static void measure_data(const ingest::SliceReader& reader, Fitness& fitness);
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
   Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
 
   Options options_;
 };
 
-inline constexpr storage::RecordFormat kManifest{{'J', 'O', 'B', 'M'}, 1};
+// A small durable file in a job's folder.
+struct JobRecord {
+  const char* file;
+  storage::RecordFormat format;
+};
+inline constexpr JobRecord kManifest{"manifest", {{'J', 'O', 'B', 'M'}, 1}};
 
 // The job's manifest in a state directory. Fails with not_found, corrupted, io_error.
 Result<job::JobSpec> stored_manifest(storage::FileSystem& files, const storage::Path& state,

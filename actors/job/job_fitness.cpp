@@ -21,8 +21,9 @@ std::string bits_text(const Fitness& fitness) {
 }  // namespace
 
 Fitness fitness_for(const job::JobSpec& spec) {
-  return {spec.data_digest,      spec.data_bytes, spec.sample_count, spec.fingerprint,
-          spec.fingerprint_text, spec.version,    spec.model_digest};
+  Fitness fitness;
+  brought(fitness) = brought(spec);
+  return fitness;
 }
 
 std::optional<Error> data_difference(const Fitness& own, const Fitness& others,

@@ -4,12 +4,20 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "actors/job/job_note_codec.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/job/job_spec.hpp"
 
 namespace gpunode::jobs {
+
+// What nodes are compared by: of a Fitness, and of a JobSpec that has been handed out.
+template <class Bearer>
+auto brought(Bearer& bearer) {
+  return std::tie(bearer.data_digest, bearer.data_bytes, bearer.sample_count, bearer.fingerprint,
+                  bearer.fingerprint_text, bearer.version, bearer.model_digest);
+}
 
 // What a node must bring to take part in this job, which has been handed out already.
 Fitness fitness_for(const job::JobSpec& spec);

@@ -19,34 +19,31 @@ void JobLedger::on_view(const view::View& view) {
 }
 
 void JobLedger::on_committed(Time now, const job::Committed& committed) {
-  if (first_step_ == 0) first_step_ = committed.step;
-  if (!commits_.empty() && commits_.back().view_id != view_.view_id)
-    tell_resumed(now, committed.step);
+  if (seen_.witnessed_from == 0) seen_.witnessed_from = committed.step;
+  // The first commit of another view: how long the job stood still is what people ask then.
+  if (!commits_.empty() && commits_.back().view_id != view_.view_id) {
+    const Commit& last = commits_.back();
+    char text[120];
+    std::snprintf(text, sizeof text, "goes on with step %llu, %.3f s after the commit of step %llu",
+                  static_cast<unsigned long long>(committed.step),
+                  std::chrono::duration<double>(now - last.time).count(),
+                  static_cast<unsigned long long>(last.step));
+    on_event(now, text);
+  }
   commits_.push_back({now, committed.step, view_.view_id, {}});
   if (commits_.size() > kCommitsKept) commits_.pop_front();
-  committed_ = committed.step;
-  running_ = committed.running;
-  for (const NodeId& node : committed.computed_by) ++slices_[node];
+  seen_.committed = committed.step;
+  seen_.running = committed.running;
+  for (const NodeId& node : committed.computed_by) ++seen_.slices[node];
   account_.on_committed(now, committed);
   recent_.emplace_back(now, committed.step);
   if (recent_.size() > kRecentSteps) recent_.pop_front();
 }
 
-// The first commit of another view: how long the job stood still is what people ask then.
-void JobLedger::tell_resumed(Time now, std::uint64_t step) {
-  const Commit& last = commits_.back();
-  double seconds = std::chrono::duration<double>(now - last.time).count();
-  char text[120];
-  std::snprintf(text, sizeof text, "goes on with step %llu, %.3f s after the commit of step %llu",
-                static_cast<unsigned long long>(step), seconds,
-                static_cast<unsigned long long>(last.step));
-  on_event(now, text);
-}
-
 void JobLedger::on_applied(std::uint64_t step, double loss, const Digest& state) {
-  loss_ = loss;
-  state_digest_ = state;
-  if (skipped_last_ != step) skipped_in_a_row_ = 0;
+  seen_.loss = loss;
+  seen_.state_digest = state;
+  if (skipped_last_ != step) seen_.skipped_in_a_row = 0;
   for (auto commit = commits_.rbegin(); commit != commits_.rend(); ++commit) {
     if (commit->step < step) break;
     if (commit->step != step) continue;
@@ -63,10 +60,10 @@ void JobLedger::on_event(Time now, std::string text) {
 }
 
 std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
-  ++skipped_;
-  skipped_in_a_row_ = step == skipped_last_ + 1 ? skipped_in_a_row_ + 1 : 1;
+  ++seen_.skipped;
+  seen_.skipped_in_a_row = step == skipped_last_ + 1 ? seen_.skipped_in_a_row + 1 : 1;
   skipped_last_ = step;
-  const std::uint64_t first = step + 1 - skipped_in_a_row_;
+  const std::uint64_t first = step + 1 - seen_.skipped_in_a_row;
   const std::string text =
       first == step ? "step " + std::to_string(step) + " was skipped: its gradient is not finite"
                     : "steps " + std::to_string(first) + " to " + std::to_string(step) +
@@ -77,7 +74,7 @@ std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
   } else if (skipped_event_ >= events_dropped_) {
     events_[skipped_event_ - events_dropped_].text = text;
   }
-  if (!std::has_single_bit(skipped_in_a_row_)) return std::nullopt;
+  if (!std::has_single_bit(seen_.skipped_in_a_row)) return std::nullopt;
   return text;
 }
 
@@ -91,9 +88,9 @@ double JobLedger::tokens_per_second() const {
 
 Duration JobLedger::time_left(std::uint64_t total_steps) const {
   double speed = tokens_per_second();
-  if (speed <= 0 || committed_ >= total_steps) return Duration{0};
+  if (speed <= 0 || seen_.committed >= total_steps) return Duration{0};
   double tokens =
-      static_cast<double>(total_steps - committed_) * static_cast<double>(tokens_per_step_);
+      static_cast<double>(total_steps - seen_.committed) * static_cast<double>(tokens_per_step_);
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(tokens / speed));
 }
 

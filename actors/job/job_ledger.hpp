@@ -17,6 +17,20 @@
 
 namespace gpunode::jobs {
 
+// What was seen up to now.
+struct JobFigures {
+  std::map<NodeId, std::uint64_t> slices;  // of committed steps by the node that computed them
+  std::uint64_t witnessed_from = 0;        // the first step that was seen here
+  std::uint64_t committed = 0;
+  collective::DataFingerprint running;
+  std::optional<double> loss, validation_loss;
+  Digest state_digest;
+  std::uint64_t skipped = 0;
+  std::uint64_t skipped_in_a_row = 0;  // up to the newest step
+  std::uint64_t checkpoint_step = 0;
+  std::string checkpoint_path;
+};
+
 class JobLedger {
  public:
   explicit JobLedger(std::uint64_t tokens_per_step) : tokens_per_step_(tokens_per_step) {}
@@ -28,19 +42,19 @@ class JobLedger {
   // The job is finished and its result came from others; `running`: over all steps.
   void on_result(std::uint64_t step, const collective::DataFingerprint& running,
                  const Digest& state) {
-    committed_ = step;
-    running_ = running;
-    state_digest_ = state;
+    seen_.committed = step;
+    seen_.running = running;
+    seen_.state_digest = state;
   }
   // The step changed nothing, as its gradient is not finite; told before on_applied. A run of them
   // is one event. Gives its text when the run is worth a line in the log: at 1, 2, 4, 8 ... steps.
   std::optional<std::string> on_skipped(Time now, std::uint64_t step);
   void on_event(Time now, std::string text);
   void on_checkpoint(std::uint64_t step, const std::string& path) {
-    checkpoint_step_ = step;
-    checkpoint_path_ = path;
+    seen_.checkpoint_step = step;
+    seen_.checkpoint_path = path;
   }
-  void set_validation_loss(double loss) { validation_loss_ = loss; }
+  void set_validation_loss(double loss) { seen_.validation_loss = loss; }
 
   struct Event {
     Time time;
@@ -54,39 +68,18 @@ class JobLedger {
   };
   // The newest commits that this node made, oldest first.
   const std::deque<Commit>& commits() const { return commits_; }
-  // Slices of committed steps by the node that computed them, as witnessed here.
-  const std::map<NodeId, std::uint64_t>& slices() const { return slices_; }
-  std::uint64_t witnessed_from() const { return first_step_; }
-  std::uint64_t committed() const { return committed_; }
-  const collective::DataFingerprint& running() const { return running_; }
-  std::optional<double> loss() const { return loss_; }
-  std::optional<double> validation_loss() const { return validation_loss_; }
-  Digest state_digest() const { return state_digest_; }
-  std::uint64_t skipped() const { return skipped_; }
-  std::uint64_t skipped_in_a_row() const { return skipped_in_a_row_; }  // up to the newest step
-  std::uint64_t checkpoint_step() const { return checkpoint_step_; }
-  const std::string& checkpoint_path() const { return checkpoint_path_; }
-  const view::View& view() const { return view_; }
+  const JobFigures& seen() const { return seen_; }
   job::Explanation explain() const { return account_.explain(); }
   // Over the last steps; 0 until there are two.
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
 
  private:
-  void tell_resumed(Time now, std::uint64_t step);
-
   std::uint64_t tokens_per_step_;
   view::View view_;
   job::StepAccount account_;
-  std::map<NodeId, std::uint64_t> slices_;
-  std::uint64_t first_step_ = 0, committed_ = 0;
-  collective::DataFingerprint running_;
-  std::optional<double> loss_;
-  std::optional<double> validation_loss_;
-  Digest state_digest_;
-  std::uint64_t checkpoint_step_ = 0;
-  std::string checkpoint_path_;
-  std::uint64_t skipped_ = 0, skipped_in_a_row_ = 0, skipped_last_ = 0;
+  JobFigures seen_;
+  std::uint64_t skipped_last_ = 0;
   std::uint64_t skipped_event_ = 0;  // of the run: its place among all events ever
   std::uint64_t events_dropped_ = 0;
   std::deque<Event> events_;

@@ -11,12 +11,14 @@ namespace gpunode::jobs {
 
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster) {
-  auto members = nlohmann::json::array();
-  for (const NodeId& member : progress.members) members.push_back(cluster.name_of(member));
-  nlohmann::json line = {
-      {"job", id.text()},          {"name", name},          {"phase", to_string(progress.phase)},
-      {"reason", progress.reason}, {"step", progress.step}, {"steps", progress.total_steps},
-      {"view", progress.view_id},  {"members", members}};
+  nlohmann::json line = {{"job", id.text()},
+                         {"name", name},
+                         {"phase", to_string(progress.phase)},
+                         {"reason", progress.reason},
+                         {"step", progress.step},
+                         {"steps", progress.total_steps},
+                         {"view", progress.view_id},
+                         {"members", cluster.names_of(progress.members)}};
   if (progress.loss) line["loss"] = *progress.loss;
   return line;
 }
@@ -46,15 +48,31 @@ std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
   return hints;
 }
 
-bool is_finished_elsewhere(const ClusterSnapshot& cluster, const JobId& id) {
-  const std::vector<HeardHint> hints = hints_of_others(cluster);
-  return std::any_of(hints.begin(), hints.end(), [text = id.text()](const HeardHint& heard) {
-    return heard.id == text && heard.hint.phase == JobPhase::finished &&
-           heard.hint.step == heard.hint.steps;
-  });
+std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id) {
+  std::vector<HeardHint> hints = hints_of_others(cluster);
+  std::erase_if(hints, [text = id.text()](const HeardHint& heard) { return heard.id != text; });
+  return hints;
+}
+
+nlohmann::json hint_line(const std::string& id, const JobHint& hint) {
+  nlohmann::json line = {{"job", id},
+                         {"name", hint.name},
+                         {"phase", to_string(hint.phase)},
+                         {"reason", hint.reason},
+                         {"step", hint.step},
+                         {"steps", hint.steps},
+                         {"view", hint.view_id}};
+  if (hint.loss != 0) line["loss"] = hint.loss;
+  return line;
+}
+
+bool is_listed(const nlohmann::json& list, const std::string& id) {
+  return std::ranges::any_of(
+      list, [&](const nlohmann::json& line) { return line.value("job", "") == id; });
 }
 
 std::string in_words(std::string text, const ClusterSnapshot& cluster, const std::string& job) {
+  if (text.empty()) return text;
   const auto joins = [](char letter) {
     return letter == '~' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
   };
@@ -81,37 +99,26 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
   for (const auto& [id, from, hint] : hints_of_others(cluster)) {
-    const bool known =
-        std::any_of(list.begin(), list.end(),
-                    [&id = id](const nlohmann::json& line) { return line.value("job", "") == id; });
-    if (known) continue;
-    list.push_back({{"job", id},
-                    {"name", hint.name},
-                    {"phase", to_string(hint.phase)},
-                    {"reason", hint.reason},
-                    {"step", hint.step},
-                    {"steps", hint.steps},
-                    {"view", hint.view_id},
-                    {"member_count", hint.members},
-                    {"known_from", cluster.name_of(from)}});
-    if (hint.loss != 0) list.back()["loss"] = hint.loss;
+    if (is_listed(list, id)) continue;
+    nlohmann::json& line = list.emplace_back(hint_line(id, hint));
+    line["member_count"] = hint.members;
+    line["known_from"] = cluster.name_of(from);
   }
 }
 
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress) {
-  telemetry::Labels job{{"job", name}};
-  metrics.gauge("gpunode_job_committed_step", "Newest committed step of the job", job)
-      .set(static_cast<double>(progress.step));
-  metrics.gauge("gpunode_job_members", "Members of the job's view", job)
-      .set(static_cast<double>(progress.members.size()));
-  metrics.gauge("gpunode_job_view_id", "Number of the job's view; it rises with each change", job)
-      .set(static_cast<double>(progress.view_id));
+  const auto set = [&](const char* gauge, const char* help, auto value) {
+    metrics.gauge(gauge, help, {{"job", name}}).set(static_cast<double>(value));
+  };
+  set("gpunode_job_committed_step", "Newest committed step of the job", progress.step);
+  set("gpunode_job_members", "Members of the job's view", progress.members.size());
+  set("gpunode_job_view_id", "Number of the job's view; it rises with each change",
+      progress.view_id);
   if (progress.loss)
-    metrics.gauge("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job)
-        .set(*progress.loss);
-  metrics.gauge("gpunode_job_tokens_per_second", "Training speed over the last steps", job)
-      .set(progress.tokens_per_second);
+    set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", *progress.loss);
+  set("gpunode_job_tokens_per_second", "Training speed over the last steps",
+      progress.tokens_per_second);
 }
 
 void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,

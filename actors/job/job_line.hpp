@@ -30,9 +30,12 @@ struct HeardHint {
 };
 std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster);
 
-// Whether another node says that it has finished the job with its result, as it does once that is
-// on a disk.
-bool is_finished_elsewhere(const ClusterSnapshot& cluster, const JobId& id);
+// Of these what is told of one job.
+std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id);
+// What every line of a job tells that another node has told of.
+nlohmann::json hint_line(const std::string& id, const JobHint& hint);
+// Whether a line of the list is of this job.
+bool is_listed(const nlohmann::json& list, const std::string& id);
 
 // A text of the core for people: nodes by name where it is known here, not by the beginning of
 // their id, and commands with the job's name.

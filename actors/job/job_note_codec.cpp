@@ -6,14 +6,11 @@
 namespace gpunode::jobs {
 
 namespace wire = gpunode::wire::jobs;
+using flatbuffers::GetString;
 
 namespace {
 
 constexpr std::size_t kMaxRefusals = 32, kMaxReasonBytes = 400;
-
-std::string text(const flatbuffers::String* value) {
-  return value ? value->str() : "";
-}
 
 flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const Fitness& fitness) {
   auto digest =
@@ -61,7 +58,7 @@ Result<JobNote> read(const wire::Refusals& in) {
     auto node = NodeId::from(
         {reinterpret_cast<const std::byte*>(one->node()->data()), one->node()->size()});
     if (!node) return corrupted;
-    out.refused.push_back({*node, text(one->reason()).substr(0, kMaxReasonBytes)});
+    out.refused.push_back({*node, GetString(one->reason()).substr(0, kMaxReasonBytes)});
   }
   return JobNote(std::move(out));
 }
@@ -95,19 +92,27 @@ Result<JobNote> decode_note(ByteView bytes) {
                                   in->data_digest()->size()});
     out.data_bytes = in->data_bytes();
     out.sample_count = in->sample_count();
-    out.fingerprint = text(in->fingerprint());
-    out.fingerprint_text = text(in->fingerprint_text());
-    out.version = text(in->version());
-    out.model_digest = text(in->model_digest());
+    out.fingerprint = GetString(in->fingerprint());
+    out.fingerprint_text = GetString(in->fingerprint_text());
+    out.version = GetString(in->version());
+    out.model_digest = GetString(in->model_digest());
     return JobNote(std::move(out));
   }
   if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);
   const wire::Hint* in = note->body_as_Hint();
   if (!in) return corrupted;
-  const auto phase = parse_job_phase(text(in->phase()));
+  const auto phase = parse_job_phase(GetString(in->phase()));
   if (!phase) return corrupted;
-  JobHint out{text(in->name()), text(in->reason()), *phase,       in->step(),  in->steps(),
-              in->view_id(),    in->members(),      in->wanted(), in->ended(), {},
+  JobHint out{GetString(in->name()),
+              GetString(in->reason()),
+              *phase,
+              in->step(),
+              in->steps(),
+              in->view_id(),
+              in->members(),
+              in->wanted(),
+              in->ended(),
+              {},
               in->loss()};
   if (in->labels())
     for (const auto* label : *in->labels()) out.labels.push_back(label->str());

@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <ranges>
+
+#include "actors/json_answer.hpp"
 
 namespace gpunode::jobs {
 namespace {
@@ -24,21 +27,18 @@ double since_1970(const ReportInput& in, Time time) {
          1e6;
 }
 
-json names(const std::vector<NodeId>& nodes, const ClusterSnapshot& cluster) {
-  json list = json::array();
-  for (const NodeId& node : nodes) list.push_back(cluster.name_of(node));
-  return list;
-}
-
-// Names come from peers and paths from files: what is no UTF-8 in them is replaced.
-std::string text_of(const json& out) {
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+// A node by name and id, to which more about it is added.
+json about(const NodeId& node, const ClusterSnapshot& cluster, json more) {
+  more["node"] = cluster.name_of(node);
+  more["id"] = node.text();
+  return more;
 }
 
 // Committed steps that no checkpoint holds yet: lost with the memory of the members.
 std::uint64_t unsaved_steps(const ReportInput& in) {
-  const std::uint64_t kept = std::max(in.ledger.checkpoint_step(), in.status.durable.name.step);
-  return in.ledger.committed() - std::min(kept, in.ledger.committed());
+  const std::uint64_t kept =
+      std::max(in.ledger.seen().checkpoint_step, in.status.durable.name.step);
+  return in.ledger.seen().committed - std::min(kept, in.ledger.seen().committed);
 }
 
 json progress(const ReportInput& in) {
@@ -50,13 +50,13 @@ json progress(const ReportInput& in) {
   if (in.result_elsewhere) out["result_elsewhere"] = true;
   // Where a lease is needed, only what was committed while it held.
   out["step"] = in.status.needs_lease ? in.status.reported
-                                      : std::max(in.ledger.committed(), in.status.reported);
+                                      : std::max(in.ledger.seen().committed, in.status.reported);
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
-  out["members"] = names(in.status.members, in.cluster);
-  out["witnesses"] = names(in.status.witnesses, in.cluster);
-  out["waiting_for"] = names(in.status.waiting_for, in.cluster);
+  out["members"] = in.cluster.names_of(in.status.members);
+  out["witnesses"] = in.cluster.names_of(in.status.witnesses);
+  out["waiting_for"] = in.cluster.names_of(in.status.waiting_for);
   if (in.status.stall)
     out["stall"] = {{"node", in.cluster.name_of(in.status.stall->node)},
                     {"waiting_for", job::to_string(in.status.stall->lack)},
@@ -67,10 +67,10 @@ json progress(const ReportInput& in) {
                    {"seconds", seconds(in.status.hang->lasts)},
                    {"usual_seconds", seconds(in.status.hang->usual)}};
   out["unsaved_steps"] = unsaved_steps(in);
-  if (in.ledger.skipped() > 0)
-    out["skipped_steps"] = {{"all", in.ledger.skipped()},
-                            {"in_a_row", in.ledger.skipped_in_a_row()}};
-  if (auto loss = in.ledger.loss()) out["loss"] = *loss;
+  if (in.ledger.seen().skipped > 0)
+    out["skipped_steps"] = {{"all", in.ledger.seen().skipped},
+                            {"in_a_row", in.ledger.seen().skipped_in_a_row}};
+  if (auto loss = in.ledger.seen().loss) out["loss"] = *loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
   // How this node came to the state of the others, or is on its way there.
@@ -81,7 +81,7 @@ json progress(const ReportInput& in) {
     out["sync_followed_steps"] = in.status.sync_results;
     out["sync_steps_behind"] = in.status.sync_behind;
   }
-  if (auto loss = in.ledger.validation_loss()) out["validation_loss"] = *loss;
+  if (auto loss = in.ledger.seen().validation_loss) out["validation_loss"] = *loss;
   return out;
 }
 
@@ -116,27 +116,24 @@ json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
 // Where the time of the last steps went, member by member.
 json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   json out = {{"steps", times.steps}, {"step_seconds", times.step}};
-  json members = json::array();
+  json& members = out["members"] = json::array();
   for (const job::MemberTimes& one : times.members)
-    members.push_back({{"node", cluster.name_of(one.node)},
-                       {"id", one.node.text()},
-                       {"slices", one.slices},
-                       {"slice_seconds", one.slice},
-                       {"compute_seconds", one.compute},
-                       {"data_seconds", one.data},
-                       {"wait_seconds", one.wait},
-                       {"exchange_seconds", one.exchange},
-                       {"confirm_seconds", one.confirm},
-                       {"apply_seconds", one.apply},
-                       {"sent_bytes", one.sent_bytes},
-                       {"received_bytes", one.received_bytes}});
-  out["members"] = members;
+    members.push_back(about(one.node, cluster,
+                            {{"slices", one.slices},
+                             {"slice_seconds", one.slice},
+                             {"compute_seconds", one.compute},
+                             {"data_seconds", one.data},
+                             {"wait_seconds", one.wait},
+                             {"exchange_seconds", one.exchange},
+                             {"confirm_seconds", one.confirm},
+                             {"apply_seconds", one.apply},
+                             {"sent_bytes", one.sent_bytes},
+                             {"received_bytes", one.received_bytes}}));
   if (times.slowest)
-    out["slowest"] = {{"node", cluster.name_of(times.slowest->node)},
-                      {"id", times.slowest->node.text()},
-                      {"cause", job::to_string(times.slowest->cause)},
-                      {"lost_seconds", times.slowest->lost},
-                      {"text", remedy_of(times.slowest->cause)}};
+    out["slowest"] = about(times.slowest->node, cluster,
+                           {{"cause", job::to_string(times.slowest->cause)},
+                            {"lost_seconds", times.slowest->lost},
+                            {"text", remedy_of(times.slowest->cause)}});
   out["confirm_seconds"] = times.confirm;
   if (times.confirm_is_long)
     out["advice"] =
@@ -165,36 +162,28 @@ std::string report_json(const ReportInput& in) {
     out["exchange_note"] = text;
   if (job::facts_of(in.spec.exchange.mode).routing.plan)
     out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
-  out["state_digest"] = ledger.state_digest().text();
-  out["data_fingerprint"] = {{"steps", ledger.committed()},
-                             {"hash_sum", ledger.running().hash_sum.text()},
-                             {"samples", ledger.running().sample_count}};
-  out["witnessed_from_step"] = ledger.witnessed_from();
-  json computed = json::array();
-  for (const auto& [node, slices] : ledger.slices())
-    computed.push_back(
-        {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"slices", slices}});
-  out["computed"] = computed;
-  json refused = json::array();
+  out["state_digest"] = ledger.seen().state_digest.text();
+  out["data_fingerprint"] = {{"steps", ledger.seen().committed},
+                             {"hash_sum", ledger.seen().running.hash_sum.text()},
+                             {"samples", ledger.seen().running.sample_count}};
+  out["witnessed_from_step"] = ledger.seen().witnessed_from;
+  json& computed = out["computed"] = json::array();
+  for (const auto& [node, slices] : ledger.seen().slices)
+    computed.push_back(about(node, in.cluster, {{"slices", slices}}));
+  json& refused = out["refused"] = json::array();
   for (const auto& [node, reason] : in.refused)
-    refused.push_back(
-        {{"node", in.cluster.name_of(node)}, {"id", node.text()}, {"reason", reason}});
-  out["refused"] = refused;
-  json lost = json::array();
+    refused.push_back(about(node, in.cluster, {{"reason", reason}}));
+  json& lost = out["lost_members"] = json::array();
   for (const job::LostMember& one : in.status.lost)
-    lost.push_back({{"node", in.cluster.name_of(one.node)},
-                    {"id", one.node.text()},
-                    {"reason", one.reason},
-                    {"step", one.step}});
-  out["lost_members"] = lost;
+    lost.push_back(about(one.node, in.cluster, {{"reason", one.reason}, {"step", one.step}}));
   if (const job::Explanation times = ledger.explain(); times.steps > 0)
     out["times"] = times_of(times, in.cluster);
-  if (ledger.checkpoint_step() > 0)
-    out["checkpoint"] = {{"step", ledger.checkpoint_step()}, {"path", ledger.checkpoint_path()}};
-  json damaged = json::array();
+  if (ledger.seen().checkpoint_step > 0)
+    out["checkpoint"] = {{"step", ledger.seen().checkpoint_step},
+                         {"path", ledger.seen().checkpoint_path}};
+  json& damaged = out["damaged_checkpoints"] = json::array();
   for (const DamagedCheckpoint& one : in.damaged)
     damaged.push_back({{"step", one.name.step}, {"path", one.path}, {"reason", one.reason}});
-  out["damaged_checkpoints"] = damaged;
   if (in.late_disk)
     out["late_disk"] = {{"work", to_string(in.late_disk->task.work)},
                         {"step", in.late_disk->task.step},
@@ -202,14 +191,13 @@ std::string report_json(const ReportInput& in) {
                         {"usual_seconds", seconds(in.late_disk->usual)}};
   if (in.status.durable.name.step > 0)
     out["durable"] = {{"step", in.status.durable.name.step}, {"nodes", in.status.holders}};
-  json events = json::array();
-  std::size_t skipped = 0, count = ledger.events().size();
-  for (const JobLedger::Event& event : ledger.events())
-    if (skipped++ + kEventsShown >= count)
-      events.push_back({{"seconds_ago", seconds(in.now - event.time)},
-                        {"at", since_1970(in, event.time)},
-                        {"text", event.text}});
-  out["events"] = events;
+  json& events = out["events"] = json::array();
+  const std::size_t count = ledger.events().size();
+  for (const JobLedger::Event& event :
+       ledger.events() | std::views::drop(count - std::min(count, kEventsShown)))
+    events.push_back({{"seconds_ago", seconds(in.now - event.time)},
+                      {"at", since_1970(in, event.time)},
+                      {"text", event.text}});
   return text_of(out);
 }
 
@@ -223,21 +211,10 @@ std::string report_at(const std::string& report, std::chrono::system_clock::time
   return text_of(out);
 }
 
-bool lacks_its_result(const std::string& report) {
-  const json told = json::parse(report, nullptr, false);
-  if (!told.is_object() || told.value("phase", "") != to_string(JobPhase::finished)) return false;
-  const auto step_of = [&](const char* part, const char* key) {
-    return told.value(part, json::object()).value(key, std::uint64_t{0});
-  };
-  const std::uint64_t computed = step_of("data_fingerprint", "steps");  // 0: a witness
-  return !told.value("result_elsewhere", false) && computed > 0 &&
-         computed == told.value("steps", computed) && step_of("checkpoint", "step") < computed;
-}
-
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
   out["now"] = since_1970(in, in.now);
-  json events = json::array(), commits = json::array();
+  json &events = out["events"] = json::array(), &commits = out["commits"] = json::array();
   for (const JobLedger::Event& event : in.ledger.events())
     events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
   for (const JobLedger::Commit& commit : in.ledger.commits()) {
@@ -249,8 +226,6 @@ std::string log_json(const ReportInput& in) {
     if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
     commits.push_back(std::move(line));
   }
-  out["events"] = std::move(events);
-  out["commits"] = std::move(commits);
   return text_of(out);
 }
 

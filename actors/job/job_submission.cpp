@@ -16,19 +16,6 @@
 namespace gpunode::jobs {
 namespace {
 
-struct FitnessAnswer {
-  NodeId node;
-  Result<SharedBytes> answer{SharedBytes{}};
-};
-struct CreateAnswer {
-  NodeId node;
-  Result<SharedBytes> answer{SharedBytes{}};
-};
-struct RefusalsAnswer {  // that it is told of them is good to have, no more
-  NodeId node;
-  Result<SharedBytes> answer{SharedBytes{}};
-};
-
 struct TellNow {};  // a quorum has the job, and the rest has had its time
 
 constexpr auto kTellWithin = std::chrono::seconds(2);
@@ -41,15 +28,21 @@ struct State {
   std::size_t asked = 0;
   std::vector<FitNode> fit;
   std::vector<Refusal> refused;
-  std::size_t answered = 0;
   job::JobSpec spec;
   Bytes manifest;
-  std::size_t created = 0, failed = 0;
   std::vector<NodeId> created_at;
   std::vector<Refusal> not_created;
   bool told = false;
 };
 using Self = caf::stateful_actor<State>;
+
+// What becomes of a node's answer to a call.
+using OnAnswer = void (*)(Self*, const NodeId&, const Result<SharedBytes>&);
+struct Answer {
+  OnAnswer then;
+  NodeId node;
+  Result<SharedBytes> answer{SharedBytes{}};
+};
 
 std::string name_of(Self* self, const NodeId& node) {
   return self->state.options.cluster->read()->name_of(node);
@@ -60,14 +53,13 @@ void end(Self* self, std::string text) {
   self->state.told = true;
 }
 
-template <class Answer>
-void call(Self* self, const NodeId& node, const char* name, SharedBytes request, Duration timeout) {
-  caf::actor me = self;
-  self->send(
-      self->state.options.calls,
-      CallRequest{node, name, std::move(request), timeout, [me, node](Result<SharedBytes> answer) {
-                    caf::anon_send(me, Answer{node, std::move(answer)});
-                  }});
+void call(Self* self, const NodeId& node, const char* name, SharedBytes request, Duration timeout,
+          OnAnswer then) {
+  self->send(self->state.options.calls,
+             CallRequest{node, name, std::move(request), timeout,
+                         [me = caf::actor(self), then, node](Result<SharedBytes> answer) {
+                           caf::anon_send(me, Answer{then, node, std::move(answer)});
+                         }});
 }
 
 // The user has the answer: the job may form there.
@@ -75,19 +67,10 @@ void begin_at(Self* self, const NodeId& node) {
   const std::string id = job::job_id(self->state.manifest).text();
   self->send(self->state.options.calls,
              CallRequest{node, "job.begin", SharedBytes::from(to_bytes(as_bytes(id))),
-                         kBeginTimeout, [](Result<SharedBytes>) {}});
+                         kBeginTimeout, [](const auto&) {}});
 }
 
-void ask_all(Self* self) {
-  SharedBytes draft = SharedBytes::from(job::encode(self->state.options.spec));
-  auto cluster = self->state.options.cluster->read();
-  for (const NodeInfo& node : cluster->nodes)
-    if (cluster->alive(node.id)) {
-      ++self->state.asked;
-      call<FitnessAnswer>(self, node.id, "job.fitness", draft, kFitnessTimeout);
-    }
-  GPUNODE_CHECK(self->state.asked > 0, "a node sees itself alive");
-}
+void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
 
 void hand_out(Self* self) {
   State& state = self->state;
@@ -102,7 +85,7 @@ void hand_out(Self* self) {
   state.refused = std::move(choice->refused);
   state.manifest = job::encode(state.spec);
   for (const NodeId& node : state.spec.candidates)
-    call<CreateAnswer>(self, node, "job.create", SharedBytes::from(state.manifest), kCreateTimeout);
+    call(self, node, "job.create", SharedBytes::from(state.manifest), kCreateTimeout, on_created);
 }
 
 std::string why_not(const Error& error) {
@@ -112,17 +95,25 @@ std::string why_not(const Error& error) {
          " s: reading its data, or one slice of the model's compute, hangs or takes too long";
 }
 
-void on_fitness(Self* self, const FitnessAnswer& answer) {
+void on_fitness(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
   State& state = self->state;
-  ++state.answered;
-  Result<JobNote> note =
-      answer.answer ? decode_note(answer.answer->view) : Result<JobNote>(answer.answer.error());
+  Result<JobNote> note = answer ? decode_note(answer->view) : Result<JobNote>(answer.error());
   if (note && std::holds_alternative<Fitness>(*note))
-    state.fit.push_back({answer.node, std::get<Fitness>(*note)});
+    state.fit.push_back({node, std::get<Fitness>(*note)});
   else
-    state.refused.push_back(
-        {answer.node, note ? "gave no sensible answer" : why_not(note.error())});
-  if (state.answered == state.asked) hand_out(self);
+    state.refused.push_back({node, note ? "gave no sensible answer" : why_not(note.error())});
+  if (state.fit.size() + state.refused.size() == state.asked) hand_out(self);
+}
+
+void ask_all(Self* self) {
+  SharedBytes draft = SharedBytes::from(job::encode(self->state.options.spec));
+  auto cluster = self->state.options.cluster->read();
+  for (const NodeInfo& node : cluster->nodes)
+    if (cluster->alive(node.id)) {
+      ++self->state.asked;
+      call(self, node.id, "job.fitness", draft, kFitnessTimeout, on_fitness);
+    }
+  GPUNODE_CHECK(self->state.asked > 0, "a node sees itself alive");
 }
 
 nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
@@ -130,12 +121,6 @@ nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
   for (const Refusal& refusal : refused)
     list.push_back({{"node", name_of(self, refusal.node)}, {"reason", refusal.reason}});
   return list;
-}
-
-nlohmann::json names_of(Self* self, const std::vector<NodeId>& nodes) {
-  auto names = nlohmann::json::array();
-  for (const NodeId& node : nodes) names.push_back(name_of(self, node));
-  return names;
 }
 
 // Who has the job on disk by now, who could not store it, and who has not said so yet.
@@ -151,11 +136,12 @@ void tell_started(Self* self) {
         std::ranges::find(state.not_created, node, &Refusal::node) != state.not_created.end();
     if (!known) silent.push_back(node);
   }
+  const auto cluster = state.options.cluster->read();
   end(self, ok_json({{"job", job::job_id(state.manifest).text()},
                      {"name", state.spec.name},
-                     {"candidates", names_of(self, state.spec.candidates)},
-                     {"started_on", names_of(self, state.created_at)},
-                     {"silent", names_of(self, silent)},
+                     {"candidates", cluster->names_of(state.spec.candidates)},
+                     {"started_on", cluster->names_of(state.created_at)},
+                     {"silent", cluster->names_of(silent)},
                      {"nodes_wanted", state.spec.nodes},
                      {"refused", refusals(self, refused)}}));
   for (const NodeId& node : state.created_at) begin_at(self, node);
@@ -163,11 +149,9 @@ void tell_started(Self* self) {
 
 void tell_when_settled(Self* self) {
   State& state = self->state;
-  const std::size_t candidates = state.spec.candidates.size();
-  const bool settled = state.created + state.failed == candidates;
-  const bool quorum = state.created > candidates / 2;
-  if (quorum && settled) tell_started(self);
-  if (!settled) return;
+  const std::size_t candidates = state.spec.candidates.size(), created = state.created_at.size();
+  if (created + state.not_created.size() < candidates) return;
+  if (created > candidates / 2) tell_started(self);
   if (!state.told) {
     std::string text = "too few candidates could store the job:";
     for (const Refusal& refusal : state.not_created)
@@ -177,26 +161,24 @@ void tell_when_settled(Self* self) {
   self->quit();
 }
 
-void on_created(Self* self, const CreateAnswer& answer) {
+// That it is told of the refusals is good to have, no more.
+void on_told(Self* self, const NodeId& node, const Result<SharedBytes>&) {
   State& state = self->state;
-  if (!answer.answer) {
-    ++state.failed;
-    state.not_created.push_back({answer.node, answer.answer.error().detail});
+  state.created_at.push_back(node);
+  if (state.told) begin_at(self, node);
+  if (state.created_at.size() == state.spec.candidates.size() / 2 + 1)  // a quorum has it on disk
+    self->delayed_send(self, kTellWithin, TellNow{});
+  tell_when_settled(self);
+}
+
+void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
+  State& state = self->state;
+  if (!answer) {
+    state.not_created.push_back({node, answer.error().detail});
     return tell_when_settled(self);
   }
   JobRefusals refusals{job::job_id(state.manifest), state.refused};
-  call<RefusalsAnswer>(self, answer.node, "job.refused", SharedBytes::from(encode(refusals)),
-                       kCreateTimeout);
-}
-
-void on_told(Self* self, const NodeId& node) {
-  State& state = self->state;
-  ++state.created;
-  state.created_at.push_back(node);
-  if (state.told) begin_at(self, node);
-  if (state.created == state.spec.candidates.size() / 2 + 1)  // a quorum has it on disk
-    self->delayed_send(self, kTellWithin, TellNow{});
-  tell_when_settled(self);
+  call(self, node, "job.refused", SharedBytes::from(encode(refusals)), kCreateTimeout, on_told);
 }
 
 caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
@@ -204,9 +186,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   expect_known_messages(self);
   ask_all(self);
   return {
-      [self](const FitnessAnswer& answer) { on_fitness(self, answer); },
-      [self](const CreateAnswer& answer) { on_created(self, answer); },
-      [self](const RefusalsAnswer& told) { on_told(self, told.node); },
+      [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
   };
 }
@@ -244,13 +224,7 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
       else if (choice.spec.candidates.size() < spec.nodes)
         choice.spec.candidates.push_back(node.node);
     }
-    choice.spec.data_digest = common.data_digest;
-    choice.spec.data_bytes = common.data_bytes;
-    choice.spec.sample_count = common.sample_count;
-    choice.spec.fingerprint = common.fingerprint;
-    choice.spec.fingerprint_text = common.fingerprint_text;
-    choice.spec.version = common.version;
-    choice.spec.model_digest = common.model_digest;
+    brought(choice.spec) = brought(common);
   }
   if (choice.spec.candidates.size() >= spec.min_nodes) return choice;
   std::string text = "the job needs at least " + std::to_string(spec.min_nodes) + " node" +

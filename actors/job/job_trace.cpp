@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 #include "actors/job/timeouts.hpp"
@@ -16,14 +17,10 @@
 namespace gpunode::jobs {
 namespace {
 
-struct ClockAnswer {
+struct Answer {
   std::size_t rank = 0;
   Time asked{}, heard{};
-  Result<SharedBytes> answer{SharedBytes{}};
-};
-struct SpansAnswer {
-  std::size_t rank = 0;
-  Result<SharedBytes> answer{SharedBytes{}};
+  Result<SharedBytes> bytes{SharedBytes{}};
 };
 
 constexpr auto kClockTimeout = std::chrono::seconds(5);
@@ -37,35 +34,29 @@ struct State {
 };
 using Self = caf::stateful_actor<State>;
 
-void ask_clock(Self* self, std::size_t rank) {
-  caf::actor me = self;
-  const Clock* clock = self->state.options.clock;
-  const Time asked = clock->now();
-  self->send(
-      self->state.options.calls,
-      CallRequest{self->state.options.members[rank], "job.clock", SharedBytes{}, kClockTimeout,
-                  [me, clock, rank, asked](Result<SharedBytes> answer) {
-                    caf::anon_send(me, ClockAnswer{rank, asked, clock->now(), std::move(answer)});
-                  }});
+bool knows_clock(Self* self, std::size_t rank) {
+  return self->state.members[rank].clock.answers() == kClockQuestions;
 }
 
-void ask_spans(Self* self, std::size_t rank) {
+// Several times for its clock, then for its spans.
+void ask(Self* self, std::size_t rank) {
   const TraceOptions& options = self->state.options;
-  caf::actor me = self;
-  std::string request = options.job.text() + "\n" + std::to_string(options.from_step);
-  self->send(options.calls, CallRequest{options.members[rank], "job.spans",
-                                        SharedBytes::from(to_bytes(as_bytes(request))),
-                                        kSpansTimeout, [me, rank](Result<SharedBytes> answer) {
-                                          caf::anon_send(me, SpansAnswer{rank, std::move(answer)});
-                                        }});
+  const bool spans = knows_clock(self, rank);
+  const std::string from = options.job.text() + "\n" + std::to_string(options.from_step);
+  self->send(options.calls,
+             CallRequest{options.members[rank], spans ? "job.spans" : "job.clock",
+                         SharedBytes::from(to_bytes(as_bytes(spans ? from : ""))),
+                         spans ? kSpansTimeout : kClockTimeout,
+                         [me = caf::actor(self), clock = options.clock, rank,
+                          asked = options.clock->now()](Result<SharedBytes> bytes) {
+                           caf::anon_send(me, Answer{rank, asked, clock->now(), std::move(bytes)});
+                         }});
 }
 
 void member_is_through(Self* self) {
   State& state = self->state;
   if (++state.answered < state.members.size()) return;
-  bool any = false;
-  for (const MemberTrace& member : state.members) any = any || !member.spans.empty();
-  if (any)
+  if (std::ranges::any_of(state.members, [](const auto& member) { return !member.spans.empty(); }))
     state.options.answer(ok_json(
         {{"trace", trace_json(state.options.name, state.members, state.options.from_step)}}));
   else
@@ -82,26 +73,21 @@ void give_up_on(Self* self, std::size_t rank, const Error& error) {
   member_is_through(self);
 }
 
-void on_clock(Self* self, const ClockAnswer& answer) {
+void on_answer(Self* self, const Answer& answer) {
   MemberTrace& member = self->state.members[answer.rank];
-  if (!answer.answer) return give_up_on(self, answer.rank, answer.answer.error());
+  if (!answer.bytes) return give_up_on(self, answer.rank, answer.bytes.error());
+  if (knows_clock(self, answer.rank)) {
+    auto spans = decode_spans(answer.bytes->view);
+    if (!spans) return give_up_on(self, answer.rank, spans.error());
+    member.spans = std::move(*spans);
+    return member_is_through(self);
+  }
   std::int64_t theirs = 0;
-  if (answer.answer->size() != sizeof theirs)
+  if (answer.bytes->size() != sizeof theirs)
     return give_up_on(self, answer.rank, {ErrorCode::corrupted, "a clock of another length"});
-  std::memcpy(&theirs, answer.answer->view.data(), sizeof theirs);
+  std::memcpy(&theirs, answer.bytes->view.data(), sizeof theirs);
   member.clock.on_answer(answer.asked, answer.heard, Time(Duration(theirs)));
-  if (member.clock.answers() < kClockQuestions)
-    ask_clock(self, answer.rank);
-  else
-    ask_spans(self, answer.rank);
-}
-
-void on_spans(Self* self, const SpansAnswer& answer) {
-  if (!answer.answer) return give_up_on(self, answer.rank, answer.answer.error());
-  auto spans = decode_spans(answer.answer->view);
-  if (!spans) return give_up_on(self, answer.rank, spans.error());
-  self->state.members[answer.rank].spans = std::move(*spans);
-  member_is_through(self);
+  ask(self, answer.rank);
 }
 
 caf::behavior behaviour(Self* self, std::shared_ptr<TraceOptions> options) {
@@ -111,14 +97,13 @@ caf::behavior behaviour(Self* self, std::shared_ptr<TraceOptions> options) {
   auto cluster = state.options.cluster->read();
   for (const NodeId& node : state.options.members)
     state.members.push_back({cluster->name_of(node), node.text(), {}, {}, {}});
-  for (std::size_t rank = 0; rank < state.members.size(); ++rank) ask_clock(self, rank);
+  for (std::size_t rank = 0; rank < state.members.size(); ++rank) ask(self, rank);
   if (state.members.empty()) {
     state.options.answer(error_json({ErrorCode::unavailable, "the job has no members yet"}));
     self->quit();
   }
   return {
-      [self](const ClockAnswer& answer) { on_clock(self, answer); },
-      [self](const SpansAnswer& answer) { on_spans(self, answer); },
+      [self](const Answer& answer) { on_answer(self, answer); },
   };
 }
 

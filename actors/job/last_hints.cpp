@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/job/job_line.hpp"
+
 namespace gpunode::jobs {
 namespace {
 
@@ -29,27 +31,17 @@ std::string LastHints::reason_of(const Last& last, const ClusterSnapshot& cluste
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - last.at).count();
   std::string text =
       "last told by " + cluster.name_of(last.by) + " " + std::to_string(seconds) + " s ago";
-  std::string who;
-  for (const NodeId& node : last.tellers)
-    if (!cluster.alive(node)) who += (who.empty() ? "" : ", ") + cluster.name_of(node);
-  return who.empty() ? text : text + "; waiting for " + who;
+  std::vector<NodeId> away(last.tellers.begin(), last.tellers.end());
+  std::erase_if(away, [&](const NodeId& node) { return cluster.alive(node); });
+  return away.empty() ? text : text + "; waiting for " + cluster.list_of(away);
 }
 
 void LastHints::add_to(nlohmann::json& list, const ClusterSnapshot& cluster, Time now) const {
   for (const auto& [id, last] : by_job_) {
-    const bool listed = std::any_of(list.begin(), list.end(), [&](const nlohmann::json& line) {
-      return line.value("job", "") == id.text();
-    });
-    if (listed) continue;
-    const JobHint& hint = last.hint;
-    list.push_back({{"job", id.text()},
-                    {"name", hint.name},
-                    {"phase", hint.ended ? std::string(to_string(hint.phase)) : "unreachable"},
-                    {"reason", reason_of(last, cluster, now)},
-                    {"step", hint.step},
-                    {"steps", hint.steps},
-                    {"view", hint.view_id}});
-    if (hint.loss != 0) list.back()["loss"] = hint.loss;
+    if (is_listed(list, id.text())) continue;
+    nlohmann::json& line = list.emplace_back(hint_line(id.text(), last.hint));
+    if (!last.hint.ended) line["phase"] = "unreachable";
+    line["reason"] = reason_of(last, cluster, now);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace gpunode::jobs {
 
@@ -14,41 +15,28 @@ using telemetry::SpanKind;
 // Rows of a member in the viewer.
 enum Row : int { kDevice, kWire, kStep, kJob };
 
-Row row_of(SpanKind kind) {
-  switch (kind) {
-    case SpanKind::compute:
-    case SpanKind::apply:
-    case SpanKind::speculative:
-      return kDevice;
-    case SpanKind::send:
-    case SpanKind::sum:
-    case SpanKind::receive:
-      return kWire;
-    case SpanKind::gather:
-    case SpanKind::confirm:
-      return kStep;
-    default:
-      return kJob;
-  }
+// Where a span is shown, and what its amount is called.
+struct Look {
+  Row row = kJob;
+  const char* amount = "amount";
+};
+
+Look look_of(SpanKind kind) {
+  static const std::map<SpanKind, Look> looks = {{SpanKind::compute, {kDevice, "slices"}},
+                                                 {SpanKind::apply, {kDevice}},
+                                                 {SpanKind::speculative, {kDevice}},
+                                                 {SpanKind::send, {kWire, "bytes"}},
+                                                 {SpanKind::sum, {kWire, "bytes"}},
+                                                 {SpanKind::receive, {kWire, "bytes"}},
+                                                 {SpanKind::gather, {kStep}},
+                                                 {SpanKind::confirm, {kStep}},
+                                                 {SpanKind::view_change, {kJob, "view"}}};
+  const auto found = looks.find(kind);
+  return found == looks.end() ? Look{} : found->second;
 }
 
 double microseconds(Duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
-}
-
-const char* amount_of(SpanKind kind) {
-  switch (kind) {
-    case SpanKind::compute:
-      return "slices";
-    case SpanKind::send:
-    case SpanKind::sum:
-    case SpanKind::receive:
-      return "bytes";
-    case SpanKind::view_change:
-      return "view";
-    default:
-      return "amount";
-  }
 }
 
 json named(const char* what, std::size_t process, int row, const std::string& name) {
@@ -57,13 +45,14 @@ json named(const char* what, std::size_t process, int row, const std::string& na
 
 json event_of(const Span& span, std::size_t process, Time begin, Time zero,
               const std::vector<MemberTrace>& members) {
+  const Look look = look_of(span.kind);
   json arguments = {{"step", span.step}, {"count", span.count}};
-  if (span.amount > 0) arguments[amount_of(span.kind)] = span.amount;
+  if (span.amount > 0) arguments[look.amount] = span.amount;
   if (span.peer < members.size()) arguments["peer"] = members[span.peer].name;
   return {{"ph", "X"},
           {"name", telemetry::to_string(span.kind)},
           {"pid", process},
-          {"tid", static_cast<int>(row_of(span.kind))},
+          {"tid", static_cast<int>(look.row)},
           {"ts", microseconds(begin - zero)},
           {"dur", microseconds(span.end - span.begin)},
           {"args", arguments}};

@@ -4,6 +4,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -62,8 +63,7 @@ void carry_out(Self* self, security::JoinServer::Actions actions);
 
 // Tries the joiner's advertised addresses on a thread of its own: a firewall may swallow the dial.
 void dial_back(Self* self, const security::JoinServer::DialBack& order) {
-  caf::actor me = self;
-  self->system().spawn<caf::detached>([me, order] {
+  self->system().spawn<caf::detached>([me = caf::actor(self), order] {
     std::string reached;
     for (const std::string& endpoint : order.endpoints)
       if (reached.empty() && transport::tcp_reachable(endpoint, std::chrono::seconds(2)))
@@ -96,12 +96,10 @@ struct CarryOut {
 
 void carry_out(Self* self, security::JoinServer::Actions actions) {
   // Others hear of a new node before it hears that it is in, so that they know its key by then.
-  for (auto& action : actions)
-    if (std::holds_alternative<security::JoinServer::Admitted>(action))
-      std::visit(CarryOut{self}, action);
-  for (auto& action : actions)
-    if (!std::holds_alternative<security::JoinServer::Admitted>(action))
-      std::visit(CarryOut{self}, action);
+  std::ranges::stable_partition(actions, [](const auto& action) {
+    return std::holds_alternative<security::JoinServer::Admitted>(action);
+  });
+  for (auto& action : actions) std::visit(CarryOut{self}, action);
 }
 
 void on_net(Self* self, const NetMessage& net) {
@@ -130,30 +128,29 @@ void on_net(Self* self, const NetMessage& net) {
   }
 }
 
-void create_token(Self* self, const Command& command) {
+Result<nlohmann::json> create_token(Self* self, const nlohmann::json& arguments) {
   State& state = self->state;
-  nlohmann::json arguments = arguments_of(command.arguments);
   security::TokenBook::Options options;
   options.term = std::chrono::seconds(field<std::int64_t>(arguments, "ttl_seconds", 900));
   options.uses = field<std::uint32_t>(arguments, "uses", 1);
   options.endpoints = state.options.join_endpoints;
   if (options.endpoints.empty())
-    return command.answer(error_json(
-        {ErrorCode::wrong_state,
-         "this node only dials, so strangers cannot knock here: make the token on another node"}));
+    return Error{ErrorCode::wrong_state,
+                 "this node only dials, so strangers cannot knock here: "
+                 "make the token on another node"};
   auto token = state.options.tokens->create(options, state.options.admissions->cluster(),
                                             *state.options.identity, wall(self));
-  if (!token) return command.answer(error_json(token.error()));
+  if (!token) return token.error();
   if (state.options.audit) {
     auto logged = state.options.audit->append(
         wall(self), "token_created",
         {{"token", to_hex(token->id)}, {"uses", std::to_string(options.uses)}});
-    if (!logged) return command.answer(error_json(logged.error().within("audit log")));
+    if (!logged) return logged.error().within("audit log");
   }
-  command.answer(ok_json({{"token", token->text()},
-                          {"uses", options.uses},
-                          {"ttl_seconds", options.term.count()},
-                          {"endpoints", options.endpoints}}));
+  return nlohmann::json{{"token", token->text()},
+                        {"uses", options.uses},
+                        {"ttl_seconds", options.term.count()},
+                        {"endpoints", options.endpoints}};
 }
 
 void write_audit(Self* self, const AuditNote& entry) {
@@ -201,7 +198,9 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         self->delayed_send(self, kTick, Tick{});
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
       },
-      [self](const Command& command) { create_token(self, command); },
+      [self](const Command& command) {
+        command.answer(answer_json(create_token(self, arguments_of(command.arguments))));
+      },
       [self](const AuditNote& entry) { write_audit(self, entry); },
       [self](const Shutdown&) { self->quit(); },
   };

@@ -83,10 +83,9 @@ void run_handler(Self* self, const NodeId& from, std::uint64_t call, const std::
   if (handler == self->state.handlers.end())
     return answer(self, from, call,
                   Error{ErrorCode::not_found, "this node does not offer '" + name + "'"});
-  caf::actor me = self;
   // A handler that ends without an answer is as good as one that is away.
   AnswerOnce<Result<SharedBytes>> reply(
-      [me, from, call](Result<SharedBytes> result) {
+      [me = caf::actor(self), from, call](Result<SharedBytes> result) {
         caf::anon_send(me, LocalReply{from, call, std::move(result)});
       },
       Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"});
@@ -190,47 +189,44 @@ void on_net(Self* self, const NetMessage& net) {
   }
 }
 
+// `visit` may end the call that it is given.
+template <class Visit>
+void for_each_pending(Self* self, Visit visit) {
+  auto& pending = self->state.pending;
+  for (auto it = pending.begin(); it != pending.end();) visit(it++);
+}
+
 // Calls that the peer was working on go to another replica. Without its bulk lane it is still
 // there: only what was asked of it on that lane is lost.
 void on_peer_gone(Self* self, const NodeId& peer, bool bulk_alone = false) {
-  std::vector<std::uint64_t> orphans;
-  for (auto& [call, pending] : self->state.pending) {
+  const Error gone{ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
+  for_each_pending(self, [&](auto it) {
+    Pending& pending = it->second;
     const bool on_bulk = lane_of(pending.request.request) == transport::Lane::bulk;
-    if (pending.at == peer && (on_bulk || !bulk_alone)) orphans.push_back(call);
-  }
-  for (std::uint64_t call : orphans) {
-    auto it = self->state.pending.find(call);
-    if (it->second.request.to) {
-      finish(self, it, Error{ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"});
-      continue;
-    }
-    it->second.tried.insert(peer);
-    it->second.last = {ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
-    dispatch(self, call);
-  }
+    if (pending.at != peer || (bulk_alone && !on_bulk)) return;
+    if (pending.request.to) return finish(self, it, gone);
+    pending.tried.insert(peer);
+    pending.last = gone;
+    dispatch(self, it->first);
+  });
 }
 
 void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
   Time t = now(self);
-  std::vector<std::uint64_t> late, idle;
-  for (auto& [call, pending] : self->state.pending) {
-    if (t >= pending.deadline)
-      late.push_back(call);
-    else if (!pending.at && t >= pending.retry_at)
-      idle.push_back(call);
-  }
-  for (std::uint64_t call : late) {
-    auto it = self->state.pending.find(call);
-    Error error{ErrorCode::timeout, "no answer to '" + it->second.request.name + "' in time"};
-    if (!it->second.at)
-      error = {
-          ErrorCode::unavailable,
-          "no live node offers '" + it->second.request.name + "'" +
-              (it->second.last.detail.empty() ? "" : " (last: " + it->second.last.detail + ")")};
-    finish(self, it, error);
-  }
-  for (std::uint64_t call : idle) dispatch(self, call);
+  for_each_pending(self, [&](auto it) {
+    const Pending& pending = it->second;
+    if (t < pending.deadline) {
+      if (!pending.at && t >= pending.retry_at) dispatch(self, it->first);
+      return;
+    }
+    const std::string what = "'" + pending.request.name + "'", last = pending.last.detail;
+    Error late{ErrorCode::timeout, "no answer to " + what + " in time"};
+    if (!pending.at)
+      late = {ErrorCode::unavailable,
+              "no live node offers " + what + (last.empty() ? "" : " (last: " + last + ")")};
+    finish(self, it, late);
+  });
 }
 
 void on_call(Self* self, const CallRequest& request) {

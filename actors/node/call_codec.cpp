@@ -52,7 +52,7 @@ Result<CallMessage> decode_call(ByteView bytes) {
   header.error.code = code <= static_cast<std::uint16_t>(ErrorCode::internal)
                           ? static_cast<ErrorCode>(code)
                           : ErrorCode::internal;
-  if (reply->detail()) header.error.detail = reply->detail()->str();
+  header.error.detail = flatbuffers::GetString(reply->detail());
   return CallMessage(header);
 }
 

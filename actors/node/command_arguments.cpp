@@ -12,11 +12,21 @@ namespace {
 
 using nlohmann::json;
 
-enum class Kind : std::uint8_t { text, needed_text, flag, whole, real };
+// What a key's value may be.
+struct Kind {
+  const char* name;
+  bool (json::*is)() const noexcept;
+  bool needed = false;
+};
+constexpr Kind kText{"a text", &json::is_string};
+constexpr Kind kNeededText{"a text", &json::is_string, true};
+constexpr Kind kFlag{"true or false", &json::is_boolean};
+constexpr Kind kWhole{"a whole number from 0 on", &json::is_number_unsigned};
+constexpr Kind kReal{"a number", &json::is_number};
 using Keys = std::map<std::string, Kind>;
 
 const std::map<std::string, Keys>& commands() {
-  static const Keys none, job{{"job", Kind::needed_text}};
+  static const Keys none, job{{"job", kNeededText}};
   static const std::map<std::string, Keys> all = {
       {"node.info", none},
       {"nodes", none},
@@ -24,25 +34,25 @@ const std::map<std::string, Keys>& commands() {
       {"stop", none},
       {"jobs", none},
       {"models", none},
-      {"leave", {{"anyway", Kind::flag}}},
-      {"token.create", {{"ttl_seconds", Kind::whole}, {"uses", Kind::whole}}},
-      {"train", {{"job_file", Kind::text}, {"directory", Kind::text}}},
+      {"leave", {{"anyway", kFlag}}},
+      {"token.create", {{"ttl_seconds", kWhole}, {"uses", kWhole}}},
+      {"train", {{"job_file", kText}, {"directory", kText}}},
       {"job.show", job},
       {"job.progress", job},
       {"job.log", job},
       {"job.stop", job},
-      {"job.resume", {{"job", Kind::needed_text}, {"from", Kind::whole}}},
-      {"job.recover", {{"job", Kind::needed_text}, {"force", Kind::flag}}},
-      {"job.trace", {{"job", Kind::needed_text}, {"steps", Kind::whole}}},
-      {"serve", {{"job", Kind::text}, {"path", Kind::text}, {"name", Kind::text}}},
+      {"job.resume", {{"job", kNeededText}, {"from", kWhole}}},
+      {"job.recover", {{"job", kNeededText}, {"force", kFlag}}},
+      {"job.trace", {{"job", kNeededText}, {"steps", kWhole}}},
+      {"serve", {{"job", kText}, {"path", kText}, {"name", kText}}},
       {"generate",
-       {{"model", Kind::needed_text},
-        {"prompt", Kind::text},
-        {"max_tokens", Kind::whole},
-        {"temperature", Kind::real},
-        {"top_k", Kind::whole},
-        {"seed", Kind::whole},
-        {"timeout_ms", Kind::whole}}},
+       {{"model", kNeededText},
+        {"prompt", kText},
+        {"max_tokens", kWhole},
+        {"temperature", kReal},
+        {"top_k", kWhole},
+        {"seed", kWhole},
+        {"timeout_ms", kWhole}}},
   };
   return all;
 }
@@ -52,36 +62,6 @@ std::vector<std::string> keys_of(const std::map<std::string, Value>& map) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : map) keys.push_back(key);
   return keys;
-}
-
-bool is_a(Kind kind, const json& value) {
-  switch (kind) {
-    case Kind::text:
-    case Kind::needed_text:
-      return value.is_string();
-    case Kind::flag:
-      return value.is_boolean();
-    case Kind::whole:
-      return value.is_number_unsigned();
-    case Kind::real:
-      return value.is_number();
-  }
-  return false;
-}
-
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::text:
-    case Kind::needed_text:
-      return "a text";
-    case Kind::flag:
-      return "true or false";
-    case Kind::whole:
-      return "a whole number from 0 on";
-    case Kind::real:
-      return "a number";
-  }
-  return "";
 }
 
 Error wrong(const std::string& command, const std::string& text) {
@@ -102,12 +82,11 @@ Result<void> check_arguments(const std::string& command, const std::string& argu
     if (found == keys.end())
       return wrong(command, keys.empty() ? "there are none, but '" + key + "' is given"
                                          : unknown_word("key", key, keys_of(keys)));
-    if (!is_a(found->second, value))
-      return wrong(command, "'" + key + "' must be " + name_of(found->second));
+    if (!(value.*found->second.is)())
+      return wrong(command, "'" + key + "' must be " + found->second.name);
   }
   for (const auto& [key, kind] : keys)
-    if (kind == Kind::needed_text && !given.contains(key))
-      return wrong(command, "'" + key + "' is missing");
+    if (kind.needed && !given.contains(key)) return wrong(command, "'" + key + "' is missing");
   return {};
 }
 

@@ -5,16 +5,19 @@
 #include <algorithm>
 
 #include "actors/node/endpoints.hpp"
-#include "actors/node/join_flow.hpp"
 #include "actors/node/member_list.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
+#include "runtime/security/join_client.hpp"
 #include "runtime/storage/checksum.hpp"
 #include "runtime/storage/durable_record.hpp"
 #include "runtime/transport/mesh_link.hpp"
 
 namespace gpunode::node {
+
+using security::JoinClient;
+
 namespace {
 
 constexpr storage::RecordFormat kBoot{{'B', 'O', 'O', 'T'}, 1};
@@ -35,6 +38,11 @@ Result<Boot> raise_boot(const storage::StateDirectory& state) {
   auto done = record.store(std::as_bytes(std::span(&boot, 1)));
   if (!done) return done.error();
   return boot;
+}
+
+// The last known peers.
+storage::DurableRecord peers_of(const storage::StateDirectory& state) {
+  return {state.files(), state.within("peers"), kPeers};
 }
 
 std::string host_name() {
@@ -70,12 +78,8 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
-struct Listen {
-  std::vector<std::string> control, bulk, join;
-};
-
-Result<Listen> listen_endpoints(const std::string& listen) {
-  if (listen.empty()) return Listen{};
+Result<Addresses> listen_endpoints(const std::string& listen) {
+  if (listen.empty()) return Addresses{};
   auto place = parse_host_port(listen, kDefaultPort);
   if (!place) return place.error().within("listen address");
   if (place->port > 65533)
@@ -85,11 +89,11 @@ Result<Listen> listen_endpoints(const std::string& listen) {
     auto port = place->port == 0 ? 0 : place->port + offset;
     return std::vector<std::string>{tcp_endpoint({place->host, static_cast<std::uint16_t>(port)})};
   };
-  return Listen{at(0), at(1), at(2)};
+  return Addresses{at(0), at(1), at(2)};
 }
 
 Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
-                       const Listen& listen, Router& router, Listen& bound) {
+                       const Addresses& listen, Router& router, Addresses& bound) {
   transport::LinkEvents events{
       [&router](const NodeId& from, transport::Lane lane, transport::Message message) {
         router.on_message(from, lane, std::move(message));
@@ -139,7 +143,8 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   return {};
 }
 
-Result<void> open_join_port(Entry& entry, const Listen& listen, Router& router, Listen& bound) {
+Result<void> open_join_port(Entry& entry, const Addresses& listen, Router& router,
+                            Addresses& bound) {
   if (listen.join.empty()) return {};
   transport::JoinSocket::Callbacks callbacks;
   callbacks.on_frame = [&router](const std::string& address, Bytes frame,
@@ -154,7 +159,7 @@ Result<void> open_join_port(Entry& entry, const Listen& listen, Router& router, 
 }
 
 // The bound endpoints under the host that others shall use.
-Result<Addresses> advertised(const NodeConfig& config, const Listen& bound) {
+Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound) {
   Addresses addresses;
   addresses.dial_only = bound.control.empty();
   auto own = parse_host_port(config.listen, kDefaultPort);
@@ -182,6 +187,30 @@ Result<Addresses> advertised(const NodeConfig& config, const Listen& bound) {
   return addresses;
 }
 
+// The joining side from a token to an admission, against the join port of a member. Blocks. Fails
+// with the failure that got furthest: cause and remedy in one text.
+Result<JoinClient::Joined> run(JoinClient& client, const Clock& clock) {
+  std::unique_ptr<transport::JoinConnection> connection;
+  JoinClient::Action action = client.on_start();
+  for (;;) {
+    if (auto* joined = std::get_if<JoinClient::Joined>(&action)) return std::move(*joined);
+    if (auto* failed = std::get_if<JoinClient::Failed>(&action)) return failed->report.error();
+    if (auto* dial = std::get_if<JoinClient::Dial>(&action)) {
+      connection.reset();
+      auto target = parse_host_port(dial->endpoint.substr(dial->endpoint.rfind('/') + 1), 0);
+      auto opened =
+          target ? transport::JoinConnection::dial(target->host, target->port, dial->deadline)
+                 : Result<std::unique_ptr<transport::JoinConnection>>(target.error());
+      if (opened) connection = std::move(*opened);
+      action = opened ? client.on_dialled() : client.on_dial_failed(opened.error());
+      continue;
+    }
+    auto& ask = std::get<JoinClient::Ask>(action);
+    auto answer = connection->ask(ask.frame, ask.deadline);
+    action = answer ? client.on_answer(clock.wall(), *answer) : client.on_no_answer(answer.error());
+  }
+}
+
 // Joins by the token; the answer names the cluster, its members, and whether we can be reached.
 Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
                                        const NodeParts& parts, security::JoinAnswer& answer) {
@@ -189,13 +218,20 @@ Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
     return Error{ErrorCode::invalid_argument,
                  "joining needs a token: run `gpunode token create` on a member and give it with "
                  "--token-file or GPUNODE_TOKEN"};
-  JoinOrder order{config.join, config.token, {}};
-  order.record.name = entry.name;
+  security::JoinRecord record;
+  record.name = entry.name;
   // A twin's addresses cannot be dialled back.
-  if (!parts.open_link) order.record.advertised = entry.addresses.control;
-  order.record.must_be_reachable = !config.advertise.empty();
-  order.record.labels = config.labels;
-  auto joined = join_cluster(entry.identity, order, *parts.clock);
+  if (!parts.open_link) record.advertised = entry.addresses.control;
+  record.must_be_reachable = !config.advertise.empty();
+  record.labels = config.labels;
+  auto place = parse_host_port(config.join, kDefaultPort + 2);
+  if (!place) return place.error().within("join");
+  auto token = security::JoinToken::parse(config.token);
+  if (!token) return token.error();
+  auto client =
+      JoinClient::create(entry.identity, std::move(*token), record, {tcp_endpoint(*place)});
+  if (!client) return client.error();
+  auto joined = run(*client, *parts.clock);
   if (!joined) return joined.error();
   answer = std::move(joined->answer);
   return joined->cluster;
@@ -205,12 +241,10 @@ Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
 // again, and a node that knows its cluster also knows whom to contact.
 Result<void> remember_join(Entry& entry, const security::ClusterIdentity& cluster,
                            security::JoinAnswer& answer) {
-  storage::FileSystem& files = entry.state.files();
   answer.admissions.push_back(answer.admission);
   if (auto merged = entry.admissions->merge(answer.admissions); !merged) return merged.error();
-  storage::DurableRecord peers(files, entry.state.within("peers"), kPeers);
-  if (auto stored = peers.store(answer.members); !stored) return stored.error();
-  return cluster.save(files, entry.state.path());
+  if (auto stored = peers_of(entry.state).store(answer.members); !stored) return stored.error();
+  return cluster.save(entry.state.files(), entry.state.path());
 }
 
 Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodeParts& parts) {
@@ -258,8 +292,7 @@ Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodePart
 }
 
 void load_peers(Entry& entry) {
-  storage::DurableRecord record(entry.state.files(), entry.state.within("peers"), kPeers);
-  auto stored = record.load();
+  auto stored = peers_of(entry.state).load();
   if (!stored)
     return log::warning("node", "the list of known peers is lost: " + stored.error().message());
   if (!*stored) return;
@@ -284,7 +317,7 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   auto boot = raise_boot(entry->state);
   if (!boot) return boot.error();
   entry->boot = *boot;
-  Listen bound;
+  Addresses bound;
   if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
     return done.error();
   if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
@@ -367,8 +400,7 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
   options.state = &state_out;
   options.clock = &clock;
   options.seed = mix(boot, options.self.id.value[0] == std::byte{} ? 1 : 2);
-  options.store_peers = [record = std::make_shared<storage::DurableRecord>(
-                             state.files(), state.within("peers"), kPeers)](
+  options.store_peers = [record = std::make_shared<storage::DurableRecord>(peers_of(state))](
                             const std::vector<membership::MemberRecord>& peers) {
     std::vector<Bytes> encoded;
     for (const auto& peer : peers) encoded.push_back(membership::encode_record(peer));

@@ -27,7 +27,6 @@
 #include "actors/node/call_actor.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/detail/running_node.hpp"
-#include "actors/node/link_metrics.hpp"
 #include "actors/node/supervisor.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
@@ -47,6 +46,43 @@ std::unique_ptr<ops::Backend> open_backend() {
   if (gpu) log::info("node", "the GPU has no twin yet of every operation; computing on the CPU");
   return cpu::open_backend();
 }
+
+// What the embedder holds. Destroying it ends the node, and frees it unless work is left that would
+// touch freed memory: then it is left behind, as the embedder's thread must not hang for others'.
+class NodeFace final : public Node {
+ public:
+  explicit NodeFace(std::unique_ptr<RunningNode> node) : node_(std::move(node)) {}
+  ~NodeFace() override {
+    node_->end(false);
+    if (!node_->in_use()) return;
+    static std::mutex mutex;
+    static auto& left_behind = *new std::vector<std::unique_ptr<RunningNode>>;
+    std::lock_guard lock(mutex);
+    left_behind.push_back(std::move(node_));
+  }
+
+  void publish(const std::string& name, Handler handler) override {
+    node_->publish(name, std::move(handler));
+  }
+  Result<std::string> call(const std::string& name, std::string_view request,
+                           std::chrono::milliseconds timeout) override {
+    return node_->call(name, request, timeout);
+  }
+  std::string command(const std::string& name, const std::string& arguments) override {
+    return node_->command(name, arguments);
+  }
+  std::string id() const override { return node_->entry().identity.id().text(); }
+  std::string name() const override { return node_->entry().name; }
+  std::vector<std::string> endpoints() const override { return node_->entry().addresses.control; }
+  std::vector<std::string> join_endpoints() const override { return node_->entry().addresses.join; }
+  void leave() override { node_->end(true); }
+  void stop() override { node_->end(false); }
+  void wait() override { node_->wait(); }
+  std::string failure() override { return node_->failure(); }
+
+ private:
+  std::unique_ptr<RunningNode> node_;
+};
 
 }  // namespace
 
@@ -147,57 +183,6 @@ Result<void> RunningNode::open_doors() {
   local_server_ = std::move(*server);
   return {};
 }
-
-std::string RunningNode::metrics_text() {
-  auto cluster = cluster_state_.read();
-  double alive = 0;
-  for (const NodeInfo& node : cluster->nodes) alive += cluster->alive(node.id) ? 1 : 0;
-  metrics_.gauge("gpunode_nodes_alive", "Nodes of the cluster that are alive, this one included")
-      .set(alive);
-  record_links(metrics_, *entry_->link);
-  return metrics_.prometheus_text();
-}
-
-namespace {
-
-// What the embedder holds. Destroying it ends the node, and frees it unless work is left that would
-// touch freed memory: then it is left behind, as the embedder's thread must not hang for others'.
-class NodeFace final : public Node {
- public:
-  explicit NodeFace(std::unique_ptr<RunningNode> node) : node_(std::move(node)) {}
-  ~NodeFace() override {
-    node_->stop();
-    if (!node_->in_use()) return;
-    static std::mutex mutex;
-    static auto& left_behind = *new std::vector<std::unique_ptr<RunningNode>>;
-    std::lock_guard lock(mutex);
-    left_behind.push_back(std::move(node_));
-  }
-
-  void publish(const std::string& name, Handler handler) override {
-    node_->publish(name, std::move(handler));
-  }
-  Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds timeout) override {
-    return node_->call(name, request, timeout);
-  }
-  std::string command(const std::string& name, const std::string& arguments) override {
-    return node_->command(name, arguments);
-  }
-  std::string id() const override { return node_->id(); }
-  std::string name() const override { return node_->name(); }
-  std::vector<std::string> endpoints() const override { return node_->endpoints(); }
-  std::vector<std::string> join_endpoints() const override { return node_->join_endpoints(); }
-  void leave() override { node_->leave(); }
-  void stop() override { node_->stop(); }
-  void wait() override { node_->wait(); }
-  std::string failure() override { return node_->failure(); }
-
- private:
-  std::unique_ptr<RunningNode> node_;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts) {
   auto node = std::make_unique<RunningNode>(std::move(config), std::move(parts));

@@ -19,7 +19,7 @@ constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
 // On a thread of its own: who asks is a part of what ends.
 void RunningNode::end_soon(bool politely) {
   std::lock_guard lock(end_mutex_);
-  if (!ender_.joinable()) ender_ = std::thread([this, politely] { end(politely); });
+  if (!ender_.joinable()) ender_ = std::jthread([this, politely] { end(politely); });
 }
 
 void RunningNode::fail(std::string reason) {

@@ -37,7 +37,9 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
                               std::function<void(std::string)> answer) {
   if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
   caf::actor Children::*target = nullptr;
-  if (name == "metrics") return answer(ok_json({{"text", metrics_text()}}));
+  if (name == "metrics")
+    return answer(
+        ok_json({{"text", metrics_text(metrics_, *cluster_state_.read(), *entry_->link)}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
   if (name == "leave") return leave_if_it_may(arguments, std::move(answer));
@@ -72,7 +74,7 @@ std::string RunningNode::command(const std::string& name, const std::string& arg
   return answer.get();
 }
 
-void RunningNode::publish(const std::string& name, Handler handler) {
+void RunningNode::publish(const std::string& name, Node::Handler handler) {
   Publish order{name, nullptr, true};
   if (handler)
     order.handler = [this, handler = std::move(handler)](const NodeId&, SharedBytes request,

@@ -43,25 +43,25 @@ bool Router::due(const NodeId& peer) {
   return true;
 }
 
-void Router::on_message(const NodeId& from, transport::Lane lane, transport::Message message) {
-  std::shared_lock lock(mutex_);
-  caf::actor* target = nullptr;
-  switch (message.topic) {
+const caf::actor* Router::target_of(transport::Topic topic) const {
+  switch (topic) {
     case transport::Topic::membership:
     case transport::Topic::directory:
-      target = &targets_.cluster;
-      break;
+      return &targets_.cluster;
     case transport::Topic::call:
     case transport::Topic::reply:
-      target = &targets_.calls;
-      break;
+      return &targets_.calls;
     case transport::Topic::job:
-      target = &targets_.job_board;
-      break;
+      return &targets_.job_board;
     case transport::Topic::admission:
-      target = &targets_.admission;
-      break;
+      return &targets_.admission;
   }
+  return nullptr;
+}
+
+void Router::on_message(const NodeId& from, transport::Lane lane, transport::Message message) {
+  std::shared_lock lock(mutex_);
+  const caf::actor* target = target_of(message.topic);
   if (!target || !*target) return;
   if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
   auto shared = std::make_shared<const transport::Message>(std::move(message));

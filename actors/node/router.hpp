@@ -45,6 +45,7 @@ class Router {
 
  private:
   bool due(const NodeId& peer);
+  const caf::actor* target_of(transport::Topic topic) const;  // null: an unknown one
 
   const Clock& clock_;
   std::shared_mutex mutex_;

@@ -36,9 +36,10 @@ void on_down(Self* self, const caf::down_msg& down) {
   }
 }
 
-caf::behavior behaviour(Self* self, std::shared_ptr<State> initial) {
-  self->state.children = std::move(initial->children);
-  self->state.on_failure = std::move(initial->on_failure);
+caf::behavior behaviour(Self* self, std::vector<Child> children,
+                        std::function<void(std::string)> on_failure) {
+  self->state.children = std::move(children);
+  self->state.on_failure = std::move(on_failure);
   expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   for (const Child& child : self->state.children) self->monitor(child.actor);
@@ -55,10 +56,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<State> initial) {
 
 caf::actor spawn_supervisor(caf::actor_system& system, std::vector<Child> children,
                             std::function<void(std::string)> on_failure) {
-  auto initial = std::make_shared<State>();
-  initial->children = std::move(children);
-  initial->on_failure = std::move(on_failure);
-  return system.spawn(behaviour, std::move(initial));
+  return system.spawn(behaviour, std::move(children), std::move(on_failure));
 }
 
 }  // namespace gpunode::node

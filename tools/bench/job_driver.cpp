@@ -89,7 +89,7 @@ class JobDriver final : public ExchangeDriver {
     const JobId id{kJobs, ++serial_};
     auto places = std::make_shared<job::StepPlaces>();
     jobs::JobActorOptions chosen = job_options(id);
-    chosen.places = places;
+    chosen.core.places = places;
     caf::actor job = jobs::spawn_job(system_, std::move(chosen));
     {
       std::lock_guard lock(mutex_);
@@ -140,7 +140,7 @@ class JobDriver final : public ExchangeDriver {
     range.sum = std::move(partial);
     range.data_fingerprint.sample_count = 1;
     range.count = element_count_;
-    on_trainer_thread_.deliver(job_, PartialReady{std::move(range)});
+    on_trainer_thread_.deliver(job_, std::move(range));
     SharedFloats total;
     trainer_->receive(
         [&](ApplyTotal& apply) {
@@ -160,7 +160,7 @@ class JobDriver final : public ExchangeDriver {
     while (!compute_ || compute_->nodes.empty()) {
       if (std::chrono::steady_clock::now() > deadline)
         return Error{ErrorCode::timeout, "the job did not ask for a partial sum"};
-      trainer_->receive([&](ComputeStep& compute) { compute_ = std::move(compute.compute); },
+      trainer_->receive([&](job::Compute& compute) { compute_ = std::move(compute); },
                         caf::after(std::chrono::seconds(1)) >> [] {});
     }
     if (compute_->nodes.size() != 1)
@@ -179,7 +179,7 @@ class JobDriver final : public ExchangeDriver {
     job.spec.train.tree = options_.tree.radices();
     job.spec.checkpoint.every = 0;
     job.spec.candidates = options_.members;
-    job.self = {options_.members[options_.rank], 1};
+    job.core.self = {options_.members[options_.rank], 1};
     job.store_votes = [](ByteView) { return Result<void>(); };
     job.send = [link = options_.link](const NodeId& to, Lane lane, Message message) {
       return link->send(to, lane, std::move(message));
@@ -187,10 +187,10 @@ class JobDriver final : public ExchangeDriver {
     const caf::actor trainer = caf::actor_cast<caf::actor>(trainer_);
     job.spawn_trainer = [trainer](caf::actor) { return trainer; };
     job.spawn_checkpoints = [this](caf::actor) { return system_.spawn(listen); };
-    job.add = options_.add;
+    job.core.add = options_.add;
     job.spec.exchange.mode = options_.mode;
-    job.forms = options_.forms;
-    job.site = options_.site;
+    job.core.forms = options_.forms;
+    job.core.site = options_.site;
     job.cluster = &cluster_;
     job.clock = &clock_;
     job.supervisor = system_.spawn(listen);

@@ -9,9 +9,11 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/job/disk_watch.hpp"
@@ -85,12 +87,13 @@ inline Time now(Self* self) {
 
 void carry_out(Self* self, job::Actions& actions);
 
-// Feeds the core with one event and carries out what it says.
-template <class Event>
-void feed(Self* self, Event event) {
+// Feeds the core with one event and carries out what it says. `event`: a member of the core that
+// takes `arguments` between the time and the actions, or a function likewise.
+template <class Event, class... Arguments>
+void feed(Self* self, Event event, Arguments&&... arguments) {
   if (!self->state.core) return;
   job::Actions actions;
-  event(*self->state.core, now(self), actions);
+  std::invoke(event, *self->state.core, now(self), std::forward<Arguments>(arguments)..., actions);
   carry_out(self, actions);
 }
 
@@ -135,6 +138,8 @@ void try_result_again(Self* self);
 std::string unsaved_text(const State& state);
 void begin(Self* self, const TrainerReady& ready);
 
+// The text as people read it: see in_words.
+std::string said(Self* self, const std::string& text);
 // A line in the log and in the job's events; the same as a warning.
 void note(Self* self, const std::string& text);
 void warn(Self* self, const std::string& text);
@@ -160,8 +165,6 @@ void stay_after_all(Self* self);  // as the disk takes checkpoints again
 // The state for a learner: from the trainer, or, once the job is over, from its last checkpoint.
 void read_state(Self* self, const job::ReadState& order);
 void give_result(Self* self, const CheckpointRead& read);
-// Who got the result of others makes it durable as they did.
-void keep_result(Self* self);
 
 // A person orders: stop, resume, recover. Answered once it is done, or after a timeout.
 void take_order(Self* self, const Command& command);

@@ -21,9 +21,9 @@
 
 namespace gpunode::jobs::board {
 
-inline constexpr storage::RecordFormat kVotes{{'V', 'O', 'T', 'E'}, 1};
-inline constexpr storage::RecordFormat kWitness{{'J', 'O', 'B', 'W'}, 1};
-inline constexpr storage::RecordFormat kOutcome{{'J', 'O', 'B', 'O'}, 1};
+inline constexpr JobRecord kVotes{"votes", {{'V', 'O', 'T', 'E'}, 1}};
+inline constexpr JobRecord kWitness{"witness", {{'J', 'O', 'B', 'W'}, 1}};
+inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
 
 // The directory's key of a node that leaves.
 inline constexpr const char* kLeaving = "leaving";
@@ -58,9 +58,9 @@ inline Time now(Self* self) {
 // a holder of the result of one that is finished gives it to who lacks it.
 enum class Part : std::uint8_t { candidate, joiner, witness, holder };
 
-// A question of another node, to be answered on the job board.
+// What began elsewhere and goes on on the job board.
 struct Request {
-  std::function<void()> answer;
+  std::function<void()> work;
 };
 // Makes this node answer the calls of others.
 void publish_all(Self* self);
@@ -80,12 +80,26 @@ void publish_hint(Self* self, const Job& job);
 // Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
 Result<void> stand_by(Self* self, ByteView manifest);
 
-// Slow work on a thread of its own, so that no mailbox waits for disk or device.
-void on_own_thread(Self* self, std::function<void()> work);
+// Slow work on a thread of its own, so that no mailbox waits for disk or device; what it leads to
+// it may send to `board` as a Request.
+void on_own_thread(Self* self, std::function<void(const caf::actor& board)> work);
 
-// A small durable file of a job.
-storage::DurableRecord record(Self* self, const JobId& id, const char* file,
-                              storage::RecordFormat format);
+storage::DurableRecord record(Self* self, const JobId& id, const JobRecord& which);
+
+// Null: no such job is, or was, here.
+inline Job* job_at(Self* self, const JobId& id) {
+  const auto found = self->state.jobs.find(id);
+  return found == self->state.jobs.end() ? nullptr : &found->second;
+}
+// Null: nor does it run here.
+inline caf::actor actor_at(Self* self, const JobId& id) {
+  const Job* job = job_at(self, id);
+  return job ? job->actor : nullptr;
+}
+// As people see it.
+inline std::string short_text(const JobId& id) {
+  return id.text().substr(0, 8);
+}
 
 // The job that a person means: a name (the newest of that name that still runs) or the beginning of
 // an id.

@@ -31,7 +31,7 @@
 
 namespace gpunode::node {
 
-class RunningNode final : public Node {
+class RunningNode {
  public:
   RunningNode(NodeConfig config, NodeParts parts)
       : config_(std::move(config)), parts_(std::move(parts)) {
@@ -40,10 +40,7 @@ class RunningNode final : public Node {
     if (parts_.version.empty()) parts_.version = program_version();
     router_ = std::make_unique<Router>(*parts_.clock);
   }
-  ~RunningNode() override {
-    stop();
-    if (ender_.joinable()) ender_.join();
-  }
+  ~RunningNode() { end(false); }
 
   Result<void> start() {
     auto started = start_parts();
@@ -53,21 +50,18 @@ class RunningNode final : public Node {
     return started;
   }
 
-  void publish(const std::string& name, Handler handler) override;
+  // What Node offers under these names.
+  void publish(const std::string& name, Node::Handler handler);
   Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds timeout) override;
-  std::string command(const std::string& name, const std::string& arguments) override;
-  std::string id() const override { return entry_->identity.id().text(); }
-  std::string name() const override { return entry_->name; }
-  std::vector<std::string> endpoints() const override { return entry_->addresses.control; }
-  std::vector<std::string> join_endpoints() const override { return entry_->addresses.join; }
-  void leave() override { end(true); }
-  void stop() override { end(false); }
-  std::string failure() override {
+                           std::chrono::milliseconds timeout);
+  std::string command(const std::string& name, const std::string& arguments);
+  const Entry& entry() const { return *entry_; }
+  void end(bool politely);
+  std::string failure() {
     std::lock_guard lock(end_mutex_);
     return failure_;
   }
-  void wait() override {
+  void wait() {
     std::unique_lock lock(end_mutex_);
     ended_changed_.wait(lock, [this] { return ended_; });
   }
@@ -79,8 +73,6 @@ class RunningNode final : public Node {
   void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
-  void end(bool politely);
-  std::string metrics_text();
   void end_soon(bool politely);
   void leave_jobs();
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
@@ -121,7 +113,7 @@ class RunningNode final : public Node {
   std::condition_variable ended_changed_;
   bool starting_ = true, ending_ = false, ended_ = false;
   std::string failure_;
-  std::thread ender_;  // of a `leave` or `stop` that came as a command
+  std::jthread ender_;  // of a `leave` or `stop` that came as a command
 };
 
 }  // namespace gpunode::node

@@ -44,8 +44,8 @@ class JobActor : public ::testing::Test {
     options.spec.train.slices = 1;
     options.spec.checkpoint.every = every;
     options.spec.candidates = {id};
-    options.self = {id, ++boot_};
-    options.votes = *votes_;
+    options.core.self = {id, ++boot_};
+    options.core.votes = *votes_;
     options.store_votes = [votes = votes_](ByteView bytes) {
       *votes = to_bytes(bytes);
       return Result<void>{};
@@ -55,7 +55,7 @@ class JobActor : public ::testing::Test {
     };
     options.spawn_trainer = [this](caf::actor) { return caf::actor(trainer_.ptr()); };
     options.spawn_checkpoints = [this](caf::actor) { return caf::actor(writer_.ptr()); };
-    options.add = [](float* out, std::span<const float* const> in, std::size_t count) {
+    options.core.add = [](float* out, std::span<const float* const> in, std::size_t count) {
       std::copy_n(in[0], count, out);
     };
     options.cluster = &cluster_;
@@ -84,12 +84,12 @@ class JobActor : public ::testing::Test {
   }
 
   void compute(std::uint64_t step) {
-    const job::Compute wanted = next<ComputeStep>(trainer_).compute;
+    const job::Compute wanted = next<job::Compute>(trainer_);
     ASSERT_EQ(wanted.step, step);
     ASSERT_EQ(wanted.nodes.size(), 1u) << "one member owns the root";
     auto sum = std::make_shared<const std::vector<float>>(elements_, 1.0f);
     caf::anon_send(job_,
-                   PartialReady{{wanted.id, step, wanted.nodes[0], sum, {}, 0, elements_, {}}});
+                   job::PartialRange{wanted.id, step, wanted.nodes[0], sum, {}, 0, elements_, {}});
     ASSERT_EQ(next<ApplyTotal>(trainer_).step, step);
   }
   void apply(std::uint64_t step) {
@@ -181,7 +181,7 @@ class JobActor : public ::testing::Test {
     run_to(4);
     ask("job.progress");
     caf::anon_send_exit(job_, caf::exit_reason::kill);
-    all<ComputeStep>(trainer_);  // of the step that it died in
+    all<job::Compute>(trainer_);  // of the step that it died in
     start(10, 0, kSmall, true);
     find({checkpoint(4), {}, {}, std::nullopt});
     ASSERT_EQ(next<ReadCheckpoint>(writer_).step, 4u);

@@ -181,7 +181,7 @@ TEST_F(JobActor, a_checkpoint_that_is_damaged_as_it_is_restored_makes_way_for_an
   caf::anon_send(job_, CheckpointsFound{checkpoint(2), {bad}, {bad}, std::nullopt});
   EXPECT_EQ(next<ReadCheckpoint>(writer_).step, 2u);
   caf::anon_send(job_, CheckpointRead{2, 0, SharedBytes::from(Bytes(8))});
-  EXPECT_EQ(next<InstallState>(trainer_).step, 2u);
+  EXPECT_EQ(next<job::InstallState>(trainer_).step, 2u);
   caf::anon_send(job_, StateInstalled{2});
   done_ = 2;
   run_to(3);
@@ -207,7 +207,7 @@ TEST_F(JobActor, says_that_checkpoints_which_it_held_are_gone) {
   caf::anon_send(job_, Tick{});
   EXPECT_EQ(events_with("checkpoint of step 2 is durable"), 1u);
   caf::anon_send_exit(job_, caf::exit_reason::kill);
-  all<ComputeStep>(trainer_);
+  all<job::Compute>(trainer_);
   start(4, 2, kSmall, true);
   find({{}, {}, {}, std::nullopt});
   EXPECT_EQ(events_with("checkpoints up to step 2 that this node held are gone"), 1u);

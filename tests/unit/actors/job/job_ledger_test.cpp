@@ -32,12 +32,12 @@ TEST(JobLedger, counts_slices_by_who_computed_them_in_each_step) {
   JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
   ledger.on_committed(at(10), step_of(1, {1, 1, 1, 2}));
-  EXPECT_EQ(ledger.slices().at(node(1)), 3u);
-  EXPECT_EQ(ledger.slices().at(node(2)), 1u);
+  EXPECT_EQ(ledger.seen().slices.at(node(1)), 3u);
+  EXPECT_EQ(ledger.seen().slices.at(node(2)), 1u);
   ledger.on_committed(at(20), step_of(2, {1, 1, 2, 2}));
-  EXPECT_EQ(ledger.slices().at(node(1)), 5u);
-  EXPECT_EQ(ledger.slices().at(node(2)), 3u);
-  EXPECT_EQ(ledger.witnessed_from(), 1u);
+  EXPECT_EQ(ledger.seen().slices.at(node(1)), 5u);
+  EXPECT_EQ(ledger.seen().slices.at(node(2)), 3u);
+  EXPECT_EQ(ledger.seen().witnessed_from, 1u);
 }
 
 TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
@@ -54,16 +54,16 @@ TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
   EXPECT_TRUE(skip(6));
   ASSERT_EQ(ledger.events().size(), 2u);
   EXPECT_EQ(ledger.events()[0].text, "steps 3 to 6 were skipped: their gradients are not finite");
-  EXPECT_EQ(ledger.skipped_in_a_row(), 4u);
+  EXPECT_EQ(ledger.seen().skipped_in_a_row, 4u);
   ledger.on_applied(7, 1, {});
-  EXPECT_EQ(ledger.skipped_in_a_row(), 0u);
-  EXPECT_EQ(ledger.skipped(), 4u);
+  EXPECT_EQ(ledger.seen().skipped_in_a_row, 0u);
+  EXPECT_EQ(ledger.seen().skipped, 4u);
   EXPECT_TRUE(skip(8));
   EXPECT_EQ(ledger.events().size(), 3u);
   // Whose event has made way for newer ones goes on being counted.
   for (int i = 0; i < 2000; ++i) ledger.on_event(at(9), "news");
   EXPECT_TRUE(skip(9));
-  EXPECT_EQ(ledger.skipped(), 6u);
+  EXPECT_EQ(ledger.seen().skipped, 6u);
   EXPECT_EQ(ledger.events().back().text, "news");
 }
 
@@ -82,9 +82,9 @@ TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {
   ledger.on_committed(at(10), step_of(3, {1}));
   const collective::DataFingerprint all{Digest{7, 8}, 90};
   ledger.on_result(30, all, Digest{5, 6});
-  EXPECT_EQ(ledger.committed(), 30u);
-  EXPECT_EQ(ledger.running().sample_count, 90u);
-  EXPECT_EQ(ledger.state_digest(), (Digest{5, 6}));
+  EXPECT_EQ(ledger.seen().committed, 30u);
+  EXPECT_EQ(ledger.seen().running.sample_count, 90u);
+  EXPECT_EQ(ledger.seen().state_digest, (Digest{5, 6}));
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_events) {

@@ -61,22 +61,5 @@ TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_th
   EXPECT_EQ(report_at("no report", later), "no report");
 }
 
-TEST(JobReport, of_a_finished_job_tells_whether_its_result_is_here) {
-  nlohmann::json report = {
-      {"phase", "finished"}, {"steps", 600}, {"data_fingerprint", {{"steps", 600}}}};
-  EXPECT_TRUE(lacks_its_result(report.dump()));
-  report["checkpoint"] = {{"step", 100}};
-  EXPECT_TRUE(lacks_its_result(report.dump()));
-  report["result_elsewhere"] = true;
-  EXPECT_FALSE(lacks_its_result(report.dump()));
-  report.erase("result_elsewhere");
-  report["checkpoint"] = {{"step", 600}};
-  EXPECT_FALSE(lacks_its_result(report.dump()));
-  const nlohmann::json witness = {
-      {"phase", "finished"}, {"steps", 600}, {"data_fingerprint", {{"steps", 0}}}};
-  EXPECT_FALSE(lacks_its_result(witness.dump()));
-  EXPECT_FALSE(lacks_its_result("no report"));
-}
-
 }  // namespace
 }  // namespace gpunode::jobs
