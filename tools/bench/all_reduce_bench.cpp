@@ -25,7 +25,6 @@ struct Options {
   std::size_t samples = 5;
   bool peers = true;
   bool sealed = true;
-  bool bare = false;
   std::vector<std::string> modes;   // besides exact
   std::uint64_t bits_a_second = 0;  // 0: loopback
   std::uint32_t machines = 0;       // on limited links; 0: each rank has its own
@@ -81,8 +80,6 @@ bool parse(int argc, char** argv, Options& options) {
       options.peers = false;
     else if (flag == "--no-sealed")
       options.sealed = false;
-    else if (flag == "--bare")
-      options.bare = true;
     else if (flag == "--require")
       options.require = true;
     else if (index + 1 == argc)
@@ -208,14 +205,13 @@ bool write_json(const std::string& path, const std::vector<Cell>& cells) {
 int all_reduce(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(
-        stderr,
-        "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
-        "[--samples N]\n"
-        "                                [--no-peer] [--no-sealed] [--bare] [--rate MBIT]\n"
-        "                                [--machines N] [--congestion NAME]\n"
-        "                                [--mode hierarchical,ring,bf16,int8,topk]\n"
-        "                                [--json FILE] [--require]\n");
+    std::fprintf(stderr,
+                 "usage: gpunode-bench all-reduce [--ranks 2,3,4] [--sizes 4K,256K,4M,64M,498MB] "
+                 "[--samples N]\n"
+                 "                                [--no-peer] [--no-sealed] [--rate MBIT]\n"
+                 "                                [--machines N] [--congestion NAME]\n"
+                 "                                [--mode hierarchical,ring,bf16,int8,topk]\n"
+                 "                                [--json FILE] [--require]\n");
     return 2;
   }
   watch_interrupts();
@@ -239,7 +235,6 @@ int all_reduce(int argc, char** argv) {
     const Field field = Field::start({.ranks = ranks,
                                       .peers = options.peers,
                                       .sealed = options.sealed,
-                                      .bare = options.bare,
                                       .modes = options.modes,
                                       .network = network.get()});
     for (const std::uint64_t bytes : options.sizes) {

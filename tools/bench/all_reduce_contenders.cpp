@@ -92,8 +92,6 @@ Field Field::start(const Options& options) {
     field.add(own_spec("gpunode exact sealed", "exact-sealed", options), Family::exact_sealed);
     field.add(own_spec("sealing and opening alone", "crypto", options), Family::crypto);
   }
-  if (options.bare)
-    field.add(own_spec("exact plain, no actors", "bare-plain", options), Family::exact_bare);
   for (const std::string& mode : options.modes)
     field.add(own_spec("gpunode " + mode + " plain", mode + "-plain", options),
               family_of_mode(mode));

@@ -15,7 +15,6 @@ namespace gpunode::bench {
 enum class Family : std::uint8_t {
   exact_plain,
   exact_sealed,
-  exact_bare,  // without actors
   hierarchical,
   ring,  // inexact modes over plain links
   bf16,
@@ -49,7 +48,6 @@ class Field {
     std::uint32_t ranks = 2;
     bool peers = true;
     bool sealed = true;
-    bool bare = false;               // also the exchange without actors
     std::vector<std::string> modes;  // besides exact
     // Each rank's own network instead of loopback; gpunode alone takes part. Outlives the field.
     const RankNetwork* network = nullptr;

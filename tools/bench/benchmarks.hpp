@@ -7,7 +7,7 @@ namespace gpunode::bench {
 // Status 1 if the ratio to PyTorch is below RATIO.
 int train(int argc, char** argv);
 
-// all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed] [--bare]
+// all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]
 // [--rate MBIT] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.
 int all_reduce(int argc, char** argv);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -16,7 +15,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/job/exchange_mode.hpp"
 #include "runtime/security/session_keys.hpp"
-#include "tools/bench/exchange_driver.hpp"
+#include "tools/bench/job_driver.hpp"
 #include "tools/bench/rank_link.hpp"
 #include "tools/bench/rank_network.hpp"
 
@@ -56,10 +55,9 @@ void tree_sum(const collective::Tree& tree, collective::TreeNode node, std::uint
 class ExchangeWork final : public RankWork {
  public:
   // mode: of the exchange, as a job names it; site: see collective::StepTimes.
-  ExchangeWork(RankBoard& board, std::uint32_t rank, std::unique_ptr<ExchangeDriver> driver,
-               const std::string& mode, std::uint64_t site)
-      : backend_(cpu::open_backend()), driver_(std::move(driver)) {
-    options_.rank = static_cast<std::uint16_t>(rank);
+  ExchangeWork(RankBoard& board, RankLinkOptions link, const std::string& mode, std::uint64_t site)
+      : backend_(cpu::open_backend()), board_(board), link_options_(std::move(link)) {
+    options_.rank = static_cast<std::uint16_t>(link_options_.rank);
     options_.tree = collective::Tree::of_slices(kSlicesEach * board.ranks());
     options_.add = compute::add_of(*backend_);
     auto known = job::parse_exchange_mode(mode);
@@ -74,19 +72,19 @@ class ExchangeWork final : public RankWork {
     options_.forms = std::move(*forms);
   }
 
-  Result<void> connect(RankBoard& board, const RankLinkOptions& options) {
+  Result<void> connect() override {
     transport::LinkEvents events;
     events.on_message = [this](const NodeId& from, transport::Lane lane,
                                transport::Message message) {
-      driver_->on_message(from, lane, std::move(message));
+      driver_.on_message(from, lane, std::move(message));
     };
     events.on_state = [this](const NodeId& peer, transport::Lane lane, LinkState state) {
-      driver_->on_state(peer, lane, state);
+      driver_.on_state(peer, lane, state);
     };
     events.memory_for = [this](const NodeId& from, const transport::MessageHead& head) {
-      return driver_->place_of(from, head);
+      return driver_.place_of(from, head);
     };
-    auto opened = open_rank_link(board, options, std::move(events));
+    auto opened = open_rank_link(board_, link_options_, std::move(events));
     if (!opened) return opened.error();
     link_ = std::move(opened->link);
     options_.members = opened->members;
@@ -95,7 +93,7 @@ class ExchangeWork final : public RankWork {
   }
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
-    auto node = driver_->start(options_, element_count);
+    auto node = driver_.start(options_, element_count);
     if (!node) return node.error();
     auto partial = std::make_shared<std::vector<float>>(element_count);
     for (std::uint64_t place = 0; place < element_count; ++place)
@@ -105,24 +103,24 @@ class ExchangeWork final : public RankWork {
     return check();
   }
 
-  Result<void> next(std::uint32_t) override { return driver_->next(); }
+  Result<void> next(std::uint32_t) override { return driver_.next(); }
 
   Result<void> run(std::uint32_t) override {
-    auto sum = driver_->sum(partial_);
+    auto sum = driver_.sum(partial_);
     if (!sum) return sum.error();
     sum_ = std::move(*sum);
     return {};
   }
 
   void release(std::uint32_t) override {
-    driver_->stop();
+    driver_.stop();
     sum_.reset();
     partial_.reset();
     malloc_trim(0);
   }
 
   ~ExchangeWork() override {
-    driver_->stop();
+    driver_.stop();
     if (link_) link_->close();
   }
 
@@ -150,9 +148,11 @@ class ExchangeWork final : public RankWork {
   }
 
   std::unique_ptr<ops::Backend> backend_;
+  RankBoard& board_;
+  RankLinkOptions link_options_;
   DriverOptions options_;
   bool inexact_ = false;
-  std::unique_ptr<ExchangeDriver> driver_;
+  JobDriver driver_;
   std::unique_ptr<transport::MeshLink> link_;
   SharedFloats partial_, sum_;
 };
@@ -200,17 +200,6 @@ class CryptoWork final : public RankWork {
   Bytes sealed_;
 };
 
-int serve_exchange(RankBoard& board, std::uint32_t rank, const RankLinkOptions& options,
-                   std::unique_ptr<ExchangeDriver> driver, const std::string& mode,
-                   std::uint64_t site) {
-  ExchangeWork work(board, rank, std::move(driver), mode, site);
-  if (auto connected = work.connect(board, options); !connected) {
-    board.fail(rank, connected.error().message());
-    return 1;
-  }
-  return board.serve(rank, work);
-}
-
 }  // namespace
 
 int play_rank(int argc, char** argv) {
@@ -220,24 +209,20 @@ int play_rank(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
   const std::string mode = argv[1];
   auto board = RankBoard::open(argv[3]);
-  if (!board) {
-    std::fprintf(stderr, "%s\n", board.error().message().c_str());
-    return 1;
-  }
+  if (!board) return 1;
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[4]));
   // 0: all on loopback.
   const auto machines = static_cast<std::uint32_t>(std::atoi(argv[2]));
-  const std::uint32_t machine = RankNetwork::machine_of(rank, (*board)->ranks(), machines);
+  const std::uint32_t machine = RankNetwork::machine_of(rank, board->ranks(), machines);
   const std::string address = machines > 0 ? RankNetwork::address(machine) : "127.0.0.1";
   if (mode == "crypto") {
-    CryptoWork work((*board)->ranks());
-    return (*board)->serve(rank, work);
+    CryptoWork work(board->ranks());
+    return board->serve(rank, work);
   }
-  const bool bare = mode == "bare-plain";
-  return serve_exchange(
-      **board, rank, {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = address},
-      bare ? make_bare_driver() : make_job_driver(),
-      bare ? "exact" : mode.substr(0, mode.find('-')), machines > 0 ? machine + 1 : 0);
+  ExchangeWork work(*board,
+                    {.rank = rank, .bulk_plain = mode != "exact-sealed", .address = address},
+                    mode.substr(0, mode.find('-')), machines > 0 ? machine + 1 : 0);
+  return board->serve(rank, work);
 }
 
 }  // namespace gpunode::bench

@@ -5,7 +5,7 @@
 namespace gpunode::bench {
 
 // rank MODE loopback|network BOARD RANK: exact-plain, exact-sealed, bf16-plain, int8-plain,
-// topk-plain, bare-plain or crypto. Started by the benchmark.
+// topk-plain or crypto. Started by the benchmark.
 int play_rank(int argc, char** argv);
 
 }  // namespace gpunode::bench

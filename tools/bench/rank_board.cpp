@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -125,9 +126,12 @@ Result<std::unique_ptr<RankBoard>> RankBoard::create(std::uint32_t ranks) {
   return board;
 }
 
-Result<std::unique_ptr<RankBoard>> RankBoard::open(const std::string& folder) {
+std::unique_ptr<RankBoard> RankBoard::open(const std::string& folder) {
   auto opened = open_page(folder, O_RDWR | O_CLOEXEC);
-  if (!opened) return opened.error();
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", opened.error().message().c_str());
+    return nullptr;
+  }
   return std::unique_ptr<RankBoard>(new RankBoard(*opened, folder, false));
 }
 
@@ -183,6 +187,10 @@ Result<void> RankBoard::obey(const Order& order, std::uint32_t rank, RankWork& w
 
 int RankBoard::serve(std::uint32_t rank, RankWork& work) {
   const pid_t parent = getppid();
+  if (auto connected = work.connect(); !connected) {
+    fail(rank, connected.error().message());
+    return 1;
+  }
   if (page_->ranks <= std::thread::hardware_concurrency()) bind_to_core(rank);
   for (;;) {
     while (!wait_for(page_->ordered[rank], std::chrono::seconds(2)))

@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kMaxRanks = 8;
 class RankWork {
  public:
   virtual ~RankWork() = default;
+  // Before the first order: reaches the other ranks.
+  virtual Result<void> connect() { return {}; }
   // Makes a vector of that many floats ready, reduces it once and checks the result.
   virtual Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) = 0;
   // Called before each run and not timed: what lies between two operations and is not the
@@ -57,8 +59,8 @@ class RankBoard {
   // The measuring program's end; the folder goes with the object. Where there is a core for each
   // rank, each keeps to its own, as mpirun has it too. Fails with io_error.
   static Result<std::unique_ptr<RankBoard>> create(std::uint32_t ranks);
-  // A rank's end. Fails with io_error.
-  static Result<std::unique_ptr<RankBoard>> open(const std::string& folder);
+  // A rank's end; null, with a line on stderr, where it cannot be opened.
+  static std::unique_ptr<RankBoard> open(const std::string& folder);
   ~RankBoard();
   RankBoard(const RankBoard&) = delete;
   RankBoard& operator=(const RankBoard&) = delete;
@@ -72,14 +74,14 @@ class RankBoard {
   // alive), or what a rank said.
   Result<Spent> carry_out(const Order& order, Duration timeout, const std::function<bool()>& alive);
 
-  // A rank: carries orders out until quit, a failure, or the end of its parent process.
+  // A rank: connects, then carries orders out until quit, a failure, or the end of its parent process.
   int serve(std::uint32_t rank, RankWork& work);
   // All ranks: returns when every rank has come.
   void meet();
   // A line that the other ranks can read after the next meet(), at most 500 bytes.
   void tell(std::uint32_t rank, const std::string& line);
   std::string told(std::uint32_t rank) const;
-  // A failure before serve(): the next order fails with it.
+  // A failure that serve() does not see: the next order fails with it.
   void fail(std::uint32_t rank, const std::string& reason);
 
  private:

@@ -61,6 +61,40 @@ int fail(const Invocation& invocation, const Answer& answer) {
   return fail(invocation, *answer.error, answer.exit_code);
 }
 
+std::string word(const nlohmann::json& object, const char* key) {
+  return field<std::string>(object, key, "?");
+}
+
+std::string number(const nlohmann::json& object, const char* key) {
+  return std::to_string(field<std::uint64_t>(object, key, 0));
+}
+
+nlohmann::json list(const nlohmann::json& object, const char* key) {
+  return field<nlohmann::json>(object, key, nlohmann::json::array());
+}
+
+nlohmann::json object(const nlohmann::json& object, const char* key) {
+  return field<nlohmann::json>(object, key, nlohmann::json::object());
+}
+
+std::string joined(const nlohmann::json& list, const std::string& between) {
+  std::string out;
+  if (!list.is_array()) return out;
+  for (const nlohmann::json& one : list)
+    if (one.is_string()) out += (out.empty() ? "" : between) + one.get<std::string>();
+  return out;
+}
+
+int tell(const Invocation& invocation, const Answer& answer,
+         const std::function<std::string(const nlohmann::json&)>& text_of) {
+  if (!answer) return fail(invocation, answer);
+  if (invocation.json())
+    print_json(answer.body);
+  else
+    print(text_of(answer.body));
+  return kOk;
+}
+
 void warn(const std::string& text) {
   std::fprintf(stderr, "gpunode: warning: %s\n", text.c_str());
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,18 @@ Answer ask_node(const Invocation& invocation, const std::string& command,
 int fail(const Invocation& invocation, const Error& error, int exit_code = kFailed);
 int fail(const Invocation& invocation, const Answer& answer);
 void warn(const std::string& text);
+
+// What an answer holds under a key, as it is shown: "?" for a text that is missing, 0 for a number.
+std::string word(const nlohmann::json& object, const char* key);
+std::string number(const nlohmann::json& object, const char* key);
+nlohmann::json list(const nlohmann::json& object, const char* key);
+nlohmann::json object(const nlohmann::json& object, const char* key);
+// The texts of a list, with something between them.
+std::string joined(const nlohmann::json& list, const std::string& between = ", ");
+
+// What the node answered, as JSON or as text_of() tells it to a person; or why it did not.
+int tell(const Invocation& invocation, const Answer& answer,
+         const std::function<std::string(const nlohmann::json&)>& text_of);
 
 void print(const std::string& text);     // on standard output, flushed
 void print_json(nlohmann::json fields);  // {"ok":true, ...} and a line end

@@ -74,12 +74,11 @@ int run_generate(const Invocation& invocation) {
   print(field<std::string>(answer.body, "text", ""));
   if (isatty(STDOUT_FILENO)) print("\n");
   std::fprintf(stderr, "model %s, digest %s, step %llu; %llu tokens in %s, ended by %s\n",
-               field<std::string>(answer.body, "model", "?").c_str(),
-               field<std::string>(answer.body, "digest", "?").c_str(),
+               word(answer.body, "model").c_str(), word(answer.body, "digest").c_str(),
                static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "step", 0)),
                static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "tokens", 0)),
                human_duration(field<double>(answer.body, "seconds", -1)).c_str(),
-               field<std::string>(answer.body, "finish", "?").c_str());
+               word(answer.body, "finish").c_str());
   return kOk;
 }
 

@@ -10,30 +10,21 @@ namespace {
 
 using nlohmann::json;
 
-std::string members_text(const json& answer) {
-  std::string names;
-  for (const json& one : field<json>(answer, "members", json::array()))
-    if (one.is_string()) names += (names.empty() ? "" : ", ") + one.get<std::string>();
-  return names;
-}
-
 std::string text_of(const std::string& order, bool from, const json& answer) {
-  const std::string name = field<std::string>(answer, "name", "?");
-  const std::string step = std::to_string(field<std::uint64_t>(answer, "step", 0));
+  const std::string name = word(answer, "name");
+  const std::string step = number(answer, "step");
   if (order == "job stop")
     return name + " is stopped after step " + step + "; `gpunode job resume " + name +
            "` goes on from there\n";
-  const std::string with = " from step " + step + " with " + members_text(answer) + "\n";
+  const std::string with = " from step " + step + " with " + joined(list(answer, "members")) + "\n";
   if (order == "job resume" && from)
-    return name + " goes on from its checkpoint of step " +
-           std::to_string(field<std::uint64_t>(answer, "base_step", 0)) + " with " +
-           members_text(answer) + "\n";
+    return name + " goes on from its checkpoint of step " + number(answer, "base_step") + " with " +
+           joined(list(answer, "members")) + "\n";
   if (order == "job resume" && field<std::string>(answer, "phase", "") == "preparing")
     return name + " failed here and begins again on this node; `gpunode job show " + name +
            "` tells how it goes on\n";
   if (order == "job resume") return name + " goes on" + with;
-  const std::string generation =
-      "generation " + std::to_string(field<std::uint64_t>(answer, "generation", 0));
+  const std::string generation = "generation " + number(answer, "generation");
   if (field<std::string>(answer, "phase", "") == to_string(jobs::JobPhase::stopped))
     return name + " is " + generation + " now, and still stopped after step " + step +
            "; `gpunode job resume " + name + "` goes on from there\n";
@@ -62,13 +53,9 @@ int run_job_stop(const Invocation& invocation) {
     if (!step) return fail(invocation, step.error(), kUsage);
     arguments["from"] = *step;
   }
-  Answer answer = ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout);
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json())
-    print_json(answer.body);
-  else
-    print(text_of(order, from, answer.body));
-  return kOk;
+  return tell(invocation,
+              ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout),
+              [&](const json& answer) { return text_of(order, from, answer); });
 }
 
 }  // namespace gpunode::cli

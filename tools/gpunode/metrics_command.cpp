@@ -5,13 +5,8 @@
 namespace gpunode::cli {
 
 int run_metrics(const Invocation& invocation) {
-  Answer answer = ask_node(invocation, "metrics");
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json())
-    print_json(answer.body);
-  else
-    print(field<std::string>(answer.body, "text", ""));
-  return kOk;
+  return tell(invocation, ask_node(invocation, "metrics"),
+              [](const nlohmann::json& answer) { return field<std::string>(answer, "text", ""); });
 }
 
 }  // namespace gpunode::cli

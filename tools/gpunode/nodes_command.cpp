@@ -8,14 +8,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string list_text(const json& list) {
-  std::string out;
-  if (!list.is_array()) return out;
-  for (const json& one : list)
-    if (one.is_string()) out += (out.empty() ? "" : ",") + one.get<std::string>();
-  return out;
-}
-
 // {"gpu":"a100","spot":""} as "gpu=a100,spot".
 std::string labels_text(const json& labels) {
   std::string out;
@@ -56,54 +48,47 @@ std::string gpus_text(const json& report) {
 }
 
 std::vector<std::string> row_of(const json& node) {
-  json report = field<json>(node, "health_report", json::object());
-  json host = field<json>(report, "host", json::object());
-  json drained = field<json>(report, "drained", json::array());
-  std::string health = field<std::string>(node, "health", "?");
+  json report = object(node, "health_report");
+  json host = object(report, "host");
+  json drained = list(report, "drained");
+  std::string health = word(node, "health");
   if (drained.is_array() && !drained.empty()) health += " (drained)";
-  return {field<std::string>(node, "name", "?") +
-              (field<bool>(node, "self", false) ? " (this one)" : ""),
-          field<std::string>(node, "id", "?").substr(0, 8),
+  return {word(node, "name") + (field<bool>(node, "self", false) ? " (this one)" : ""),
+          word(node, "id").substr(0, 8),
           health,
           human_duration(field<double>(node, "since_seconds", -1)),
           percent(host, "cpu_load"),
           bytes(host, "memory_available_bytes"),
           bytes(host, "disk_free_bytes"),
           gpus_text(report),
-          labels_text(field<json>(node, "labels", json::object())),
-          list_text(field<json>(node, "endpoints", json::array()))};
+          labels_text(object(node, "labels")),
+          joined(list(node, "endpoints"), ",")};
 }
 
 std::string drained_text(const json& node) {
   std::string out;
-  json report = field<json>(node, "health_report", json::object());
-  json drained = field<json>(report, "drained", json::array());
+  json report = object(node, "health_report");
+  json drained = list(report, "drained");
   for (const json& verdict : drained)
-    out += field<std::string>(node, "name", "?") + ": " +
-           field<std::string>(verdict, "subject", "node") +
-           " is drained: " + field<std::string>(verdict, "reason", "?") + "\n";
+    out += word(node, "name") + ": " + field<std::string>(verdict, "subject", "node") +
+           " is drained: " + word(verdict, "reason") + "\n";
   return out;
 }
 
 }  // namespace
 
 int run_nodes(const Invocation& invocation) {
-  Answer answer = ask_node(invocation, "nodes");
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json()) {
-    print_json(answer.body);
-    return kOk;
-  }
-  std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
-                                                 "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
-                                                 "ADDRESS"}};
-  std::string notes;
-  for (const json& node : field<json>(answer.body, "nodes", json::array())) {
-    rows.push_back(row_of(node));
-    notes += drained_text(node);
-  }
-  print(aligned(rows) + notes);
-  return kOk;
+  return tell(invocation, ask_node(invocation, "nodes"), [](const json& answer) {
+    std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
+                                                   "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
+                                                   "ADDRESS"}};
+    std::string notes;
+    for (const json& node : list(answer, "nodes")) {
+      rows.push_back(row_of(node));
+      notes += drained_text(node);
+    }
+    return aligned(rows) + notes;
+  });
 }
 
 }  // namespace gpunode::cli

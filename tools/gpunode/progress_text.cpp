@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "actors/job/job_phase.hpp"
-#include "actors/json_answer.hpp"
+#include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -42,13 +42,12 @@ std::string loss_text(const json& line, const char* key) {
 }
 
 std::string progress_text(const json& progress) {
-  const std::string written = field<std::string>(progress, "phase", "?");
+  const std::string written = word(progress, "phase");
   const bool running = jobs::parse_job_phase(written) == jobs::JobPhase::running;
   auto step = field<std::uint64_t>(progress, "step", 0);
   std::string text;
   if (!running) text += written + "  ";
-  text += "step " + std::to_string(step) + "/" +
-          std::to_string(field<std::uint64_t>(progress, "steps", 0));
+  text += "step " + std::to_string(step) + "/" + number(progress, "steps");
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
   if (progress.contains("validation_loss"))
     text += "  validation " + loss_text(progress, "validation_loss");

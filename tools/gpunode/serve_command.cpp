@@ -44,32 +44,24 @@ int run_serve(const Invocation& invocation) {
     arguments["job"] = what;
     if (!name.empty()) arguments["name"] = name;
   }
-  Answer answer = ask_node(invocation, "serve", arguments, std::chrono::minutes(5));
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json()) {
-    print_json(answer.body);
-    return kOk;
-  }
-  std::string shown =
-      field<std::string>(answer.body, "model", field<std::string>(arguments, "name", what));
-  print("model " + shown + " is served; any node of the cluster can `gpunode generate --model " +
-        shown + "`\n");
-  return kOk;
+  return tell(invocation, ask_node(invocation, "serve", arguments, std::chrono::minutes(5)),
+              [&](const json& answer) {
+                std::string shown = field<std::string>(answer, "model",
+                                                       field<std::string>(arguments, "name", what));
+                return "model " + shown +
+                       " is served; any node of the cluster can `gpunode generate --model " +
+                       shown + "`\n";
+              });
 }
 
 int run_models(const Invocation& invocation) {
-  Answer answer = ask_node(invocation, "models");
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json()) {
-    print_json(answer.body);
-    return kOk;
-  }
-  std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE"}};
-  for (const json& model : field<json>(answer.body, "models", json::array()))
-    rows.push_back(
-        {field<std::string>(model, "model", "?"), field<std::string>(model, "node", "?")});
-  print(rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n" : aligned(rows));
-  return kOk;
+  return tell(invocation, ask_node(invocation, "models"), [&](const json& answer) {
+    std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE"}};
+    for (const json& model : list(answer, "models"))
+      rows.push_back({word(model, "model"), word(model, "node")});
+    return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n"
+                            : aligned(rows);
+  });
 }
 
 }  // namespace gpunode::cli

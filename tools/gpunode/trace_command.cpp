@@ -15,14 +15,13 @@ using nlohmann::json;
 
 // What a person wants to know of the trace: members, and how far their clocks may be off.
 std::string summary_of(const json& trace) {
-  json clocks =
-      field<json>(field<json>(trace, "metadata", json::object()), "clocks", json::array());
+  json clocks = field<json>(object(trace, "metadata"), "clocks", json::array());
   std::vector<std::vector<std::string>> rows = {{"MEMBER", "CLOCK OFF BY", "AT MOST", ""}};
   for (const json& clock : clocks) {
     std::string remark = field<std::string>(clock, "error", "");
     if (const auto first = field<std::uint64_t>(clock, "first_step", 0); first > 0)
       remark = "its spans begin at step " + std::to_string(first);
-    rows.push_back({field<std::string>(clock, "member", "?"),
+    rows.push_back({word(clock, "member"),
                     decimal(field<double>(clock, "offset_us", 0) / 1000, 3) + " ms",
                     decimal(field<double>(clock, "uncertainty_us", 0) / 1000, 3) + " ms", remark});
   }
@@ -38,7 +37,7 @@ int run_job_trace(const Invocation& invocation) {
       ask_node(invocation, "job.trace",
                {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}}, jobs::kTraceTimeout);
   if (!answer) return fail(invocation, answer);
-  const json trace = field<json>(answer.body, "trace", json::object());
+  const json trace = object(answer.body, "trace");
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   const std::string path = invocation.arguments.text("--out");
   if (path.empty()) {
@@ -54,8 +53,8 @@ int run_job_trace(const Invocation& invocation) {
   const std::string where = std::filesystem::absolute(path).string();
   if (invocation.json())
     print_json({{"path", where},
-                {"events", field<json>(trace, "traceEvents", json::array()).size()},
-                {"metadata", field<json>(trace, "metadata", json::object())}});
+                {"events", list(trace, "traceEvents").size()},
+                {"metadata", object(trace, "metadata")}});
   else
     print(summary_of(trace) + "wrote " + where + "; open it with ui.perfetto.dev\n");
   return kOk;

@@ -77,8 +77,8 @@ int follow(const Invocation& invocation, const std::string& job) {
 }
 
 std::string started_text(const json& body) {
-  std::string text = "job " + field<std::string>(body, "name", "?") + " (" +
-                     field<std::string>(body, "job", "?").substr(0, 8) + ") is started";
+  std::string text =
+      "job " + word(body, "name") + " (" + word(body, "job").substr(0, 8) + ") is started";
   const auto nodes = field<std::vector<std::string>>(body, "started_on", {});
   std::string names;
   for (const std::string& name : nodes) names += (names.empty() ? "" : ", ") + name;
@@ -87,9 +87,8 @@ std::string started_text(const json& body) {
           (wanted == 1 ? " node" : " nodes") + (names.empty() ? "" : ": " + names) + "\n";
   for (const std::string& name : field<std::vector<std::string>>(body, "silent", {}))
     text += "  not yet on " + name + ": it has not answered, and may come later\n";
-  for (const json& refusal : field<json>(body, "refused", json::array()))
-    text += "  not on " + field<std::string>(refusal, "node", "?") + ": " +
-            field<std::string>(refusal, "reason", "?") + "\n";
+  for (const json& refusal : list(body, "refused"))
+    text += "  not on " + word(refusal, "node") + ": " + word(refusal, "reason") + "\n";
   return text;
 }
 
@@ -104,12 +103,8 @@ int run_train(const Invocation& invocation) {
   std::string folder = std::filesystem::absolute(given).lexically_normal().parent_path().string();
   Answer answer = ask_node(invocation, "train", {{"job_file", job_file}, {"directory", folder}},
                            jobs::kTrainTimeout);
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json())
-    print_json(answer.body);
-  else
-    print(started_text(answer.body));
-  if (!invocation.arguments.has("--follow")) return kOk;
+  const int told = tell(invocation, answer, started_text);
+  if (!answer || !invocation.arguments.has("--follow")) return told;
   return follow(invocation, field<std::string>(answer.body, "job", ""));
 }
 

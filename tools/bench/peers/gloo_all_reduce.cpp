@@ -44,10 +44,8 @@ class GlooWork final : public RankWork {
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
     vector_.resize(element_count);
-    auto done = reduce_once(setting);
-    if (!done) return done;
-    vector_.fill(0);
-    return {};
+    if (auto made = make_algorithm(setting); !made) return made;
+    return vector_.prepare(element_count, rank_, ranks_, [&] { return run(setting); });
   }
 
   Result<void> run(std::uint32_t setting) override {
@@ -69,7 +67,7 @@ class GlooWork final : public RankWork {
   }
 
  private:
-  Result<void> reduce_once(std::uint32_t setting) {
+  Result<void> make_algorithm(std::uint32_t setting) {
     live_[setting] = true;
     const std::vector<float*> pointers{vector_.data()};
     const int count = static_cast<int>(vector_.size());
@@ -93,10 +91,7 @@ class GlooWork final : public RankWork {
     } catch (const std::exception& problem) {
       return Error{ErrorCode::internal, problem.what()};
     }
-    vector_.fill(static_cast<float>(rank_ + 1));
-    auto done = run(setting);
-    if (!done) return done;
-    return vector_.check_sum(ranks_);
+    return {};
   }
 
   void run_function(std::uint32_t setting) {
@@ -120,19 +115,16 @@ class GlooWork final : public RankWork {
 
 int serve(const std::string& board_folder, std::uint32_t rank, bool spin) {
   auto board = RankBoard::open(board_folder);
-  if (!board) {
-    std::fprintf(stderr, "%s\n", board.error().message().c_str());
-    return 1;
-  }
+  if (!board) return 1;
   const std::string folder = board_folder + "/gloo";
   mkdir(folder.c_str(), 0700);
   int status = 1;
   try {
-    GlooWork work(rank, (*board)->ranks(), folder, spin);
-    (*board)->meet();  // what one rank sends may not find another still changing its mode
-    status = (*board)->serve(rank, work);
+    GlooWork work(rank, board->ranks(), folder, spin);
+    board->meet();  // what one rank sends may not find another still changing its mode
+    status = board->serve(rank, work);
   } catch (const std::exception& problem) {
-    (*board)->fail(rank, problem.what());
+    board->fail(rank, problem.what());
   }
   return status;
 }

@@ -2,8 +2,6 @@
 // mpirun, which also chooses transport and algorithm; built only where OpenMPI is installed.
 #include <mpi.h>
 
-#include <cstdio>
-
 #include "tools/bench/peers/peer_vector.hpp"
 #include "tools/bench/rank_board.hpp"
 
@@ -43,12 +41,9 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   auto board = RankBoard::open(argv[1]);
-  if (!board) {
-    std::fprintf(stderr, "%s\n", board.error().message().c_str());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
+  if (!board) MPI_Abort(MPI_COMM_WORLD, 1);
   MpiWork work(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(ranks));
-  const int status = (*board)->serve(static_cast<std::uint32_t>(rank), work);
+  const int status = board->serve(static_cast<std::uint32_t>(rank), work);
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
   MPI_Finalize();
   return 0;

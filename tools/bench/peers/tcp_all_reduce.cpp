@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -38,7 +37,7 @@ class TcpWork final : public RankWork {
         spins_(ranks_ <= std::thread::hardware_concurrency() ? kSpins : 0),
         block_(kBlock) {}
 
-  Result<void> connect() {
+  Result<void> connect() override {
     sockaddr_in address{};
     socklen_t size = sizeof address;
     address.sin_family = AF_INET;
@@ -179,15 +178,8 @@ int main(int argc, char** argv) {
   using namespace gpunode::bench;
   if (argc != 3) return 2;
   auto board = RankBoard::open(argv[1]);
-  if (!board) {
-    std::fprintf(stderr, "%s\n", board.error().message().c_str());
-    return 1;
-  }
+  if (!board) return 1;
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[2]));
-  TcpWork work(**board, rank);
-  if (auto connected = work.connect(); connected)
-    return (*board)->serve(rank, work);
-  else
-    (*board)->fail(rank, connected.error().message());
-  return 1;
+  TcpWork work(*board, rank);
+  return board->serve(rank, work);
 }

@@ -9,7 +9,6 @@
 #include <zmq.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -41,7 +40,7 @@ class ZmqWork final : public RankWork {
   ZmqWork(RankBoard& board, std::uint32_t rank)
       : board_(board), rank_(rank), ranks_(board.ranks()), context_(zmq_ctx_new()) {}
 
-  Result<void> connect() {
+  Result<void> connect() override {
     inbox_ = zmq_socket(context_, ZMQ_PULL);
     if (zmq_bind(inbox_, "tcp://127.0.0.1:*") != 0) return zmq_failure("bind");
     char endpoint[128];
@@ -177,16 +176,8 @@ int main(int argc, char** argv) {
   using namespace gpunode::bench;
   if (argc != 3) return 2;
   auto board = RankBoard::open(argv[1]);
-  if (!board) {
-    std::fprintf(stderr, "%s\n", board.error().message().c_str());
-    return 1;
-  }
+  if (!board) return 1;
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[2]));
-  ZmqWork work(**board, rank);
-  int status = 1;
-  if (auto connected = work.connect(); connected)
-    status = (*board)->serve(rank, work);
-  else
-    (*board)->fail(rank, connected.error().message());
-  std::_Exit(status);  // nobody waits for what is still in the sockets
+  ZmqWork work(*board, rank);
+  std::_Exit(board->serve(rank, work));  // nobody waits for what is still in the sockets
 }

@@ -1,6 +1,10 @@
-// The exchange as a job of the product does it: spawn_job() with a trainer and a checkpoint writer
-// that do nothing but answer. The job's other work (votes, views, ticks) goes on as in production;
-// its votes are kept in memory.
+// JobDriver: one member's part in a row of all-reduces, as a job of the product does it:
+// spawn_job() on the link's bulk thread as actors/node runs it, with a trainer and a checkpoint
+// writer that do nothing but answer. The job's other work (votes, views, ticks) goes on as in
+// production; its votes are kept in memory. The one class to replace when the product's own path
+// changes: everything else here (processes, links, reference, clock) stays as it is.
+#pragma once
+
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -8,51 +12,45 @@
 #include <caf/send.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "actors/inline_delivery.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/transport/link.hpp"
-#include "tools/bench/exchange_driver.hpp"
 
 namespace gpunode::bench {
-namespace {
 
-using collective::SharedFloats;
-using transport::Lane;
-using transport::Message;
-
-constexpr auto kTimeout = std::chrono::seconds(60);
-constexpr std::uint64_t kSteps = 1'000'000'000;  // never reached
-constexpr std::uint64_t kJobs = 0x6265'6e63'6800'0000;
-
-// As actors/node sets it.
-struct Config : caf::actor_system_config {
-  Config() {
-    set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-throughput", std::size_t{100});
-    set("scheduler.max-threads", std::size_t{2});
-  }
+// The members of one view and what they agreed on; alike at all but for `rank`.
+struct DriverOptions {
+  std::uint16_t rank = 0;
+  std::vector<NodeId> members;                             // by rank
+  collective::Tree tree = collective::Tree::of_slices(1);  // each member's share is one node of it
+  collective::AddFn add;
+  job::ExchangeMode mode = job::ExchangeMode::exact;
+  std::uint64_t site = 0;                              // of the rank, see collective::StepTimes
+  std::shared_ptr<const collective::WireForms> forms;  // of the mode
+  transport::Link* link = nullptr;                     // open to all members; outlives the driver
 };
 
-// Takes what is told to a supervisor, and is a checkpoint writer that is never asked.
-caf::behavior listen(caf::event_based_actor* self) {
-  expect_known_messages(self);
-  return {[](const jobs::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
-}
+class JobDriver {
+  using Lane = transport::Lane;
+  using Message = transport::Message;
 
-class JobDriver final : public ExchangeDriver {
  public:
   JobDriver()
       : system_(config_),
         on_bulk_thread_(system_),
         on_trainer_thread_(system_),
         trainer_(system_) {}
-  ~JobDriver() override { stop(); }
+  ~JobDriver() { stop(); }
 
-  void on_message(const NodeId& from, Lane lane, Message message) override {
+  // Called by the link, on its threads.
+  void on_message(const NodeId& from, Lane lane, Message message) {
     if (message.topic != transport::Topic::job) return;
     caf::actor job;
     {
@@ -68,12 +66,12 @@ class JobDriver final : public ExchangeDriver {
       caf::anon_send(job, std::move(net));
   }
 
-  void on_state(const NodeId& peer, Lane lane, LinkState state) override {
+  void on_state(const NodeId& peer, Lane lane, LinkState state) {
     std::lock_guard lock(mutex_);
     if (job_) caf::anon_send(job_, LinkChanged{peer, lane, state});
   }
 
-  WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) override {
+  WritableBytes place_of(const NodeId& from, const transport::MessageHead& head) {
     std::shared_ptr<job::StepPlaces> places;
     {
       std::lock_guard lock(mutex_);
@@ -82,8 +80,7 @@ class JobDriver final : public ExchangeDriver {
     return places ? places->lend(from, head.body, head.payload_bytes) : WritableBytes{};
   }
 
-  Result<collective::TreeNode> start(const DriverOptions& options,
-                                     std::uint64_t element_count) override {
+  Result<collective::TreeNode> start(const DriverOptions& options, std::uint64_t element_count) {
     options_ = options;
     element_count_ = element_count;
     const JobId id{kJobs, ++serial_};
@@ -108,7 +105,8 @@ class JobDriver final : public ExchangeDriver {
     return compute_->nodes.front();
   }
 
-  void stop() override {
+  // Lets go of everything of that length.
+  void stop() {
     caf::actor job;
     {
       std::lock_guard lock(mutex_);
@@ -122,7 +120,9 @@ class JobDriver final : public ExchangeDriver {
     applied_.reset();
   }
 
-  Result<void> next() override {
+  // What lies between two sums in a job and is no part of the exchange: the state is updated, the
+  // next partial is asked for. Not timed. Fails with: timeout.
+  Result<void> next() {
     if (!applied_) return {};
     Applied applied;
     applied.step = *applied_;
@@ -132,7 +132,9 @@ class JobDriver final : public ExchangeDriver {
     return await_compute();
   }
 
-  Result<SharedFloats> sum(SharedFloats partial) override {
+  // Sums the members' partials. Returns when every member is known to hold the same result: DONE
+  // and digest of all are here. Fails with: timeout, corrupted (the members disagree).
+  Result<collective::SharedFloats> sum(collective::SharedFloats partial) {
     job::PartialRange range;
     range.compute_id = compute_->id;
     range.step = compute_->step;
@@ -141,7 +143,7 @@ class JobDriver final : public ExchangeDriver {
     range.data_fingerprint.sample_count = 1;
     range.count = element_count_;
     on_trainer_thread_.deliver(job_, std::move(range));
-    SharedFloats total;
+    collective::SharedFloats total;
     trainer_->receive(
         [&](ApplyTotal& apply) {
           total = std::move(apply.total);
@@ -153,6 +155,25 @@ class JobDriver final : public ExchangeDriver {
   }
 
  private:
+  static constexpr auto kTimeout = std::chrono::seconds(60);
+  static constexpr std::uint64_t kSteps = 1'000'000'000;  // never reached
+  static constexpr std::uint64_t kJobs = 0x6265'6e63'6800'0000;
+
+  // As actors/node sets it.
+  struct Config : caf::actor_system_config {
+    Config() {
+      set("scheduler.policy", caf::atom("sharing"));
+      set("scheduler.max-throughput", std::size_t{100});
+      set("scheduler.max-threads", std::size_t{2});
+    }
+  };
+
+  // Takes what is told to a supervisor, and is a checkpoint writer that is never asked.
+  static caf::behavior listen(caf::event_based_actor* self) {
+    expect_known_messages(self);
+    return {[](const jobs::JobProgress&) {}, [self](const Shutdown&) { self->quit(); }};
+  }
+
   // Until the job wants this member's partial sum of the next step.
   Result<void> await_compute() {
     compute_.reset();
@@ -214,11 +235,5 @@ class JobDriver final : public ExchangeDriver {
   std::shared_ptr<job::StepPlaces> places_;
   caf::actor job_;
 };
-
-}  // namespace
-
-std::unique_ptr<ExchangeDriver> make_job_driver() {
-  return std::make_unique<JobDriver>();
-}
 
 }  // namespace gpunode::bench
