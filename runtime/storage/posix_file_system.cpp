@@ -102,11 +102,6 @@ Entry entry_of(std::string name, const struct stat& status) {
   return entry;
 }
 
-Path folder_of(const Path& path) {
-  Path folder = path.parent_path();
-  return folder.empty() ? Path(".") : folder;
-}
-
 std::string holder_of(int file) {
   char text[32] = {};
   ssize_t length = ::pread(file, text, sizeof text - 1, 0);
