@@ -16,7 +16,7 @@ snapshot::StateTarget weights_of(const model::Model& model, std::vector<float>& 
   for (const model::ParameterSpec& spec : model.parameters()) {
     std::size_t count = spec.element_count();
     target.parameters.push_back(
-        {spec.name, {spec.shape.begin(), spec.shape.end()}, all.subspan(at, count), {}, {}});
+        {spec.name, {spec.shape.begin(), spec.shape.end()}, {all.subspan(at, count), {}, {}}});
     at += count;
   }
   return target;

@@ -9,9 +9,6 @@
 namespace gpunode::snapshot {
 namespace {
 
-constexpr TensorPart kParts[] = {TensorPart::weight, TensorPart::first_moment,
-                                 TensorPart::second_moment};
-
 Error corrupted_shard(const ShardRecord& shard, const std::string& why) {
   return Error{ErrorCode::corrupted, "shard " + shard.file + ": " + why};
 }
@@ -33,9 +30,8 @@ Result<SafetensorsHeader> read_header(detail::ShardReader& reader, const ShardRe
 }
 
 const ParameterRecord* find_parameter(const Manifest& manifest, std::string_view name) {
-  for (const ParameterRecord& parameter : manifest.parameters)
-    if (parameter.name == name) return &parameter;
-  return nullptr;
+  const auto found = std::ranges::find(manifest.parameters, name, &ParameterRecord::name);
+  return found == manifest.parameters.end() ? nullptr : &*found;
 }
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
@@ -50,7 +46,7 @@ Result<void> match(const Manifest& manifest, const std::vector<SafetensorsHeader
   for (std::size_t i = 0; i < headers.size(); ++i)
     for (const TensorEntry& tensor : headers[i].tensors) held[i].emplace(tensor.name, &tensor);
   for (const ParameterRecord& parameter : manifest.parameters) {
-    for (TensorPart part : kParts) {
+    for (TensorPart part : kTensorParts) {
       std::int32_t shard = parameter.shard_of(part);
       if (shard < 0) continue;
       auto found = held[shard].find(parameter.name);
@@ -166,13 +162,9 @@ Result<void> Checkpoint::read_into(const StateTarget& target) const {
                  "the checkpoint has " + std::to_string(manifest_.parameters.size()) +
                      " parameters and the model " + std::to_string(target.parameters.size())};
   for (const ParameterTarget& parameter : target.parameters) {
-    std::pair<TensorPart, std::span<float>> wanted[] = {
-        {TensorPart::weight, parameter.weight},
-        {TensorPart::first_moment, parameter.first_moment},
-        {TensorPart::second_moment, parameter.second_moment}};
-    for (const auto& [part, span] : wanted) {
-      if (span.empty() && (part != TensorPart::weight || parameter.weight.data() == nullptr))
-        continue;
+    for (TensorPart part : kTensorParts) {
+      const std::span<float> span = parameter[part];
+      if (span.empty() && (part != TensorPart::weight || span.data() == nullptr)) continue;
       if (Result<void> done = read_tensor(parameter.name, part, span); !done) return done;
     }
   }

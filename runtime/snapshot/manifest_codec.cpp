@@ -3,6 +3,7 @@
 #include <cstring>
 #include <set>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "runtime/snapshot/safetensors.hpp"
 #include "schemas/checkpoint_generated.h"
 
@@ -121,11 +122,8 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
   }
   if (!tensor_bytes(parameter.type, parameter.shape))
     return refused(parameter.name + " is too large");
-  parameter.weight_shard = from.weight_shard();
-  parameter.first_moment_shard = from.first_moment_shard();
-  parameter.second_moment_shard = from.second_moment_shard();
-  for (TensorPart part :
-       {TensorPart::weight, TensorPart::first_moment, TensorPart::second_moment}) {
+  parameter.shards = {from.weight_shard(), from.first_moment_shard(), from.second_moment_shard()};
+  for (TensorPart part : kTensorParts) {
     std::int32_t shard = parameter.shard_of(part);
     if (shard == -1 && part != TensorPart::weight) continue;
     if (shard < 0 || static_cast<std::size_t>(shard) >= manifest.shards.size() ||
@@ -164,53 +162,39 @@ Result<Manifest> decode_tables(const wire::Manifest& from) {
   return manifest;
 }
 
-flatbuffers::Offset<wire::Shard> encode_shard(flatbuffers::FlatBufferBuilder& builder,
-                                              const ShardRecord& shard) {
-  std::vector<wire::Hash128> blocks;
-  blocks.reserve(shard.blocks.size());
-  for (const Digest& block : shard.blocks) blocks.push_back(to_wire(block));
-  wire::Hash256 hash = to_wire(shard.sha256);
-  auto file = builder.CreateString(shard.file);
-  auto hashes = builder.CreateVectorOfStructs(blocks);
-  return wire::CreateShard(builder, file, static_cast<wire::Part>(shard.part), shard.size_bytes,
-                           &hash, ShardRecord::kBlockBytes, hashes);
-}
-
 }  // namespace
 
 Bytes encode_manifest(const Manifest& manifest) {
   flatbuffers::FlatBufferBuilder builder(64 * 1024);
   const CheckpointMeta& meta = manifest.meta;
   std::vector<flatbuffers::Offset<wire::Setting>> settings;
-  for (const auto& [key, value] : meta.model.settings) {
-    auto key_at = builder.CreateString(key);
-    settings.push_back(wire::CreateSetting(builder, key_at, builder.CreateString(value)));
-  }
+  for (const auto& [key, value] : meta.model.settings)
+    settings.push_back(wire::CreateSettingDirect(builder, key.c_str(), value.c_str()));
   std::vector<flatbuffers::Offset<wire::Shard>> shards;
-  for (const ShardRecord& shard : manifest.shards) shards.push_back(encode_shard(builder, shard));
+  for (const ShardRecord& shard : manifest.shards) {
+    std::vector<wire::Hash128> blocks;
+    for (const Digest& block : shard.blocks) blocks.push_back(to_wire(block));
+    const wire::Hash256 hash = to_wire(shard.sha256);
+    shards.push_back(wire::CreateShardDirect(builder, shard.file.c_str(),
+                                             static_cast<wire::Part>(shard.part), shard.size_bytes,
+                                             &hash, ShardRecord::kBlockBytes, &blocks));
+  }
   std::vector<flatbuffers::Offset<wire::Parameter>> parameters;
   for (const ParameterRecord& parameter : manifest.parameters) {
-    auto name = builder.CreateString(parameter.name);
-    auto shape = builder.CreateVector(parameter.shape);
-    parameters.push_back(wire::CreateParameter(
-        builder, name, static_cast<wire::Element>(parameter.type), shape, parameter.weight_shard,
-        parameter.first_moment_shard, parameter.second_moment_shard));
+    const auto& [weight, first_moment, second_moment] = parameter.shards;
+    parameters.push_back(wire::CreateParameterDirect(
+        builder, parameter.name.c_str(), static_cast<wire::Element>(parameter.type),
+        &parameter.shape, weight, first_moment, second_moment));
   }
-  wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
-                state = to_wire(meta.state_digest);
-  auto job_name = builder.CreateString(meta.job_name);
-  auto kind = builder.CreateString(meta.model.kind);
-  auto settings_at = builder.CreateVector(settings);
-  auto parameters_at = builder.CreateVector(parameters);
-  auto shards_at = builder.CreateVector(shards);
-  auto root =
-      wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.history.turn,
-                           meta.key.history.mark, meta.key.step, kind, settings_at, &sum,
-                           meta.sample_count, &state, meta.unix_seconds, parameters_at, shards_at);
-  wire::FinishManifestBuffer(builder, root);
-  ByteView table(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
-  Bytes bytes = to_bytes(table);
-  storage::Sha256 hash = storage::sha256_of(table);
+  const wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
+                      state = to_wire(meta.state_digest);
+  wire::FinishManifestBuffer(
+      builder, wire::CreateManifestDirect(
+                   builder, kManifestFormat, &job, meta.job_name.c_str(), meta.key.history.turn,
+                   meta.key.history.mark, meta.key.step, meta.model.kind.c_str(), &settings, &sum,
+                   meta.sample_count, &state, meta.unix_seconds, &parameters, &shards));
+  Bytes bytes = finished_bytes(builder);
+  const storage::Sha256 hash = storage::sha256_of(bytes);
   bytes.insert(bytes.end(), hash.value.begin(), hash.value.end());
   return bytes;
 }
