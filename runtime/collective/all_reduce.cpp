@@ -46,8 +46,7 @@ void AllReduce::on_tick(Time now, std::vector<SendTo>& out) {
   const auto& own = peers_[options_.rank].done;
   for (std::uint16_t rank = 0; rank < options_.member_count; ++rank) {
     Peer& peer = peers_[rank];
-    bool lacking = own ? !peer.done : lacks_bytes(rank);
-    if (rank == options_.rank || !lacking || now - peer.quiet_since < peer.timeout) continue;
+    if (lack_of(rank) == Lack::nothing || now - peer.quiet_since < peer.timeout) continue;
     if (own) out.push_back({rank, *own});
     ask(now, rank, out);
   }
@@ -92,9 +91,7 @@ std::vector<TreeNode> AllReduce::own_cover() const {
 std::vector<std::uint16_t> AllReduce::waiting_for() const {
   std::vector<std::uint16_t> ranks;
   for (std::uint16_t rank = 0; rank < options_.member_count; ++rank) {
-    const Peer& peer = peers_[rank];
-    bool lacking = held() ? !peer.done : lacks_bytes(rank);
-    if (rank != options_.rank && lacking) ranks.push_back(rank);
+    if (lack_of(rank) != Lack::nothing) ranks.push_back(rank);
   }
   return ranks;
 }

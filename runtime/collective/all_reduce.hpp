@@ -172,7 +172,7 @@ class AllReduce {
     return peer.missing_partials > 0 || peer.missing_results > 0;
   }
   CoverNode* find(TreeNode node);
-  ByteView place_of(std::uint32_t chunk) const { return bytes_of(result_, part_of(chunk)); }
+  ByteView place_of(std::uint32_t chunk) const { return part_bytes(result_, part_of(chunk)); }
   Elements part_of(std::uint32_t chunk) const {
     return {options_.layout.first(chunk), options_.layout.size(chunk)};
   }

@@ -111,7 +111,7 @@ void AllReduce::send_final(Time now, CoverNode& cover_node, std::vector<std::uin
     if (station.passes()) continue;
     const std::uint32_t index = *station.input_of(options_.rank, cover_node.node);
     station.inputs[index].data_fingerprint = cover_node.data_fingerprint;
-    fill(now, chunk, index, {{sum, bytes_of(sum, part_of(chunk))}}, out);
+    fill(now, chunk, index, {{sum, part_bytes(sum, part_of(chunk))}}, out);
   }
   std::erase_if(ready, [this](std::uint32_t chunk) { return !station_of(chunk).passes(); });
   const auto distance = [this](std::uint32_t chunk) {

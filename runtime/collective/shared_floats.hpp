@@ -18,7 +18,7 @@ struct Elements {
   std::uint64_t first = 0, count = 0;
 };
 
-inline ByteView bytes_of(const SharedFloats& floats, Elements part) {
+inline ByteView part_bytes(const SharedFloats& floats, Elements part) {
   return std::as_bytes(std::span(*floats).subspan(part.first, part.count));
 }
 

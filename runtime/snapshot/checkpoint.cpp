@@ -13,17 +13,20 @@ Error corrupted_shard(const ShardRecord& shard, const std::string& why) {
   return Error{ErrorCode::corrupted, "shard " + shard.file + ": " + why};
 }
 
-Result<SafetensorsHeader> read_header(detail::ShardReader& reader, const ShardRecord& shard) {
+Result<SafetensorsHeader> read_header(const storage::FileSystem& files, const storage::Path& folder,
+                                      const ShardRecord& shard) {
+  Result<detail::ShardReader> reader = detail::ShardReader::open(files, folder, shard);
+  if (!reader) return reader.error();
   if (shard.size_bytes < 8) return corrupted_shard(shard, "shorter than its header");
   Bytes head;
   auto append = [&](ByteView piece) -> Result<void> {
     head.insert(head.end(), piece.begin(), piece.end());
     return {};
   };
-  if (Result<void> done = reader.stream(0, 8, append); !done) return done.error();
+  if (Result<void> done = reader->stream(0, 8, append); !done) return done.error();
   Result<std::uint64_t> length = safetensors_header_bytes(head, shard.size_bytes);
   if (!length) return length.error().within("shard " + shard.file);
-  if (Result<void> done = reader.stream(8, *length - 8, append); !done) return done.error();
+  if (Result<void> done = reader->stream(8, *length - 8, append); !done) return done.error();
   Result<SafetensorsHeader> header = decode_safetensors_header(head, shard.size_bytes);
   if (!header) return header.error().within("shard " + shard.file);
   return header;
@@ -72,24 +75,14 @@ Result<Checkpoint> Checkpoint::open(const storage::FileSystem& files, const stor
   Result<Manifest> manifest = decode_manifest(*bytes);
   if (!manifest) return manifest.error().within(folder.string());
   Checkpoint checkpoint(files, folder, std::move(*manifest));
-  Result<std::vector<SafetensorsHeader>> headers = checkpoint.read_headers();
-  if (!headers) return headers.error().within(folder.string());
-  checkpoint.headers_ = std::move(*headers);
+  for (const ShardRecord& shard : checkpoint.manifest_.shards) {
+    Result<SafetensorsHeader> header = read_header(files, folder, shard);
+    if (!header) return header.error().within(folder.string());
+    checkpoint.headers_.push_back(std::move(*header));
+  }
   if (Result<void> done = match(checkpoint.manifest_, checkpoint.headers_); !done)
     return done.error().within(folder.string());
   return checkpoint;
-}
-
-Result<std::vector<SafetensorsHeader>> Checkpoint::read_headers() const {
-  std::vector<SafetensorsHeader> headers;
-  for (const ShardRecord& shard : manifest_.shards) {
-    Result<detail::ShardReader> reader = detail::ShardReader::open(*files_, folder_, shard);
-    if (!reader) return reader.error();
-    Result<SafetensorsHeader> header = read_header(*reader, shard);
-    if (!header) return header.error();
-    headers.push_back(std::move(*header));
-  }
-  return headers;
 }
 
 Result<void> Checkpoint::verify(const ReadProgress& progress) const {

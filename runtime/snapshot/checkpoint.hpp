@@ -38,7 +38,6 @@ class Checkpoint {
   Checkpoint(const storage::FileSystem& files, storage::Path folder, Manifest manifest)
       : files_(&files), folder_(std::move(folder)), manifest_(std::move(manifest)) {}
 
-  Result<std::vector<SafetensorsHeader>> read_headers() const;
   // Reads one tensor; the span has its number of elements. Fails with not_found, corrupted.
   Result<void> read_tensor(std::string_view name, TensorPart part, std::span<float> target) const;
 

@@ -56,16 +56,14 @@ Result<void> check_state(const CheckpointMeta& meta, const StateView& state) {
 
 std::vector<ShardPlan> plan_shards(const StateView& state, std::uint64_t shard_bytes) {
   std::vector<ShardPlan> plans;
+  std::uint64_t filled = 0;  // of the last one
   for (TensorPart part : kTensorParts) {
-    std::uint64_t filled = 0;
-    bool open = false;
     for (std::size_t i = 0; i < state.parameters.size(); ++i) {
       std::uint64_t bytes = state.parameters[i][part].size_bytes();
       if (bytes == 0 && part != TensorPart::weight) continue;
-      if (!open || filled >= shard_bytes) {
+      if (plans.empty() || plans.back().part != part || filled >= shard_bytes) {
         plans.push_back({part, {}});
         filled = 0;
-        open = true;
       }
       plans.back().parameters.push_back(i);
       filled += bytes;

@@ -12,16 +12,12 @@ namespace {
 using storage::Path;
 using Sink = std::function<Result<void>(ByteView)>;
 
-constexpr std::string_view kFormatKey = "format";
-constexpr std::string_view kFormatValue = "gpunode";
-constexpr std::string_view kKindKey = "model";
+constexpr const char* kKindKey = "model";
 constexpr std::string_view kSettingPrefix = "model.";
 constexpr std::uint64_t kPieceBytes = 1u << 20;
 
 std::map<std::string, std::string> metadata_of(const ModelDescription& model) {
-  std::map<std::string, std::string> metadata;
-  metadata.emplace(kFormatKey, kFormatValue);
-  metadata.emplace(kKindKey, model.kind);
+  std::map<std::string, std::string> metadata{{"format", "gpunode"}, {kKindKey, model.kind}};
   for (const auto& [key, value] : model.settings)
     metadata.emplace(std::string(kSettingPrefix) + key, value);
   return metadata;
@@ -46,7 +42,7 @@ Result<Export> write_file(
       if (Result<void> done = feed(tensor, sink); !done) return done;
     return {};
   };
-  if (Result<void> done = files.write_atomic(path, fill); !done)
+  if (Result<void> done = files.write_atomic_with(path, fill); !done)
     return done.error().within("export");
   return Export{hash.finish(), header.file_bytes()};
 }

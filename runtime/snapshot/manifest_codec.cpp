@@ -1,5 +1,6 @@
 #include "runtime/snapshot/manifest_codec.hpp"
 
+#include <bit>
 #include <cstring>
 #include <set>
 
@@ -22,15 +23,10 @@ Digest from_wire(const wire::Hash128& hash) {
 }
 
 wire::Hash256 to_wire(const storage::Sha256& hash) {
-  std::uint64_t words[4];
-  std::memcpy(words, hash.value.data(), sizeof words);
-  return {words[0], words[1], words[2], words[3]};
+  return std::bit_cast<wire::Hash256>(hash.value);
 }
 storage::Sha256 from_wire(const wire::Hash256& hash) {
-  std::uint64_t words[4] = {hash.a(), hash.b(), hash.c(), hash.d()};
-  storage::Sha256 result;
-  std::memcpy(result.value.data(), words, sizeof words);
-  return result;
+  return {std::bit_cast<std::array<std::byte, 32>>(hash)};
 }
 
 Error refused(const std::string& why) {
@@ -57,23 +53,20 @@ bool all_present(const flatbuffers::Vector<flatbuffers::Offset<Table>>* items) {
 
 // The verifier checks a vector's bounds but not that its elements lie aligned, so a damaged one is
 // copied and never looked at in its place.
-template <class Vector>
-std::vector<std::uint64_t> numbers_of(const Vector* from, std::size_t words_each) {
-  std::vector<std::uint64_t> words;
-  if (!from || from->size() == 0) return words;
-  words.resize(from->size() * words_each);
-  std::memcpy(words.data(), from->Data(), words.size() * sizeof(std::uint64_t));
-  return words;
+template <class T, class Vector>
+std::vector<T> copy_of(const Vector* from) {
+  std::vector<T> items(from ? from->size() : 0);
+  if (!items.empty()) std::memcpy(items.data(), from->Data(), items.size() * sizeof(T));
+  return items;
 }
 
 Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   if (!from.job() || !from.sample_sum() || !from.state_digest())
     return refused("a field is missing");
-  auto text = [](const flatbuffers::String* s) { return s ? s->str() : std::string(); };
   CheckpointMeta meta;
   meta.key = {from_wire(*from.job()), {from.history_turn(), from.history_mark()}, from.step()};
-  meta.job_name = text(from.job_name());
-  meta.model.kind = text(from.model_kind());
+  meta.job_name = flatbuffers::GetString(from.job_name());
+  meta.model.kind = flatbuffers::GetString(from.model_kind());
   if (from.model_settings())
     for (const wire::Setting* setting : *from.model_settings())
       if (!meta.model.settings.emplace(setting->key()->str(), setting->value()->str()).second)
@@ -100,10 +93,8 @@ Result<ShardRecord> decode_shard(const wire::Shard& from) {
                          (shard.size_bytes % ShardRecord::kBlockBytes != 0 ? 1 : 0);
   if ((from.blocks() ? from.blocks()->size() : 0) != blocks)
     return refused(shard.file + " has another number of block hashes than blocks");
-  std::vector<std::uint64_t> words = numbers_of(from.blocks(), 2);
-  shard.blocks.reserve(blocks);
-  for (std::size_t i = 0; i < words.size(); i += 2)
-    shard.blocks.push_back({words[i], words[i + 1]});
+  static_assert(sizeof(Digest) == sizeof(wire::Hash128));
+  shard.blocks = copy_of<Digest>(from.blocks());
   return shard;
 }
 
@@ -118,7 +109,7 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
   if (from.shape()) {
     if (from.shape()->size() > kSafetensorsRankLimit)
       return refused(parameter.name + " has too many dimensions");
-    parameter.shape = numbers_of(from.shape(), 1);
+    parameter.shape = copy_of<std::uint64_t>(from.shape());
   }
   if (!tensor_bytes(parameter.type, parameter.shape))
     return refused(parameter.name + " is too large");

@@ -13,15 +13,15 @@ Path folder_of(const Path& path) {
 }
 
 Result<void> FileSystem::write_atomic(const Path& path, const std::vector<ByteView>& parts) {
-  return write_atomic(path, [&](WritableFile& file) -> Result<void> {
+  return write_atomic_with(path, [&](WritableFile& file) -> Result<void> {
     for (ByteView part : parts)
       if (Result<void> appended = file.append(part); !appended) return appended;
     return {};
   });
 }
 
-Result<void> FileSystem::write_atomic(const Path& path,
-                                      const std::function<Result<void>(WritableFile&)>& fill) {
+Result<void> FileSystem::write_atomic_with(const Path& path,
+                                           const std::function<Result<void>(WritableFile&)>& fill) {
   Path temporary = path;
   temporary += ".tmp";
   auto attempt = [&]() -> Result<void> {

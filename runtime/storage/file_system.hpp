@@ -94,8 +94,8 @@ class FileSystem {
   // file holds either all of the old bytes or all of the new. Leaves no temporary on failure.
   Result<void> write_atomic(const Path& path, const std::vector<ByteView>& parts);
   // The same by what `fill` appends.
-  Result<void> write_atomic(const Path& path,
-                            const std::function<Result<void>(WritableFile&)>& fill);
+  Result<void> write_atomic_with(const Path& path,
+                                 const std::function<Result<void>(WritableFile&)>& fill);
   // The whole file. Fails as open does, and with resource_exhausted when longer than `limit_bytes`.
   Result<Bytes> read(const Path& path, std::uint64_t limit_bytes) const;
   bool exists(const Path& path) const;

@@ -185,8 +185,7 @@ Result<std::vector<Entry>> PosixFileSystem::list(const Path& folder) const {
     }
     entries.push_back(entry_of(std::move(name), status));
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  std::ranges::sort(entries, {}, &Entry::name);
   return entries;
 }
 

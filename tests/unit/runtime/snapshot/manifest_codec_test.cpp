@@ -104,7 +104,7 @@ TEST(ManifestCodec, contradictions_are_refused) {
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = -1; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = -2; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = 1; }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].second_moment_shard = 1; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[2] = 1; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].name = m.parameters[0].name; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].name.clear(); }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].shape = {~0ull, 2}; }));
