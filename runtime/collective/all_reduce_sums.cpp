@@ -18,8 +18,7 @@ AllReduce::AllReduce(Options given, Time now) : options_(std::move(given)), own_
   GPUNODE_CHECK(options_.form->is_plain() || !options_.route, "packed sums go by no route");
   for (TreeNode node : options_.tree.cover(options_.plan.slices_of(options_.rank)))
     cover_.push_back({node});
-  std::sort(cover_.begin(), cover_.end(),
-            [](const CoverNode& a, const CoverNode& b) { return a.node < b.node; });
+  std::ranges::sort(cover_, {}, &CoverNode::node);
   stations_ = SumStation::of(options_.route.get(), options_.tree, options_.plan,
                              options_.member_count, options_.rank);
 
@@ -62,8 +61,7 @@ std::optional<ChunkPlaces::Use> AllReduce::place_use(std::uint32_t chunk) const 
 }
 
 AllReduce::CoverNode* AllReduce::find(TreeNode node) {
-  auto at = std::lower_bound(cover_.begin(), cover_.end(), node,
-                             [](const CoverNode& a, TreeNode b) { return a.node < b; });
+  const auto at = std::ranges::lower_bound(cover_, node, {}, &CoverNode::node);
   return at != cover_.end() && at->node == node ? &*at : nullptr;
 }
 

@@ -103,12 +103,9 @@ SlicePlan plan_after_loss(const Tree& tree, const SlicePlan& old_plan,
   std::uint32_t slices = tree.slice_count();
   std::vector<std::uint32_t> load(new_member_count, 0);
   std::vector<bool> survives(new_member_count, false);
-  std::uint32_t survivor_count = 0;
-  for (std::size_t old = 0; old < new_rank.size(); ++old) {
-    if (!survivor(old) || survives[new_rank[old]]) continue;
-    survives[new_rank[old]] = true;
-    ++survivor_count;
-  }
+  for (std::size_t old = 0; old < new_rank.size(); ++old)
+    if (survivor(old)) survives[new_rank[old]] = true;
+  const auto survivor_count = static_cast<std::uint32_t>(std::ranges::count(survives, true));
   if (survivor_count == 0) return balanced_plan(tree, new_member_count);
 
   SlicePlan plan;

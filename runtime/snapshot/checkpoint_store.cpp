@@ -148,8 +148,7 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
   for (auto begin = keys.begin(); begin != keys.end();) {
     const auto end = std::find_if(begin, keys.end(),
                                   [&](const CheckpointKey& key) { return key.job != begin->job; });
-    const auto furthest = std::max_element(
-        begin, end, [](const auto& one, const auto& other) { return one.step < other.step; });
+    const auto furthest = std::ranges::max_element(begin, end, {}, &CheckpointKey::step);
     for (auto key = begin; key != end; ++key) {
       bool is_new = static_cast<std::size_t>(end - key) <= newest;
       bool is_marked = retention.every_steps != 0 && key->step % retention.every_steps == 0;
@@ -166,15 +165,9 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
 }
 
 bool is_damage(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::corrupted:
-    case ErrorCode::not_found:         // a file of it
-    case ErrorCode::invalid_argument:  // of another model, or no file where one should be
-    case ErrorCode::io_error:
-      return true;
-    default:
-      return false;
-  }
+  // not_found: a file of it; invalid_argument: of another model, or no file where one should be.
+  return code == ErrorCode::corrupted || code == ErrorCode::not_found ||
+         code == ErrorCode::invalid_argument || code == ErrorCode::io_error;
 }
 
 Result<Manifest> CheckpointStore::write(const CheckpointMeta& meta, const StateView& state) {
