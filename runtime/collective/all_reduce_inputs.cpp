@@ -2,6 +2,7 @@
 #include "runtime/collective/all_reduce.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace gpunode::collective {
@@ -104,9 +105,8 @@ void AllReduce::on(Time now, std::uint16_t from, const Done& message, std::vecto
 }
 
 bool AllReduce::in_order(const std::vector<std::uint32_t>& list) const {
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i] >= chunks_.size() || (i > 0 && list[i] <= list[i - 1])) return false;
-  return true;
+  return std::ranges::adjacent_find(list, std::ranges::greater_equal()) == list.end() &&
+         (list.empty() || list.back() < chunks_.size());
 }
 
 void AllReduce::on(Time, std::uint16_t from, const Need& message, std::vector<SendTo>& out) {

@@ -231,9 +231,7 @@ class Search {
 }  // namespace
 
 Paces Paces::of_members(std::uint16_t member_count) {
-  Paces paces;
-  paces.members.resize(member_count);
-  return paces;
+  return {.members = std::vector<Pace>(member_count)};
 }
 
 std::vector<std::uint64_t> Paces::to_words() const {
