@@ -9,24 +9,22 @@
 
 namespace gpunode {
 
-// State: snapshot::StateView or StateTarget, by what Float is. Moments may be left out.
-template <class State, class Float>
-State named_tensors(const model::Model& model, std::span<Float> weights,
-                    std::span<Float> first_moments = {}, std::span<Float> second_moments = {}) {
-  State state;
+// `state`: the weights, or the weights, the first and the second moments; each parameter_count()
+// long.
+template <class Float>
+snapshot::StateOf<Float> named_tensors(const model::Model& model, std::span<Float> state) {
+  const std::size_t count = model.parameter_count();
+  snapshot::StateOf<Float> tensors;
   std::size_t at = 0;
   for (const model::ParameterSpec& spec : model.parameters()) {
-    const auto part = [&, count = spec.element_count()](std::span<Float> all) {
-      return all.empty() ? all : all.subspan(at, count);
-    };
-    state.parameters.push_back({spec.name,
-                                {spec.shape.begin(), spec.shape.end()},
-                                part(weights),
-                                part(first_moments),
-                                part(second_moments)});
+    auto& one = tensors.parameters.emplace_back();
+    one.name = spec.name;
+    one.shape.assign(spec.shape.begin(), spec.shape.end());
+    for (std::size_t part = 0; part * count < state.size(); ++part)
+      one.parts[part] = state.subspan(part * count + at, spec.element_count());
     at += spec.element_count();
   }
-  return state;
+  return tensors;
 }
 
 }  // namespace gpunode

@@ -39,15 +39,9 @@ std::string gigabytes(std::uint64_t bytes) {
   return text;
 }
 
-// A state as the trainer gives it (weights, first and second moments) seen as named tensors.
-Result<snapshot::StateView> state_view_of(const model::Model& model, ByteView state) {
-  std::size_t count = model.parameter_count();
-  if (state.size() != 3 * count * sizeof(float))
-    return Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
-                                           " bytes is none of this job's model"};
-  std::span<const float> all(reinterpret_cast<const float*>(state.data()), 3 * count);
-  return named_tensors<snapshot::StateView>(model, all.first(count), all.subspan(count, count),
-                                            all.last(count));
+// Of a state as the trainer gives it: weights, first and second moments.
+std::size_t state_elements(const model::Model& model) {
+  return 3 * model.parameter_count();
 }
 
 }  // namespace
@@ -164,15 +158,19 @@ Result<void> CheckpointShelf::check_same(const snapshot::CheckpointMeta& meta) {
 Result<std::string> CheckpointShelf::write(const WriteCheckpoint& order) {
   const snapshot::CheckpointMeta meta = meta_of(options_, order);
   const std::string path = store_.path_of(meta.key).string();
-  const Result<snapshot::StateView> state = state_view_of(*options_.model, order.state.view);
-  if (!state) return state.error();
-  auto written = store_.write(meta, *state);
+  const ByteView bytes = order.state.view;
+  if (bytes.size() != state_elements(*options_.model) * sizeof(float))
+    return Error{ErrorCode::corrupted, "a state of " + std::to_string(bytes.size()) +
+                                           " bytes is none of this job's model"};
+  const std::span all(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+  const snapshot::StateView state = named_tensors(*options_.model, all);
+  auto written = store_.write(meta, state);
   // A restarted member may reach a step whose checkpoint it wrote in an earlier life.
   if (!written && written.error().code == ErrorCode::already_exists) {
     auto same = check_same(meta);
     if (same) return path;
     lose(meta.key, same.error());
-    written = store_.write(meta, *state);
+    written = store_.write(meta, state);
   }
   if (!written) return written.error();
   intact_.insert(meta.key);
@@ -210,14 +208,12 @@ Result<SharedBytes> CheckpointShelf::read(std::uint64_t step) {
 Result<SharedBytes> CheckpointShelf::read(const Key& key) const {
   auto checkpoint = store_.open(key);
   if (!checkpoint) return checkpoint.error();
-  const model::Model& model = *options_.model;
-  std::size_t count = model.parameter_count();
   fault_point("checkpoint.read", key.step);
-  Bytes bytes(3 * count * sizeof(float));
-  std::span<float> all(reinterpret_cast<float*>(bytes.data()), 3 * count);
-  const auto target = named_tensors<snapshot::StateTarget>(
-      model, all.first(count), all.subspan(count, count), all.last(count));
-  if (auto read = checkpoint->read_into(target); !read) return read.error();
+  const std::size_t count = state_elements(*options_.model);
+  Bytes bytes(count * sizeof(float));
+  const std::span all(reinterpret_cast<float*>(bytes.data()), count);
+  if (auto read = checkpoint->read_into(named_tensors(*options_.model, all)); !read)
+    return read.error();
   return SharedBytes::from(std::move(bytes));
 }
 

@@ -24,8 +24,7 @@ Result<Loaded> load_weights(const snapshot::ModelDescription& description, std::
   if (!model) return model.error();
   Loaded loaded{std::move(*model), {}, step};
   loaded.weights.resize(loaded.model->parameter_count());
-  Result<void> done =
-      read(named_tensors<snapshot::StateTarget>(*loaded.model, std::span<float>(loaded.weights)));
+  Result<void> done = read(named_tensors(*loaded.model, std::span(loaded.weights)));
   if (!done) return done.error();
   return loaded;
 }

@@ -18,6 +18,11 @@
 // A NEED is answered in every state with whatever of it is here: partials and results are kept
 // until the object dies, so the caller keeps the object of a step until the next step is committed.
 // A message of another view or step never gets here: the caller routes by (view_id, step).
+//
+// Split over four sources: all_reduce.cpp (the interface), all_reduce_sums.cpp (slots, sums and the
+// DONE that follows), all_reduce_relay.cpp (sums and results on their way through this member) and
+// all_reduce_inputs.cpp (what peers say, and what is asked of them). By which way chunks travel and
+// as which bytes is told by SumStation and ChunkForm.
 #pragma once
 
 #include <chrono>
@@ -36,6 +41,7 @@
 #include "runtime/collective/slice_plan.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/sum_route.hpp"
+#include "runtime/collective/sum_station.hpp"
 #include "runtime/collective/tree.hpp"
 
 namespace gpunode::collective {
@@ -71,9 +77,6 @@ class AllReduce {
 
   // The plan must fit tree and member count (SlicePlan::fits).
   AllReduce(Options options, Time now);
-  ~AllReduce();
-  AllReduce(AllReduce&&) noexcept;
-  AllReduce& operator=(AllReduce&&) noexcept;
 
   // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as
@@ -97,7 +100,7 @@ class AllReduce {
   void on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out);
 
   // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form.
-  std::shared_ptr<ChunkPlaces> places() const;
+  std::shared_ptr<ChunkPlaces> places() const { return places_; }
 
   // Elements of the result that came to be here since the last call, in `sum`, others of which are
   // still written to. Nothing has been compared with other members yet. Not for a lone member.
@@ -107,14 +110,15 @@ class AllReduce {
   };
   Arrived take_arrived();
 
-  bool held() const;       // the whole result is here
+  // The whole result is here.
+  bool held() const { return peers_[options_.rank].done.has_value(); }
   bool committed() const;  // and every member holds the same
   // Two members hold different results, or owners saw different samples: the view must freeze.
-  bool disagreed() const;
-  SharedFloats result() const;               // when held
-  Digest result_digest() const;              // when held
-  DataFingerprint data_fingerprint() const;  // when held
-  Done done() const;                         // when held: this member's DONE, always the same
+  bool disagreed() const { return disagreed_; }
+  SharedFloats result() const;  // when held
+  Digest result_digest() const { return done().result; }
+  DataFingerprint data_fingerprint() const { return done().data_fingerprint; }
+  Done done() const;  // when held: this member's DONE, always the same
   // When committed: what each rank's DONE told, the same at every member.
   std::vector<StepTimes> times() const;
   // The partials that this member owes, widest first: computed in this order, only the last and
@@ -123,11 +127,107 @@ class AllReduce {
   // Ranks whose bytes are missing; once held, those whose DONE is.
   std::vector<std::uint16_t> waiting_for() const;
   Lack lack_of(std::uint16_t rank) const;
-  std::uint64_t dropped_messages() const;
+  std::uint64_t dropped_messages() const { return dropped_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // A node of this member's cover.
+  struct CoverNode {
+    TreeNode node;
+    std::optional<DataFingerprint> data_fingerprint = {};
+    SharedFloats own = {};                           // its partial sum; kept for NEEDs
+    std::vector<std::uint64_t> final_elements = {};  // of `own`, by chunk
+    std::vector<SharedBytes> packed = {};            // of `own`, by chunk, once sent
+  };
+  // One input of a chunk's station here, as it came; freed once all is made of it.
+  struct Slot {
+    SharedBytes bytes;
+    bool filled = false;
+  };
+  struct Chunk {
+    std::vector<Slot> slots;  // by input of the station; empty if partial sums pass it by
+    std::uint32_t missing = 0;
+    std::vector<SharedBytes> sums = {};  // by output of a station on the way; kept for NEEDs
+    bool here = false;                   // the result is in its place
+    Digest digest;
+    SharedBytes packed;  // the result, if this member owns it and it travels as other bytes
+  };
+  struct Peer {
+    std::uint32_t missing_partials = 0;
+    std::uint32_t missing_results = 0;
+    std::optional<Done> done;
+    Time partials_here{};  // when the last of them came, for the chunks that this member owns
+    Time quiet_since{};
+    Duration timeout{};
+  };
+
+  std::uint16_t owner_of(std::uint32_t chunk) const {
+    return static_cast<std::uint16_t>((std::uint64_t{chunk} + options_.owner_rotation) %
+                                      options_.member_count);
+  }
+  SumStation& station_of(std::uint32_t chunk) { return stations_[owner_of(chunk)]; }
+  const SumStation& station_of(std::uint32_t chunk) const { return stations_[owner_of(chunk)]; }
+  // Something is missing of that peer before the result can be whole.
+  bool lacks_bytes(std::uint16_t rank) const {
+    const Peer& peer = peers_[rank];
+    return peer.missing_partials > 0 || peer.missing_results > 0;
+  }
+  CoverNode* find(TreeNode node);
+  ByteView place_of(std::uint32_t chunk) const { return part_bytes(result_, part_of(chunk)); }
+  Elements part_of(std::uint32_t chunk) const {
+    return {options_.layout.first(chunk), options_.layout.size(chunk)};
+  }
+  std::span<float> buffer_of(std::uint32_t chunk) {
+    return std::span(*buffer_).subspan(options_.layout.first(chunk), options_.layout.size(chunk));
+  }
+  const float* floats_of(std::uint32_t chunk, std::size_t index) const;
+  bool is_final(const CoverNode& cover_node, std::uint32_t chunk) const {
+    return cover_node.own && cover_node.final_elements[chunk] == options_.layout.size(chunk);
+  }
+  PartialChunk partial_of(CoverNode& cover_node, std::uint32_t chunk);
+  ResultChunk result_of(std::uint32_t chunk) const;
+
+  void add_final(Time now, CoverNode& cover_node, std::uint64_t first, std::uint64_t count,
+                 std::vector<SendTo>& out);
+  void fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot, std::vector<SendTo>& out);
+  void send_final(Time now, CoverNode& cover_node, std::vector<std::uint32_t> ready,
+                  std::vector<SendTo>& out);
+  // all_reduce_relay.cpp
+  void send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out);
+  SharedBytes sum_of(std::uint32_t chunk, const SumStation::Output& output);
+  PartialChunk sent_on(std::uint32_t chunk, std::size_t output) const;
+  void send_result(std::uint32_t chunk, std::vector<SendTo>& out) const;
+  // What of a peer may be read to the place of a chunk.
+  std::optional<ChunkPlaces::Use> place_use(std::uint32_t chunk) const;
+  void chunk_is_here(std::uint32_t chunk, const Digest& digest);
+  bool adopt(const DataFingerprint& data_fingerprint);
+  void hold_when_whole(Time now, std::vector<SendTo>& out);
+  void measure(Time now);
+  void compare_dones();
+  void heard(Time now, std::uint16_t rank);
+  void ask(Time now, std::uint16_t rank, std::vector<SendTo>& out);
+
+  void on(Time now, std::uint16_t from, const PartialChunk& message, std::vector<SendTo>& out);
+  void on(Time now, std::uint16_t from, const ResultChunk& message, std::vector<SendTo>& out);
+  void on(Time now, std::uint16_t from, const Done& message, std::vector<SendTo>& out);
+  void on(Time now, std::uint16_t from, const Need& message, std::vector<SendTo>& out);
+  bool in_order(const std::vector<std::uint32_t>& list) const;
+
+  Options options_;
+  std::vector<CoverNode> cover_;      // this member's, ordered by node
+  std::vector<SumStation> stations_;  // by owner: this member's part in the chunks of each
+  std::vector<float> scratch_;        // of the programs that sum
+  std::vector<Chunk> chunks_;
+  std::uint32_t results_missing_ = 0;
+  std::vector<Elements> arrived_;               // and not told yet
+  std::shared_ptr<std::vector<float>> buffer_;  // null if the result is this member's own partial
+  std::shared_ptr<ChunkPlaces> places_;         // of the buffer; null: nothing is read there
+  SharedFloats result_;                         // the buffer, or that partial
+  std::optional<DataFingerprint> total_;
+  std::vector<Peer> peers_;  // by rank; this member's own entry only keeps what it said
+  StepTimes times_;
+  Time own_last_{};  // when this member's last partial sum was final
+  std::uint64_t dropped_ = 0;
+  bool disagreed_ = false;
 };
 
 }  // namespace gpunode::collective

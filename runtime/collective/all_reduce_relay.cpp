@@ -2,7 +2,7 @@
 // them: of a chunk's inputs whole nodes of the tree, or one sum, are made as soon as they are here,
 // sent on towards the owner and kept for whoever asks again; a result goes back to those whose sums
 // came from here.
-#include "runtime/collective/detail/all_reduce_state.hpp"
+#include "runtime/collective/all_reduce.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,9 +10,9 @@
 namespace gpunode::collective {
 
 // Sends whatever the index-th input was the last one of.
-void AllReduce::State::send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out) {
+void AllReduce::send_on(std::uint32_t chunk, std::size_t index, std::vector<SendTo>& out) {
   const SumStation& station = station_of(chunk);
-  Chunk& state = chunks[chunk];
+  Chunk& state = chunks_[chunk];
   state.sums.resize(station.outputs.size());
   for (std::size_t number = 0; number < station.outputs.size(); ++number) {
     const SumStation::Output& output = station.outputs[number];
@@ -27,28 +27,28 @@ void AllReduce::State::send_on(std::uint32_t chunk, std::size_t index, std::vect
 }
 
 // One input goes on as it is, without a copy.
-SharedBytes AllReduce::State::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
-  const auto count = static_cast<std::size_t>(options.layout.size(chunk));
-  const Chunk& state = chunks[chunk];
+SharedBytes AllReduce::sum_of(std::uint32_t chunk, const SumStation::Output& output) {
+  const auto count = static_cast<std::size_t>(options_.layout.size(chunk));
+  const Chunk& state = chunks_[chunk];
   if (output.inputs.size() == 1) return state.slots[output.inputs.front()].bytes;
   std::vector<const float*> inputs;
   for (const std::uint32_t input : output.inputs) inputs.push_back(floats_of(chunk, input));
   auto sum = std::make_shared<std::vector<float>>(count);
-  output.program.run(inputs, sum->data(), count, options.add, scratch);
+  output.program.run(inputs, sum->data(), count, options_.add, scratch_);
   const ByteView bytes = std::as_bytes(std::span<const float>(*sum));
   return {std::move(sum), bytes};
 }
 
-PartialChunk AllReduce::State::sent_on(std::uint32_t chunk, std::size_t index) const {
+PartialChunk AllReduce::sent_on(std::uint32_t chunk, std::size_t index) const {
   const SumStation& station = station_of(chunk);
   const SumStation::Output& output = station.outputs[index];
   DataFingerprint data_fingerprint;
   for (const std::uint32_t input : output.inputs)
     data_fingerprint += *station.inputs[input].data_fingerprint;
-  return {chunk, output.node, data_fingerprint, chunks[chunk].sums[index]};
+  return {chunk, output.node, data_fingerprint, chunks_[chunk].sums[index]};
 }
 
-void AllReduce::State::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {
+void AllReduce::send_result(std::uint32_t chunk, std::vector<SendTo>& out) const {
   for (const std::uint16_t rank : station_of(chunk).before) out.push_back({rank, result_of(chunk)});
 }
 

@@ -40,8 +40,7 @@ class PlainForm final : public ChunkForm {
   std::size_t result_bytes(std::uint64_t count) const override { return count * sizeof(float); }
 
   SharedBytes pack_partial(const SharedFloats& sum, Elements part, bool) override {
-    return {sum, std::as_bytes(std::span(*sum))
-                     .subspan(part.first * sizeof(float), part.count * sizeof(float))};
+    return {sum, part_bytes(sum, part)};
   }
   const float* unpack_partial(ByteView bytes, std::uint64_t count, std::size_t index) override {
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0)

@@ -1,8 +1,10 @@
 #include "runtime/collective/exchange_codec.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "schemas/exchange_generated.h"
 
 namespace gpunode::collective {
@@ -72,12 +74,8 @@ bool read_chunks(const flatbuffers::Vector<std::uint32_t>* list, std::uint32_t c
                  std::vector<std::uint32_t>& chunks) {
   if (!list) return true;
   if (list->size() > chunk_count) return false;
-  chunks.reserve(list->size());
-  for (std::uint32_t chunk : *list) {
-    if (chunk >= chunk_count) return false;
-    chunks.push_back(chunk);
-  }
-  return true;
+  chunks.assign(list->begin(), list->end());
+  return std::ranges::all_of(chunks, [&](std::uint32_t chunk) { return chunk < chunk_count; });
 }
 
 Result<ExchangeMessage> read_partial(const wire::Partial& partial, SharedBytes payload,
@@ -173,8 +171,7 @@ EncodedMessage encode_exchange(const ExchangeName& name, const ExchangeMessage& 
   wire::History history(name.history.mark, name.history.turn);
   wire::FinishExchangeBuffer(builder, wire::CreateExchange(builder, name.view_id, name.step,
                                                            &history, &plan, type, offset));
-  ByteView body(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
-  return {to_bytes(body), payload_of(message)};
+  return {finished_bytes(builder), payload_of(message)};
 }
 
 Result<NamedExchange> decode_exchange(ByteView body, SharedBytes payload,

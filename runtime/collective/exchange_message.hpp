@@ -2,6 +2,8 @@
 // into chunks that they speak about. exchange_codec turns these into wire frames and back.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -21,10 +23,19 @@ struct ChunkLayout {
   std::uint64_t element_count = 0;
   std::uint64_t chunk_elements = 1;
 
-  static ChunkLayout of(std::uint64_t element_count);
-  std::uint32_t chunk_count() const;
-  std::uint64_t first(std::uint32_t chunk) const;
-  std::uint64_t size(std::uint32_t chunk) const;
+  static ChunkLayout of(std::uint64_t element_count) {
+    constexpr std::uint64_t kLeast = 64 << 10, kMost = 1 << 20;
+    const std::uint64_t eighth = std::bit_floor(element_count * sizeof(float) / 8);
+    return {element_count, std::clamp(eighth, kLeast, kMost) / sizeof(float)};
+  }
+  std::uint32_t chunk_count() const {
+    const std::uint64_t count = (element_count + chunk_elements - 1) / chunk_elements;
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(count, 1));
+  }
+  std::uint64_t first(std::uint32_t chunk) const { return chunk * chunk_elements; }
+  std::uint64_t size(std::uint32_t chunk) const {
+    return std::min(chunk_elements, element_count - first(chunk));
+  }
   bool operator==(const ChunkLayout&) const = default;
 };
 

@@ -11,21 +11,19 @@ namespace gpunode::collective {
 namespace {
 
 constexpr std::uint16_t kSlowest = 8;       // a new sample weighs at least 1/8
-constexpr std::uint64_t kMostGrowth = 4;    // of one sample over the smoothed time
+constexpr std::int64_t kMostGrowth = 4;     // of one sample over the smoothed time
 constexpr std::uint64_t kHysteresis = 32;   // a plan must be cheaper by more than 1/32
 constexpr std::uint32_t kManySlices = 256;  // from here on the search is bounded
 constexpr std::uint32_t kShareWindow = 24;  // shares this near the ideal are tried then
 constexpr std::uint64_t kSearchEvery = 16;  // steps, then
 constexpr std::uint64_t kLongestSlice = 1u << 31;
 
-std::uint32_t smoothed(std::uint32_t before, std::uint16_t samples, std::uint64_t sample) {
-  sample = std::min(sample, kLongestSlice);
+std::uint32_t smoothed(std::int64_t before, std::uint16_t samples, std::uint64_t told) {
+  const auto sample = static_cast<std::int64_t>(std::min(told, kLongestSlice));
   if (samples == 0) return static_cast<std::uint32_t>(sample);
-  const auto weight = static_cast<std::int64_t>(std::min<std::uint32_t>(samples + 1u, kSlowest));
-  const std::uint64_t bounded = std::min(sample, kMostGrowth * before + 1);
-  const std::int64_t change =
-      static_cast<std::int64_t>(bounded) - static_cast<std::int64_t>(before);
-  return static_cast<std::uint32_t>(static_cast<std::int64_t>(before) + change / weight);
+  const std::int64_t weight = std::min<std::int64_t>(samples + 1, kSlowest);
+  const std::int64_t bounded = std::min(sample, kMostGrowth * before + 1);
+  return static_cast<std::uint32_t>(before + (bounded - before) / weight);
 }
 
 // More than counts is nobody's measure: a liar's word must not grow over the type's end.
@@ -74,9 +72,7 @@ class Search {
       longest = std::max(longest, time_of(rank, shares[rank]));
     return longest;
   }
-  bool someone_idles() const {
-    return std::find(present_.begin(), present_.end(), 0u) != present_.end();
-  }
+  bool someone_idles() const { return std::ranges::count(present_, 0u) > 0; }
 
   // The cheapest shares below `limit`, or nothing.
   std::vector<std::uint32_t> best(std::uint64_t limit) const {
@@ -147,11 +143,10 @@ class Search {
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       const std::uint64_t per_slice = total / slices + 1;
       const auto ideal = static_cast<std::uint32_t>(speed(paces_.members[rank]) / per_slice);
-      Window& window = windows_[rank];
-      window.low = ideal > kShareWindow + 1 ? ideal - kShareWindow : 1;
-      window.low = std::min(window.low, window.high);
-      window.high = std::min(window.high, ideal + kShareWindow);
-      window.high = std::max(window.high, window.low);
+      const auto [least, most] = windows_[rank];
+      const std::uint32_t below = ideal > kShareWindow ? ideal - kShareWindow : 0;
+      windows_[rank] = {std::clamp(below, least, most),
+                        std::clamp(ideal + kShareWindow, least, most)};
     }
   }
 
@@ -236,9 +231,7 @@ class Search {
 }  // namespace
 
 Paces Paces::of_members(std::uint16_t member_count) {
-  Paces paces;
-  paces.members.resize(member_count);
-  return paces;
+  return {.members = std::vector<Pace>(member_count)};
 }
 
 std::vector<std::uint64_t> Paces::to_words() const {

@@ -6,11 +6,19 @@ namespace gpunode::collective {
 
 Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result,
                         const DataFingerprint& data_fingerprint) {
+  const auto digest_of_chunk = [&](std::uint32_t chunk) {
+    return digest_of(bytes_of(result.subspan(layout.first(chunk), layout.size(chunk))));
+  };
+  return result_digest_of(layout, digest_of_chunk, data_fingerprint);
+}
+
+Digest result_digest_of(const ChunkLayout& layout,
+                        const std::function<Digest(std::uint32_t chunk)>& digest_of_chunk,
+                        const DataFingerprint& data_fingerprint) {
   Bytes digests;
   digests.reserve(std::size_t{layout.chunk_count()} * 16 + 24);
   for (std::uint32_t chunk = 0; chunk < layout.chunk_count(); ++chunk) {
-    const Digest digest =
-        digest_of(bytes_of(result.subspan(layout.first(chunk), layout.size(chunk))));
+    const Digest digest = digest_of_chunk(chunk);
     append_number(digests, digest.high);
     append_number(digests, digest.low);
   }

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/bytes.hpp"
+
 namespace gpunode::collective {
 
 // Shared, immutable vector of fp32: a partial sum or a result.
@@ -15,5 +17,9 @@ using SharedFloats = std::shared_ptr<const std::vector<float>>;
 struct Elements {
   std::uint64_t first = 0, count = 0;
 };
+
+inline ByteView part_bytes(const SharedFloats& floats, Elements part) {
+  return std::as_bytes(std::span(*floats).subspan(part.first, part.count));
+}
 
 }  // namespace gpunode::collective

@@ -1,6 +1,7 @@
 #include "runtime/collective/slice_plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 namespace gpunode::collective {
@@ -66,13 +67,8 @@ bool SlicePlan::fits(const Tree& tree, std::uint16_t member_count) const {
 }
 
 Digest SlicePlan::digest() const {
-  Bytes bytes;
-  bytes.reserve(owner.size() * 2);
-  for (std::uint16_t rank : owner) {
-    bytes.push_back(static_cast<std::byte>(rank & 255));
-    bytes.push_back(static_cast<std::byte>(rank >> 8));
-  }
-  return digest_of(bytes);
+  static_assert(std::endian::native == std::endian::little);
+  return digest_of(bytes_of(std::span<const std::uint16_t>(owner)));
 }
 
 SlicePlan balanced_plan(const Tree& tree, std::uint16_t member_count) {
@@ -80,9 +76,7 @@ SlicePlan balanced_plan(const Tree& tree, std::uint16_t member_count) {
   std::uint32_t slices = tree.slice_count();
   std::uint32_t working = std::min<std::uint32_t>(member_count, slices);
   std::uint32_t cap = (slices + working - 1) / working;
-  std::vector<std::uint32_t> shares = cheapest_shares(tree, working, cap);
-
-  return plan_of_shares(tree, shares);
+  return plan_of_shares(tree, cheapest_shares(tree, working, cap));
 }
 
 SlicePlan plan_of_shares(const Tree& tree, std::vector<std::uint32_t> shares) {
@@ -109,12 +103,9 @@ SlicePlan plan_after_loss(const Tree& tree, const SlicePlan& old_plan,
   std::uint32_t slices = tree.slice_count();
   std::vector<std::uint32_t> load(new_member_count, 0);
   std::vector<bool> survives(new_member_count, false);
-  std::uint32_t survivor_count = 0;
-  for (std::size_t old = 0; old < new_rank.size(); ++old) {
-    if (!survivor(old) || survives[new_rank[old]]) continue;
-    survives[new_rank[old]] = true;
-    ++survivor_count;
-  }
+  for (std::size_t old = 0; old < new_rank.size(); ++old)
+    if (survivor(old)) survives[new_rank[old]] = true;
+  const auto survivor_count = static_cast<std::uint32_t>(std::ranges::count(survives, true));
   if (survivor_count == 0) return balanced_plan(tree, new_member_count);
 
   SlicePlan plan;

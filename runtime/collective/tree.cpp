@@ -40,14 +40,6 @@ Result<Tree> Tree::of_radices(std::vector<std::uint32_t> radices) {
   return Tree(std::move(radices));
 }
 
-std::uint32_t Tree::slice_count() const {
-  return widths_.back();
-}
-
-TreeNode Tree::root() const {
-  return {static_cast<std::uint8_t>(radices_.size()), 0};
-}
-
 std::uint32_t Tree::width(std::uint8_t level) const {
   GPUNODE_CHECK(level < widths_.size(), "no level " + std::to_string(level) + " in the tree");
   return widths_[level];
@@ -62,13 +54,6 @@ std::vector<TreeNode> Tree::children(TreeNode node) const {
   for (std::uint32_t i = 0; i < radix; ++i)
     nodes.push_back({static_cast<std::uint8_t>(node.level - 1), node.index * radix + i});
   return nodes;
-}
-
-TreeNode Tree::parent(TreeNode node) const {
-  GPUNODE_CHECK(contains(node), "no such node in the tree");
-  if (node == root()) return node;
-  std::uint32_t radix = radices_[radices_.size() - node.level - 1];
-  return {static_cast<std::uint8_t>(node.level + 1), node.index / radix};
 }
 
 bool Tree::contains(TreeNode node) const {

@@ -32,12 +32,11 @@ class Tree {
   // list is the tree of one slice.
   static Result<Tree> of_radices(std::vector<std::uint32_t> radices);
 
-  std::uint32_t slice_count() const;
-  TreeNode root() const;
+  std::uint32_t slice_count() const { return widths_.back(); }
+  TreeNode root() const { return {static_cast<std::uint8_t>(radices_.size()), 0}; }
   std::uint32_t width(std::uint8_t level) const;  // slices below a node of this level
   std::uint32_t first_slice(TreeNode node) const { return node.index * width(node.level); }
   std::vector<TreeNode> children(TreeNode node) const;  // empty for a slice
-  TreeNode parent(TreeNode node) const;                 // the root is its own parent
   bool contains(TreeNode node) const;                   // a node of this tree at all
   // Maximal nodes whose slices are all in `owned` (sorted, unique), in order of first slice.
   // Numbers that are no slice of this tree are ignored.

@@ -9,33 +9,32 @@
 namespace gpunode::snapshot {
 namespace {
 
-constexpr TensorPart kParts[] = {TensorPart::weight, TensorPart::first_moment,
-                                 TensorPart::second_moment};
-
 Error corrupted_shard(const ShardRecord& shard, const std::string& why) {
   return Error{ErrorCode::corrupted, "shard " + shard.file + ": " + why};
 }
 
-Result<SafetensorsHeader> read_header(detail::ShardReader& reader, const ShardRecord& shard) {
+Result<SafetensorsHeader> read_header(const storage::FileSystem& files, const storage::Path& folder,
+                                      const ShardRecord& shard) {
+  Result<detail::ShardReader> reader = detail::ShardReader::open(files, folder, shard);
+  if (!reader) return reader.error();
   if (shard.size_bytes < 8) return corrupted_shard(shard, "shorter than its header");
   Bytes head;
   auto append = [&](ByteView piece) -> Result<void> {
     head.insert(head.end(), piece.begin(), piece.end());
     return {};
   };
-  if (Result<void> done = reader.stream(0, 8, append); !done) return done.error();
+  if (Result<void> done = reader->stream(0, 8, append); !done) return done.error();
   Result<std::uint64_t> length = safetensors_header_bytes(head, shard.size_bytes);
   if (!length) return length.error().within("shard " + shard.file);
-  if (Result<void> done = reader.stream(8, *length - 8, append); !done) return done.error();
+  if (Result<void> done = reader->stream(8, *length - 8, append); !done) return done.error();
   Result<SafetensorsHeader> header = decode_safetensors_header(head, shard.size_bytes);
   if (!header) return header.error().within("shard " + shard.file);
   return header;
 }
 
 const ParameterRecord* find_parameter(const Manifest& manifest, std::string_view name) {
-  for (const ParameterRecord& parameter : manifest.parameters)
-    if (parameter.name == name) return &parameter;
-  return nullptr;
+  const auto found = std::ranges::find(manifest.parameters, name, &ParameterRecord::name);
+  return found == manifest.parameters.end() ? nullptr : &*found;
 }
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
@@ -50,7 +49,7 @@ Result<void> match(const Manifest& manifest, const std::vector<SafetensorsHeader
   for (std::size_t i = 0; i < headers.size(); ++i)
     for (const TensorEntry& tensor : headers[i].tensors) held[i].emplace(tensor.name, &tensor);
   for (const ParameterRecord& parameter : manifest.parameters) {
-    for (TensorPart part : kParts) {
+    for (TensorPart part : kTensorParts) {
       std::int32_t shard = parameter.shard_of(part);
       if (shard < 0) continue;
       auto found = held[shard].find(parameter.name);
@@ -76,24 +75,14 @@ Result<Checkpoint> Checkpoint::open(const storage::FileSystem& files, const stor
   Result<Manifest> manifest = decode_manifest(*bytes);
   if (!manifest) return manifest.error().within(folder.string());
   Checkpoint checkpoint(files, folder, std::move(*manifest));
-  Result<std::vector<SafetensorsHeader>> headers = checkpoint.read_headers();
-  if (!headers) return headers.error().within(folder.string());
-  checkpoint.headers_ = std::move(*headers);
+  for (const ShardRecord& shard : checkpoint.manifest_.shards) {
+    Result<SafetensorsHeader> header = read_header(files, folder, shard);
+    if (!header) return header.error().within(folder.string());
+    checkpoint.headers_.push_back(std::move(*header));
+  }
   if (Result<void> done = match(checkpoint.manifest_, checkpoint.headers_); !done)
     return done.error().within(folder.string());
   return checkpoint;
-}
-
-Result<std::vector<SafetensorsHeader>> Checkpoint::read_headers() const {
-  std::vector<SafetensorsHeader> headers;
-  for (const ShardRecord& shard : manifest_.shards) {
-    Result<detail::ShardReader> reader = detail::ShardReader::open(*files_, folder_, shard);
-    if (!reader) return reader.error();
-    Result<SafetensorsHeader> header = read_header(*reader, shard);
-    if (!header) return header.error();
-    headers.push_back(std::move(*header));
-  }
-  return headers;
 }
 
 Result<void> Checkpoint::verify(const ReadProgress& progress) const {
@@ -166,13 +155,9 @@ Result<void> Checkpoint::read_into(const StateTarget& target) const {
                  "the checkpoint has " + std::to_string(manifest_.parameters.size()) +
                      " parameters and the model " + std::to_string(target.parameters.size())};
   for (const ParameterTarget& parameter : target.parameters) {
-    std::pair<TensorPart, std::span<float>> wanted[] = {
-        {TensorPart::weight, parameter.weight},
-        {TensorPart::first_moment, parameter.first_moment},
-        {TensorPart::second_moment, parameter.second_moment}};
-    for (const auto& [part, span] : wanted) {
-      if (span.empty() && (part != TensorPart::weight || parameter.weight.data() == nullptr))
-        continue;
+    for (TensorPart part : kTensorParts) {
+      const std::span<float> span = parameter[part];
+      if (span.empty() && (part != TensorPart::weight || span.data() == nullptr)) continue;
       if (Result<void> done = read_tensor(parameter.name, part, span); !done) return done;
     }
   }

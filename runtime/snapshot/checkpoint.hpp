@@ -30,8 +30,6 @@ class Checkpoint {
   // Fills the target's tensors. Names and shapes must be those of the checkpoint, moments asked for
   // must be stored. Fails with invalid_argument naming the first parameter that differs, corrupted.
   Result<void> read_into(const StateTarget& target) const;
-  // Reads one tensor; the span has its number of elements. Fails with not_found, corrupted.
-  Result<void> read_tensor(std::string_view name, TensorPart part, std::span<float> target) const;
   // Hands the tensor's bytes to `sink` in verified pieces of at most 1 MiB.
   Result<void> stream_tensor(std::string_view name, TensorPart part,
                              const std::function<Result<void>(ByteView)>& sink) const;
@@ -40,7 +38,8 @@ class Checkpoint {
   Checkpoint(const storage::FileSystem& files, storage::Path folder, Manifest manifest)
       : files_(&files), folder_(std::move(folder)), manifest_(std::move(manifest)) {}
 
-  Result<std::vector<SafetensorsHeader>> read_headers() const;
+  // Reads one tensor; the span has its number of elements. Fails with not_found, corrupted.
+  Result<void> read_tensor(std::string_view name, TensorPart part, std::span<float> target) const;
 
   const storage::FileSystem* files_;
   storage::Path folder_;

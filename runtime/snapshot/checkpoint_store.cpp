@@ -17,15 +17,6 @@ using storage::Entry;
 using storage::EntryKind;
 using storage::Path;
 
-constexpr TensorPart kParts[] = {TensorPart::weight, TensorPart::first_moment,
-                                 TensorPart::second_moment};
-
-std::span<const float> values_of(const ParameterView& parameter, TensorPart part) {
-  if (part == TensorPart::first_moment) return parameter.first_moment;
-  if (part == TensorPart::second_moment) return parameter.second_moment;
-  return parameter.weight;
-}
-
 // One shard to be: which parameters' tensors of a part it takes.
 struct ShardPlan {
   TensorPart part = TensorPart::weight;
@@ -51,11 +42,10 @@ Result<void> check_state(const CheckpointMeta& meta, const StateView& state) {
       return refused("two parameters named " + parameter.name);
     std::optional<std::uint64_t> bytes = tensor_bytes(ElementType::f32, parameter.shape);
     if (!bytes || parameter.shape.size() > kSafetensorsRankLimit ||
-        parameter.weight.size_bytes() != *bytes)
+        parameter[TensorPart::weight].size_bytes() != *bytes)
       return refused("values and shape of " + parameter.name + " do not match");
     for (TensorPart part : {TensorPart::first_moment, TensorPart::second_moment})
-      if (auto values = values_of(parameter, part);
-          !values.empty() && values.size_bytes() != *bytes)
+      if (auto values = parameter[part]; !values.empty() && values.size_bytes() != *bytes)
         return refused("moments and shape of " + parameter.name + " do not match");
   }
   for (const auto& [key, value] : meta.model.settings)
@@ -66,16 +56,14 @@ Result<void> check_state(const CheckpointMeta& meta, const StateView& state) {
 
 std::vector<ShardPlan> plan_shards(const StateView& state, std::uint64_t shard_bytes) {
   std::vector<ShardPlan> plans;
-  for (TensorPart part : kParts) {
-    std::uint64_t filled = 0;
-    bool open = false;
+  std::uint64_t filled = 0;  // of the last one
+  for (TensorPart part : kTensorParts) {
     for (std::size_t i = 0; i < state.parameters.size(); ++i) {
-      std::uint64_t bytes = values_of(state.parameters[i], part).size_bytes();
+      std::uint64_t bytes = state.parameters[i][part].size_bytes();
       if (bytes == 0 && part != TensorPart::weight) continue;
-      if (!open || filled >= shard_bytes) {
+      if (plans.empty() || plans.back().part != part || filled >= shard_bytes) {
         plans.push_back({part, {}});
         filled = 0;
-        open = true;
       }
       plans.back().parameters.push_back(i);
       filled += bytes;
@@ -91,7 +79,7 @@ Result<ShardRecord> write_shard(storage::FileSystem& files, const Path& folder,
   for (std::size_t i : plan.parameters) {
     const ParameterView& parameter = state.parameters[i];
     tensors.push_back({parameter.name, ElementType::f32, parameter.shape, 0, 0});
-    values.emplace(parameter.name, values_of(parameter, plan.part));
+    values.emplace(parameter.name, parameter[plan.part]);
   }
   SafetensorsHeader header = plan_safetensors(std::move(tensors), {});
   char suffix[32];
@@ -142,6 +130,15 @@ std::optional<JobId> parse_job(std::string_view text) {
   return job;
 }
 
+// None, if there is nothing at `path`.
+Result<std::vector<Entry>> folders_in(const storage::FileSystem& files, const Path& path) {
+  Result<std::vector<Entry>> entries = files.list(path);
+  if (!entries && entries.error().code == ErrorCode::not_found) return std::vector<Entry>{};
+  if (entries)
+    std::erase_if(*entries, [](const Entry& entry) { return entry.kind != EntryKind::folder; });
+  return entries;
+}
+
 }  // namespace
 
 std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retention& retention) {
@@ -151,8 +148,7 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
   for (auto begin = keys.begin(); begin != keys.end();) {
     const auto end = std::find_if(begin, keys.end(),
                                   [&](const CheckpointKey& key) { return key.job != begin->job; });
-    const auto furthest = std::max_element(
-        begin, end, [](const auto& one, const auto& other) { return one.step < other.step; });
+    const auto furthest = std::ranges::max_element(begin, end, {}, &CheckpointKey::step);
     for (auto key = begin; key != end; ++key) {
       bool is_new = static_cast<std::size_t>(end - key) <= newest;
       bool is_marked = retention.every_steps != 0 && key->step % retention.every_steps == 0;
@@ -169,15 +165,9 @@ std::vector<CheckpointKey> expired(std::vector<CheckpointKey> keys, const Retent
 }
 
 bool is_damage(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::corrupted:
-    case ErrorCode::not_found:         // a file of it
-    case ErrorCode::invalid_argument:  // of another model, or no file where one should be
-    case ErrorCode::io_error:
-      return true;
-    default:
-      return false;
-  }
+  // not_found: a file of it; invalid_argument: of another model, or no file where one should be.
+  return code == ErrorCode::corrupted || code == ErrorCode::not_found ||
+         code == ErrorCode::invalid_argument || code == ErrorCode::io_error;
 }
 
 Result<Manifest> CheckpointStore::write(const CheckpointMeta& meta, const StateView& state) {
@@ -190,7 +180,7 @@ Result<Manifest> CheckpointStore::write(const CheckpointMeta& meta, const StateV
   if (Result<void> done = files_->create_folder(folder); !done) return done.error().within(what);
   std::uint64_t needed = 1u << 20;
   for (const ParameterView& parameter : state.parameters)
-    for (TensorPart part : kParts) needed += values_of(parameter, part).size_bytes();
+    for (TensorPart part : kTensorParts) needed += parameter[part].size_bytes();
   if (Result<std::uint64_t> free = files_->free_bytes(folder); free && *free < needed)
     return Error{ErrorCode::disk_full, what + " needs " + std::to_string(needed) +
                                            " bytes and the disk of " + folder.string() + " has " +
@@ -223,19 +213,15 @@ Result<Manifest> CheckpointStore::write_parts(const CheckpointMeta& meta, const 
   Manifest manifest;
   manifest.meta = meta;
   for (const ParameterView& parameter : state.parameters)
-    manifest.parameters.push_back({parameter.name, ElementType::f32, parameter.shape, -1, -1, -1});
+    manifest.parameters.push_back({parameter.name, ElementType::f32, parameter.shape});
   int number = 0;
   for (const ShardPlan& plan : plan_shards(state, options_.shard_bytes)) {
     if (!manifest.shards.empty() && manifest.shards.back().part != plan.part) number = 0;
     Result<ShardRecord> shard = write_shard(*files_, temporary, state, plan, number++);
     if (!shard) return shard.error();
     auto index = static_cast<std::int32_t>(manifest.shards.size());
-    for (std::size_t i : plan.parameters) {
-      ParameterRecord& parameter = manifest.parameters[i];
-      (plan.part == TensorPart::weight         ? parameter.weight_shard
-       : plan.part == TensorPart::first_moment ? parameter.first_moment_shard
-                                               : parameter.second_moment_shard) = index;
-    }
+    for (std::size_t i : plan.parameters)
+      manifest.parameters[i].shards[static_cast<std::size_t>(plan.part)] = index;
     manifest.shards.push_back(std::move(*shard));
     fault_point("checkpoint.shard", meta.key.step);
   }
@@ -250,26 +236,23 @@ Result<Manifest> CheckpointStore::write_parts(const CheckpointMeta& meta, const 
 }
 
 Result<std::vector<CheckpointKey>> CheckpointStore::list(const JobId& job) const {
-  Result<std::vector<Entry>> entries = files_->list(root_ / job.text());
-  if (!entries && entries.error().code == ErrorCode::not_found) return std::vector<CheckpointKey>{};
-  if (!entries) return entries.error().within("checkpoints");
+  Result<std::vector<Entry>> folders = folders_in(*files_, root_ / job.text());
+  if (!folders) return folders.error().within("checkpoints");
   std::vector<CheckpointKey> keys;
-  for (const Entry& entry : *entries)
-    if (entry.kind == EntryKind::folder)
-      if (std::optional<CheckpointKey> key = CheckpointKey::parse(job, entry.name))
-        keys.push_back(*key);
+  for (const Entry& folder : *folders)
+    if (std::optional<CheckpointKey> key = CheckpointKey::parse(job, folder.name))
+      keys.push_back(*key);
   std::sort(keys.begin(), keys.end());
   return keys;
 }
 
 Result<std::vector<CheckpointKey>> CheckpointStore::list() const {
-  Result<std::vector<Entry>> entries = files_->list(root_);
-  if (!entries && entries.error().code == ErrorCode::not_found) return std::vector<CheckpointKey>{};
-  if (!entries) return entries.error().within("checkpoints");
+  Result<std::vector<Entry>> folders = folders_in(*files_, root_);
+  if (!folders) return folders.error().within("checkpoints");
   std::vector<CheckpointKey> all;
-  for (const Entry& entry : *entries) {
-    std::optional<JobId> job = parse_job(entry.name);
-    if (!job || entry.kind != EntryKind::folder) continue;
+  for (const Entry& folder : *folders) {
+    std::optional<JobId> job = parse_job(folder.name);
+    if (!job) continue;
     Result<std::vector<CheckpointKey>> keys = list(*job);
     if (!keys) return keys.error();
     all.insert(all.end(), keys->begin(), keys->end());
@@ -315,13 +298,11 @@ Result<Damaged> CheckpointStore::set_aside(const CheckpointKey& key, const std::
 
 Result<std::vector<Damaged>> CheckpointStore::damaged(const JobId& job) const {
   const Path folder = root_ / job.text() / kDamagedFolder;
-  Result<std::vector<Entry>> entries = files_->list(folder);
-  if (!entries && entries.error().code == ErrorCode::not_found) return std::vector<Damaged>{};
+  Result<std::vector<Entry>> entries = folders_in(*files_, folder);
   if (!entries) return entries.error().within("damaged checkpoints");
   std::vector<std::pair<std::pair<CheckpointKey, std::uint32_t>, std::string>> found;
   for (const Entry& entry : *entries)
-    if (auto parsed = parse_damaged(job, entry.name); parsed && entry.kind == EntryKind::folder)
-      found.emplace_back(*parsed, entry.name);
+    if (auto parsed = parse_damaged(job, entry.name)) found.emplace_back(*parsed, entry.name);
   std::sort(found.begin(), found.end());
   std::vector<Damaged> list;
   for (const auto& [key, name] : found) {
@@ -354,11 +335,10 @@ Result<std::vector<CheckpointKey>> CheckpointStore::apply(const JobId& job,
 }
 
 Result<void> CheckpointStore::clean_up() {
-  Result<std::vector<Entry>> jobs = files_->list(root_);
-  if (!jobs && jobs.error().code == ErrorCode::not_found) return {};
+  Result<std::vector<Entry>> jobs = folders_in(*files_, root_);
   if (!jobs) return jobs.error().within("checkpoints");
   for (const Entry& job : *jobs) {
-    if (job.kind != EntryKind::folder || !parse_job(job.name)) continue;
+    if (!parse_job(job.name)) continue;
     Result<std::vector<Entry>> entries = files_->list(root_ / job.name);
     if (!entries) return entries.error().within("checkpoints");
     for (const Entry& entry : *entries)

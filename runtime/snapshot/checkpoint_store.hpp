@@ -27,8 +27,8 @@ struct Retention {
   std::uint64_t every_steps = 0;  // and every one whose step is a multiple; 0: no others
   // The job's durable floor: the newest one that was told to be durable. It stays, whatever its
   // age; none: not known.
-  std::optional<CheckpointKey> durable;
-  std::vector<CheckpointKey> keep;  // these stay as well
+  std::optional<CheckpointKey> durable = {};
+  std::vector<CheckpointKey> keep = {};  // these stay as well
 };
 
 // Which of `keys` retention gives up: a pure function, oldest first. Of each job the one of the

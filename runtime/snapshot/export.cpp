@@ -12,52 +12,37 @@ namespace {
 using storage::Path;
 using Sink = std::function<Result<void>(ByteView)>;
 
-constexpr std::string_view kFormatKey = "format";
-constexpr std::string_view kFormatValue = "gpunode";
-constexpr std::string_view kKindKey = "model";
+constexpr const char* kKindKey = "model";
 constexpr std::string_view kSettingPrefix = "model.";
 constexpr std::uint64_t kPieceBytes = 1u << 20;
 
 std::map<std::string, std::string> metadata_of(const ModelDescription& model) {
-  std::map<std::string, std::string> metadata;
-  metadata.emplace(kFormatKey, kFormatValue);
-  metadata.emplace(kKindKey, model.kind);
+  std::map<std::string, std::string> metadata{{"format", "gpunode"}, {kKindKey, model.kind}};
   for (const auto& [key, value] : model.settings)
     metadata.emplace(std::string(kSettingPrefix) + key, value);
   return metadata;
 }
 
-// Writes header and tensors under a temporary name; `feed` hands a tensor's bytes to a sink.
+// Writes header and tensors; `feed` hands a tensor's bytes to a sink.
 Result<Export> write_file(
     storage::FileSystem& files, const SafetensorsHeader& header, const Path& path,
     const std::function<Result<void>(const TensorEntry&, const Sink&)>& feed) {
-  Path temporary = path;
-  temporary += ".tmp";
   storage::Sha256Stream hash;
-  auto attempt = [&]() -> Result<void> {
-    if (files.exists(temporary)) (void)files.remove(temporary);
-    Result<std::unique_ptr<storage::WritableFile>> file = files.write_new(temporary);
-    if (!file) return file.error();
-    Sink sink = [&](ByteView bytes) -> Result<void> {
+  const auto fill = [&](storage::WritableFile& file) -> Result<void> {
+    const Sink sink = [&](ByteView bytes) -> Result<void> {
       for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kPieceBytes))) {
         ByteView piece = bytes.first(std::min(bytes.size(), kPieceBytes));
         hash.add(piece);
-        if (Result<void> done = (*file)->append(piece); !done) return done;
+        if (Result<void> done = file.append(piece); !done) return done;
       }
       return {};
     };
     if (Result<void> done = sink(encode_safetensors_header(header)); !done) return done;
     for (const TensorEntry& tensor : header.tensors)
       if (Result<void> done = feed(tensor, sink); !done) return done;
-    if (Result<void> done = (*file)->sync(); !done) return done;
-    return files.rename(temporary, path);
+    return {};
   };
-  if (Result<void> done = attempt(); !done) {
-    if (files.exists(temporary)) (void)files.remove(temporary);
-    return done.error().within("export");
-  }
-  Path folder = path.parent_path();
-  if (Result<void> done = files.sync_folder(folder.empty() ? Path(".") : folder); !done)
+  if (Result<void> done = files.write_atomic_with(path, fill); !done)
     return done.error().within("export");
   return Export{hash.finish(), header.file_bytes()};
 }
@@ -96,8 +81,8 @@ Result<Export> export_weights(storage::FileSystem& files, const ModelDescription
   std::map<std::string_view, std::span<const float>> values;
   for (const ParameterView& parameter : state.parameters) {
     std::optional<std::uint64_t> bytes = tensor_bytes(ElementType::f32, parameter.shape);
-    if (bytes != parameter.weight.size_bytes() ||
-        !values.emplace(parameter.name, parameter.weight).second)
+    if (bytes != parameter[TensorPart::weight].size_bytes() ||
+        !values.emplace(parameter.name, parameter[TensorPart::weight]).second)
       return Error{ErrorCode::invalid_argument,
                    "export: values, shape or name of " + parameter.name + " are wrong"};
     tensors.push_back({parameter.name, ElementType::f32, parameter.shape, 0, 0});
@@ -136,7 +121,7 @@ Result<void> load_exported(const storage::FileSystem& files, const Path& path,
   for (const ParameterTarget& parameter : target.parameters) {
     const TensorEntry* tensor = header->find(parameter.name);
     if (!tensor || tensor->type != ElementType::f32 || tensor->shape != parameter.shape ||
-        tensor->end - tensor->begin != parameter.weight.size_bytes())
+        tensor->end - tensor->begin != parameter[TensorPart::weight].size_bytes())
       return Error{ErrorCode::invalid_argument,
                    path.string() + ": " + parameter.name + " is missing or of another shape"};
     found.push_back(tensor);
@@ -146,8 +131,9 @@ Result<void> load_exported(const storage::FileSystem& files, const Path& path,
                  path.string() + " has " + std::to_string(header->tensors.size()) +
                      " tensors and the model " + std::to_string(found.size())};
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (Result<void> done = (*file)->read_at(header->data_offset + found[i]->begin,
-                                             std::as_writable_bytes(target.parameters[i].weight));
+    if (Result<void> done =
+            (*file)->read_at(header->data_offset + found[i]->begin,
+                             std::as_writable_bytes(target.parameters[i][TensorPart::weight]));
         !done)
       return done;
   return {};

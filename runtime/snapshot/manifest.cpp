@@ -34,30 +34,6 @@ std::optional<CheckpointKey> CheckpointKey::parse(const JobId& job, std::string_
   return key;
 }
 
-std::string_view to_string(TensorPart part) {
-  switch (part) {
-    case TensorPart::weight:
-      return "weight";
-    case TensorPart::first_moment:
-      return "first_moment";
-    case TensorPart::second_moment:
-      return "second_moment";
-  }
-  return "weight";
-}
-
-std::int32_t ParameterRecord::shard_of(TensorPart part) const {
-  switch (part) {
-    case TensorPart::weight:
-      return weight_shard;
-    case TensorPart::first_moment:
-      return first_moment_shard;
-    case TensorPart::second_moment:
-      return second_moment_shard;
-  }
-  return -1;
-}
-
 std::uint64_t Manifest::size_bytes() const {
   std::uint64_t sum = 0;
   for (const ShardRecord& shard : shards) sum += shard.size_bytes;

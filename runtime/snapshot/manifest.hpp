@@ -53,8 +53,6 @@ enum class ElementType : std::uint8_t {
   i32 = 5,
   u8 = 6
 };
-enum class TensorPart : std::uint8_t { weight = 0, first_moment = 1, second_moment = 2 };
-std::string_view to_string(TensorPart part);
 
 // One shard file holds tensors of one part, under the parameters' own names.
 struct ShardRecord {
@@ -73,11 +71,9 @@ struct ParameterRecord {
   std::string name;
   ElementType type = ElementType::f32;
   std::vector<std::uint64_t> shape;
-  std::int32_t weight_shard = -1;  // index into shards; -1: not stored
-  std::int32_t first_moment_shard = -1;
-  std::int32_t second_moment_shard = -1;
+  ByPart<std::int32_t> shards{-1, -1, -1};  // index into the manifest's; -1: not stored
 
-  std::int32_t shard_of(TensorPart part) const;
+  std::int32_t shard_of(TensorPart part) const { return shards[static_cast<std::size_t>(part)]; }
   bool operator==(const ParameterRecord&) const = default;
 };
 

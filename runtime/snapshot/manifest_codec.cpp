@@ -1,8 +1,10 @@
 #include "runtime/snapshot/manifest_codec.hpp"
 
+#include <bit>
 #include <cstring>
 #include <set>
 
+#include "runtime/base/aligned_copy.hpp"
 #include "runtime/snapshot/safetensors.hpp"
 #include "schemas/checkpoint_generated.h"
 
@@ -21,15 +23,10 @@ Digest from_wire(const wire::Hash128& hash) {
 }
 
 wire::Hash256 to_wire(const storage::Sha256& hash) {
-  std::uint64_t words[4];
-  std::memcpy(words, hash.value.data(), sizeof words);
-  return {words[0], words[1], words[2], words[3]};
+  return std::bit_cast<wire::Hash256>(hash.value);
 }
 storage::Sha256 from_wire(const wire::Hash256& hash) {
-  std::uint64_t words[4] = {hash.a(), hash.b(), hash.c(), hash.d()};
-  storage::Sha256 result;
-  std::memcpy(result.value.data(), words, sizeof words);
-  return result;
+  return {std::bit_cast<std::array<std::byte, 32>>(hash)};
 }
 
 Error refused(const std::string& why) {
@@ -56,23 +53,20 @@ bool all_present(const flatbuffers::Vector<flatbuffers::Offset<Table>>* items) {
 
 // The verifier checks a vector's bounds but not that its elements lie aligned, so a damaged one is
 // copied and never looked at in its place.
-template <class Vector>
-std::vector<std::uint64_t> numbers_of(const Vector* from, std::size_t words_each) {
-  std::vector<std::uint64_t> words;
-  if (!from || from->size() == 0) return words;
-  words.resize(from->size() * words_each);
-  std::memcpy(words.data(), from->Data(), words.size() * sizeof(std::uint64_t));
-  return words;
+template <class T, class Vector>
+std::vector<T> copy_of(const Vector* from) {
+  std::vector<T> items(from ? from->size() : 0);
+  if (!items.empty()) std::memcpy(items.data(), from->Data(), items.size() * sizeof(T));
+  return items;
 }
 
 Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   if (!from.job() || !from.sample_sum() || !from.state_digest())
     return refused("a field is missing");
-  auto text = [](const flatbuffers::String* s) { return s ? s->str() : std::string(); };
   CheckpointMeta meta;
   meta.key = {from_wire(*from.job()), {from.history_turn(), from.history_mark()}, from.step()};
-  meta.job_name = text(from.job_name());
-  meta.model.kind = text(from.model_kind());
+  meta.job_name = flatbuffers::GetString(from.job_name());
+  meta.model.kind = flatbuffers::GetString(from.model_kind());
   if (from.model_settings())
     for (const wire::Setting* setting : *from.model_settings())
       if (!meta.model.settings.emplace(setting->key()->str(), setting->value()->str()).second)
@@ -99,10 +93,8 @@ Result<ShardRecord> decode_shard(const wire::Shard& from) {
                          (shard.size_bytes % ShardRecord::kBlockBytes != 0 ? 1 : 0);
   if ((from.blocks() ? from.blocks()->size() : 0) != blocks)
     return refused(shard.file + " has another number of block hashes than blocks");
-  std::vector<std::uint64_t> words = numbers_of(from.blocks(), 2);
-  shard.blocks.reserve(blocks);
-  for (std::size_t i = 0; i < words.size(); i += 2)
-    shard.blocks.push_back({words[i], words[i + 1]});
+  static_assert(sizeof(Digest) == sizeof(wire::Hash128));
+  shard.blocks = copy_of<Digest>(from.blocks());
   return shard;
 }
 
@@ -117,15 +109,12 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
   if (from.shape()) {
     if (from.shape()->size() > kSafetensorsRankLimit)
       return refused(parameter.name + " has too many dimensions");
-    parameter.shape = numbers_of(from.shape(), 1);
+    parameter.shape = copy_of<std::uint64_t>(from.shape());
   }
   if (!tensor_bytes(parameter.type, parameter.shape))
     return refused(parameter.name + " is too large");
-  parameter.weight_shard = from.weight_shard();
-  parameter.first_moment_shard = from.first_moment_shard();
-  parameter.second_moment_shard = from.second_moment_shard();
-  for (TensorPart part :
-       {TensorPart::weight, TensorPart::first_moment, TensorPart::second_moment}) {
+  parameter.shards = {from.weight_shard(), from.first_moment_shard(), from.second_moment_shard()};
+  for (TensorPart part : kTensorParts) {
     std::int32_t shard = parameter.shard_of(part);
     if (shard == -1 && part != TensorPart::weight) continue;
     if (shard < 0 || static_cast<std::size_t>(shard) >= manifest.shards.size() ||
@@ -164,53 +153,39 @@ Result<Manifest> decode_tables(const wire::Manifest& from) {
   return manifest;
 }
 
-flatbuffers::Offset<wire::Shard> encode_shard(flatbuffers::FlatBufferBuilder& builder,
-                                              const ShardRecord& shard) {
-  std::vector<wire::Hash128> blocks;
-  blocks.reserve(shard.blocks.size());
-  for (const Digest& block : shard.blocks) blocks.push_back(to_wire(block));
-  wire::Hash256 hash = to_wire(shard.sha256);
-  auto file = builder.CreateString(shard.file);
-  auto hashes = builder.CreateVectorOfStructs(blocks);
-  return wire::CreateShard(builder, file, static_cast<wire::Part>(shard.part), shard.size_bytes,
-                           &hash, ShardRecord::kBlockBytes, hashes);
-}
-
 }  // namespace
 
 Bytes encode_manifest(const Manifest& manifest) {
   flatbuffers::FlatBufferBuilder builder(64 * 1024);
   const CheckpointMeta& meta = manifest.meta;
   std::vector<flatbuffers::Offset<wire::Setting>> settings;
-  for (const auto& [key, value] : meta.model.settings) {
-    auto key_at = builder.CreateString(key);
-    settings.push_back(wire::CreateSetting(builder, key_at, builder.CreateString(value)));
-  }
+  for (const auto& [key, value] : meta.model.settings)
+    settings.push_back(wire::CreateSettingDirect(builder, key.c_str(), value.c_str()));
   std::vector<flatbuffers::Offset<wire::Shard>> shards;
-  for (const ShardRecord& shard : manifest.shards) shards.push_back(encode_shard(builder, shard));
+  for (const ShardRecord& shard : manifest.shards) {
+    std::vector<wire::Hash128> blocks;
+    for (const Digest& block : shard.blocks) blocks.push_back(to_wire(block));
+    const wire::Hash256 hash = to_wire(shard.sha256);
+    shards.push_back(wire::CreateShardDirect(builder, shard.file.c_str(),
+                                             static_cast<wire::Part>(shard.part), shard.size_bytes,
+                                             &hash, ShardRecord::kBlockBytes, &blocks));
+  }
   std::vector<flatbuffers::Offset<wire::Parameter>> parameters;
   for (const ParameterRecord& parameter : manifest.parameters) {
-    auto name = builder.CreateString(parameter.name);
-    auto shape = builder.CreateVector(parameter.shape);
-    parameters.push_back(wire::CreateParameter(
-        builder, name, static_cast<wire::Element>(parameter.type), shape, parameter.weight_shard,
-        parameter.first_moment_shard, parameter.second_moment_shard));
+    const auto& [weight, first_moment, second_moment] = parameter.shards;
+    parameters.push_back(wire::CreateParameterDirect(
+        builder, parameter.name.c_str(), static_cast<wire::Element>(parameter.type),
+        &parameter.shape, weight, first_moment, second_moment));
   }
-  wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
-                state = to_wire(meta.state_digest);
-  auto job_name = builder.CreateString(meta.job_name);
-  auto kind = builder.CreateString(meta.model.kind);
-  auto settings_at = builder.CreateVector(settings);
-  auto parameters_at = builder.CreateVector(parameters);
-  auto shards_at = builder.CreateVector(shards);
-  auto root =
-      wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.history.turn,
-                           meta.key.history.mark, meta.key.step, kind, settings_at, &sum,
-                           meta.sample_count, &state, meta.unix_seconds, parameters_at, shards_at);
-  wire::FinishManifestBuffer(builder, root);
-  ByteView table(reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
-  Bytes bytes = to_bytes(table);
-  storage::Sha256 hash = storage::sha256_of(table);
+  const wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
+                      state = to_wire(meta.state_digest);
+  wire::FinishManifestBuffer(
+      builder, wire::CreateManifestDirect(
+                   builder, kManifestFormat, &job, meta.job_name.c_str(), meta.key.history.turn,
+                   meta.key.history.mark, meta.key.step, meta.model.kind.c_str(), &settings, &sum,
+                   meta.sample_count, &state, meta.unix_seconds, &parameters, &shards));
+  Bytes bytes = finished_bytes(builder);
+  const storage::Sha256 hash = storage::sha256_of(bytes);
   bytes.insert(bytes.end(), hash.value.begin(), hash.value.end());
   return bytes;
 }

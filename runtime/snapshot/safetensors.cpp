@@ -1,5 +1,7 @@
 #include "runtime/snapshot/safetensors.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 #include "runtime/base/check.hpp"
@@ -8,68 +10,21 @@
 namespace gpunode::snapshot {
 namespace {
 
-void append_quoted(std::string& text, std::string_view value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  text.push_back('"');
-  for (char c : value) {
-    switch (c) {
-      case '"':
-        text += "\\\"";
-        break;
-      case '\\':
-        text += "\\\\";
-        break;
-      case '\b':
-        text += "\\b";
-        break;
-      case '\f':
-        text += "\\f";
-        break;
-      case '\n':
-        text += "\\n";
-        break;
-      case '\r':
-        text += "\\r";
-        break;
-      case '\t':
-        text += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          text += "\\u00";
-          text.push_back(kDigits[c >> 4]);
-          text.push_back(kDigits[c & 15]);
-        } else {
-          text.push_back(c);
-        }
-    }
-  }
-  text.push_back('"');
+// A name that is no UTF-8 would make the header unreadable: what is wrong in it is replaced.
+std::string text_of(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string json_of(const SafetensorsHeader& header) {
   std::string json = "{";
-  if (!header.metadata.empty()) {
-    json += "\"__metadata__\":{";
-    for (const auto& [key, value] : header.metadata) {
-      if (json.back() != '{') json += ",";
-      append_quoted(json, key);
-      json += ":";
-      append_quoted(json, value);
-    }
-    json += "}";
-  }
-  for (const TensorEntry& tensor : header.tensors) {
-    if (json.size() > 1) json += ",";
-    append_quoted(json, tensor.name);
-    json += ":{\"dtype\":\"";
-    json += detail::kElements[detail::element_rank(tensor.type)].name;
-    json += "\",\"shape\":[";
-    for (std::size_t i = 0; i < tensor.shape.size(); ++i)
-      json += (i ? "," : "") + std::to_string(tensor.shape[i]);
-    json += "],\"data_offsets\":[" + std::to_string(tensor.begin) + "," +
-            std::to_string(tensor.end) + "]}";
-  }
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    json += (json.size() > 1 ? "," : "") + text_of(name) + ":" + text_of(value);
+  };
+  if (!header.metadata.empty()) add("__metadata__", header.metadata);
+  for (const TensorEntry& tensor : header.tensors)
+    add(tensor.name, {{"dtype", detail::kElements[detail::element_rank(tensor.type)].name},
+                      {"shape", tensor.shape},
+                      {"data_offsets", {tensor.begin, tensor.end}}});
   json += "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');
   return json;
@@ -78,23 +33,18 @@ std::string json_of(const SafetensorsHeader& header) {
 }  // namespace
 
 const TensorEntry* SafetensorsHeader::find(std::string_view name) const {
-  for (const TensorEntry& tensor : tensors)
-    if (tensor.name == name) return &tensor;
-  return nullptr;
+  const auto found = std::ranges::find(tensors, name, &TensorEntry::name);
+  return found == tensors.end() ? nullptr : &*found;
 }
 
 std::uint64_t SafetensorsHeader::file_bytes() const {
   return data_offset + (tensors.empty() ? 0 : tensors.back().end);
 }
 
-std::uint64_t element_bytes(ElementType type) {
-  return detail::kElements[detail::element_rank(type)].bytes;
-}
-
 std::optional<std::uint64_t> tensor_bytes(ElementType type,
                                           const std::vector<std::uint64_t>& shape) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 63;
-  std::uint64_t bytes = element_bytes(type);
+  std::uint64_t bytes = detail::kElements[detail::element_rank(type)].bytes;
   bool empty = false;
   for (std::uint64_t extent : shape) {
     if (extent == 0)
@@ -111,9 +61,9 @@ std::optional<std::uint64_t> tensor_bytes(ElementType type,
 
 SafetensorsHeader plan_safetensors(std::vector<TensorEntry> tensors,
                                    std::map<std::string, std::string> metadata) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    std::size_t rank_a = detail::element_rank(a.type), rank_b = detail::element_rank(b.type);
-    return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+  std::ranges::sort(tensors, {}, [](const TensorEntry& tensor) {
+    return std::pair(-std::ptrdiff_t(detail::element_rank(tensor.type)),
+                     std::string_view(tensor.name));
   });
   std::uint64_t next = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -132,8 +82,8 @@ SafetensorsHeader plan_safetensors(std::vector<TensorEntry> tensors,
 
 Bytes encode_safetensors_header(const SafetensorsHeader& header) {
   std::string json = json_of(header);
-  Bytes bytes(8);
-  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>(json.size() >> (8 * i));
+  Bytes bytes;
+  append_number(bytes, json.size());
   ByteView text = as_bytes(json);
   bytes.insert(bytes.end(), text.begin(), text.end());
   return bytes;

@@ -42,7 +42,6 @@ inline constexpr std::uint64_t kSafetensorsHeaderLimitBytes = 32u << 20;
 inline constexpr std::uint64_t kSafetensorsTensorLimit = 1u << 20;
 inline constexpr std::size_t kSafetensorsRankLimit = 16;
 
-std::uint64_t element_bytes(ElementType type);
 // Elements times element size; nothing when it overflows 63 bits.
 std::optional<std::uint64_t> tensor_bytes(ElementType type,
                                           const std::vector<std::uint64_t>& shape);

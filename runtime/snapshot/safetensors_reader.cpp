@@ -131,8 +131,8 @@ class HeaderParser : public nlohmann::json_sax<nlohmann::json> {
 
 std::optional<std::string> flaw_of_places(std::vector<TensorEntry>& tensors,
                                           std::uint64_t data_bytes) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  std::ranges::sort(tensors, {}, [](const TensorEntry& tensor) {
+    return std::tie(tensor.begin, tensor.end, tensor.name);
   });
   std::uint64_t next = 0;
   for (const TensorEntry& tensor : tensors) {

@@ -4,41 +4,51 @@
 // Owner: the caller; spans must outlive the call they are passed to.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/digest.hpp"
 
 namespace gpunode::snapshot {
 
-// One parameter tensor and its optimizer moments. Both moments are empty where there are none.
-struct ParameterView {
+// The tensors of a parameter: its values and the optimizer's moments of them.
+enum class TensorPart : std::uint8_t { weight = 0, first_moment = 1, second_moment = 2 };
+inline constexpr std::array kTensorParts{TensorPart::weight, TensorPart::first_moment,
+                                         TensorPart::second_moment};
+std::string_view to_string(TensorPart part);
+
+// One T a part.
+template <class T>
+using ByPart = std::array<T, kTensorParts.size()>;
+
+// One parameter and its tensors, by part. Moments are empty where there are none, or where a
+// restore shall not read them.
+template <class Float>
+struct ParameterOf {
   std::string name;
   std::vector<std::uint64_t> shape;
-  std::span<const float> weight;
-  std::span<const float> first_moment;   // AdamW's m
-  std::span<const float> second_moment;  // AdamW's v
+  ByPart<std::span<Float>> parts;
+
+  std::span<Float> operator[](TensorPart part) const {
+    return parts[static_cast<std::size_t>(part)];
+  }
 };
 
-struct StateView {
-  std::vector<ParameterView> parameters;  // in the model's order; names unique
+template <class Float>
+struct StateOf {
+  std::vector<ParameterOf<Float>> parameters;  // in the model's order; names unique
 };
 
-// Where a restore puts a parameter. Empty moments are not read.
-struct ParameterTarget {
-  std::string name;
-  std::vector<std::uint64_t> shape;
-  std::span<float> weight;
-  std::span<float> first_moment;
-  std::span<float> second_moment;
-};
-
-struct StateTarget {
-  std::vector<ParameterTarget> parameters;
-};
+using ParameterView = ParameterOf<const float>;
+using StateView = StateOf<const float>;
+// Where a restore puts a state.
+using ParameterTarget = ParameterOf<float>;
+using StateTarget = StateOf<float>;
 
 // What a model is, in the words of its own kind ("gpt": layers, heads ...). Written into exported
 // files, so nothing of the job, its members or its times may be in it.

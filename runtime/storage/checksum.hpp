@@ -12,6 +12,8 @@
 
 #include "runtime/base/bytes.hpp"
 
+struct evp_md_ctx_st;  // OpenSSL's
+
 namespace gpunode::storage {
 
 struct Sha256 {
@@ -29,15 +31,11 @@ Sha256 sha256_of(ByteView bytes);
 class Sha256Stream {
  public:
   Sha256Stream();
-  ~Sha256Stream();
-  Sha256Stream(const Sha256Stream&) = delete;
-  Sha256Stream& operator=(const Sha256Stream&) = delete;
   void add(ByteView bytes);
   Sha256 finish();  // once, last
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
 }  // namespace gpunode::storage

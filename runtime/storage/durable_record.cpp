@@ -1,28 +1,32 @@
 #include "runtime/storage/durable_record.hpp"
 
+#include <bit>
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "runtime/base/digest.hpp"
 
 namespace gpunode::storage {
 namespace {
 
-constexpr std::size_t kPrefixBytes = 16;  // magic, version, length
-constexpr std::size_t kHeaderBytes = kPrefixBytes + 16;
+static_assert(std::endian::native == std::endian::little, "a header lies in memory as in the file");
 
-void put(std::byte* target, std::uint64_t value, int count) {
-  for (int i = 0; i < count; ++i) target[i] = static_cast<std::byte>(value >> (8 * i));
+struct Header {
+  std::array<char, 4> magic{};
+  std::uint32_t version = 0;
+  std::uint64_t length = 0;
+  Digest digest;
+};
+static_assert(sizeof(Header) == 32 && std::is_trivially_copyable_v<Header>);
+
+ByteView bytes_of(const Header& header) {
+  return std::as_bytes(std::span(&header, 1));
 }
 
-std::uint64_t get(const std::byte* source, int count) {
-  std::uint64_t value = 0;
-  for (int i = 0; i < count; ++i) value |= std::to_integer<std::uint64_t>(source[i]) << (8 * i);
-  return value;
-}
-
-Digest digest_of_record(ByteView prefix, ByteView payload) {
+Digest digest_of_record(const Header& header, ByteView payload) {
   DigestStream stream;
-  stream.add(prefix);
+  stream.add(bytes_of(header).first(offsetof(Header, digest)));
   stream.add(payload);
   return stream.value();
 }
@@ -30,7 +34,7 @@ Digest digest_of_record(ByteView prefix, ByteView payload) {
 }  // namespace
 
 Result<std::optional<Bytes>> DurableRecord::load() const {
-  Result<Bytes> file = files_->read(path_, kLimitBytes + kHeaderBytes);
+  Result<Bytes> file = files_->read(path_, kLimitBytes + sizeof(Header));
   if (!file) {
     if (file.error().code == ErrorCode::not_found) return std::optional<Bytes>{};
     return file.error();
@@ -41,19 +45,18 @@ Result<std::optional<Bytes>> DurableRecord::load() const {
                                            "start with a new state directory"};
   };
   const Bytes& bytes = *file;
-  if (bytes.size() < kHeaderBytes) return corrupted("shorter than a record's header");
-  if (std::memcmp(bytes.data(), format_.magic.data(), 4) != 0)
-    return corrupted("does not begin as this record does");
-  ByteView payload = ByteView(bytes).subspan(kHeaderBytes);
-  if (get(bytes.data() + 8, 8) != payload.size()) return corrupted("torn: length does not match");
-  Digest stored{get(bytes.data() + 16, 8), get(bytes.data() + 24, 8)};
-  if (stored != digest_of_record(ByteView(bytes).first(kPrefixBytes), payload))
+  Header header;
+  if (bytes.size() < sizeof header) return corrupted("shorter than a record's header");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != format_.magic) return corrupted("does not begin as this record does");
+  ByteView payload = ByteView(bytes).subspan(sizeof header);
+  if (header.length != payload.size()) return corrupted("torn: length does not match");
+  if (header.digest != digest_of_record(header, payload))
     return corrupted("checksum does not match");
-  std::uint64_t version = get(bytes.data() + 4, 4);
-  if (version != format_.version)
+  if (header.version != format_.version)
     return Error{ErrorCode::unsupported, path_.string() +
                                              " was written by another version (format " +
-                                             std::to_string(version) + ", this one reads " +
+                                             std::to_string(header.version) + ", this one reads " +
                                              std::to_string(format_.version) + ")"};
   return std::optional<Bytes>(to_bytes(payload));
 }
@@ -62,14 +65,9 @@ Result<void> DurableRecord::store(ByteView payload) {
   if (payload.size() > kLimitBytes)
     return Error{ErrorCode::resource_exhausted,
                  path_.string() + ": a record may have at most 64 MiB"};
-  std::array<std::byte, kHeaderBytes> header{};
-  std::memcpy(header.data(), format_.magic.data(), 4);
-  put(header.data() + 4, format_.version, 4);
-  put(header.data() + 8, payload.size(), 8);
-  Digest digest = digest_of_record(ByteView(header).first(kPrefixBytes), payload);
-  put(header.data() + 16, digest.high, 8);
-  put(header.data() + 24, digest.low, 8);
-  return files_->write_atomic(path_, {ByteView(header), payload});
+  Header header{format_.magic, format_.version, payload.size(), {}};
+  header.digest = digest_of_record(header, payload);
+  return files_->write_atomic(path_, {bytes_of(header), payload});
 }
 
 }  // namespace gpunode::storage

@@ -1,11 +1,27 @@
 #include "runtime/storage/file_system.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace gpunode::storage {
 
+Path folder_of(const Path& path) {
+  Path folder = path.parent_path();
+  return folder.empty() ? Path(".") : folder;
+}
+
 Result<void> FileSystem::write_atomic(const Path& path, const std::vector<ByteView>& parts) {
+  return write_atomic_with(path, [&](WritableFile& file) -> Result<void> {
+    for (ByteView part : parts)
+      if (Result<void> appended = file.append(part); !appended) return appended;
+    return {};
+  });
+}
+
+Result<void> FileSystem::write_atomic_with(const Path& path,
+                                           const std::function<Result<void>(WritableFile&)>& fill) {
   Path temporary = path;
   temporary += ".tmp";
   auto attempt = [&]() -> Result<void> {
@@ -16,8 +32,7 @@ Result<void> FileSystem::write_atomic(const Path& path, const std::vector<ByteVi
       file = write_new(temporary);
     }
     if (!file) return file.error();
-    for (ByteView part : parts)
-      if (Result<void> appended = (*file)->append(part); !appended) return appended;
+    if (Result<void> filled = fill(**file); !filled) return filled;
     if (Result<void> synced = (*file)->sync(); !synced) return synced;
     return rename(temporary, path);
   };
@@ -25,8 +40,7 @@ Result<void> FileSystem::write_atomic(const Path& path, const std::vector<ByteVi
     (void)remove(temporary);
     return written;
   }
-  Path folder = path.parent_path();
-  return sync_folder(folder.empty() ? Path(".") : folder);
+  return sync_folder(folder_of(path));
 }
 
 Result<Bytes> FileSystem::read(const Path& path, std::uint64_t limit_bytes) const {
@@ -47,56 +61,35 @@ bool FileSystem::exists(const Path& path) const {
 }
 
 Error error_of_errno(int number, std::string_view action, const Path& path) {
-  ErrorCode code = ErrorCode::io_error;
-  std::string remedy = "look at the system's log for a failing disk";
-  switch (number) {
-    case ENOSPC:
-    case EDQUOT:
-      code = ErrorCode::disk_full;
-      remedy = "free some space or raise the quota";
-      break;
-    case EFBIG:
-      code = ErrorCode::disk_full;
-      remedy = "raise the limit on file sizes (ulimit -f)";
-      break;
-    case EACCES:
-    case EPERM:
-      code = ErrorCode::permission_denied;
-      remedy = "check who owns it and its mode";
-      break;
-    case EROFS:
-      code = ErrorCode::permission_denied;
-      remedy = "the file system is mounted read-only";
-      break;
-    case ENOENT:
-    case ENOTDIR:
-      code = ErrorCode::not_found;
-      remedy = "check the path";
-      break;
-    case EEXIST:
-    case ENOTEMPTY:
-      code = ErrorCode::already_exists;
-      remedy = "remove it or choose another name";
-      break;
-    case ENAMETOOLONG:
-    case ELOOP:
-    case EISDIR:
-    case EINVAL:
-      code = ErrorCode::invalid_argument;
-      remedy = "check the path";
-      break;
-    case ENOMEM:
-      code = ErrorCode::out_of_memory;
-      remedy = "free some memory";
-      break;
-    case EMFILE:
-    case ENFILE:
-      code = ErrorCode::resource_exhausted;
-      remedy = "raise the limit on open files (ulimit -n)";
-      break;
-    default:
-      break;
-  }
+  struct Known {
+    int number;
+    ErrorCode code;
+    const char* remedy;
+  };
+  static constexpr Known kKnown[] = {
+      {ENOSPC, ErrorCode::disk_full, "free some space or raise the quota"},
+      {EDQUOT, ErrorCode::disk_full, "free some space or raise the quota"},
+      {EFBIG, ErrorCode::disk_full, "raise the limit on file sizes (ulimit -f)"},
+      {EACCES, ErrorCode::permission_denied, "check who owns it and its mode"},
+      {EPERM, ErrorCode::permission_denied, "check who owns it and its mode"},
+      {EROFS, ErrorCode::permission_denied, "the file system is mounted read-only"},
+      {ENOENT, ErrorCode::not_found, "check the path"},
+      {ENOTDIR, ErrorCode::not_found, "check the path"},
+      {EEXIST, ErrorCode::already_exists, "remove it or choose another name"},
+      {ENOTEMPTY, ErrorCode::already_exists, "remove it or choose another name"},
+      {ENAMETOOLONG, ErrorCode::invalid_argument, "check the path"},
+      {ELOOP, ErrorCode::invalid_argument, "check the path"},
+      {EISDIR, ErrorCode::invalid_argument, "check the path"},
+      {EINVAL, ErrorCode::invalid_argument, "check the path"},
+      {ENOMEM, ErrorCode::out_of_memory, "free some memory"},
+      {EMFILE, ErrorCode::resource_exhausted, "raise the limit on open files (ulimit -n)"},
+      {ENFILE, ErrorCode::resource_exhausted, "raise the limit on open files (ulimit -n)"},
+  };
+  const auto* known = std::ranges::find(kKnown, number, &Known::number);
+  const bool is_known = known != std::end(kKnown);
+  const ErrorCode code = is_known ? known->code : ErrorCode::io_error;
+  const std::string remedy =
+      is_known ? known->remedy : "look at the system's log for a failing disk";
   return Error{code, std::string(action) + " " + path.string() + ": " + std::strerror(number) +
                          ": " + remedy};
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@
 namespace gpunode::storage {
 
 using Path = std::filesystem::path;
+
+// The folder that holds `path`.
+Path folder_of(const Path& path);
 
 enum class EntryKind { file, folder, link, other };
 
@@ -89,6 +93,9 @@ class FileSystem {
   // Replaces the file by the concatenation of `parts`, durably: after a crash at any moment the
   // file holds either all of the old bytes or all of the new. Leaves no temporary on failure.
   Result<void> write_atomic(const Path& path, const std::vector<ByteView>& parts);
+  // The same by what `fill` appends.
+  Result<void> write_atomic_with(const Path& path,
+                                 const std::function<Result<void>(WritableFile&)>& fill);
   // The whole file. Fails as open does, and with resource_exhausted when longer than `limit_bytes`.
   Result<Bytes> read(const Path& path, std::uint64_t limit_bytes) const;
   bool exists(const Path& path) const;

@@ -102,11 +102,6 @@ Entry entry_of(std::string name, const struct stat& status) {
   return entry;
 }
 
-Path folder_of(const Path& path) {
-  Path folder = path.parent_path();
-  return folder.empty() ? Path(".") : folder;
-}
-
 std::string holder_of(int file) {
   char text[32] = {};
   ssize_t length = ::pread(file, text, sizeof text - 1, 0);
@@ -190,8 +185,7 @@ Result<std::vector<Entry>> PosixFileSystem::list(const Path& folder) const {
     }
     entries.push_back(entry_of(std::move(name), status));
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  std::ranges::sort(entries, {}, &Entry::name);
   return entries;
 }
 

@@ -35,9 +35,8 @@ Result<void> refuse_foreign(FileSystem& files, const Path& path) {
     return entry.name == "lock" || entry.name == "format" || entry.name == "format.tmp" ||
            entry.name == ".writable";
   };
-  bool has_format = std::any_of(inside->begin(), inside->end(),
-                                [](const Entry& entry) { return entry.name == "format"; });
-  if (!has_format && !std::all_of(inside->begin(), inside->end(), ours))
+  const bool has_format = std::ranges::count(*inside, "format", &Entry::name) > 0;
+  if (!has_format && !std::ranges::all_of(*inside, ours))
     return of_directory(path, ErrorCode::invalid_argument,
                         "is a folder that gpunode did not make: name an empty or new one");
   return {};

@@ -6,10 +6,21 @@ namespace gpunode::snapshot::detail {
 
 constexpr std::uint64_t kBlock = ShardRecord::kBlockBytes;
 
+namespace {
+
+// "shard weight-000.safetensors, bytes 0 to 1048575"
 std::string place_in(const ShardRecord& record, std::uint64_t begin, std::uint64_t end) {
   return "shard " + record.file + ", bytes " + std::to_string(begin) + " to " +
          std::to_string(end - 1);
 }
+
+Error damaged(const ShardRecord& record, std::uint64_t begin, std::uint64_t end,
+              const std::string& why) {
+  return {ErrorCode::corrupted,
+          place_in(record, begin, end) + ": " + why + ": use another checkpoint"};
+}
+
+}  // namespace
 
 Result<ShardWriter> ShardWriter::create(storage::FileSystem& files, const storage::Path& path) {
   Result<std::unique_ptr<storage::WritableFile>> file = files.write_new(path);
@@ -18,8 +29,8 @@ Result<ShardWriter> ShardWriter::create(storage::FileSystem& files, const storag
 }
 
 void ShardWriter::close_block() {
-  record_.blocks.push_back(block_->value());
-  block_ = std::make_unique<DigestStream>();
+  record_.blocks.push_back(block_.value());
+  block_ = {};
   block_filled_ = 0;
 }
 
@@ -27,8 +38,8 @@ Result<void> ShardWriter::append(ByteView bytes) {
   while (!bytes.empty()) {
     ByteView piece = bytes.first(std::min<std::uint64_t>(bytes.size(), kBlock - block_filled_));
     if (Result<void> done = file_->append(piece); !done) return done;
-    whole_->add(piece);
-    block_->add(piece);
+    whole_.add(piece);
+    block_.add(piece);
     record_.size_bytes += piece.size();
     block_filled_ += piece.size();
     if (block_filled_ == kBlock) close_block();
@@ -39,7 +50,7 @@ Result<void> ShardWriter::append(ByteView bytes) {
 
 Result<ShardRecord> ShardWriter::finish() {
   if (block_filled_ > 0) close_block();
-  record_.sha256 = whole_->finish();
+  record_.sha256 = whole_.finish();
   if (Result<void> done = file_->sync(); !done) return done.error();
   return std::move(record_);
 }
@@ -47,20 +58,14 @@ Result<ShardRecord> ShardWriter::finish() {
 Result<ShardReader> ShardReader::open(const storage::FileSystem& files, const storage::Path& folder,
                                       const ShardRecord& record) {
   Result<std::unique_ptr<storage::ReadableFile>> file = files.open(folder / record.file);
-  if (!file) {
-    if (file.error().code == ErrorCode::not_found)
-      return Error{ErrorCode::corrupted, place_in(record, 0, record.size_bytes) +
-                                             ": the file is missing: use another checkpoint"};
-    return file.error();
-  }
+  if (!file && file.error().code == ErrorCode::not_found)
+    return damaged(record, 0, record.size_bytes, "the file is missing");
+  if (!file) return file.error();
   std::uint64_t size = (*file)->size_bytes();
   if (size < record.size_bytes)
-    return Error{ErrorCode::corrupted, place_in(record, size, record.size_bytes) +
-                                           ": the file ends early: use another checkpoint"};
+    return damaged(record, size, record.size_bytes, "the file ends early");
   if (size > record.size_bytes)
-    return Error{ErrorCode::corrupted,
-                 place_in(record, record.size_bytes, size) +
-                     ": the file is longer than was written: use another checkpoint"};
+    return damaged(record, record.size_bytes, size, "the file is longer than was written");
   return ShardReader(std::move(*file), record);
 }
 
@@ -75,8 +80,7 @@ Result<ByteView> ShardReader::block(std::uint64_t index) {
   if (Result<void> done = file_->read_at(begin, buffer_); !done)
     return done.error().within(place_in(*record_, begin, end));
   if (digest_of(buffer_) != record_->blocks[index])
-    return Error{ErrorCode::corrupted, place_in(*record_, begin, end) +
-                                           ": checksum does not match: use another checkpoint"};
+    return damaged(*record_, begin, end, "checksum does not match");
   loaded_ = index;
   return ByteView(buffer_);
 }

@@ -30,8 +30,8 @@ class ShardWriter {
   void close_block();
 
   std::unique_ptr<storage::WritableFile> file_;
-  std::unique_ptr<storage::Sha256Stream> whole_ = std::make_unique<storage::Sha256Stream>();
-  std::unique_ptr<DigestStream> block_ = std::make_unique<DigestStream>();
+  storage::Sha256Stream whole_;
+  DigestStream block_;
   std::uint64_t block_filled_ = 0;
   ShardRecord record_;
 };
@@ -59,8 +59,5 @@ class ShardReader {
   Bytes buffer_;
   std::optional<std::uint64_t> loaded_;
 };
-
-// "shard weight-000.safetensors, bytes 0 to 1048575"
-std::string place_in(const ShardRecord& record, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace gpunode::snapshot::detail

@@ -121,8 +121,8 @@ TEST_F(CheckpointStoreTest, states_that_contradict_themselves_are_refused_before
   EXPECT_TRUE(refused([](StateView& v) { v.parameters[0].name = ""; }));
   EXPECT_TRUE(refused([](StateView& v) { v.parameters[0].name = "__metadata__"; }));
   EXPECT_TRUE(refused([](StateView& v) { v.parameters[0].name = "\xff"; }));
-  EXPECT_TRUE(refused(
-      [](StateView& v) { v.parameters[0].first_moment = v.parameters[0].first_moment.first(1); }));
+  EXPECT_TRUE(
+      refused([](StateView& v) { v.parameters[0].parts[1] = v.parameters[0].parts[1].first(1); }));
 }
 
 TEST_F(CheckpointStoreTest, a_checkpoint_is_never_written_twice) {

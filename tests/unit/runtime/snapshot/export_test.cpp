@@ -152,7 +152,7 @@ TEST_F(ExportTest, another_program_reads_the_same_values) {
   std::array<char, 512> line{};
   ASSERT_NE(std::fgets(line.data(), line.size(), pipe.get()), nullptr);
   EXPECT_EQ(std::string(line.data()),
-            "F32 [5] " + to_hex(bytes_of(state_.view().parameters[2].weight)) + "\n");
+            "F32 [5] " + to_hex(bytes_of(state_.view().parameters[2][TensorPart::weight])) + "\n");
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ Manifest sample() {
                       storage::sha256_of(as_bytes("m")),
                       {{7, 8}}};
   manifest.shards = {weights, moments};
-  manifest.parameters = {{"a", ElementType::f32, {2, 3}, 0, 1, -1},
-                         {"b", ElementType::f32, {}, 0, -1, -1}};
+  manifest.parameters = {{"a", ElementType::f32, {2, 3}, {0, 1, -1}},
+                         {"b", ElementType::f32, {}, {0, -1, -1}}};
   return manifest;
 }
 
@@ -100,11 +100,11 @@ TEST(ManifestCodec, contradictions_are_refused) {
   EXPECT_TRUE(refused([](Manifest& m) { m.shards[0].blocks.push_back({}); }));
   EXPECT_TRUE(refused([](Manifest& m) { m.shards[0].size_bytes = ~0ull; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.shards[0].part = static_cast<TensorPart>(9); }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].weight_shard = 2; }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].weight_shard = -1; }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].weight_shard = -2; }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].weight_shard = 1; }));
-  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].second_moment_shard = 1; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = 2; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = -1; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = -2; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[0] = 1; }));
+  EXPECT_TRUE(refused([](Manifest& m) { m.parameters[0].shards[2] = 1; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].name = m.parameters[0].name; }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].name.clear(); }));
   EXPECT_TRUE(refused([](Manifest& m) { m.parameters[1].shape = {~0ull, 2}; }));

@@ -23,15 +23,16 @@ class State {
     StateView state;
     for (const Parameter& p : parameters_)
       state.parameters.push_back(
-          {p.name, p.shape, p.values[0],
-           moments ? std::span<const float>(p.values[1]) : std::span<const float>(),
-           moments ? std::span<const float>(p.values[2]) : std::span<const float>()});
+          {p.name,
+           p.shape,
+           {p.values[0], moments ? std::span<const float>(p.values[1]) : std::span<const float>(),
+            moments ? std::span<const float>(p.values[2]) : std::span<const float>()}});
     return state;
   }
   StateTarget target() {
     StateTarget target;
     for (Parameter& p : parameters_)
-      target.parameters.push_back({p.name, p.shape, p.values[0], p.values[1], p.values[2]});
+      target.parameters.push_back({p.name, p.shape, {p.values[0], p.values[1], p.values[2]}});
     return target;
   }
 
