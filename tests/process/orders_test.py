@@ -130,7 +130,7 @@ class Stopping(Orders):
 
 class Witnesses(Orders):
     def test_a_spare_node_votes_so_that_either_of_two_members_may_die(self):
-        steps = 5000  # long enough that the spare may be slow to answer
+        steps = 10000  # long enough that the spare may be slow to answer
         digest = self.undisturbed(steps)
         nodes = self.start(3)
         self.train(nodes[0], 2, steps)
