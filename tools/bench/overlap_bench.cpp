@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/flags.hpp"
 #include "tools/bench/median.hpp"
 #include "tools/bench/overlap_member.hpp"
 #include "tools/bench/paced_model.hpp"
@@ -31,37 +31,18 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  for (int index = 1; index < argc; ++index) {
-    const std::string flag = argv[index];
-    if (flag == "--gpt") {
-      options.device = false;
-      continue;
-    }
-    if (index + 1 == argc) return false;
-    const char* value = argv[++index];
-    if (flag == "--members")
-      options.members = static_cast<std::uint16_t>(std::atoi(value));
-    else if (flag == "--slices")
-      options.slices_each = static_cast<std::uint32_t>(std::atoi(value));
-    else if (flag == "--samples")
-      options.samples = static_cast<std::uint32_t>(std::atoi(value));
-    else if (flag == "--rounds")
-      options.rounds = std::atoi(value);
-    else if (flag == "--layers")
-      options.layers = value;
-    else if (flag == "--channels")
-      options.channels = value;
-    else if (flag == "--context")
-      options.context = value;
-    else if (flag == "--clip")
-      options.clip = std::atof(value);
-    else if (flag == "--require")
-      options.require = std::atof(value);
-    else
-      return false;
-  }
-  return options.members > 1 && options.members <= 8 && options.slices_each > 0 &&
-         options.samples > 0 && options.rounds > 0;
+  CLI::App flags;
+  flags.add_flag("!--gpt", options.device);
+  flags.add_option("--members", options.members)->check(CLI::Range(2, 8));
+  flags.add_option("--slices", options.slices_each)->check(CLI::PositiveNumber);
+  flags.add_option("--samples", options.samples)->check(CLI::PositiveNumber);
+  flags.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  flags.add_option("--layers", options.layers);
+  flags.add_option("--channels", options.channels);
+  flags.add_option("--context", options.context);
+  flags.add_option("--clip", options.clip);
+  flags.add_option("--require", options.require);
+  return parsed(flags, argc, argv);
 }
 
 // The members of a round act on one thread each; a step's times are the slowest member's.
