@@ -111,8 +111,7 @@ std::vector<Entry> best_ways(const std::vector<Entry>& rivals, std::uint64_t byt
   }
   std::vector<Entry> chosen;
   for (auto& [family, ways] : libraries) {
-    std::sort(ways.begin(), ways.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::sort(ways, {}, [](const auto& way) { return way.first; });
     ways.resize(std::min(ways.size(), kWaysOfALibrary));
     for (const auto& [best, entry] : ways) chosen.push_back(entry);
   }
@@ -148,11 +147,6 @@ Cell measure(const Field& field, const Options& options, std::uint32_t ranks, st
   std::erase_if(cell.series,
                 [&](const Series& one) { return one.seconds.size() < options.samples; });
   return cell;
-}
-
-bool has(const Cell& cell, Family family) {
-  return std::any_of(cell.series.begin(), cell.series.end(),
-                     [&](const Series& one) { return one.family == family; });
 }
 
 bool write_json(const std::string& path, const std::vector<Cell>& cells) {
@@ -207,7 +201,7 @@ int all_reduce(int argc, char** argv) {
       print_cell(cells.back(), ratios);
       for (const Ratio& ratio : ratios) missed += !ratio.met();
       if (interrupted()) return 130;
-      measured = measured && has(cells.back(), Family::exact_plain);
+      measured = measured && find(cells.back(), Family::exact_plain);
     }
   }
   if (!options.json.empty() && !write_json(options.json, cells)) {

@@ -31,11 +31,6 @@ std::optional<double> peer_bar(std::uint32_t ranks, std::uint64_t bytes) {
   return std::nullopt;
 }
 
-const Series* find(const Cell& cell, Family family) {
-  const auto found = std::ranges::find(cell.series, family, &Series::family);
-  return found == cell.series.end() ? nullptr : &*found;
-}
-
 const Series* best_peer(const Cell& cell) {
   const Series* best = nullptr;
   for (const Series& series : cell.series)
@@ -56,6 +51,11 @@ Ratio ratio_of(std::string what, const std::vector<double>& ours, const std::vec
 }
 
 }  // namespace
+
+const Series* find(const Cell& cell, Family family) {
+  const auto found = std::ranges::find(cell.series, family, &Series::family);
+  return found == cell.series.end() ? nullptr : &*found;
+}
 
 std::string size_text(std::uint64_t bytes) {
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";

@@ -105,7 +105,7 @@ class Bench {
 
   Result<void> make_members() {
     if (options_.device) {
-      model_ = make_paced_model({});
+      model_ = make_paced_model();
     } else {
       auto made = model::make_model("gpt", {{"layers", options_.layers},
                                             {"channels", options_.channels},
@@ -164,10 +164,10 @@ class Bench {
 };
 
 struct Samples {
-  std::vector<double> compute, first_range, gradient, exchange, apart, overlapped, ahead, gap;
-  std::vector<double> optimizing, loading, digesting;  // parts of the update
-  double wire = 0;                                     // what the bytes need
-  double gradient_norm = 0;                            // of the last step
+  std::vector<StepTimes> compute;
+  std::vector<double> exchange, apart, overlapped, ahead, gap;
+  double wire = 0;           // what the bytes need
+  double gradient_norm = 0;  // of the last step
 };
 
 constexpr int kStepsInARow = 5;
@@ -206,12 +206,7 @@ Result<void> measure(Bench& bench, Samples& samples) {
   if (!gap) return gap.error();
   if (auto done = bench.align(); !done) return done.error();
   samples.gap.push_back(gap->step);
-  samples.compute.push_back(compute->step);
-  samples.first_range.push_back(compute->first_range);
-  samples.gradient.push_back(compute->gradient);
-  samples.optimizing.push_back(compute->optimizing);
-  samples.loading.push_back(compute->loading);
-  samples.digesting.push_back(compute->digesting);
+  samples.compute.push_back(*compute);
   return {};
 }
 
@@ -235,13 +230,19 @@ Result<Samples> rounds(Bench& bench, const Options& options) {
 }
 
 int report(const Bench& bench, const Options& options, const Samples& samples) {
-  const double compute = median(samples.compute), first = median(samples.first_range);
-  const double update = compute - median(samples.gradient);
+  const auto computing = [&](double StepTimes::*part) {
+    std::vector<double> times;
+    std::ranges::transform(samples.compute, std::back_inserter(times), part);
+    return median(std::move(times));
+  };
+  const double compute = computing(&StepTimes::step), first = computing(&StepTimes::first_range);
+  const double gradient_there = computing(&StepTimes::gradient);
+  const double update = compute - gradient_there;
   const double ahead = median(samples.ahead), gap = median(samples.gap);
   // Where the whole sum is waited for, nothing can leave before the first part is final, and
   // nothing be applied before the last part is back. Else the wire has nothing to carry only from
   // the last part's arrival to the next step's first part.
-  const double whole_bound = std::max(first + samples.wire, median(samples.gradient)) + update;
+  const double whole_bound = std::max(first + samples.wire, gradient_there) + update;
   const double bound = std::max(samples.wire + gap, compute);
   const auto line = [&](const char* what, double value) {
     std::printf("%-34s %8.2f ms  %5.2f x compute\n", what, 1e3 * value, value / compute);
@@ -252,9 +253,9 @@ int report(const Bench& bench, const Options& options, const Samples& samples) {
   line("compute: forward, backward, update", compute);
   line("  until the first part is final", first);
   line("  update", update);
-  line("    optimizer", median(samples.optimizing));
-  line("    weights taken over", median(samples.loading));
-  line("    digest of the state", median(samples.digesting));
+  line("    optimizer", computing(&StepTimes::optimizing));
+  line("    weights taken over", computing(&StepTimes::loading));
+  line("    digest of the state", computing(&StepTimes::digesting));
   line("exchange alone: the wire's bytes", samples.wire);
   line("exchange alone, measured", median(samples.exchange));
   line("step, one after the other", median(samples.apart));
