@@ -11,6 +11,7 @@
 #include "tools/bench/all_reduce_contenders.hpp"
 #include "tools/bench/all_reduce_report.hpp"
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/flags.hpp"
 
 namespace gpunode::bench {
 namespace {
@@ -29,20 +30,9 @@ struct Options {
   std::uint64_t bits_a_second = 0;  // 0: loopback
   std::uint32_t machines = 0;       // on limited links; 0: each rank has its own
   bool require = false;
-  std::string congestion;  // of TCP on limited links; empty: the machine\'s own
+  std::string congestion;  // of TCP on limited links; empty: the machine's own
   std::string json;        // file; "-": standard output
 };
-
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words(1);
-  for (const char one : list) {
-    if (one == ',')
-      words.emplace_back();
-    else
-      words.back() += one;
-  }
-  return words;
-}
 
 // "4K", "64M", "498MB" (the gradient of GPT-2) or bytes; 0 if it is no length.
 std::uint64_t parse_size(const std::string& word) {
@@ -55,58 +45,32 @@ std::uint64_t parse_size(const std::string& word) {
   return known && bytes % sizeof(float) == 0 ? bytes : 0;
 }
 
-bool parse_lists(const std::string& flag, const std::string& value, Options& options) {
-  if (flag == "--ranks") {
-    options.ranks.clear();
-    for (const std::string& word : split(value)) {
-      const int ranks = std::atoi(word.c_str());
-      if (ranks < 2 || ranks > static_cast<int>(kMaxRanks)) return false;
-      options.ranks.push_back(static_cast<std::uint32_t>(ranks));
-    }
-    return true;
-  }
-  options.sizes.clear();
-  for (const std::string& word : split(value)) {
-    options.sizes.push_back(parse_size(word));
-    if (options.sizes.back() == 0) return false;
-  }
-  return true;
-}
-
 bool parse(int argc, char** argv, Options& options) {
-  for (int index = 1; index < argc; ++index) {
-    const std::string flag = argv[index];
-    if (flag == "--no-peer")
-      options.peers = false;
-    else if (flag == "--no-sealed")
-      options.sealed = false;
-    else if (flag == "--require")
-      options.require = true;
-    else if (index + 1 == argc)
-      return false;
-    else if (flag == "--samples")
-      options.samples = static_cast<std::size_t>(std::max(0, std::atoi(argv[++index])));
-    else if (flag == "--rate")
-      options.bits_a_second = static_cast<std::uint64_t>(1e6 * std::atof(argv[++index]));
-    else if (flag == "--machines")
-      options.machines = static_cast<std::uint32_t>(std::max(0, std::atoi(argv[++index])));
-    else if (flag == "--mode") {
-      options.modes = split(argv[++index]);
-      for (const std::string& mode : options.modes)
-        if (family_of_mode(mode) == Family::exact_plain) return false;
-    } else if (flag == "--congestion")
-      options.congestion = argv[++index];
-    else if (flag == "--json")
-      options.json = argv[++index];
-    else if (flag == "--ranks" || flag == "--sizes") {
-      if (!parse_lists(flag, argv[++index], options)) return false;
-    } else
-      return false;
-  }
-  const bool grouped = options.machines > 0;
-  const bool enough = std::ranges::all_of(
-      options.ranks, [&](std::uint32_t ranks) { return ranks >= options.machines; });
-  return options.samples > 0 && (!grouped || (options.bits_a_second > 0 && enough));
+  CLI::App flags;
+  std::vector<std::string> sizes;
+  double megabits_a_second = 0;
+  flags.add_flag("!--no-peer", options.peers);
+  flags.add_flag("!--no-sealed", options.sealed);
+  flags.add_flag("--require", options.require);
+  flags.add_option("--ranks", options.ranks)->delimiter(',')->check(CLI::Range(2u, kMaxRanks));
+  flags.add_option("--sizes", sizes)->delimiter(',');
+  flags.add_option("--samples", options.samples)->check(CLI::PositiveNumber);
+  flags.add_option("--rate", megabits_a_second)->check(CLI::NonNegativeNumber);
+  flags.add_option("--machines", options.machines);
+  flags.add_option("--mode", options.modes)->delimiter(',');
+  flags.add_option("--congestion", options.congestion);
+  flags.add_option("--json", options.json);
+  if (!parsed(flags, argc, argv)) return false;
+  options.bits_a_second = static_cast<std::uint64_t>(1e6 * megabits_a_second);
+  if (!sizes.empty()) options.sizes.clear();
+  std::ranges::transform(sizes, std::back_inserter(options.sizes), parse_size);
+  const auto is_exact = [](const std::string& mode) {
+    return family_of_mode(mode) == Family::exact_plain;
+  };
+  if (std::ranges::count(options.sizes, 0) > 0 || std::ranges::any_of(options.modes, is_exact))
+    return false;
+  return options.machines == 0 ||
+         (options.bits_a_second > 0 && std::ranges::min(options.ranks) >= options.machines);
 }
 
 // Operations that are timed together.
@@ -147,8 +111,7 @@ std::vector<Entry> best_ways(const std::vector<Entry>& rivals, std::uint64_t byt
   }
   std::vector<Entry> chosen;
   for (auto& [family, ways] : libraries) {
-    std::sort(ways.begin(), ways.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::sort(ways, {}, [](const auto& way) { return way.first; });
     ways.resize(std::min(ways.size(), kWaysOfALibrary));
     for (const auto& [best, entry] : ways) chosen.push_back(entry);
   }
@@ -184,11 +147,6 @@ Cell measure(const Field& field, const Options& options, std::uint32_t ranks, st
   std::erase_if(cell.series,
                 [&](const Series& one) { return one.seconds.size() < options.samples; });
   return cell;
-}
-
-bool has(const Cell& cell, Family family) {
-  return std::any_of(cell.series.begin(), cell.series.end(),
-                     [&](const Series& one) { return one.family == family; });
 }
 
 bool write_json(const std::string& path, const std::vector<Cell>& cells) {
@@ -243,7 +201,7 @@ int all_reduce(int argc, char** argv) {
       print_cell(cells.back(), ratios);
       for (const Ratio& ratio : ratios) missed += !ratio.met();
       if (interrupted()) return 130;
-      measured = measured && has(cells.back(), Family::exact_plain);
+      measured = measured && find(cells.back(), Family::exact_plain);
     }
   }
   if (!options.json.empty() && !write_json(options.json, cells)) {

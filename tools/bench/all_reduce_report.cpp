@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 #include <nlohmann/json.hpp>
 
@@ -30,12 +31,6 @@ std::optional<double> peer_bar(std::uint32_t ranks, std::uint64_t bytes) {
   return std::nullopt;
 }
 
-const Series* find(const Cell& cell, Family family) {
-  for (const Series& series : cell.series)
-    if (series.family == family) return &series;
-  return nullptr;
-}
-
 const Series* best_peer(const Cell& cell) {
   const Series* best = nullptr;
   for (const Series& series : cell.series)
@@ -56,6 +51,11 @@ Ratio ratio_of(std::string what, const std::vector<double>& ours, const std::vec
 }
 
 }  // namespace
+
+const Series* find(const Cell& cell, Family family) {
+  const auto found = std::ranges::find(cell.series, family, &Series::family);
+  return found == cell.series.end() ? nullptr : &*found;
+}
 
 std::string size_text(std::uint64_t bytes) {
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";
@@ -86,52 +86,53 @@ double plan_seconds(const Cell& cell, bool grouped) {
 }
 
 std::vector<Ratio> ratios_of(const Cell& cell) {
-  std::vector<Ratio> ratios;
   const Series* plain = find(cell, Family::exact_plain);
+  if (!plain) return {};
+  std::vector<Ratio> ratios;
+  const auto from = [&](std::uint64_t bytes, std::optional<double> bar) {
+    return cell.bytes >= bytes ? bar : std::nullopt;
+  };
+  const auto hold = [&](const std::string& what, const Series& ours, const Series& theirs,
+                        std::optional<double> bar) {
+    ratios.push_back(ratio_of(what, ours.seconds, theirs.seconds, bar));
+  };
+  const auto hold_to = [&](const std::string& what, const Series& ours, double seconds,
+                           std::optional<double> bar) {
+    ratios.push_back(ratio_of(what, ours.seconds, std::vector(ours.seconds.size(), seconds), bar));
+  };
+  const auto zmq_bar = cell.bytes <= 256 * kKiB ? std::optional(kZmqBar) : std::nullopt;
+  for (const auto& [rival, bar] :
+       {std::pair(best_peer(cell), peer_bar(cell.ranks, cell.bytes)),
+        std::pair(find(cell, Family::zmq_owner), zmq_bar),
+        std::pair(find(cell, Family::tcp_ring), std::optional<double>()),
+        std::pair(find(cell, Family::zmq_direct), std::optional<double>())})
+    if (rival) hold("exact plain / " + rival->label, *plain, *rival, bar);
+  const bool limited = cell.bits_a_second > 0;
+  if (limited)
+    hold_to("exact plain / the plan's bound on this link", *plain, plan_seconds(cell),
+            from(4 * kMiB, kPlanBar));
+  if (const Series* grouped = find(cell, Family::hierarchical)) {
+    hold("hierarchical / exact plain", *grouped, *plain, std::nullopt);
+    if (limited)
+      hold_to("hierarchical / its plan's bound on this link", *grouped, plan_seconds(cell, true),
+              from(4 * kMiB, kPlanBar));
+  }
+  if (const Series* ring = find(cell, Family::ring))
+    hold("ring / exact plain", *ring, *plain, std::nullopt);
+  for (const auto& [family, bar] : {std::pair(Family::bf16, std::optional(1 / 1.7)),
+                                    std::pair(Family::int8, std::optional(1 / 3.0)),
+                                    std::pair(Family::topk, std::optional<double>())})
+    if (const Series* mode = find(cell, family); limited && mode)
+      hold(mode->label + " / exact plain", *mode, *plain, from(4 * kMiB, bar));
+  if (!limited && cell.bytes <= 4 * kMiB)
+    hold_to("exact plain / PCCL (of another day)", *plain, pccl_seconds(cell.ranks), 0.05);
   const Series* sealed = find(cell, Family::exact_sealed);
   const Series* crypto = find(cell, Family::crypto);
-  if (const Series* peer = best_peer(cell); plain && peer)
-    ratios.push_back(ratio_of("exact plain / " + peer->label, plain->seconds, peer->seconds,
-                              peer_bar(cell.ranks, cell.bytes)));
-  if (const Series* bare = find(cell, Family::zmq_owner); plain && bare)
-    ratios.push_back(ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds,
-                              cell.bytes <= 256 * kKiB ? std::optional(kZmqBar) : std::nullopt));
-  if (const Series* floor = find(cell, Family::tcp_ring); plain && floor)
-    ratios.push_back(
-        ratio_of("exact plain / bare tcp ring", plain->seconds, floor->seconds, std::nullopt));
-  if (const Series* bare = find(cell, Family::zmq_direct); plain && bare)
-    ratios.push_back(
-        ratio_of("exact plain / " + bare->label, plain->seconds, bare->seconds, std::nullopt));
-  if (plain && cell.bits_a_second > 0)
-    ratios.push_back(ratio_of("exact plain / the plan's bound on this link", plain->seconds,
-                              std::vector(plain->seconds.size(), plan_seconds(cell)),
-                              cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
-  if (const Series* grouped = find(cell, Family::hierarchical); plain && grouped) {
-    ratios.push_back(
-        ratio_of("hierarchical / exact plain", grouped->seconds, plain->seconds, std::nullopt));
-    if (cell.bits_a_second > 0)
-      ratios.push_back(ratio_of("hierarchical / its plan's bound on this link", grouped->seconds,
-                                std::vector(grouped->seconds.size(), plan_seconds(cell, true)),
-                                cell.bytes >= 4 * kMiB ? std::optional(kPlanBar) : std::nullopt));
-  }
-  if (const Series* ring = find(cell, Family::ring); plain && ring)
-    ratios.push_back(ratio_of("ring / exact plain", ring->seconds, plain->seconds, std::nullopt));
-  if (plain && cell.bits_a_second > 0)
-    for (const auto& [family, bar] : {std::pair(Family::bf16, std::optional(1 / 1.7)),
-                                      std::pair(Family::int8, std::optional(1 / 3.0)),
-                                      std::pair(Family::topk, std::optional<double>())})
-      if (const Series* mode = find(cell, family))
-        ratios.push_back(ratio_of(mode->label + " / exact plain", mode->seconds, plain->seconds,
-                                  cell.bytes >= 4 * kMiB ? bar : std::nullopt));
-  if (plain && cell.bits_a_second == 0 && cell.bytes <= 4 * kMiB)
-    ratios.push_back(ratio_of("exact plain / PCCL (of another day)", plain->seconds,
-                              std::vector(plain->seconds.size(), pccl_seconds(cell.ranks)), 0.05));
-  if (plain && sealed && crypto) {
-    std::vector<double> sums = plain->seconds;
-    for (std::size_t round = 0; round < sums.size(); ++round) sums[round] += crypto->seconds[round];
-    ratios.push_back(ratio_of("exact sealed / (exact plain + sealing and opening)", sealed->seconds,
-                              sums,
-                              cell.bytes >= 64 * kMiB ? std::optional(kSealedBar) : std::nullopt));
+  if (sealed && crypto) {
+    Series sums = *plain;
+    std::ranges::transform(sums.seconds, crypto->seconds, sums.seconds.begin(), std::plus());
+    hold("exact sealed / (exact plain + sealing and opening)", *sealed, sums,
+         from(64 * kMiB, kSealedBar));
   }
   return ratios;
 }

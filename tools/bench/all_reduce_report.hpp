@@ -34,6 +34,9 @@ struct Ratio {
   bool met() const { return !bar || median <= *bar; }
 };
 
+// Null where it did not take part.
+const Series* find(const Cell& cell, Family family);
+
 std::string size_text(std::uint64_t bytes);  // "4 KiB"
 
 // The least time that the plan allows on links of that speed: what the machine that sends most

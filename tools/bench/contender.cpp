@@ -17,6 +17,10 @@ namespace {
 constexpr auto kTimeout = std::chrono::seconds(30);  // and a second a million floats
 constexpr auto kEndTimeout = std::chrono::seconds(5);
 
+volatile std::sig_atomic_t stop_wanted = 0;
+
+}  // namespace
+
 pid_t start_process(const std::vector<std::string>& command) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -36,10 +40,6 @@ pid_t start_process(const std::vector<std::string>& command) {
   execvp(words[0], words.data());
   _exit(127);
 }
-
-volatile std::sig_atomic_t stop_wanted = 0;
-
-}  // namespace
 
 void watch_interrupts() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
@@ -79,13 +79,10 @@ Contender::~Contender() {
   const auto deadline = std::chrono::steady_clock::now() + (failure_ ? Duration{} : kEndTimeout);
   while (!processes_.empty()) {
     const bool late = std::chrono::steady_clock::now() >= deadline;
-    for (std::size_t index = 0; index < processes_.size();) {
-      if (late) kill(processes_[index], spec_.one_command ? SIGTERM : SIGKILL);
-      if (waitpid(processes_[index], nullptr, late ? 0 : WNOHANG) == 0)
-        ++index;
-      else
-        processes_.erase(processes_.begin() + static_cast<std::ptrdiff_t>(index));
-    }
+    std::erase_if(processes_, [&](pid_t process) {
+      if (late) kill(process, spec_.one_command ? SIGTERM : SIGKILL);
+      return waitpid(process, nullptr, late ? 0 : WNOHANG) != 0;
+    });
     if (!processes_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

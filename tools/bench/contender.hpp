@@ -19,6 +19,9 @@ namespace gpunode::bench {
 void watch_interrupts();
 bool interrupted();
 
+// Goes with this process. What it prints is dropped, but where GPUNODE_BENCH_VERBOSE is set.
+pid_t start_process(const std::vector<std::string>& command);
+
 struct ContenderSpec {
   std::string name;                   // "gloo", "openmpi ring", "gpunode exact plain"
   std::vector<std::string> settings;  // by number; {""} if there is only one way

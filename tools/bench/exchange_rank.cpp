@@ -163,8 +163,8 @@ class CryptoWork final : public RankWork {
  public:
   explicit CryptoWork(std::uint32_t ranks)
       : ranks_(ranks),
-        sealer_(security::BulkKey(key()), SystemClock().now()),
-        opener_(security::BulkKey(key())) {}
+        sealer_(security::BulkKey(), SystemClock().now()),
+        opener_(security::BulkKey()) {}
 
   Result<void> prepare(std::uint64_t element_count, std::uint32_t setting) override {
     layout_ = collective::ChunkLayout::of(element_count);
@@ -190,8 +190,6 @@ class CryptoWork final : public RankWork {
   void release(std::uint32_t) override { std::vector<float>().swap(vector_); }
 
  private:
-  static security::BulkKey key() { return security::BulkKey(); }
-
   std::uint32_t ranks_;
   security::BulkSealer sealer_;
   security::BulkOpener opener_;

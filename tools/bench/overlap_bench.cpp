@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/flags.hpp"
 #include "tools/bench/median.hpp"
 #include "tools/bench/overlap_member.hpp"
 #include "tools/bench/paced_model.hpp"
@@ -31,37 +31,18 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  for (int index = 1; index < argc; ++index) {
-    const std::string flag = argv[index];
-    if (flag == "--gpt") {
-      options.device = false;
-      continue;
-    }
-    if (index + 1 == argc) return false;
-    const char* value = argv[++index];
-    if (flag == "--members")
-      options.members = static_cast<std::uint16_t>(std::atoi(value));
-    else if (flag == "--slices")
-      options.slices_each = static_cast<std::uint32_t>(std::atoi(value));
-    else if (flag == "--samples")
-      options.samples = static_cast<std::uint32_t>(std::atoi(value));
-    else if (flag == "--rounds")
-      options.rounds = std::atoi(value);
-    else if (flag == "--layers")
-      options.layers = value;
-    else if (flag == "--channels")
-      options.channels = value;
-    else if (flag == "--context")
-      options.context = value;
-    else if (flag == "--clip")
-      options.clip = std::atof(value);
-    else if (flag == "--require")
-      options.require = std::atof(value);
-    else
-      return false;
-  }
-  return options.members > 1 && options.members <= 8 && options.slices_each > 0 &&
-         options.samples > 0 && options.rounds > 0;
+  CLI::App flags;
+  flags.add_flag("!--gpt", options.device);
+  flags.add_option("--members", options.members)->check(CLI::Range(2, 8));
+  flags.add_option("--slices", options.slices_each)->check(CLI::PositiveNumber);
+  flags.add_option("--samples", options.samples)->check(CLI::PositiveNumber);
+  flags.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  flags.add_option("--layers", options.layers);
+  flags.add_option("--channels", options.channels);
+  flags.add_option("--context", options.context);
+  flags.add_option("--clip", options.clip);
+  flags.add_option("--require", options.require);
+  return parsed(flags, argc, argv);
 }
 
 // The members of a round act on one thread each; a step's times are the slowest member's.
@@ -124,7 +105,7 @@ class Bench {
 
   Result<void> make_members() {
     if (options_.device) {
-      model_ = make_paced_model({});
+      model_ = make_paced_model();
     } else {
       auto made = model::make_model("gpt", {{"layers", options_.layers},
                                             {"channels", options_.channels},
@@ -183,10 +164,10 @@ class Bench {
 };
 
 struct Samples {
-  std::vector<double> compute, first_range, gradient, exchange, apart, overlapped, ahead, gap;
-  std::vector<double> optimizing, loading, digesting;  // parts of the update
-  double wire = 0;                                     // what the bytes need
-  double gradient_norm = 0;                            // of the last step
+  std::vector<StepTimes> compute;
+  std::vector<double> exchange, apart, overlapped, ahead, gap;
+  double wire = 0;           // what the bytes need
+  double gradient_norm = 0;  // of the last step
 };
 
 constexpr int kStepsInARow = 5;
@@ -225,12 +206,7 @@ Result<void> measure(Bench& bench, Samples& samples) {
   if (!gap) return gap.error();
   if (auto done = bench.align(); !done) return done.error();
   samples.gap.push_back(gap->step);
-  samples.compute.push_back(compute->step);
-  samples.first_range.push_back(compute->first_range);
-  samples.gradient.push_back(compute->gradient);
-  samples.optimizing.push_back(compute->optimizing);
-  samples.loading.push_back(compute->loading);
-  samples.digesting.push_back(compute->digesting);
+  samples.compute.push_back(*compute);
   return {};
 }
 
@@ -254,13 +230,19 @@ Result<Samples> rounds(Bench& bench, const Options& options) {
 }
 
 int report(const Bench& bench, const Options& options, const Samples& samples) {
-  const double compute = median(samples.compute), first = median(samples.first_range);
-  const double update = compute - median(samples.gradient);
+  const auto computing = [&](double StepTimes::*part) {
+    std::vector<double> times;
+    std::ranges::transform(samples.compute, std::back_inserter(times), part);
+    return median(std::move(times));
+  };
+  const double compute = computing(&StepTimes::step), first = computing(&StepTimes::first_range);
+  const double gradient_there = computing(&StepTimes::gradient);
+  const double update = compute - gradient_there;
   const double ahead = median(samples.ahead), gap = median(samples.gap);
   // Where the whole sum is waited for, nothing can leave before the first part is final, and
   // nothing be applied before the last part is back. Else the wire has nothing to carry only from
   // the last part's arrival to the next step's first part.
-  const double whole_bound = std::max(first + samples.wire, median(samples.gradient)) + update;
+  const double whole_bound = std::max(first + samples.wire, gradient_there) + update;
   const double bound = std::max(samples.wire + gap, compute);
   const auto line = [&](const char* what, double value) {
     std::printf("%-34s %8.2f ms  %5.2f x compute\n", what, 1e3 * value, value / compute);
@@ -271,9 +253,9 @@ int report(const Bench& bench, const Options& options, const Samples& samples) {
   line("compute: forward, backward, update", compute);
   line("  until the first part is final", first);
   line("  update", update);
-  line("    optimizer", median(samples.optimizing));
-  line("    weights taken over", median(samples.loading));
-  line("    digest of the state", median(samples.digesting));
+  line("    optimizer", computing(&StepTimes::optimizing));
+  line("    weights taken over", computing(&StepTimes::loading));
+  line("    digest of the state", computing(&StepTimes::digesting));
   line("exchange alone: the wire's bytes", samples.wire);
   line("exchange alone, measured", median(samples.exchange));
   line("step, one after the other", median(samples.apart));

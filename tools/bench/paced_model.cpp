@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/base/clock.hpp"
+
 namespace gpunode::bench {
 namespace {
 
+constexpr std::size_t kLayers = 12;
+constexpr std::size_t kParametersALayer = 500'000;
+constexpr Duration kLayer = std::chrono::milliseconds(3);
+
 class PacedProgram final : public model::Program {
  public:
-  explicit PacedProgram(PacedModelOptions options) : options_(options) {}
-
   Result<void> load(std::span<const float>) override { return {}; }
   Result<void> load_part(std::span<const float>, model::ElementRange) override { return {}; }
   Result<float> gradient(int, std::span<const model::Sample>, std::span<float>) override {
@@ -24,12 +28,12 @@ class PacedProgram final : public model::Program {
   Result<float> forward(int, std::size_t slot, std::size_t,
                         std::span<const model::Sample> samples) override {
     values_[slot] = samples.empty() ? 0.0f : 1e-6f * static_cast<float>(samples[0].index % 1000);
-    take(options_.layer);
+    take(kLayer);
     return values_[slot];
   }
   Result<void> backward(int, std::size_t slot, std::size_t, std::span<float> part) override {
     std::fill(part.begin(), part.end(), values_[slot]);
-    take(2 * options_.layer);
+    take(2 * kLayer);
     return {};
   }
 
@@ -44,25 +48,22 @@ class PacedProgram final : public model::Program {
   }
 
   SystemClock clock_;
-  PacedModelOptions options_;
   std::vector<float> values_;  // of the slice in each slot
 };
 
 class PacedModel final : public model::Model {
  public:
-  explicit PacedModel(PacedModelOptions options) : options_(options) {
-    for (std::size_t layer = 0; layer < options.layers; ++layer)
+  PacedModel() {
+    for (std::size_t layer = 0; layer < kLayers; ++layer)
       specs_.push_back({"layers." + std::to_string(layer),
-                        {static_cast<std::int64_t>(options.parameters_a_layer)},
+                        {static_cast<std::int64_t>(kParametersALayer)},
                         true});
   }
   std::string kind() const override { return "paced"; }
   std::string name() const override { return "paced"; }
   model::Settings config() const override { return {}; }
   const std::vector<model::ParameterSpec>& parameters() const override { return specs_; }
-  std::size_t parameter_count() const override {
-    return options_.layers * options_.parameters_a_layer;
-  }
+  std::size_t parameter_count() const override { return kLayers * kParametersALayer; }
   std::size_t sample_bytes() const override { return 17; }
   std::size_t tokens_per_sample() const override { return 16; }
   std::size_t vocabulary() const override { return 256; }
@@ -72,8 +73,8 @@ class PacedModel final : public model::Model {
   std::uint64_t working_bytes(int, std::size_t) const override { return 0; }
   std::vector<model::ElementRange> stages() const override {
     std::vector<model::ElementRange> stages;
-    for (std::size_t layer = options_.layers; layer-- > 0;)
-      stages.push_back({layer * options_.parameters_a_layer, options_.parameters_a_layer});
+    for (std::size_t layer = kLayers; layer-- > 0;)
+      stages.push_back({layer * kParametersALayer, kParametersALayer});
     return stages;
   }
   std::vector<model::ElementRange> forward_stages() const override {
@@ -82,18 +83,17 @@ class PacedModel final : public model::Model {
     return ascending;
   }
   Result<std::unique_ptr<model::Program>> program(ops::Backend&, int) const override {
-    return std::unique_ptr<model::Program>(std::make_unique<PacedProgram>(options_));
+    return std::unique_ptr<model::Program>(std::make_unique<PacedProgram>());
   }
 
  private:
-  PacedModelOptions options_;
   std::vector<model::ParameterSpec> specs_;
 };
 
 }  // namespace
 
-std::shared_ptr<const model::Model> make_paced_model(PacedModelOptions options) {
-  return std::make_shared<PacedModel>(options);
+std::shared_ptr<const model::Model> make_paced_model() {
+  return std::make_shared<PacedModel>();
 }
 
 }  // namespace gpunode::bench

@@ -27,14 +27,11 @@ std::uint64_t PacedWire::order_of(const Waiting& waiting) {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-PacedWire::PacedWire(std::uint16_t members, Deliver deliver) : deliver_(std::move(deliver)) {
+PacedWire::PacedWire(std::uint16_t members, Deliver deliver)
+    : deliver_(std::move(deliver)), exits_(members), entries_(members) {
   for (std::uint16_t member = 0; member < members; ++member) {
-    exits_.push_back(std::make_unique<Exit>());
-    entries_.push_back(std::make_unique<Entry>());
-  }
-  for (std::uint16_t member = 0; member < members; ++member) {
-    exits_[member]->thread = std::thread([this, member] { send_out(member); });
-    entries_[member]->thread = std::thread([this, member] { bring_in(member); });
+    exits_[member].thread = std::thread([this, member] { send_out(member); });
+    entries_[member].thread = std::thread([this, member] { bring_in(member); });
   }
 }
 
@@ -43,10 +40,11 @@ PacedWire::~PacedWire() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  for (auto& exit : exits_) exit->changed.notify_all();
-  for (auto& entry : entries_) entry->changed.notify_all();
-  for (auto& exit : exits_) exit->thread.join();
-  for (auto& entry : entries_) entry->thread.join();
+  for (std::deque<End>* ends : {&exits_, &entries_})
+    for (End& end : *ends) {
+      end.changed.notify_all();
+      end.thread.join();
+    }
 }
 
 void PacedWire::set_rate(double bytes_a_second) {
@@ -56,7 +54,7 @@ void PacedWire::set_rate(double bytes_a_second) {
 
 void PacedWire::send(std::uint16_t from, std::uint64_t step, collective::SendTo message) {
   std::lock_guard lock(mutex_);
-  Exit& exit = *exits_[from];
+  End& exit = exits_[from];
   Waiting waiting{from, step, std::move(message), {}};
   const auto place = std::ranges::upper_bound(exit.waiting, order_of(waiting), {}, order_of);
   exit.waiting.insert(place, std::move(waiting));
@@ -65,7 +63,7 @@ void PacedWire::send(std::uint16_t from, std::uint64_t step, collective::SendTo 
 
 std::uint64_t PacedWire::sent_bytes(std::uint16_t member) const {
   std::lock_guard lock(mutex_);
-  return exits_[member]->sent;
+  return exits_[member].sent;
 }
 
 Duration PacedWire::takes(const Waiting& waiting) const {
@@ -74,15 +72,20 @@ Duration PacedWire::takes(const Waiting& waiting) const {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bytes / rate_));
 }
 
+std::optional<PacedWire::Waiting> PacedWire::next_at(End& end, std::unique_lock<std::mutex>& lock) {
+  end.changed.wait(lock, [&] { return stop_ || !end.waiting.empty(); });
+  if (stop_) return std::nullopt;
+  std::optional<Waiting> next(std::move(end.waiting.front()));
+  end.waiting.pop_front();
+  return next;
+}
+
 // A thread that wakes up late does not slow the wire down: times follow from the times before.
 void PacedWire::send_out(std::uint16_t member) {
-  Exit& exit = *exits_[member];
+  End& exit = exits_[member];
   std::unique_lock lock(mutex_);
-  for (;;) {
-    exit.changed.wait(lock, [&] { return stop_ || !exit.waiting.empty(); });
-    if (stop_) return;
-    Waiting waiting = std::move(exit.waiting.front());
-    exit.waiting.pop_front();
+  while (auto next = next_at(exit, lock)) {
+    Waiting& waiting = *next;
     exit.sent += payload_bytes(waiting.send.message);
     const Duration needed = takes(waiting);
     const Time now = clock_.now();
@@ -93,7 +96,7 @@ void PacedWire::send_out(std::uint16_t member) {
       std::this_thread::sleep_for(waiting.left - now);
       lock.lock();
     }
-    Entry& entry = *entries_[waiting.send.rank];
+    End& entry = entries_[waiting.send.rank];
     entry.waiting.push_back(std::move(waiting));
     entry.changed.notify_one();
   }
@@ -101,19 +104,15 @@ void PacedWire::send_out(std::uint16_t member) {
 
 // The last byte is in when it has left over there, and when what others sent here is in too.
 void PacedWire::bring_in(std::uint16_t member) {
-  Entry& entry = *entries_[member];
+  End& entry = entries_[member];
   std::unique_lock lock(mutex_);
-  for (;;) {
-    entry.changed.wait(lock, [&] { return stop_ || !entry.waiting.empty(); });
-    if (stop_) return;
-    Waiting waiting = std::move(entry.waiting.front());
-    entry.waiting.pop_front();
-    entry.free_at = std::max(entry.free_at + takes(waiting), waiting.left);
+  while (auto waiting = next_at(entry, lock)) {
+    entry.free_at = std::max(entry.free_at + takes(*waiting), waiting->left);
     const Duration rest = entry.free_at - clock_.now();
     lock.unlock();
     if (rest > Duration{}) std::this_thread::sleep_for(rest);
-    deliver_(waiting.from, member, waiting.step, waiting.send.message);
-    waiting = {};
+    deliver_(waiting->from, member, waiting->step, waiting->send.message);
+    waiting.reset();
     lock.lock();
   }
 }

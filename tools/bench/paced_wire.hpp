@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
-#include <vector>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/collective/all_reduce.hpp"
@@ -39,19 +38,16 @@ class PacedWire {
     Time left{};  // its last byte
   };
   static std::uint64_t order_of(const Waiting& waiting);
-  struct Exit {                   // of one member
-    std::deque<Waiting> waiting;  // by order
-    Time free_at{};               // when its last byte has left
-    std::uint64_t sent = 0;
-    std::condition_variable changed;
-    std::thread thread;
-  };
-  struct Entry {  // to one member
+  // A member's way out, whose messages wait by order, or its way in.
+  struct End {
     std::deque<Waiting> waiting;
-    Time free_at{};  // when its last byte is in
+    Time free_at{};          // when its last byte has left, or is in
+    std::uint64_t sent = 0;  // out
     std::condition_variable changed;
     std::thread thread;
   };
+  // The next message that waits there; none: the wire stops.
+  std::optional<Waiting> next_at(End& end, std::unique_lock<std::mutex>& lock);
   Duration takes(const Waiting& waiting) const;
   void send_out(std::uint16_t member);
   void bring_in(std::uint16_t member);
@@ -61,8 +57,7 @@ class PacedWire {
   mutable std::mutex mutex_;
   double rate_ = 0;
   bool stop_ = false;
-  std::vector<std::unique_ptr<Exit>> exits_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  std::deque<End> exits_, entries_;  // by member
 };
 
 }  // namespace gpunode::bench

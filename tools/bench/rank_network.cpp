@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tools/bench/contender.hpp"
+
 namespace gpunode::bench {
 
 namespace {
@@ -36,17 +38,7 @@ Result<void> run_in(pid_t process, const std::string& command) {
   std::vector<std::string> words = enter_process(process);
   std::istringstream stream(command);
   for (std::string word; stream >> word;) words.push_back(word);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int nothing = open("/dev/null", O_RDWR);
-    dup2(nothing, STDOUT_FILENO);
-    dup2(nothing, STDERR_FILENO);
-    execvp(arguments[0], arguments.data());
-    _exit(127);
-  }
+  const pid_t child = start_process(words);
   int status = 1;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
     return Error{ErrorCode::unsupported,

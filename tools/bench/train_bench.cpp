@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 #include "tools/bench/benchmarks.hpp"
+#include "tools/bench/flags.hpp"
 #include "tools/bench/local_trainer.hpp"
 #include "tools/bench/median.hpp"
 
@@ -33,26 +33,13 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  for (int index = 1; index < argc; ++index) {
-    const std::string flag = argv[index];
-    if (flag == "--no-peer") {
-      options.peer = false;
-      continue;
-    }
-    if (index + 1 == argc) return false;
-    const char* value = argv[++index];
-    if (flag == "--seconds")
-      options.seconds = std::atof(value);
-    else if (flag == "--workers")
-      options.workers = std::atoi(value);
-    else if (flag == "--rounds")
-      options.rounds = std::atoi(value);
-    else if (flag == "--require")
-      options.require = std::atof(value);
-    else
-      return false;
-  }
-  return options.seconds > 0 && options.workers > 0 && options.rounds > 0;
+  CLI::App flags;
+  flags.add_flag("!--no-peer", options.peer);
+  flags.add_option("--seconds", options.seconds)->check(CLI::PositiveNumber);
+  flags.add_option("--workers", options.workers)->check(CLI::PositiveNumber);
+  flags.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  flags.add_option("--require", options.require);
+  return parsed(flags, argc, argv);
 }
 
 // Tokens a second of wall time, and of CPU time summed over threads; the latter tells more where

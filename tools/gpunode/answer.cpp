@@ -108,4 +108,11 @@ void print_json(nlohmann::json fields) {
   print(ok_json(std::move(fields)) + "\n");
 }
 
+void print_json(nlohmann::json fields, const std::optional<Error>& wrong) {
+  if (!wrong) return print_json(std::move(fields));
+  fields["ok"] = false;
+  fields["error"] = {{"code", std::string(to_string(wrong->code))}, {"detail", wrong->detail}};
+  print(fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
 }  // namespace gpunode::cli

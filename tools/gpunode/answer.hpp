@@ -46,5 +46,7 @@ int tell(const Invocation& invocation, const Answer& answer,
 
 void print(const std::string& text);     // on standard output, flushed
 void print_json(nlohmann::json fields);  // {"ok":true, ...} and a line end
+// The same where something is wrong with what the fields tell: {"ok":false, "error":{...}, ...}.
+void print_json(nlohmann::json fields, const std::optional<Error>& wrong);
 
 }  // namespace gpunode::cli

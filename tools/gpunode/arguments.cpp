@@ -4,8 +4,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -26,29 +24,23 @@ std::vector<std::string> Arguments::all(const std::string& name) const {
 Result<std::uint64_t> Arguments::whole(const std::string& name, std::uint64_t fallback,
                                        std::uint64_t smallest, std::uint64_t largest) const {
   if (!has(name)) return fallback;
-  std::string given = text(name);
-  std::uint64_t value = 0;
-  auto [end, failure] = std::from_chars(given.data(), given.data() + given.size(), value);
-  if (given.empty() || failure != std::errc{} || end != given.data() + given.size() ||
-      value < smallest || value > largest)
+  const auto value = parse_number(text(name), smallest, largest);
+  if (!value)
     return Error{ErrorCode::invalid_argument,
                  name + " wants a whole number from " + std::to_string(smallest) + " to " +
-                     std::to_string(largest) + ", not '" + given + "'"};
-  return value;
+                     std::to_string(largest) + ", not '" + text(name) + "'"};
+  return *value;
 }
 
 Result<double> Arguments::real(const std::string& name, double fallback, double smallest,
                                double largest) const {
   if (!has(name)) return fallback;
-  std::string given = text(name);
-  double value = 0;
-  auto [end, failure] = std::from_chars(given.data(), given.data() + given.size(), value);
-  if (given.empty() || failure != std::errc{} || end != given.data() + given.size() ||
-      !std::isfinite(value) || value < smallest || value > largest)
-    return Error{ErrorCode::invalid_argument, name + " wants a number from " +
-                                                  decimal(smallest, 3) + " to " +
-                                                  decimal(largest, 3) + ", not '" + given + "'"};
-  return value;
+  const auto value = parse_number(text(name), smallest, largest);
+  if (!value)
+    return Error{ErrorCode::invalid_argument,
+                 name + " wants a number from " + decimal(smallest, 3) + " to " +
+                     decimal(largest, 3) + ", not '" + text(name) + "'"};
+  return *value;
 }
 
 Result<std::chrono::milliseconds> Arguments::duration(const std::string& name,

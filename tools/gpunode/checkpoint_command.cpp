@@ -22,8 +22,7 @@ using snapshot::CheckpointKey;
 
 struct Found {
   CheckpointKey key;
-  std::optional<snapshot::Manifest> manifest;  // absent where it cannot be read
-  std::optional<Error> error;
+  Result<snapshot::Manifest> manifest;  // or why it cannot be read
 };
 
 struct Shelf {
@@ -45,10 +44,8 @@ struct Shelf {
     std::vector<Found> found;
     for (const CheckpointKey& key : *keys) {
       auto checkpoint = store.open(key);
-      if (checkpoint)
-        found.push_back({key, checkpoint->manifest(), std::nullopt});
-      else
-        found.push_back({key, std::nullopt, checkpoint.error()});
+      using Manifest = Result<snapshot::Manifest>;
+      found.push_back({key, checkpoint ? Manifest(checkpoint->manifest()) : checkpoint.error()});
     }
     return found;
   }
@@ -110,7 +107,7 @@ json json_of(const Found& found, const Shelf& shelf) {
     out["unix_seconds"] = meta.unix_seconds;
     out["samples"] = meta.sample_count;
   }
-  if (found.error) out["error"] = found.error->detail;
+  if (!found.manifest) out["error"] = found.manifest.error().detail;
   return out;
 }
 
@@ -146,7 +143,7 @@ int run_checkpoint_verify(const Invocation& invocation) {
   json results = json::array();
   std::optional<Error> first_damage;
   for (const Found& found : *list) {
-    Result<void> whole = found.error ? Result<void>(*found.error) : shelf.store.verify(found.key);
+    Result<void> whole = found.manifest ? shelf.store.verify(found.key) : found.manifest.error();
     json one = json_of(found, shelf);
     one["whole"] = whole.has_value();
     if (!whole) {
@@ -159,11 +156,7 @@ int run_checkpoint_verify(const Invocation& invocation) {
             "\n");
   }
   if (invocation.json()) {
-    json out = {{"ok", !first_damage}, {"checkpoints", results}};
-    if (first_damage)
-      out["error"] = {{"code", std::string(to_string(first_damage->code))},
-                      {"detail", first_damage->detail}};
-    print(out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+    print_json({{"checkpoints", results}}, first_damage);
   } else if (results.empty()) {
     print("no checkpoints in " + shelf.root.string() + "\n");
   } else if (first_damage) {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/nearest.hpp"
 #include "runtime/security/join_token.hpp"
+#include "tools/gpunode/answer.hpp"
 
 namespace gpunode::cli {
 namespace {
@@ -15,16 +16,11 @@ Error wrong(std::string detail) {
 }
 
 const Command* find_command(const std::string& name) {
-  for (const Command& command : commands())
-    if (command.name == name) return &command;
-  return nullptr;
+  const auto found = std::ranges::find(commands(), name, &Command::name);
+  return found == commands().end() ? nullptr : &*found;
 }
 
-bool is_group(const std::string& word) {
-  return std::any_of(commands().begin(), commands().end(),
-                     [&](const Command& command) { return command.name.starts_with(word + " "); });
-}
-
+// Of a word that is no group none.
 std::vector<std::string> words_after(const std::string& group) {
   std::vector<std::string> known;
   for (const Command& command : commands())
@@ -37,12 +33,9 @@ std::vector<std::string> words_after(const std::string& group) {
 Result<const Command*> take_command(std::vector<std::string>& words) {
   std::string word = words.front();
   words.erase(words.begin());
-  if (is_group(word)) {
-    std::vector<std::string> known = words_after(word);
-    std::string names;
-    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  if (const std::vector<std::string> known = words_after(word); !known.empty()) {
     if (words.empty() || words.front().starts_with("-"))
-      return wrong("'" + word + "' wants one of: " + names);
+      return wrong("'" + word + "' wants one of: " + joined(known));
     std::string second = words.front();
     words.erase(words.begin());
     if (const Command* command = find_command(word + " " + second)) return command;

@@ -90,15 +90,8 @@ std::filesystem::path existing_above(std::filesystem::path path) {
 }  // namespace
 
 std::string to_string(Finding::Grade grade) {
-  switch (grade) {
-    case Grade::ok:
-      return "ok";
-    case Grade::warn:
-      return "warn";
-    case Grade::fail:
-      return "fail";
-  }
-  return "fail";
+  static constexpr const char* kNames[] = {"ok", "warn", "fail"};
+  return kNames[static_cast<std::size_t>(grade)];
 }
 
 bool has_gpu() {

@@ -1,6 +1,4 @@
 // `doctor`: looks over this machine and says what would keep a node from working.
-#include <charconv>
-
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/doctor_checks.hpp"
@@ -20,12 +18,11 @@ Result<Listen> parse_listen(std::string text) {
   std::size_t colon = text.rfind(':');
   bool has_port = colon != std::string::npos && text.find(']', colon) == std::string::npos;
   if (has_port) {
-    std::string port = text.substr(colon + 1);
-    auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), listen.port);
-    if (failure != std::errc{} || end != port.data() + port.size() || listen.port < 0 ||
-        listen.port > 65533)
+    const auto port = parse_number(std::string_view(text).substr(colon + 1), 0, 65533);
+    if (!port)
       return Error{ErrorCode::invalid_argument,
                    "--listen wants HOST:PORT with a port up to 65533, not '" + text + "'"};
+    listen.port = *port;
     text.resize(colon);
   }
   if (text.starts_with("[") && text.ends_with("]")) text = text.substr(1, text.size() - 2);
@@ -62,10 +59,9 @@ int run_doctor(const Invocation& invocation) {
     if (!finding.remedy.empty()) rows.push_back({"", "", "-> " + finding.remedy});
   }
   if (invocation.json()) {
-    nlohmann::json out = {{"ok", sound}, {"findings", list}};
-    if (!sound)
-      out["error"] = {{"code", "wrong_state"}, {"detail", "this machine is not ready for a node"}};
-    print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    std::optional<Error> wrong;
+    if (!sound) wrong = {ErrorCode::wrong_state, "this machine is not ready for a node"};
+    print_json({{"findings", list}}, wrong);
   } else {
     print(aligned(rows));
   }

@@ -66,20 +66,16 @@ int run_generate(const Invocation& invocation) {
   (*request)["prompt"] = *prompt;
   std::chrono::milliseconds timeout(field<std::int64_t>(*request, "timeout_ms", 0));
   Answer answer = ask_node(invocation, "generate", *request, timeout + std::chrono::seconds(5));
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json()) {
-    print_json(answer.body);
-    return kOk;
-  }
-  print(field<std::string>(answer.body, "text", ""));
-  if (isatty(STDOUT_FILENO)) print("\n");
-  std::fprintf(stderr, "model %s, digest %s, step %llu; %llu tokens in %s, ended by %s\n",
+  const int told = tell(invocation, answer, [](const nlohmann::json& body) {
+    return field<std::string>(body, "text", "") + (isatty(STDOUT_FILENO) ? "\n" : "");
+  });
+  if (!answer || invocation.json()) return told;
+  std::fprintf(stderr, "model %s, digest %s, step %s; %s tokens in %s, ended by %s\n",
                word(answer.body, "model").c_str(), word(answer.body, "digest").c_str(),
-               static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "step", 0)),
-               static_cast<unsigned long long>(field<std::uint64_t>(answer.body, "tokens", 0)),
+               number(answer.body, "step").c_str(), number(answer.body, "tokens").c_str(),
                human_duration(field<double>(answer.body, "seconds", -1)).c_str(),
                word(answer.body, "finish").c_str());
-  return kOk;
+  return told;
 }
 
 }  // namespace gpunode::cli

@@ -12,13 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string names(const json& progress, const char* key) {
-  std::string out;
-  for (const std::string& name : field<std::vector<std::string>>(progress, key, {}))
-    out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 std::string sync_text(const json& progress) {
   const auto phase = jobs::parse_job_phase(field<std::string>(progress, "phase", ""));
   double received = field<double>(progress, "sync_received_bytes", 0);
@@ -56,8 +49,8 @@ std::string progress_text(const json& progress) {
   std::size_t count = field<std::vector<std::string>>(progress, "members", {}).size();
   if (count > 0)
     text += "  " + std::to_string(count) + (count == 1 ? " member (" : " members (") +
-            names(progress, "members") + ")";
-  if (std::string waiting = names(progress, "waiting_for"); !waiting.empty())
+            joined(list(progress, "members")) + ")";
+  if (std::string waiting = joined(list(progress, "waiting_for")); !waiting.empty())
     text += "  waiting for " + waiting;
   text += sync_text(progress);
   double left = field<double>(progress, "seconds_left", 0);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
-#include <limits>
+#include <initializer_list>
 
 namespace gpunode::cli {
 namespace {
@@ -31,6 +31,13 @@ std::string two_units(std::int64_t seconds, std::int64_t large, const char* larg
   std::int64_t rest = seconds % large / small;
   return std::to_string(seconds / large) + large_name +
          (rest > 0 ? std::to_string(rest) + small_name : "");
+}
+
+// In the largest unit that leaves at least one, each so many times the one before.
+std::string scaled(double value, double times, std::initializer_list<const char*> units) {
+  auto unit = units.begin();
+  for (; value >= times && unit + 1 != units.end(); ++unit) value /= times;
+  return decimal(value, unit == units.begin() ? 0 : 1) + *unit;
 }
 
 }  // namespace
@@ -99,23 +106,11 @@ std::string human_duration(double seconds) {
 }
 
 std::string human_bytes(double bytes) {
-  static constexpr const char* kNames[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kNames)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return decimal(bytes, unit == 0 ? 0 : 1) + " " + kNames[unit];
+  return scaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
 }
 
 std::string human_count(double count) {
-  static constexpr const char* kNames[] = {"", "k", "M", "G"};
-  std::size_t unit = 0;
-  while (count >= 1000 && unit + 1 < std::size(kNames)) {
-    count /= 1000;
-    ++unit;
-  }
-  return decimal(count, unit == 0 ? 0 : 1) + kNames[unit];
+  return scaled(count, 1000, {"", "k", "M", "G"});
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {

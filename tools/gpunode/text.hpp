@@ -1,8 +1,10 @@
 // Figures and tables as people read them. Pure.
 #pragma once
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,16 @@ namespace gpunode::cli {
 // "30s", "15m", "2h", "1d", "250ms", also joined: "1h30m". Fails with invalid_argument; the detail
 // goes on after the flag's name: "wants a time such as 30s, 15m or 2h, not '15 apples'".
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+
+// The number that is all of a text, if it lies within the bounds.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text, Number smallest, Number largest) {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, failure] = std::from_chars(text.data(), end, value);
+  const bool fine = failure == std::errc{} && stopped == end;
+  return fine && value >= smallest && value <= largest ? std::optional(value) : std::nullopt;
+}
 
 std::string decimal(double value, int digits);  // "2.5", without zeros at the end
 std::string human_duration(double seconds);     // "2m10s"

@@ -16,12 +16,10 @@ int run_token_create(const Invocation& invocation) {
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
   Answer answer = ask_node(invocation, "token.create", {{"ttl_seconds", seconds}, {"uses", *uses}});
-  if (!answer) return fail(invocation, answer);
-  if (invocation.json()) {
-    print_json(answer.body);
-    return kOk;
-  }
-  print(field<std::string>(answer.body, "token", "") + "\n");
+  const int told = tell(invocation, answer, [](const nlohmann::json& body) {
+    return field<std::string>(body, "token", "") + "\n";
+  });
+  if (!answer || invocation.json()) return told;
   auto endpoints = field<std::vector<std::string>>(answer.body, "endpoints", {});
   std::string address = endpoints.empty() ? "HOST" : endpoints.front();
   if (address.starts_with("tcp://")) address = address.substr(6);
@@ -30,7 +28,7 @@ int run_token_create(const Invocation& invocation) {
                "--token-file FILE\n",
                human_duration(static_cast<double>(seconds)).c_str(),
                static_cast<unsigned long long>(*uses), address.c_str());
-  return kOk;
+  return told;
 }
 
 }  // namespace gpunode::cli

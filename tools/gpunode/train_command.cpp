@@ -80,11 +80,9 @@ std::string started_text(const json& body) {
   std::string text =
       "job " + word(body, "name") + " (" + word(body, "job").substr(0, 8) + ") is started";
   const auto nodes = field<std::vector<std::string>>(body, "started_on", {});
-  std::string names;
-  for (const std::string& name : nodes) names += (names.empty() ? "" : ", ") + name;
   const auto wanted = field<std::uint64_t>(body, "nodes_wanted", nodes.size());
   text += " on " + std::to_string(nodes.size()) + " of " + std::to_string(wanted) +
-          (wanted == 1 ? " node" : " nodes") + (names.empty() ? "" : ": " + names) + "\n";
+          (wanted == 1 ? " node" : " nodes") + (nodes.empty() ? "" : ": " + joined(nodes)) + "\n";
   for (const std::string& name : field<std::vector<std::string>>(body, "silent", {}))
     text += "  not yet on " + name + ": it has not answered, and may come later\n";
   for (const json& refusal : list(body, "refused"))
