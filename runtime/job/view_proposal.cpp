@@ -415,6 +415,7 @@ Result<View> propose_view(const ProposalRules& rules, const View& current, const
   if (!base) return base.error();
   std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank(current));
   name_base(rules, *base, next);
+  if (next.met != current.met) next.met_step = next.base_step;
   turn(rules, *base, next);
   next.floor = next_floor(rules, current, promisers, *base);
   if (base->disagreed) {

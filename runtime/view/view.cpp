@@ -52,6 +52,7 @@ Digest View::digest() const {
   fold.value(view_id);
   fold.list(turns);
   fold.value(met);
+  fold.value(met_step);
   fold.value(previous);
   fold.list(members);
   fold.list(acceptors);
@@ -160,7 +161,8 @@ Precedence precedence(const View& theirs, const View& ours) {
   if (!their_split) return theirs_if(theirs.view_id >= our_split->view_id && !ordered);
   if (their_split->kind != our_split->kind) return theirs_if(ordered);
   if (theirs.met != our_split->mark || ours.met != their_split->mark) return Precedence::open;
-  if (theirs.base_step != ours.base_step) return theirs_if(theirs.base_step > ours.base_step);
+  // Later views of either part, which may have gone on or back since, compare as those did.
+  if (theirs.met_step != ours.met_step) return theirs_if(theirs.met_step > ours.met_step);
   return theirs_if(their_split->mark < our_split->mark);
 }
 

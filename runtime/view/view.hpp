@@ -63,6 +63,7 @@ struct View {
   std::uint64_t view_id = 0;
   std::vector<Turn> turns;        // on the way to this view, oldest first
   std::uint64_t met = 0;          // mark of the part that this view was formed to be compared with
+  std::uint64_t met_step = 0;     // base_step of the first view that was formed for that
   Digest previous;                // digest of the view before this one
   std::vector<Member> members;    // a member's place is its rank
   std::vector<NodeId> acceptors;  // who votes on the next view; in order of rank
@@ -122,8 +123,8 @@ bool needs_lease(const View& view);
 //   one chain                        | the higher view_id
 //   one has split off before the     | the other, which had the quorum; but a split ordered by a
 //   other's view was formed          | person goes before a quorum
-//   both have split off              | ordered before not ordered, then the later base, then the
-//                                    | lower mark; open until both were formed for the comparison
+//   both have split off              | ordered before not ordered, then the later met_step, then
+//                                    | the lower mark; open until both were formed for it
 enum class Precedence : std::uint8_t { ours, theirs, open };
 Precedence precedence(const View& theirs, const View& ours);
 // The mark of the first split of `theirs` that `ours` does not share; 0: there is none.

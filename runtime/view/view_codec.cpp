@@ -82,6 +82,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_job(&job);
   table.add_turns(turns_at);
   table.add_met(view.met);
+  table.add_met_step(view.met_step);
   table.add_view_id(view.view_id);
   table.add_previous(&previous);
   table.add_members(members_at);
@@ -155,6 +156,7 @@ Result<View> from_wire(const wire::view::View* wire) {
   View view;
   view.job = from_wire(wire->job());
   view.met = wire->met();
+  view.met_step = wire->met_step();
   view.view_id = wire->view_id();
   view.previous = from_wire(wire->previous());
   if (wire->members()) {

@@ -48,6 +48,7 @@ TEST(View, its_digest_covers_every_field) {
   EXPECT_TRUE(differs([](View& v) { v.job.low = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.turns = {{}}; }));
   EXPECT_TRUE(differs([](View& v) { v.met = 1; }));
+  EXPECT_TRUE(differs([](View& v) { v.met_step = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.view_id = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.previous.high = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.members[1].boot = 2; }));
@@ -109,6 +110,7 @@ View part_of(std::uint64_t view_id, std::vector<Turn> turns, std::uint64_t base 
   view.turns = std::move(turns);
   view.base_step = base;
   view.met = met;
+  view.met_step = met == 0 ? 0 : base;
   return view;
 }
 
@@ -150,6 +152,17 @@ TEST(Precedence, two_that_split_off_wait_until_both_were_formed_for_the_comparis
   EXPECT_EQ(precedence(other, half), Precedence::open);
   expect_ours(part_of(10, {kOther}, 40, 66), half);
   expect_ours(half, part_of(10, {kOther}, 30, 66));
+}
+
+TEST(Precedence, of_two_that_split_off_stands_however_far_either_goes_on_or_back) {
+  const View one = part_of(8, {kSplit}, 30, 77), other = part_of(10, {kOther}, 40, 66);
+  expect_ours(other, one);
+  View gone_back = part_of(12, {kOther, {12, 0, 99, Turn::Kind::ordered}}, 0, 66);
+  gone_back.met_step = other.met_step;
+  expect_ours(gone_back, one);
+  View gone_on = part_of(9, {kSplit}, 50, 77);
+  gone_on.met_step = one.met_step;
+  expect_ours(other, gone_on);
 }
 
 TEST(View, a_restarted_process_is_another_member) {
