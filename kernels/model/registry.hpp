@@ -13,7 +13,7 @@
 namespace gpunode::model {
 
 // Reads settings; an unknown key or a value out of range is an error that says what would do
-// (take_setting and reject_unknown below write those sentences).
+// (take_integer and reject_unknown below write those sentences).
 using Factory = std::function<Result<std::unique_ptr<Model>>(const Settings&)>;
 
 // Adds a kind. Fails with: already_exists.

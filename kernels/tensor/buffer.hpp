@@ -33,7 +33,7 @@ class BufferPool;
 class Buffer {
  public:
   void* data() const { return data_.get(); }
-  std::size_t size() const { return bytes_; }
+  std::size_t size() const { return data_ ? bytes_ : 0; }
   template <class T>
   T* as() const {
     return static_cast<T*>(data());

@@ -3,7 +3,7 @@
 // s*B + [floor(g*B/G), floor((g+1)*B/G)), so G need not divide B, nor B an epoch. A position is a
 // (data_epoch, place) pair, position = data_epoch * N + place, and the shuffle of that epoch says
 // which of the N samples stands there: each is used exactly once an epoch.
-// Cost: one shuffle look-up (about 50 ns) a sample. Immutable; any thread.
+// Cost: one shuffle look-up (some 70 ns) a sample. Immutable; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The replicated map of hints: services (served models among them), jobs, health, who leaves. One
 // writer a keyspace (the owning node), so it needs no agreement and no clocks; copies converge by
-// comparing one hash with one random live peer a second. Pure; owned by the membership actor.
+// comparing one hash with one random live peer a second. Pure; owned by the cluster actor.
 // Nothing here decides a training step. Costs one small message a second, and 256 KiB of memory an
 // owner at most. The exchange that makes the copies equal:
 //   every round   root   -> one random live peer; equal roots end it
@@ -70,6 +70,8 @@ class Directory {
   // `epoch` is this node's boot: a higher one replaces all that an earlier life wrote.
   Directory(NodeId self, Boot epoch, DirectoryConfig config, DirectorySigning signing,
             std::uint64_t seed, Time now);
+  Directory(Directory&&) = default;  // one writer a keyspace
+  Directory& operator=(Directory&&) = default;
 
   // Writes into this node's own keyspace. Fails with invalid_argument (key or value too long) or
   // resource_exhausted (keyspace full); nothing changes then. Writing an equal value does nothing.

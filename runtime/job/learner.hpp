@@ -24,7 +24,7 @@ class Learner {
  public:
   explicit Learner(const JobContext& job) : job_(job) {}
 
-  // All of them leave what to do next to the caller: next(), take_state(), is_cut_off().
+  // All of them leave what to do next to the caller: next(), take_state(), take_cut().
   void on_status(const NodeId& from, const StepStatus& status, Actions& out);
   void on_offer(const NodeId& from, const HistoryId& history, const StateMeta& meta, Actions& out);
   void on_part(const NodeId& from, const StatePart& part, Actions& out);

@@ -1,5 +1,5 @@
 // Who is here, and who is gone: SWIM with Lifeguard's additions, as a pure state machine. Exists
-// so that every wait in the house can be cancelled by one detector. Owned by the membership actor,
+// so that every wait in the house can be cancelled by one detector. Owned by the cluster actor,
 // which feeds it messages, link events and a tick (every SwimConfig::period / 4), and carries out
 // the actions. Costs O(1) messages a node and period whatever n is; one table of n records.
 //
@@ -76,6 +76,8 @@ class Swim {
   // `self` needs no signature: it is signed here, and again at each change. `seed` feeds the
   // random choices (targets, jitter); equal inputs give equal actions.
   Swim(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed, Time now);
+  Swim(Swim&&) = default;  // there is one of each node
+  Swim& operator=(Swim&&) = default;
 
   // Time passed. Call every tick_interval(); calls that come late are noticed and forgiven to
   // the others.

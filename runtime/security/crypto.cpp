@@ -58,7 +58,7 @@ void hkdf_sha256(ByteView secret, ByteView salt, ByteView info, MutableByteView 
                     EVP_PKEY_CTX_set1_hkdf_key(context.get(), raw(secret), length(secret)) == 1 &&
                     EVP_PKEY_CTX_add1_hkdf_info(context.get(), raw(info), length(info)) == 1 &&
                     EVP_PKEY_derive(context.get(), detail::raw_out(out), &size) == 1;
-  GPUNODE_CHECK(done && size == out.size(), "OpenSSL has no HKDF with SHA-256");
+  GPUNODE_CHECK(done && size == out.size(), "HKDF with SHA-256 failed");
 }
 
 std::string to_base64url(ByteView bytes) {

@@ -48,7 +48,8 @@ bool constant_time_equal(ByteView left, ByteView right);
 Sha256 sha256(ByteView bytes);
 Sha256 hmac_sha256(ByteView key, ByteView message);
 
-// HKDF with SHA-256. Fills `out`, at most 255 * 32 bytes. Source: RFC 5869.
+// HKDF with SHA-256. Fills `out`, at most 255 * 32 bytes, from an `info` of at most
+// 1024. Source: RFC 5869.
 void hkdf_sha256(ByteView secret, ByteView salt, ByteView info, MutableByteView out);
 
 // RFC 4648 base64url without padding. Decoding gives nothing for any other character, an

@@ -30,7 +30,7 @@ WorldOptions world_of(std::uint64_t seed);
 // The same faults in a job of one or two members, with spare nodes that could compute as well.
 WorldOptions small_world_of(std::uint64_t seed);
 
-// The grey faults that a drawn world may have. Those that are left out of kUsual are such that the
+// The grey faults that a drawn world may have. Those that usual_grey() leaves out are such that the
 // product is known to fail: switch them on with what mends it.
 using GreySet = std::array<bool, kGreyCount>;
 GreySet usual_grey();
