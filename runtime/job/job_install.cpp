@@ -27,6 +27,7 @@ void JobCore::State::install(const view::DecidedView& next, Actions& out) {
   job.state_ready = false;
   committed_at = Time{};
   paused_for.clear();
+  phase_since = job.now;  // what it waits for from now on is another wait
   end_told.clear();
   if (rival == view.met) rival = 0;
   const bool turned = view.history() != before.history();
