@@ -42,7 +42,7 @@ const std::map<std::string, Keys>& commands() {
       {"job.log", job},
       {"job.stop", job},
       {"job.resume", {{"job", kNeededText}, {"from", kWhole}}},
-      {"job.recover", {{"job", kNeededText}, {"force", kFlag}}},
+      {"job.recover", {{"job", kNeededText}, {"force", kFlag}, {"anew", kFlag}}},
       {"job.trace", {{"job", kNeededText}, {"steps", kWhole}}},
       {"serve", {{"job", kText}, {"path", kText}, {"name", kText}}},
       {"generate",

@@ -77,6 +77,8 @@ class AllReduce {
 
   // The plan must fit tree and member count (SlicePlan::fits).
   AllReduce(Options options, Time now);
+  AllReduce(AllReduce&&) = default;  // no copy: there is one of a step
+  AllReduce& operator=(AllReduce&&) = default;
 
   // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as

@@ -62,10 +62,11 @@ Result<void> Orders::has_part() const {
 
 Result<void> Orders::may_recover(std::uint64_t durable) const {
   if (job_.view().is_witness(job_.self()) && job_.checkpoint.step < durable)
-    return bad("this node votes on the job, and has no copy of the checkpoint of step " +
-               std::to_string(durable) +
-               ", which was called durable: order it at a node that has, or give up what is "
-               "durable by `gpunode job recover --force --anew`");
+    return Error{ErrorCode::wrong_state,
+                 "this node votes on the job, and has no copy of the checkpoint of step " +
+                     std::to_string(durable) +
+                     ", which was called durable: order it at a node that has, or give up what is "
+                     "durable by `gpunode job recover --force --anew`"};
   if (job_.finished || job_.view().has_part(job_.self())) return has_part();
   for (const NodeId& node : job_.everybody())
     if (!job_.gone(node) && job_.heard_within(node, kHeardLately))

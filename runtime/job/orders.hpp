@@ -32,7 +32,8 @@ class Orders {
   // invalid_argument.
   Result<void> has_part() const;
   // Likewise, to recover it by force: who is outside may, while all that had a part are silent; who
-  // only votes may with a copy of the checkpoint of step `durable` or a later one.
+  // only votes may with a copy of the checkpoint of step `durable` or a later one, and else fails
+  // with wrong_state.
   Result<void> may_recover(std::uint64_t durable) const;
   view::Wish wish() const { return wish_; }
   std::uint64_t resume_from() const { return resume_from_; }  // step, of Wish::resume_from

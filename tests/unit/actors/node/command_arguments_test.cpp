@@ -19,6 +19,7 @@ TEST(CommandArguments, are_known_keys_with_values_of_their_kind) {
   EXPECT_TRUE(check_arguments("train", "{}")) << "whose job file is looked at for itself";
   EXPECT_TRUE(check_arguments("job.show", R"({"job":"small"})"));
   EXPECT_TRUE(check_arguments("job.resume", R"({"job":"small","from":0})"));
+  EXPECT_TRUE(check_arguments("job.recover", R"({"job":"small","force":true,"anew":true})"));
   EXPECT_TRUE(check_arguments("generate", R"({"model":"m","temperature":1,"seed":7})"));
 }
 
