@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,18 @@ TEST(JobSim, one_seed_told_step_by_step) {
   if (const char* mode = std::getenv("GPUNODE_SIM_MODE")) options.routing = routing_of(mode);
   const WorldResult result = JobWorld(options).run();
   EXPECT_TRUE(result.failures.empty()) << told(seed, result);
+}
+
+// Drawn worlds in which something went wrong once.
+TEST(JobSim, seeds_that_failed_once_end_well) {
+  constexpr std::pair<Kind, std::uint64_t> kSeeds[] = {{Kind::normal, 2850745305869},
+                                                       {Kind::normal, 7469401474238},
+                                                       {Kind::inexact, 411082211224069},
+                                                       {Kind::swim, 264266498196093}};
+  for (const auto& [kind, seed] : kSeeds) {
+    const WorldResult result = JobWorld(drawn_world(kind, seed, usual_grey())).run();
+    EXPECT_TRUE(result.failures.empty()) << told(seed, result);
+  }
 }
 
 // A swarm of faults in another mode than exact: every rule that holds there, and nobody is stuck.
