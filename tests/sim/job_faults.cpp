@@ -218,11 +218,13 @@ void JobWorld::heal() {
 
 // The newest view names it; or it ended before the others could know a view without it.
 bool JobWorld::is_missed(std::size_t node) const {
-  for (const Node& one : nodes_)
-    if (options_.brings_back && one.core && !one.finished &&
-        one.core->status(clock(index_of(one.member.node))).reason.find(id(node).short_text()) !=
-            std::string::npos)
+  for (const Node& one : nodes_) {
+    if (!options_.brings_back || !one.core || one.finished) continue;
+    const job::JobStatus status = one.core->status(clock(index_of(one.member.node)));
+    if (std::count(status.waiting_for.begin(), status.waiting_for.end(), id(node)) > 0 ||
+        status.reason.find(id(node).short_text()) != std::string::npos)
       return true;
+  }
   if (checks_->is_needed(id(node))) return true;
   return nodes_[node].hurried && std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& one) {
            return one.core && !one.finished && one.core->view().is_acceptor(id(node));

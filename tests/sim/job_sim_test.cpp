@@ -54,6 +54,7 @@ TEST(JobSim, seeds_that_failed_once_end_well) {
   constexpr std::pair<Kind, std::uint64_t> kSeeds[] = {{Kind::normal, 2850745305869},
                                                        {Kind::normal, 7469401474238},
                                                        {Kind::inexact, 411082211224069},
+                                                       {Kind::small, 629620763411076},
                                                        {Kind::swim, 264266498196093}};
   for (const auto& [kind, seed] : kSeeds) {
     const WorldResult result = JobWorld(drawn_world(kind, seed, usual_grey())).run();
