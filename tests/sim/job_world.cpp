@@ -192,6 +192,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)})
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
+      wires_[peer][self].delivered = now_;  // a new link counts as a word of the peer
       tell_swim(self, peer, LinkState::up);
       tell_link(self, peer, LinkState::up);
     });
