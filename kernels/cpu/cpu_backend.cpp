@@ -3,7 +3,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "kernels/cpu/detail/isa.hpp"
@@ -73,12 +73,12 @@ class CpuBackend final : public ops::Backend {
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
     return std::unique_ptr<tensor::Stream>(std::make_unique<CpuStream>());
   }
-  Result<void> upload(tensor::Stream&, std::span<const float> from, float* to) override {
-    std::copy(from.begin(), from.end(), to);
+  Result<void> upload(tensor::Stream&, ByteView from, void* to) override {
+    std::memcpy(to, from.data(), from.size());
     return {};
   }
-  Result<void> download(tensor::Stream&, const float* from, std::span<float> to) override {
-    std::copy_n(from, to.size(), to.begin());
+  Result<void> download(tensor::Stream&, const void* from, MutableByteView to) override {
+    std::memcpy(to.data(), from, to.size());
     return {};
   }
 

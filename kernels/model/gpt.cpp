@@ -1,18 +1,18 @@
 #include "kernels/model/gpt.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 
-#include "kernels/model/detail/gpt_program.hpp"
 #include "kernels/model/registry.hpp"
-#include "kernels/tensor/exact_math.hpp"
-#include "runtime/base/rng.hpp"
 
 namespace gpunode::model {
 namespace {
 
-constexpr float kZeros = 0.0f;
-constexpr float kOnes = -1.0f;
+using graph::Builder;
+using graph::constant;
+using graph::normal;
+using graph::ValueId;
+
 constexpr float kDeviation = 0.02f;
 
 // A setting, and what may be chosen.
@@ -26,50 +26,59 @@ constexpr Key kKeys[] = {
     {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
     {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
 
-// One standard normal value for each counter: Box and Muller's transform of two uniform ones.
-double normal_value(std::uint64_t seed, std::uint64_t element) {
-  const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
-    return (static_cast<double>(mix(seed, counter) >> 11) + 0.5) * 0x1.0p-53;
-  };
-  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * element)));
-  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * element + 1));
+// x (..., C) -> (..., C)
+ValueId norm(Builder& g, const std::string& name, std::int64_t C, ValueId x) {
+  const ValueId weight = g.parameter(name + ".weight", {C}, constant(1));
+  const ValueId bias = g.parameter(name + ".bias", {C}, constant(0));
+  return g.layernorm(x, weight, bias);
+}
+
+// x (..., K) -> (..., N)
+ValueId linear(Builder& g, const std::string& name, std::int64_t N, std::int64_t K, float deviation,
+               ValueId x) {
+  const ValueId weight = g.parameter(name + ".weight", {N, K}, normal(deviation));
+  const ValueId bias = g.parameter(name + ".bias", {N}, constant(0));
+  return g.linear(x, weight, bias);
 }
 
 }  // namespace
 
-Gpt::Gpt(GptConfig config) : config_(config) {
-  const std::int64_t C = config.channels, F = config.expansion * C;
-  const float residual =
-      kDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));  // IEEE square root
-  places_.token_table = append("token_table", {config.vocabulary, C}, kDeviation);
-  places_.position_table = append("position_table", {config.context, C}, kDeviation);
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    const std::string prefix = "blocks." + std::to_string(layer) + ".";
-    GptBlock<GptPlace> block;
-    block.norm1_weight = append(prefix + "norm1.weight", {C}, kOnes);
-    block.norm1_bias = append(prefix + "norm1.bias", {C}, kZeros);
-    block.attention_weight = append(prefix + "attention.weight", {3 * C, C}, kDeviation);
-    block.attention_bias = append(prefix + "attention.bias", {3 * C}, kZeros);
-    block.projection_weight = append(prefix + "projection.weight", {C, C}, residual);
-    block.projection_bias = append(prefix + "projection.bias", {C}, kZeros);
-    block.norm2_weight = append(prefix + "norm2.weight", {C}, kOnes);
-    block.norm2_bias = append(prefix + "norm2.bias", {C}, kZeros);
-    block.expand_weight = append(prefix + "expand.weight", {F, C}, kDeviation);
-    block.expand_bias = append(prefix + "expand.bias", {F}, kZeros);
-    block.reduce_weight = append(prefix + "reduce.weight", {C, F}, residual);
-    block.reduce_bias = append(prefix + "reduce.bias", {C}, kZeros);
-    places_.blocks.push_back(block);
+void Gpt::forward(Builder& g) const {
+  const auto [L, H, C, T, V, expansion] = config_;
+  const std::int64_t F = expansion * C;
+  const float residual = kDeviation / std::sqrt(2.0f * static_cast<float>(L));
+  const ValueId tokens = g.input("tokens", graph::Dtype::i32, {g.positions()});
+  const ValueId targets = g.input("targets", graph::Dtype::i32, {g.positions()});
+  const ValueId token_table = g.parameter("token_table", {V, C}, normal(kDeviation));
+  const ValueId position_table = g.parameter("position_table", {T, C}, normal(kDeviation));
+  ValueId x = g.embedding(tokens, token_table, position_table);  // (B, T, C)
+  for (std::int64_t layer = 0; layer < L; ++layer) {
+    g.scope("blocks." + std::to_string(layer) + ".");
+    g.pause();
+    ValueId y = norm(g, "norm1", C, x);
+    y = g.attention(linear(g, "attention", 3 * C, C, kDeviation, y), H);
+    x = g.add(x, linear(g, "projection", C, C, residual, y));
+    g.pause();
+    y = norm(g, "norm2", C, x);
+    y = g.gelu(linear(g, "expand", F, C, kDeviation, y));
+    g.pause();
+    x = g.add(x, linear(g, "reduce", C, F, residual, y));
   }
-  places_.norm_weight = append("norm.weight", {C}, kOnes);
-  places_.norm_bias = append("norm.bias", {C}, kZeros);
+  g.scope("");
+  g.pause();
+  x = norm(g, "norm", C, g.predicting(x));
+  g.predict(g.linear(x, token_table), targets);
 }
 
-GptPlace Gpt::append(std::string name, std::initializer_list<std::int64_t> shape, float deviation) {
-  const GptPlace place{parameter_count_, shape};
-  parameters_.push_back({std::move(name), shape, shape.size() > 1});
-  deviations_.push_back(deviation);
-  parameter_count_ += parameters_.back().element_count();
-  return place;
+Result<void> Gpt::read(const Sample& sample, std::span<const InputPart> inputs) const {
+  const auto largest = *std::max_element(sample.bytes.begin(), sample.bytes.end());
+  if (largest >= config_.vocabulary)
+    return {ErrorCode::invalid_argument,
+            "sample " + std::to_string(sample.index) + " holds byte " + std::to_string(largest) +
+                ", but vocabulary = " + std::to_string(config_.vocabulary) + ": raise it to 256"};
+  std::copy(sample.bytes.begin(), sample.bytes.end() - 1, inputs[0].tokens().begin());
+  std::copy(sample.bytes.begin() + 1, sample.bytes.end(), inputs[1].tokens().begin());
+  return {};
 }
 
 std::string Gpt::name() const {
@@ -82,55 +91,14 @@ Settings Gpt::config() const {
   return settings;
 }
 
-void Gpt::initialise(std::uint64_t seed, std::span<float> parameters) const {
-  GPUNODE_CHECK(parameters.size() == parameter_count_, "initialise: wrong number of parameters");
-  std::size_t element = 0;
-  for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const float deviation = deviations_[index];
-    for (const std::size_t end = element + parameters_[index].element_count(); element < end;
-         ++element) {
-      if (deviation > 0)
-        parameters[element] = static_cast<float>(double{deviation} * normal_value(seed, element));
-      else
-        parameters[element] = deviation < 0 ? 1.0f : 0.0f;
-    }
-  }
-}
-
-std::vector<ElementRange> Gpt::stages() const {
-  std::vector<ElementRange> stages;
-  std::size_t end = parameter_count_;
-  const auto final_from = [&](std::size_t first) {
-    stages.push_back({first, end - first});
-    end = first;
-  };
-  for (auto block = places_.blocks.rbegin(); block != places_.blocks.rend(); ++block) {
-    final_from(block->reduce_weight.first);
-    final_from(block->norm2_weight.first);
-    final_from(block->norm1_weight.first);
-  }
-  final_from(0);
-  return stages;
-}
-
-std::vector<ElementRange> Gpt::forward_stages() const {
-  std::vector<ElementRange> stages;
-  std::size_t begin = 0;
-  const auto reads_to = [&](std::size_t end) {
-    stages.push_back({begin, end - begin});
-    begin = end;
-  };
-  for (const GptBlock<GptPlace>& block : places_.blocks) {
-    reads_to(block.norm1_weight.first);
-    reads_to(block.norm2_weight.first);
-  }
-  reads_to(places_.norm_weight.first);
-  reads_to(parameter_count_);
-  return stages;
-}
-
-Result<std::unique_ptr<Program>> Gpt::program(ops::Backend& backend, int workers) const {
-  return GptProgram::open(*this, backend, workers);
+Result<std::unique_ptr<Gpt>> Gpt::open(GptConfig config) {
+  if (config.channels % config.heads != 0)
+    return {ErrorCode::invalid_argument,
+            "heads = " + std::to_string(config.heads) + " does not divide channels = " +
+                std::to_string(config.channels) + ": choose a divisor"};
+  std::unique_ptr<Gpt> model(new Gpt(config));
+  if (auto done = model->prepare(); !done) return done.error();
+  return model;
 }
 
 Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
@@ -143,11 +111,9 @@ Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
     if (!value) return value.error();
     config.*key.field = *value;
   }
-  if (config.channels % config.heads != 0)
-    return {ErrorCode::invalid_argument,
-            "heads = " + std::to_string(config.heads) + " does not divide channels = " +
-                std::to_string(config.channels) + ": choose a divisor"};
-  return std::unique_ptr<Model>(std::make_unique<Gpt>(config));
+  auto made = Gpt::open(config);
+  if (!made) return made.error();
+  return std::unique_ptr<Model>(std::move(*made));
 }
 
 }  // namespace gpunode::model

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/tensor/shape.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::ops {
@@ -47,10 +48,7 @@ struct Sample {
   std::span<const std::uint8_t> bytes;
 };
 
-// Consecutive elements of the flat vector.
-struct ElementRange {
-  std::size_t first = 0, count = 0;
-};
+using tensor::ElementRange;  // of the flat vector
 
 class Session {
  public:

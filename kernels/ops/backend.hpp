@@ -72,8 +72,8 @@ class Backend {
   // Fails with: internal.
   virtual Result<std::unique_ptr<tensor::Stream>> open_stream() = 0;
   // Copies between host and device memory in the stream's order.
-  virtual Result<void> upload(tensor::Stream& stream, std::span<const float> from, float* to) = 0;
-  virtual Result<void> download(tensor::Stream& stream, const float* from, std::span<float> to) = 0;
+  virtual Result<void> upload(tensor::Stream& stream, ByteView from, void* to) = 0;
+  virtual Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) = 0;
 };
 
 }  // namespace gpunode::ops

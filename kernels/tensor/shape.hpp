@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "runtime/base/check.hpp"
@@ -15,7 +17,9 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> extents) {
+  Shape(std::initializer_list<std::int64_t> extents)
+      : Shape(std::span(extents.begin(), extents.size())) {}
+  explicit Shape(std::span<const std::int64_t> extents) {
     GPUNODE_CHECK(extents.size() <= kMaxRank, "a tensor has at most four dimensions");
     for (std::int64_t extent : extents) extents_[rank_++] = extent;
   }
@@ -38,6 +42,12 @@ class Shape {
  private:
   std::array<std::int64_t, kMaxRank> extents_{};
   int rank_ = 0;
+};
+
+// Consecutive elements of a flat vector.
+struct ElementRange {
+  std::size_t first = 0, count = 0;
+  bool operator==(const ElementRange&) const = default;
 };
 
 }  // namespace gpunode::tensor

@@ -56,10 +56,10 @@ class EmulatedBackend final : public ops::Backend {
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return host_->memory(); }
   Result<std::unique_ptr<tensor::Stream>> open_stream() override { return host_->open_stream(); }
-  Result<void> upload(tensor::Stream& stream, std::span<const float> from, float* to) override {
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
     return host_->upload(stream, from, to);
   }
-  Result<void> download(tensor::Stream& stream, const float* from, std::span<float> to) override {
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
     return host_->download(stream, from, to);
   }
 

@@ -60,7 +60,8 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
     if (!buffer) return buffer.error();
     float* data = buffer->as<float>();
     buffers.push_back(std::move(*buffer));
-    if (auto done = backend.upload(**stream, values, data); !done) return done.error();
+    if (auto done = backend.upload(**stream, std::as_bytes(std::span(values)), data); !done)
+      return done.error();
     return data;
   };
   for (const Vector& input : one.inputs) {
@@ -77,7 +78,9 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
   std::vector<Vector> outputs;
   for (std::size_t index = 0; index < one.output_sizes.size(); ++index) {
     outputs.emplace_back(one.output_sizes[index]);
-    if (auto done = backend.download(**stream, run.out[index], outputs.back()); !done)
+    if (auto done = backend.download(**stream, run.out[index],
+                                     std::as_writable_bytes(std::span(outputs.back())));
+        !done)
       return done.error();
   }
   if (auto done = (*stream)->synchronise(); !done) return done.error();

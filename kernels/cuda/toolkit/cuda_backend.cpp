@@ -65,15 +65,15 @@ class CudaBackend final : public ops::Backend {
     if (!done) return done.error();
     return std::unique_ptr<tensor::Stream>(std::make_unique<CudaStream>(context_, stream));
   }
-  Result<void> upload(tensor::Stream& stream, std::span<const float> from, float* to) override {
-    return check(cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice,
-                                 own(stream).stream()),
-                 "copying to the GPU");
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    return check(
+        cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, own(stream).stream()),
+        "copying to the GPU");
   }
-  Result<void> download(tensor::Stream& stream, const float* from, std::span<float> to) override {
-    return check(cudaMemcpyAsync(to.data(), from, to.size_bytes(), cudaMemcpyDeviceToHost,
-                                 own(stream).stream()),
-                 "copying from the GPU");
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    return check(
+        cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, own(stream).stream()),
+        "copying from the GPU");
   }
 
  private:

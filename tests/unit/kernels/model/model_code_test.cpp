@@ -48,8 +48,8 @@ class NoBackend : public ops::Backend {
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
     return std::unique_ptr<tensor::Stream>();
   }
-  Result<void> upload(tensor::Stream&, std::span<const float>, float*) override { return {}; }
-  Result<void> download(tensor::Stream&, const float*, std::span<float>) override { return {}; }
+  Result<void> upload(tensor::Stream&, ByteView, void*) override { return {}; }
+  Result<void> download(tensor::Stream&, const void*, MutableByteView) override { return {}; }
 
  private:
   tensor::Device device_;

@@ -1,0 +1,145 @@
+#include "kernels/graph/builder.hpp"
+
+#include <algorithm>
+
+#include "kernels/graph/op.hpp"
+#include "kernels/ops/attention.hpp"
+
+namespace gpunode::graph {
+namespace {
+
+std::int64_t last_extent(const tensor::Shape& shape) {
+  return shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
+}
+
+tensor::Shape with_last(const tensor::Shape& shape, std::int64_t extent) {
+  std::vector<std::int64_t> extents;
+  for (int at = 0; at + 1 < shape.rank(); ++at) extents.push_back(shape[at]);
+  extents.push_back(extent);
+  return tensor::Shape(extents);
+}
+
+tensor::Shape rows_of(const tensor::Shape& shape) {
+  return {shape.element_count() / last_extent(shape)};
+}
+
+}  // namespace
+
+ValueId Builder::input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape) {
+  std::vector<std::int64_t> extents{options_.samples};
+  extents.insert(extents.end(), shape);
+  graph_.inputs.push_back(graph_.add({.name = std::move(name),
+                                      .shape = tensor::Shape(extents),
+                                      .dtype = dtype,
+                                      .role = Role::input}));
+  return graph_.inputs.back();
+}
+
+ValueId Builder::parameter(std::string name, std::initializer_list<std::int64_t> shape,
+                           Initial initial) {
+  const ValueId id = graph_.add({.name = prefix_ + std::move(name),
+                                 .shape = shape,
+                                 .role = Role::parameter,
+                                 .first = graph_.parameter_count,
+                                 .differentiable = true});
+  graph_.parameter_count += graph_[id].element_count();
+  graph_.parameters.push_back(id);
+  declared_.push_back({id, initial, shape.size() > 1});
+  return id;
+}
+
+std::vector<ValueId> Builder::node(Op op, std::vector<ValueId> in,
+                                   std::vector<tensor::Shape> results, bool fits,
+                                   Attributes attributes) {
+  if (!fits && !failure_) {
+    std::string text = std::string(row_of(op).name) + " cannot take";
+    for (const ValueId id : in)
+      if (id != kNone) text += " " + shape(id).text();
+    failure_ = Error{ErrorCode::invalid_argument, std::move(text)};
+  }
+  const bool differentiable = std::any_of(
+      in.begin(), in.end(), [&](ValueId id) { return id != kNone && graph_[id].differentiable; });
+  Node made{
+      .op = op, .in = std::move(in), .attributes = attributes, .stage = graph_.forward_stages - 1};
+  for (const tensor::Shape& shape : results)
+    made.out.push_back(graph_.add({.shape = shape, .differentiable = differentiable}));
+  graph_.nodes.push_back(made);
+  return made.out;
+}
+
+ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position_table) {
+  const std::int64_t channels = last_extent(shape(token_table));
+  const bool fits = shape(tokens).rank() == 2 && last_extent(shape(position_table)) == channels &&
+                    shape(position_table)[0] >= shape(tokens)[1];
+  return node(
+      Op::embedding, {tokens, token_table, position_table},
+      {fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{}},
+      fits)[0];
+}
+
+ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias) {
+  const std::int64_t channels = last_extent(shape(x));
+  const tensor::Shape vector{channels}, rows = rows_of(shape(x));
+  return node(Op::layernorm, {x, weight, bias}, {shape(x), rows, rows},
+              shape(weight) == vector && shape(bias) == vector)[0];
+}
+
+ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
+  const tensor::Shape& w = shape(weight);
+  const bool fits = w.rank() == 2 && w[1] == last_extent(shape(x)) &&
+                    (bias == kNone || shape(bias) == tensor::Shape{w[0]});
+  return node(Op::linear, {x, weight, bias}, {with_last(shape(x), w.rank() == 2 ? w[0] : 1)},
+              fits)[0];
+}
+
+ValueId Builder::gelu(ValueId x) {
+  return node(Op::gelu, {x}, {shape(x)}, true)[0];
+}
+
+ValueId Builder::add(ValueId a, ValueId b) {
+  return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
+}
+
+ValueId Builder::attention(ValueId qkv, std::int64_t heads) {
+  const tensor::Shape& joined = shape(qkv);
+  const std::int64_t channels = last_extent(joined) / 3;
+  const bool fits = joined.rank() == 3 && channels * 3 == last_extent(joined) && heads > 0 &&
+                    channels % heads == 0;
+  const tensor::Shape out = with_last(joined, channels);
+  if (options_.cached == 0) {
+    const std::int64_t length = fits ? joined[1] : 1;
+    return node(Op::attention, {qkv},
+                {out, {options_.samples, heads, length, ops::padded_row(length)}}, fits,
+                {.heads = heads})[0];
+  }
+  std::vector<ValueId> cache;
+  for (const char* name : {"keys.", "values."}) {
+    cache.push_back(graph_.add({.name = name + std::to_string(graph_.caches.size() / 2),
+                                .shape = {options_.cached, channels},
+                                .role = Role::cache}));
+    graph_.caches.push_back(cache.back());
+  }
+  return node(Op::attention_cached, {qkv, cache[0], cache[1]}, {out}, fits, {.heads = heads})[0];
+}
+
+ValueId Builder::predicting(ValueId x) {
+  if (options_.cached == 0) return x;
+  return node(Op::last_row, {x}, {tensor::Shape{1, 1, last_extent(shape(x))}}, true)[0];
+}
+
+void Builder::predict(ValueId logits, ValueId targets) {
+  graph_.logits = logits;
+  if (options_.cached > 0) return;
+  graph_.losses = node(Op::cross_entropy, {logits, targets}, {rows_of(shape(logits))},
+                       rows_of(shape(logits)).element_count() == shape(targets).element_count())[0];
+}
+
+Result<Graph> Builder::finish() {
+  if (failure_) return *failure_;
+  if (graph_.logits == kNone)
+    return Error{ErrorCode::invalid_argument, "the model's forward pass never calls predict()"};
+  graph_.forward_nodes = graph_.nodes.size();
+  return std::move(graph_);
+}
+
+}  // namespace gpunode::graph

@@ -1,0 +1,89 @@
+// Writes a graph: a model's forward pass is a function that calls this once an operation, in the
+// order of the computation (gpt.cpp shows one). The same function gives the graph of training, of
+// evaluation and of a session that reads a text through a cache. Parameters lie in the flat vector
+// in the order in which they are declared. Shapes are checked; a wrong one is a bug of the model's
+// and its text is kept: see finish().
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/graph/graph.hpp"
+#include "runtime/base/result.hpp"
+
+namespace gpunode::graph {
+
+// What a parameter is before the first step.
+struct Initial {
+  enum class Kind : std::uint8_t { normal, constant } kind = Kind::constant;
+  float value = 0;  // the standard deviation around 0, or the constant
+};
+constexpr Initial normal(float deviation) {
+  return {Initial::Kind::normal, deviation};
+}
+constexpr Initial constant(float value) {
+  return {Initial::Kind::constant, value};
+}
+
+struct Declared {
+  ValueId value = kNone;
+  Initial initial;
+  bool decay = false;
+};
+
+class Builder {
+ public:
+  struct Options {
+    std::int64_t samples = 1;    // B: in one slice
+    std::int64_t positions = 1;  // T: read at once
+    std::int64_t cached = 0;     // in a session: positions that its cache holds; else 0
+  };
+  explicit Builder(Options options) : options_(options) {}
+
+  std::int64_t samples() const { return options_.samples; }
+  std::int64_t positions() const { return options_.positions; }
+
+  // B samples of `shape`.
+  ValueId input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape);
+  // Matrices decay, vectors do not.
+  ValueId parameter(std::string name, std::initializer_list<std::int64_t> shape, Initial initial);
+  // Names of parameters declared from here on begin with it.
+  void scope(std::string prefix) { prefix_ = std::move(prefix); }
+  // Forward and backward may pause here, so that a slice's gradient leaves in parts.
+  void pause() { ++graph_.forward_stages; }
+
+  // tokens (B, T), tables (V, C), (L, C) -> (B, T, C)
+  ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table);
+  // x (..., C), weight and bias (C) -> (..., C)
+  ValueId layernorm(ValueId x, ValueId weight, ValueId bias);
+  // x (..., K), weight (N, K), bias (N) or kNone -> (..., N)
+  ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
+  ValueId gelu(ValueId x);
+  ValueId add(ValueId a, ValueId b);
+  // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
+  ValueId attention(ValueId qkv, std::int64_t heads);
+  // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
+  ValueId predicting(ValueId x);
+  // logits (..., V), targets: ends the model. In a session the logits are what it gives.
+  void predict(ValueId logits, ValueId targets);
+
+  const std::vector<Declared>& declared() const { return declared_; }
+  // The forward graph. Fails with: invalid_argument (what the first wrong call was).
+  Result<Graph> finish();
+
+ private:
+  const tensor::Shape& shape(ValueId value) const { return graph_[value].shape; }
+  // A result of `op` with this shape; notes a wrong call unless `fits`.
+  std::vector<ValueId> node(Op op, std::vector<ValueId> in, std::vector<tensor::Shape> results,
+                            bool fits, Attributes attributes = {});
+
+  Options options_;
+  Graph graph_;
+  std::string prefix_;
+  std::vector<Declared> declared_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace gpunode::graph

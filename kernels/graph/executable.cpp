@@ -1,0 +1,80 @@
+#include "kernels/graph/executable.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/graph/op.hpp"
+
+namespace gpunode::graph {
+namespace {
+
+constexpr std::size_t kMostOperands = 8;
+
+}  // namespace
+
+Executable::Executable(Graph graph) : graph_(std::move(graph)), plan_(plan_memory(graph_)) {
+  first_node_.assign(stages() + 1, graph_.nodes.size());
+  for (std::size_t at = graph_.nodes.size(); at-- > 0;) {
+    const Node& node = graph_.nodes[at];
+    GPUNODE_CHECK(node.in.size() <= kMostOperands && node.out.size() <= kMostOperands,
+                  "an operation has too many operands");
+    first_node_[node.stage] = at;
+  }
+}
+
+std::vector<std::string_view> Executable::missing(const ops::Operations& operations) const {
+  std::vector<std::string_view> names;
+  for (const Node& node : graph_.nodes) {
+    const OpRow& row = row_of(node.op);
+    if (!row.is_on(operations) && std::ranges::find(names, row.name) == names.end())
+      names.push_back(row.name);
+  }
+  return names;
+}
+
+void* Executable::place_of(ValueId id, const Places& places) const {
+  if (id == kNone) return nullptr;
+  const Value& value = graph_[id];
+  if (value.role == Role::parameter) return const_cast<float*>(places.parameters + value.first);
+  if (value.role == Role::cache) {
+    const auto at = std::ranges::find(graph_.caches, id) - graph_.caches.begin();
+    return places.caches[static_cast<std::size_t>(at)];
+  }
+  const Place& place = plan_.places[id];
+  return (place.piece == Piece::slice ? places.slice : places.scratch) + place.offset;
+}
+
+Result<void> Executable::run(std::size_t stage, const ops::Operations& operations,
+                             tensor::Stream& stream, tensor::Workspace& workspace,
+                             const Places& places) const {
+  const std::size_t range_first =
+      stage < graph_.forward_stages ? 0 : graph_.made_final[stage - graph_.forward_stages].first;
+  for (std::size_t at = first_node_[stage]; at < first_node_[stage + 1]; ++at) {
+    const Node& node = graph_.nodes[at];
+    std::array<const Value*, kMostOperands> in{}, out{};
+    std::array<void*, kMostOperands> in_data{}, out_data{};
+    const auto resolve = [&](ValueId id, const Value*& value, void*& data) {
+      if (id == kNone) return;
+      value = &graph_[id];
+      data = value->role == Role::gradient ? places.gradient + (value->first - range_first)
+                                           : place_of(id, places);
+    };
+    for (std::size_t index = 0; index < node.in.size(); ++index)
+      resolve(node.in[index], in[index], in_data[index]);
+    for (std::size_t index = 0; index < node.out.size(); ++index)
+      resolve(node.out[index], out[index], out_data[index]);
+    const Call call{.ops = operations,
+                    .stream = stream,
+                    .workspace = workspace,
+                    .attributes = node.attributes,
+                    .in_values = in,
+                    .out_values = out,
+                    .in_data = in_data,
+                    .out_data = out_data,
+                    .position = places.position};
+    if (auto done = row_of(node.op).run(call); !done) return done;
+  }
+  return {};
+}
+
+}  // namespace gpunode::graph

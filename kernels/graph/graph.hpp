@@ -1,0 +1,99 @@
+// A model's computation as data: values (tensors with name, shape, type) and nodes (operations that
+// make values of values), in the order in which they run. Built once for a shape of slice by a
+// Builder, completed by passes (differentiate, fuse, stages, memory plan), then run many times.
+// Each value is written by one node; that two of them share memory is the memory plan's doing.
+// Immutable once planned; no threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/tensor/shape.hpp"
+
+namespace gpunode::graph {
+
+enum class Dtype : std::uint8_t { f32, i32 };
+
+enum class Role : std::uint8_t {
+  input,      // given at each run: tokens, targets, pixels
+  parameter,  // part of the flat parameter vector
+  cache,      // lives from run to run: a session's keys and values
+  interim,    // made and used within a run
+  gradient    // of a parameter: lies where the parameter lies, in the flat gradient
+};
+
+using ValueId = std::uint32_t;
+inline constexpr ValueId kNone = ~ValueId{0};  // an operand that is absent
+
+struct Value {
+  std::string name = {};  // of inputs, parameters and caches; empty: its number is its name
+  tensor::Shape shape = {};
+  Dtype dtype = Dtype::f32;
+  Role role = Role::interim;
+  std::size_t first = 0;        // parameter, gradient: its first element in the flat vector
+  bool differentiable = false;  // a parameter, or made of one
+
+  std::size_t element_count() const { return static_cast<std::size_t>(shape.element_count()); }
+  std::size_t bytes() const { return element_count() * 4; }  // of both types
+};
+
+// What an operation needs besides operands; each uses the fields that its row in the table names.
+struct Attributes {
+  std::int64_t heads = 0;
+  bool operator==(const Attributes&) const = default;
+};
+
+enum class Op : std::uint8_t {
+  embedding,           // tokens, token table, position table -> x
+  layernorm,           // x, weight, bias -> y, mean, rstd
+  linear,              // x, weight, [bias] -> y = x weight^T + bias
+  gelu,                // x -> y
+  attention,           // joined projection -> out, probabilities
+  attention_cached,    // joined projection, keys, values -> out
+  add,                 // a, b -> a + b
+  last_row,            // x -> its last row
+  cross_entropy,       // logits, targets -> losses
+  embedding_backward,  // tokens, dx, [dtoken] -> dtoken (the given one added), dposition
+  layernorm_backward,  // dy, x, weight, mean, rstd, [dx] -> dx (the given one added), dweight, dbias
+  linear_weight,       // dy, x, [dweight] -> dweight (the given one added)
+  linear_input,        // dy, weight -> dx
+  column_sum,          // dy -> dbias
+  gelu_backward,       // dy, x -> dx
+  attention_backward,      // dout, qkv, probabilities -> dqkv
+  cross_entropy_backward,  // logits, targets -> dlogits
+  cross_entropy_both,      // logits, targets -> losses, dlogits: fused
+  count
+};
+
+struct Node {
+  Op op{};
+  std::vector<ValueId> in = {};  // kNone where an operand is absent
+  std::vector<ValueId> out = {};
+  Attributes attributes = {};
+  std::size_t stage = 0;  // where the run may pause: nodes of one stage run together
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;         // in the order of running: forward, then backward
+  std::size_t forward_nodes = 0;   // of them
+  std::size_t forward_stages = 1;  // stages 0 .. forward_stages-1; backward's come after
+  std::size_t backward_stages = 0;
+  // By stage: the parameters that no earlier one reads; the gradients that are final after it.
+  std::vector<tensor::ElementRange> read_first, made_final;
+  std::size_t parameter_count = 0;  // elements of the flat vector
+  std::vector<ValueId> inputs, parameters, caches;
+  ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
+  ValueId logits = kNone;
+
+  Value& operator[](ValueId id) { return values[id]; }
+  const Value& operator[](ValueId id) const { return values[id]; }
+  ValueId add(Value value) {
+    values.push_back(std::move(value));
+    return static_cast<ValueId>(values.size() - 1);
+  }
+};
+
+}  // namespace gpunode::graph

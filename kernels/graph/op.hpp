@@ -1,0 +1,62 @@
+// The one table of the graph's operations: each row says what an operation is called, how it runs
+// on a backend, what its gradient is made of, and which operand's memory a result may take. A new
+// operation is a word in `Op`, a row here and a call in Builder.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/graph/graph.hpp"
+#include "kernels/ops/backend.hpp"
+
+namespace gpunode::graph {
+
+class Gradients;
+
+// A node about to run: its operands' places in the device's memory.
+struct Call {
+  const ops::Operations& ops;
+  tensor::Stream& stream;
+  tensor::Workspace& workspace;
+  const Attributes& attributes;
+  std::span<const Value*const> in_values, out_values;
+  std::span<void*const> in_data, out_data;  // null where an operand is absent
+  std::int64_t position = 0;                // of the first token, in a session
+
+  bool has(std::size_t operand) const { return in_data[operand] != nullptr; }
+  tensor::ConstTensor in(std::size_t operand) const {
+    if (!has(operand)) return {};
+    return {static_cast<const float*>(in_data[operand]), in_values[operand]->shape};
+  }
+  tensor::TokenTensor tokens(std::size_t operand) const {
+    return {static_cast<const std::int32_t*>(in_data[operand]), in_values[operand]->shape};
+  }
+  // A cache: read and written.
+  tensor::Tensor state(std::size_t operand) const {
+    return {static_cast<float*>(in_data[operand]), in_values[operand]->shape};
+  }
+  tensor::Tensor out(std::size_t result) const {
+    return {static_cast<float*>(out_data[result]), out_values[result]->shape};
+  }
+};
+
+struct OpRow {
+  std::string_view name;
+  bool (*is_on)(const ops::Operations& operations);  // whether a device can do it
+  // Fails with: what the backend's operation fails with.
+  Result<void> (*run)(const Call& call);
+  // Adds the gradients of this node's operands; null: it has none.
+  void (*backward)(Gradients& gradients, const Node& node) = nullptr;
+  // What a result may take over of an operand that nobody needs afterwards: its memory.
+  struct Reuse {
+    std::size_t result = 0, operand = 0;
+  };
+  std::vector<Reuse> reuses = {};
+  // Scratch memory of one call, in bytes; null: none.
+  std::size_t (*workspace_bytes)(const Graph& graph, const Node& node) = nullptr;
+};
+
+const OpRow& row_of(Op op);
+
+}  // namespace gpunode::graph

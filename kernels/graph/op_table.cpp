@@ -1,0 +1,317 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/graph/gradients.hpp"
+#include "kernels/graph/op.hpp"
+
+namespace gpunode::graph {
+namespace {
+
+using ops::Operations;
+using Ids = std::vector<ValueId>;
+
+// `x` as a matrix whose rows have `columns` elements.
+template <class T>
+tensor::View<T> as_rows(tensor::View<T> x, std::int64_t columns) {
+  return {x.data, {x.element_count() / columns, columns}};
+}
+
+// What is to be added lies in `to` already where the plan has put both in one place.
+void start_from(tensor::ConstTensor before, tensor::Tensor to) {
+  const auto bytes = static_cast<std::size_t>(to.element_count()) * sizeof(float);
+  if (!before)
+    std::memset(to.data, 0, bytes);
+  else if (before.data != to.data)
+    std::memcpy(to.data, before.data, bytes);
+}
+
+Result<void> run_embedding(const Call& call) {
+  return call.ops.embedding(call.stream, call.workspace,
+                            {.tokens = call.tokens(0),
+                             .token_table = call.in(1),
+                             .position_table = call.in(2),
+                             .first = call.position,
+                             .x = call.out(0)});
+}
+
+void embedding_gradient(Gradients& gradients, const Node& node) {
+  const ValueId table = node.in[1], positions = node.in[2];
+  const ValueId before = gradients.so_far(table), dpositions = gradients.place(positions);
+  gradients.run(Op::embedding_backward, {node.in[0], gradients.of(node.out[0]), before},
+                {gradients.extended(table), dpositions});
+  gradients.give(positions, dpositions);
+}
+
+Result<void> run_embedding_backward(const Call& call) {
+  start_from(call.in(2), call.out(0));
+  return call.ops.embedding_backward(call.stream, call.workspace,
+                                     {.tokens = call.tokens(0),
+                                      .dx = call.in(1),
+                                      .dtoken_table = call.out(0),
+                                      .dposition_table = call.out(1)});
+}
+
+Result<void> run_layernorm(const Call& call) {
+  return call.ops.layernorm(call.stream, call.workspace,
+                            {.x = call.in(0),
+                             .weight = call.in(1),
+                             .bias = call.in(2),
+                             .y = call.out(0),
+                             .mean = call.out(1),
+                             .rstd = call.out(2)});
+}
+
+void layernorm_gradient(Gradients& gradients, const Node& node) {
+  const ValueId x = node.in[0], weight = node.in[1], bias = node.in[2];
+  const ValueId before = gradients.so_far(x);
+  const Ids places{gradients.extended(x), gradients.place(weight), gradients.place(bias)};
+  gradients.run(Op::layernorm_backward,
+                {gradients.of(node.out[0]), x, weight, node.out[1], node.out[2], before}, places);
+  gradients.give(weight, places[1]);
+  gradients.give(bias, places[2]);
+}
+
+Result<void> run_layernorm_backward(const Call& call) {
+  start_from(call.in(5), call.out(0));
+  return call.ops.layernorm_backward(call.stream, call.workspace,
+                                     {.dy = call.in(0),
+                                      .x = call.in(1),
+                                      .weight = call.in(2),
+                                      .mean = call.in(3),
+                                      .rstd = call.in(4),
+                                      .dx = call.out(0),
+                                      .dweight = call.out(1),
+                                      .dbias = call.out(2)});
+}
+
+Result<void> run_linear(const Call& call) {
+  const tensor::ConstTensor weight = call.in(1);
+  return call.ops.matmul(call.stream, call.workspace,
+                         {.a = as_rows(call.in(0), weight.shape[1]),
+                          .b = weight,
+                          .c = as_rows(call.out(0), weight.shape[0]),
+                          .transpose_b = true,
+                          .bias = call.in(2)});
+}
+
+void linear_gradient(Gradients& gradients, const Node& node) {
+  const ValueId x = node.in[0], weight = node.in[1], bias = node.in[2];
+  const ValueId dy = gradients.of(node.out[0]);
+  if (gradients.wanted(weight)) {
+    const ValueId before = gradients.so_far(weight);
+    gradients.run(Op::linear_weight, {dy, x, before}, {gradients.extended(weight)});
+  }
+  if (gradients.wanted(bias)) {
+    const ValueId dbias = gradients.place(bias);
+    gradients.run(Op::column_sum, {dy}, {dbias});
+    gradients.give(bias, dbias);
+  }
+  if (!gradients.wanted(x)) return;
+  const ValueId dx = gradients.place(x);
+  gradients.run(Op::linear_input, {dy, weight}, {dx});
+  gradients.give(x, dx);
+}
+
+Result<void> run_linear_weight(const Call& call) {
+  const tensor::Tensor dweight = call.out(0);
+  if (call.has(2)) start_from(call.in(2), dweight);
+  return call.ops.matmul(call.stream, call.workspace,
+                         {.a = as_rows(call.in(0), dweight.shape[0]),
+                          .b = as_rows(call.in(1), dweight.shape[1]),
+                          .c = dweight,
+                          .transpose_a = true,
+                          .accumulate = call.has(2)});
+}
+
+Result<void> run_linear_input(const Call& call) {
+  const tensor::ConstTensor weight = call.in(1);
+  return call.ops.matmul(call.stream, call.workspace,
+                         {.a = as_rows(call.in(0), weight.shape[0]),
+                          .b = weight,
+                          .c = as_rows(call.out(0), weight.shape[1])});
+}
+
+Result<void> run_column_sum(const Call& call) {
+  return call.ops.column_sum(
+      call.stream, call.workspace,
+      {.x = as_rows(call.in(0), call.out(0).element_count()), .out = call.out(0)});
+}
+
+Result<void> run_gelu(const Call& call) {
+  return call.ops.gelu(call.stream, call.workspace, {.x = call.in(0), .y = call.out(0)});
+}
+
+void gelu_gradient(Gradients& gradients, const Node& node) {
+  const ValueId dx = gradients.place(node.in[0]);
+  gradients.run(Op::gelu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx});
+  gradients.give(node.in[0], dx);
+}
+
+Result<void> run_gelu_backward(const Call& call) {
+  return call.ops.gelu_backward(call.stream, call.workspace,
+                                {.dy = call.in(0), .x = call.in(1), .dx = call.out(0)});
+}
+
+std::size_t attention_bytes(const Graph& graph, const Node& node) {
+  const Value& qkv = graph[node.op == Op::attention_backward ? node.in[1] : node.in[0]];
+  const int rank = qkv.shape.rank();
+  return ops::attention_workspace_bytes(qkv.shape[rank - 2],
+                                        qkv.shape[rank - 1] / 3 / node.attributes.heads);
+}
+
+Result<void> run_attention(const Call& call) {
+  return call.ops.attention(call.stream, call.workspace,
+                            {.qkv = call.in(0),
+                             .heads = call.attributes.heads,
+                             .probabilities = call.out(1),
+                             .out = call.out(0)});
+}
+
+void attention_gradient(Gradients& gradients, const Node& node) {
+  const ValueId dqkv = gradients.place(node.in[0]);
+  gradients.run(Op::attention_backward, {gradients.of(node.out[0]), node.in[0], node.out[1]},
+                {dqkv}, node.attributes);
+  gradients.give(node.in[0], dqkv);
+}
+
+Result<void> run_attention_backward(const Call& call) {
+  return call.ops.attention_backward(call.stream, call.workspace,
+                                     {.dout = call.in(0),
+                                      .qkv = call.in(1),
+                                      .probabilities = call.in(2),
+                                      .heads = call.attributes.heads,
+                                      .dqkv = call.out(0)});
+}
+
+std::size_t attention_cached_bytes(const Graph& graph, const Node& node) {
+  const std::int64_t most = graph[node.in[1]].shape[0];
+  return static_cast<std::size_t>(ops::padded_row(most)) * sizeof(float);
+}
+
+Result<void> run_attention_cached(const Call& call) {
+  const tensor::ConstTensor qkv = call.in(0);
+  return call.ops.attention_cached(call.stream, call.workspace,
+                                   {.qkv = as_rows(qkv, qkv.shape[qkv.shape.rank() - 1]),
+                                    .heads = call.attributes.heads,
+                                    .position = call.position,
+                                    .keys = call.state(1),
+                                    .values = call.state(2),
+                                    .out = call.out(0)});
+}
+
+Result<void> run_add(const Call& call) {
+  return call.ops.add(call.stream, call.workspace,
+                      {.a = call.in(0), .b = call.in(1), .out = call.out(0)});
+}
+
+void add_gradient(Gradients& gradients, const Node& node) {
+  for (const ValueId operand : node.in)
+    if (gradients.wanted(operand)) gradients.give(operand, gradients.of(node.out[0]));
+}
+
+Result<void> run_last_row(const Call& call) {
+  const tensor::ConstTensor x = call.in(0);
+  const auto count = static_cast<std::size_t>(call.out(0).element_count());
+  std::memcpy(call.out(0).data, x.data + x.element_count() - call.out(0).element_count(),
+              count * sizeof(float));
+  return {};
+}
+
+Result<void> run_cross_entropy(const Call& call) {
+  return call.ops.cross_entropy(
+      call.stream, call.workspace,
+      {.logits = call.in(0), .targets = call.tokens(1), .losses = call.out(0), .dlogits = {}});
+}
+
+void cross_entropy_gradient(Gradients& gradients, const Node& node) {
+  const ValueId dlogits = gradients.place(node.in[0]);
+  gradients.run(Op::cross_entropy_backward, {node.in[0], node.in[1]}, {dlogits});
+  gradients.give(node.in[0], dlogits);
+}
+
+std::size_t losses_bytes(const Graph& graph, const Node& node) {
+  return graph[node.in[1]].bytes() + 64;
+}
+
+Result<void> run_cross_entropy_backward(const Call& call) {
+  const tensor::TokenTensor targets = call.tokens(1);
+  tensor::Workspace::Scope scope(call.workspace);
+  float* losses = call.workspace.take<float>(static_cast<std::size_t>(targets.element_count()));
+  if (!losses) return {ErrorCode::out_of_memory, "cross-entropy: the workspace is too small"};
+  return call.ops.cross_entropy(call.stream, call.workspace,
+                                {.logits = call.in(0),
+                                 .targets = targets,
+                                 .losses = {losses, targets.shape},
+                                 .dlogits = call.out(0)});
+}
+
+Result<void> run_cross_entropy_both(const Call& call) {
+  return call.ops.cross_entropy(call.stream, call.workspace,
+                                {.logits = call.in(0),
+                                 .targets = call.tokens(1),
+                                 .losses = call.out(0),
+                                 .dlogits = call.out(1)});
+}
+
+template <auto Entry>
+bool is_on(const Operations& operations) {
+  return operations.*Entry != nullptr;
+}
+bool on_any(const Operations&) {
+  return true;
+}
+
+using O = Operations;
+// In the order of `Op`.
+const OpRow kRows[] = {
+    {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
+    {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
+    {"linear", is_on<&O::matmul>, run_linear, linear_gradient},
+    {"gelu", is_on<&O::gelu>, run_gelu, gelu_gradient},
+    {"attention", is_on<&O::attention>, run_attention, attention_gradient, {}, attention_bytes},
+    {"attention_cached",
+     is_on<&O::attention_cached>,
+     run_attention_cached,
+     nullptr,
+     {},
+     attention_cached_bytes},
+    {"add", is_on<&O::add>, run_add, add_gradient, {{0, 1}, {0, 0}}},
+    {"last_row", on_any, run_last_row},
+    {"cross_entropy", is_on<&O::cross_entropy>, run_cross_entropy, cross_entropy_gradient},
+    {"embedding_backward",
+     is_on<&O::embedding_backward>,
+     run_embedding_backward,
+     nullptr,
+     {{0, 2}}},
+    {"layernorm_backward",
+     is_on<&O::layernorm_backward>,
+     run_layernorm_backward,
+     nullptr,
+     {{0, 5}}},
+    {"linear_weight", is_on<&O::matmul>, run_linear_weight, nullptr, {{0, 2}}},
+    {"linear_input", is_on<&O::matmul>, run_linear_input},
+    {"column_sum", is_on<&O::column_sum>, run_column_sum},
+    {"gelu_backward", is_on<&O::gelu_backward>, run_gelu_backward, nullptr, {{0, 0}}},
+    {"attention_backward",
+     is_on<&O::attention_backward>,
+     run_attention_backward,
+     nullptr,
+     {},
+     attention_bytes},
+    {"cross_entropy_backward",
+     is_on<&O::cross_entropy>,
+     run_cross_entropy_backward,
+     nullptr,
+     {{0, 0}},
+     losses_bytes},
+    {"cross_entropy_both", is_on<&O::cross_entropy>, run_cross_entropy_both, nullptr, {{1, 0}}},
+};
+static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
+
+}  // namespace
+
+const OpRow& row_of(Op op) {
+  return kRows[static_cast<std::size_t>(op)];
+}
+
+}  // namespace gpunode::graph

@@ -1,0 +1,300 @@
+#include "kernels/model/detail/graph_program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/graph/differentiate.hpp"
+#include "kernels/graph/fuse.hpp"
+#include "kernels/graph/stages.hpp"
+
+namespace gpunode::model {
+namespace {
+
+// Evaluation takes samples in groups of this many, so that its memory stays small and its bits do
+// not depend on how many a caller passes at once.
+constexpr std::size_t kEvaluationGroup = 4;
+
+std::string names_of(const std::vector<std::string_view>& missing) {
+  std::string names;
+  for (std::string_view name : missing) names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
+}
+
+Result<SharedExecutable> finish(graph::Builder& builder, bool trains) {
+  auto graph = builder.finish();
+  if (!graph) return graph.error();
+  if (trains) {
+    if (auto done = graph::differentiate(*graph); !done) return done.error();
+    graph::fuse(*graph);
+    graph->forward_nodes = 0;
+    for (const graph::Node& node : graph->nodes)
+      graph->forward_nodes += node.stage < graph->forward_stages;
+    graph::arrange_stages(*graph);
+  } else {
+    // Nothing waits between stages where no gradient leaves.
+    for (graph::Node& node : graph->nodes) node.stage = 0;
+    graph->forward_stages = 1;
+  }
+  return SharedExecutable(std::make_shared<graph::Executable>(std::move(*graph)));
+}
+
+}  // namespace
+
+Result<SharedExecutable> compile(const GraphModel& model, Purpose purpose, std::size_t samples) {
+  graph::Builder builder(
+      {.samples = static_cast<std::int64_t>(samples), .positions = model.context()});
+  model.forward(builder);
+  return finish(builder, purpose == Purpose::train);
+}
+
+Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens) {
+  graph::Builder builder(
+      {.samples = 1, .positions = static_cast<std::int64_t>(tokens), .cached = model.context()});
+  model.forward(builder);
+  return finish(builder, false);
+}
+
+GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
+    : model_(model),
+      backend_(backend),
+      pool_(backend.memory(), backend.capabilities().memory_bytes) {}
+
+Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops::Backend& backend,
+                                                    int workers) {
+  if (workers < 1 || workers > 1024)
+    return {ErrorCode::invalid_argument, "a program has 1 to 1024 workers"};
+  auto program = std::make_unique<GraphProgram>(model, backend);
+  auto first = program->executable_for(Purpose::train, 1);
+  if (!first) return first.error();
+  const auto missing = (*first)->missing(backend.operations());
+  if (!missing.empty() || !backend.capabilities().host_accessible)
+    return {ErrorCode::unsupported, backend.device().name + " cannot run " + model.name() +
+                                        " yet (missing: " + names_of(missing) + "): use the CPU"};
+  for (int worker = 0; worker < workers; ++worker) {
+    auto stream = backend.open_stream();
+    if (!stream) return stream.error();
+    program->workers_.push_back({std::move(*stream), tensor::Workspace(program->pool_)});
+  }
+  program->make_slots(static_cast<std::size_t>(workers));
+  auto stream = backend.open_stream();
+  if (!stream) return stream.error();
+  program->stream_ = std::move(*stream);
+  auto memory = program->pool_.take(model.parameter_count() * sizeof(float));
+  if (!memory) return memory.error().within("weights of " + model.name());
+  program->weight_memory_ = std::move(*memory);
+  return std::unique_ptr<Program>(std::move(program));
+}
+
+Result<SharedExecutable> GraphProgram::executable_for(Purpose purpose, std::size_t samples) {
+  std::lock_guard lock(mutex_);
+  SharedExecutable& known = graphs_[{purpose, samples}];
+  if (known) return known;
+  auto made = compile(model_, purpose, samples);
+  if (made) known = *made;
+  return made;
+}
+
+Result<void> GraphProgram::load(std::span<const float> parameters) {
+  if (parameters.size() != model_.parameter_count())
+    return {ErrorCode::invalid_argument, std::to_string(parameters.size()) + " parameters given, " +
+                                             model_.name() + " has " +
+                                             std::to_string(model_.parameter_count())};
+  loaded_ = true;
+  return load_part(parameters, {0, parameters.size()});
+}
+
+Result<void> GraphProgram::load_part(std::span<const float> parameters, ElementRange part) {
+  if (auto ready = require_loaded(); !ready) return ready;
+  if (parameters.size() != model_.parameter_count() || part.first > parameters.size() ||
+      part.count > parameters.size() - part.first)
+    return {ErrorCode::invalid_argument, "the part lies outside the parameters"};
+  if (auto done =
+          backend_.upload(*stream_, std::as_bytes(parameters.subspan(part.first, part.count)),
+                          weight_memory_.as<float>() + part.first);
+      !done)
+    return done;
+  return stream_->synchronise();
+}
+
+Result<void> GraphProgram::require_loaded() const {
+  if (loaded_) return {};
+  return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
+}
+
+GraphProgram::Worker& GraphProgram::worker_at(int worker) {
+  GPUNODE_CHECK(worker >= 0 && static_cast<std::size_t>(worker) < workers_.size(),
+                "worker " + std::to_string(worker) + " of " + std::to_string(workers_.size()));
+  return workers_[static_cast<std::size_t>(worker)];
+}
+
+GraphProgram::Slot& GraphProgram::slot_at(std::size_t slot) {
+  GPUNODE_CHECK(slot < slots_.size(),
+                "slot " + std::to_string(slot) + " of " + std::to_string(slots_.size()));
+  return slots_[slot];
+}
+
+void GraphProgram::make_slots(std::size_t count) {
+  slots_.resize(std::max(slots_.size(), count));
+}
+
+Result<void> GraphProgram::prepare(Slot& slot, Purpose purpose, std::span<const Sample> samples,
+                                   tensor::Stream& stream) {
+  slot.samples = 0;
+  auto executable = executable_for(purpose, samples.size());
+  if (!executable) return executable.error();
+  slot.executable = *executable;
+  const std::size_t bytes = slot.executable->plan().slice_bytes;
+  if (auto grown = pool_.grow(slot.memory, bytes); !grown)
+    return grown.error().within("activations of " + model_.name());
+  if (auto done = read_inputs(slot, samples, stream); !done) return done;
+  slot.samples = samples.size();
+  return {};
+}
+
+Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> samples,
+                                       tensor::Stream& stream) {
+  const graph::Graph& graph = slot.executable->graph();
+  std::vector<InputPart> parts;
+  std::size_t total = 0;
+  for (const graph::ValueId id : graph.inputs) total += graph[id].bytes();
+  slot.inputs.resize(total);
+  std::byte* at = slot.inputs.data();
+  for (const graph::ValueId id : graph.inputs) {
+    parts.push_back(
+        {graph[id].name, graph[id].dtype, at, graph[id].element_count() / samples.size()});
+    at += graph[id].bytes();
+  }
+  for (const Sample& sample : samples) {
+    if (sample.bytes.size() != model_.sample_bytes())
+      return {ErrorCode::invalid_argument, "sample " + std::to_string(sample.index) + " has " +
+                                               std::to_string(sample.bytes.size()) + " bytes, " +
+                                               model_.name() + " reads " +
+                                               std::to_string(model_.sample_bytes())};
+    if (auto done = model_.read(sample, parts); !done) return done;
+    for (InputPart& part : parts)
+      part.data = static_cast<std::byte*>(part.data) + part.count * sizeof(float);
+  }
+  at = slot.inputs.data();
+  for (const graph::ValueId id : graph.inputs) {
+    void* place = slot.executable->place_of(id, {.slice = slot.memory.as<std::byte>()});
+    if (auto done = backend_.upload(stream, {at, graph[id].bytes()}, place); !done) return done;
+    at += graph[id].bytes();
+  }
+  return {};
+}
+
+Result<void> GraphProgram::prepare(Worker& worker, const graph::Executable& executable) {
+  const graph::MemoryPlan& plan = executable.plan();
+  if (worker.workspace_bytes < plan.workspace_bytes) {
+    if (auto done = worker.workspace.reserve(plan.workspace_bytes); !done) return done;
+    worker.workspace_bytes = plan.workspace_bytes;
+  }
+  if (auto grown = pool_.grow(worker.scratch, plan.scratch_bytes); !grown)
+    return grown.error().within("scratch of " + model_.name());
+  return {};
+}
+
+graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) const {
+  return {.slice = slot.memory.as<std::byte>(),
+          .scratch = worker.scratch.as<std::byte>(),
+          .parameters = weights()};
+}
+
+Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t stage,
+                               const graph::Places& places) {
+  auto done =
+      slot.executable->run(stage, backend_.operations(), *worker.stream, worker.workspace, places);
+  if (!done) return done;
+  return worker.stream->synchronise();
+}
+
+Result<double> GraphProgram::loss_of(Worker& worker, const Slot& slot) {
+  const graph::Graph& graph = slot.executable->graph();
+  std::vector<float> losses(graph[graph.losses].element_count());
+  const auto* place =
+      static_cast<const float*>(slot.executable->place_of(graph.losses, places_of(worker, slot)));
+  if (auto done =
+          backend_.download(*worker.stream, place, std::as_writable_bytes(std::span(losses)));
+      !done)
+    return done.error();
+  if (auto done = worker.stream->synchronise(); !done) return done.error();
+  double sum = 0;
+  for (const float loss : losses) sum += loss;
+  return sum;
+}
+
+Result<float> GraphProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
+                                    std::span<const Sample> samples) {
+  Slot& slot = slot_at(slot_number);
+  if (samples.empty()) {
+    slot.samples = 0;
+    return 0.0f;
+  }
+  Worker& worker = worker_at(worker_number);
+  if (auto ready = require_loaded(); !ready) return ready.error();
+  if (stage == 0)
+    if (auto done = prepare(slot, Purpose::train, samples, *worker.stream); !done)
+      return done.error();
+  if (auto done = prepare(worker, *slot.executable); !done) return done.error();
+  if (auto done = run(worker, slot, stage, places_of(worker, slot)); !done) return done.error();
+  if (stage + 1 < slot.executable->graph().forward_stages) return 0.0f;
+  const auto loss = loss_of(worker, slot);
+  if (!loss) return loss.error();
+  return static_cast<float>(*loss);
+}
+
+Result<void> GraphProgram::backward(int worker_number, std::size_t slot_number, std::size_t stage,
+                                    std::span<float> part) {
+  if (part.size() != model_.stages().at(stage).count)
+    return {ErrorCode::invalid_argument, "the part's size is not the stage's"};
+  Slot& slot = slot_at(slot_number);
+  if (slot.samples == 0) {
+    std::fill(part.begin(), part.end(), 0.0f);
+    return {};
+  }
+  Worker& worker = worker_at(worker_number);
+  if (auto done = prepare(worker, *slot.executable); !done) return done.error();
+  graph::Places places = places_of(worker, slot);
+  places.gradient = part.data();
+  return run(worker, slot, slot.executable->graph().forward_stages + stage, places);
+}
+
+Result<float> GraphProgram::gradient(int worker, std::span<const Sample> samples,
+                                     std::span<float> gradient_sum) {
+  if (auto ready = require_loaded(); !ready) return ready.error();
+  if (gradient_sum.size() != model_.parameter_count())
+    return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
+  const auto slot = static_cast<std::size_t>(worker);
+  Result<float> loss = 0.0f;
+  for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
+    loss = forward(worker, slot, stage, samples);
+    if (!loss) return loss;
+  }
+  const auto ranges = model_.stages();
+  for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
+    const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
+    if (auto done = backward(worker, slot, stage, part); !done) return done.error();
+  }
+  return loss;
+}
+
+Result<double> GraphProgram::evaluate(int worker_number, std::span<const Sample> samples) {
+  if (auto ready = require_loaded(); !ready) return ready.error();
+  Worker& worker = worker_at(worker_number);
+  Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
+  double sum = 0;
+  for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
+    const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
+    if (auto done = prepare(slot, Purpose::evaluate, group, *worker.stream); !done)
+      return done.error();
+    if (auto done = prepare(worker, *slot.executable); !done) return done.error();
+    if (auto done = run(worker, slot, 0, places_of(worker, slot)); !done) return done.error();
+    const auto loss = loss_of(worker, slot);
+    if (!loss) return loss.error();
+    sum += *loss;
+  }
+  slot.samples = 0;
+  return sum;
+}
+
+}  // namespace gpunode::model

@@ -1,0 +1,89 @@
+// A graph model made ready on one device: its weights there, scratch for each thread that computes
+// (worker), and memory for each slice under way (slot). They share nothing but the weights. A graph
+// is built for each number of samples that is met, and kept. Memory grows to the largest slice seen
+// and then stays.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "kernels/graph/executable.hpp"
+#include "kernels/model/graph_model.hpp"
+
+namespace gpunode::model {
+
+using SharedExecutable = std::shared_ptr<const graph::Executable>;
+
+enum class Purpose : std::uint8_t { train, evaluate };
+
+// The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
+Result<SharedExecutable> compile(const GraphModel& model, Purpose purpose, std::size_t samples);
+// Of a session that reads `tokens` more.
+Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens);
+
+class GraphProgram final : public Program {
+ public:
+  static Result<std::unique_ptr<Program>> open(const GraphModel& model, ops::Backend& backend,
+                                               int workers);
+  GraphProgram(const GraphModel& model, ops::Backend& backend);
+
+  Result<void> load(std::span<const float> parameters) override;
+  Result<float> gradient(int worker, std::span<const Sample> samples,
+                         std::span<float> gradient_sum) override;
+  void make_slots(std::size_t count) override;
+  Result<void> load_part(std::span<const float> parameters, ElementRange part) override;
+  Result<float> forward(int worker, std::size_t slot, std::size_t stage,
+                        std::span<const Sample> samples) override;
+  Result<void> backward(int worker, std::size_t slot, std::size_t stage,
+                        std::span<float> part) override;
+  Result<double> evaluate(int worker, std::span<const Sample> samples) override;
+  Result<std::unique_ptr<Session>> session() override;
+
+  const GraphModel& model() const { return model_; }
+  ops::Backend& backend() { return backend_; }
+  tensor::BufferPool& pool() { return pool_; }
+  const float* weights() const { return weight_memory_.as<const float>(); }
+  // What must have been done before the weights can be read. Fails with: wrong_state.
+  Result<void> require_loaded() const;
+
+ private:
+  struct Worker {
+    std::unique_ptr<tensor::Stream> stream;
+    tensor::Workspace workspace;
+    tensor::Buffer scratch{};
+    std::size_t workspace_bytes = 0;
+  };
+  struct Slot {
+    SharedExecutable executable;  // of the slice under way
+    tensor::Buffer memory;
+    std::vector<std::byte> inputs;  // as the host has read them
+    std::size_t samples = 0;
+  };
+  Worker& worker_at(int worker);
+  Slot& slot_at(std::size_t slot);
+  Result<SharedExecutable> executable_for(Purpose purpose, std::size_t samples);
+  // Makes a slot ready for these samples, with their inputs in place; and a worker for a slot's
+  // graph. Fail with: invalid_argument, out_of_memory.
+  Result<void> prepare(Slot& slot, Purpose purpose, std::span<const Sample> samples,
+                       tensor::Stream& stream);
+  Result<void> read_inputs(Slot& slot, std::span<const Sample> samples, tensor::Stream& stream);
+  Result<void> prepare(Worker& worker, const graph::Executable& executable);
+  graph::Places places_of(const Worker& worker, const Slot& slot) const;
+  Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
+                   const graph::Places& places);
+  // The sum over the slot's losses.
+  Result<double> loss_of(Worker& worker, const Slot& slot);
+
+  const GraphModel& model_;
+  ops::Backend& backend_;
+  tensor::BufferPool pool_;
+  tensor::Buffer weight_memory_;
+  std::unique_ptr<tensor::Stream> stream_;
+  std::vector<Worker> workers_;
+  std::vector<Slot> slots_;  // a worker's own at least
+  std::mutex mutex_;         // of the graphs
+  std::map<std::pair<Purpose, std::size_t>, SharedExecutable> graphs_;
+  bool loaded_ = false;
+};
+
+}  // namespace gpunode::model

@@ -1,0 +1,88 @@
+#include "kernels/model/graph_model.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "kernels/model/detail/graph_program.hpp"
+#include "kernels/tensor/exact_math.hpp"
+#include "runtime/base/rng.hpp"
+
+namespace gpunode::model {
+namespace {
+
+// More than any machine has: the largest settings have more bytes than 64 bits count.
+constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+
+// One standard normal value for each counter: Box and Muller's transform of two uniform ones.
+double normal_value(std::uint64_t seed, std::uint64_t element) {
+  const auto uniform = [&](std::uint64_t counter) {  // in (0, 1)
+    return (static_cast<double>(mix(seed, counter) >> 11) + 0.5) * 0x1.0p-53;
+  };
+  const double radius = std::sqrt(-2.0 * tensor::exact_log(uniform(2 * element)));
+  return radius * tensor::exact_cos(2.0 * std::numbers::pi * uniform(2 * element + 1));
+}
+
+// What the plan of a slice says by `bytes_of`; what grows with the samples grows in proportion.
+template <class BytesOf>
+std::uint64_t planned_bytes(const GraphModel& model, std::size_t samples, const BytesOf& bytes_of) {
+  constexpr std::size_t kPlanned = 64;  // shapes stay within what 64 bits count
+  const auto executable = compile(model, Purpose::train, std::min(samples, kPlanned));
+  if (!executable) return kMost;
+  const std::uint64_t bytes = bytes_of((*executable)->plan());
+  if (samples <= kPlanned) return std::min(bytes, kMost);
+  const std::uint64_t one = bytes / kPlanned + 1;
+  return samples > kMost / one ? kMost : samples * one;
+}
+
+}  // namespace
+
+Result<void> GraphModel::prepare() {
+  graph::Builder builder({.samples = 1, .positions = context()});
+  forward(builder);
+  const auto executable = compile(*this, Purpose::train, 1);
+  if (!executable) return executable.error();
+  const graph::Graph& graph = (*executable)->graph();
+  for (const graph::Declared& one : builder.declared()) {
+    const graph::Value& value = graph[one.value];
+    ParameterSpec spec{value.name, {}, one.decay};
+    for (int at = 0; at < value.shape.rank(); ++at) spec.shape.push_back(value.shape[at]);
+    parameters_.push_back(std::move(spec));
+    initials_.push_back(one.initial);
+  }
+  parameter_count_ = graph.parameter_count;
+  stages_ = graph.made_final;
+  forward_stages_ = graph.read_first;
+  return {};
+}
+
+void GraphModel::initialise(std::uint64_t seed, std::span<float> parameters) const {
+  GPUNODE_CHECK(parameters.size() == parameter_count_, "initialise: wrong number of parameters");
+  std::size_t element = 0;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const graph::Initial& initial = initials_[index];
+    for (const std::size_t end = element + parameters_[index].element_count(); element < end;
+         ++element)
+      parameters[element] =
+          initial.kind == graph::Initial::Kind::constant
+              ? initial.value
+              : static_cast<float>(double{initial.value} * normal_value(seed, element));
+  }
+}
+
+std::uint64_t GraphModel::slot_bytes(std::size_t samples_per_slice) const {
+  return planned_bytes(*this, samples_per_slice,
+                       [](const graph::MemoryPlan& plan) { return plan.slice_bytes; });
+}
+
+std::uint64_t GraphModel::working_bytes(int workers, std::size_t samples_per_slice) const {
+  return static_cast<std::uint64_t>(workers) *
+         planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
+           return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
+         });
+}
+
+Result<std::unique_ptr<Program>> GraphModel::program(ops::Backend& backend, int workers) const {
+  return GraphProgram::open(*this, backend, workers);
+}
+
+}  // namespace gpunode::model

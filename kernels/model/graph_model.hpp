@@ -1,0 +1,54 @@
+// A model written as a graph: it describes its forward pass with a graph::Builder and how a raw
+// sample becomes the graph's inputs; parameters, initial values, gradients, stages, memory and
+// sessions follow from that. GPT (gpt.hpp) is one; an embedder's own derives from this too.
+#pragma once
+
+#include "kernels/graph/builder.hpp"
+#include "kernels/model/model.hpp"
+
+namespace gpunode::model {
+
+// One sample's part of an input of the graph.
+struct InputPart {
+  std::string_view name;
+  graph::Dtype dtype;
+  void* data;
+  std::size_t count;  // elements
+
+  std::span<std::int32_t> tokens() const { return {static_cast<std::int32_t*>(data), count}; }
+  std::span<float> values() const { return {static_cast<float*>(data), count}; }
+};
+
+class GraphModel : public Model {
+ public:
+  // The forward pass, for builder.samples() samples of builder.positions() positions.
+  virtual void forward(graph::Builder& builder) const = 0;
+  // Positions of a sample, which are also what a session holds.
+  virtual std::int64_t context() const = 0;
+  // Fills the inputs from one sample of sample_bytes(). Fails with: invalid_argument.
+  virtual Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const = 0;
+  // Whether the model continues texts: its forward pass takes tokens alone and predicts the next.
+  virtual bool generates() const { return true; }
+
+  const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
+  std::size_t parameter_count() const final { return parameter_count_; }
+  void initialise(std::uint64_t seed, std::span<float> parameters) const final;
+  std::uint64_t working_bytes(int workers, std::size_t samples_per_slice) const final;
+  std::vector<ElementRange> stages() const final { return stages_; }
+  std::vector<ElementRange> forward_stages() const final { return forward_stages_; }
+  std::uint64_t slot_bytes(std::size_t samples_per_slice) const final;
+  Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
+
+ protected:
+  // To be called once the settings are there. Fails with: invalid_argument (what is wrong with the
+  // forward pass), unsupported (an operation that has no gradient).
+  Result<void> prepare();
+
+ private:
+  std::vector<ParameterSpec> parameters_;
+  std::vector<graph::Initial> initials_;  // by parameter
+  std::size_t parameter_count_ = 0;
+  std::vector<ElementRange> stages_, forward_stages_;
+};
+
+}  // namespace gpunode::model
