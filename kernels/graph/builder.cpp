@@ -138,7 +138,6 @@ Result<Graph> Builder::finish() {
   if (failure_) return *failure_;
   if (graph_.logits == kNone)
     return Error{ErrorCode::invalid_argument, "the model's forward pass never calls predict()"};
-  graph_.forward_nodes = graph_.nodes.size();
   return std::move(graph_);
 }
 

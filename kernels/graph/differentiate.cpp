@@ -10,7 +10,7 @@ namespace gpunode::graph {
 Result<void> differentiate(Graph& graph) {
   Gradients gradients(graph);
   const std::size_t stages = graph.forward_stages;
-  for (std::size_t at = graph.forward_nodes; at-- > 0;) {
+  for (std::size_t at = graph.nodes.size(); at-- > 0;) {
     const Node node = graph.nodes[at];  // a copy: the list grows
     // The losses are summed: their gradient is 1 each, and the rule of their operation knows it.
     const bool is_loss = node.out[0] == graph.losses;

@@ -1,5 +1,5 @@
 // The backward pass of a forward graph, made of the backward rule of each of its operations (see
-// op_table.cpp), last node first. The pass runs in the stages of the forward one, in reverse.
+// op.cpp), last node first. The pass runs in the stages of the forward one, in reverse.
 #pragma once
 
 #include "kernels/graph/graph.hpp"

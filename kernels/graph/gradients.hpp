@@ -1,5 +1,5 @@
 // The gradients that come together while a graph is walked backwards: what the backward rule of an
-// operation (op_table.cpp) reads and gives. An operand that several nodes use gets a sum; an
+// operation (op.cpp) reads and gives. An operand that several nodes use gets a sum; an
 // operation that can add to what is there already takes it as an operand, else a node adds.
 #pragma once
 

@@ -78,7 +78,6 @@ struct Node {
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;         // in the order of running: forward, then backward
-  std::size_t forward_nodes = 0;   // of them
   std::size_t forward_stages = 1;  // stages 0 .. forward_stages-1; backward's come after
   std::size_t backward_stages = 0;
   // By stage: the parameters that no earlier one reads; the gradients that are final after it.

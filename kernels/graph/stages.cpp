@@ -14,7 +14,8 @@ constexpr std::size_t kSmallStage = 4096;  // elements
 // A node whose only result is a part of a gradient moves to the node that adds to it.
 void sink_parts(Graph& graph) {
   std::vector<Node>& nodes = graph.nodes;
-  for (std::size_t at = nodes.size(); at-- > graph.forward_nodes;) {
+  const std::size_t stages = graph.forward_stages;
+  for (std::size_t at = nodes.size(); at-- > 0 && nodes[at].stage >= stages;) {
     const ValueId part = nodes[at].out[0];
     if (nodes[at].out.size() != 1 || graph[part].role != Role::gradient) continue;
     const auto user = std::find_if(

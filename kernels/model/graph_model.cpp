@@ -26,7 +26,7 @@ double normal_value(std::uint64_t seed, std::uint64_t element) {
 template <class BytesOf>
 std::uint64_t planned_bytes(const GraphModel& model, std::size_t samples, const BytesOf& bytes_of) {
   constexpr std::size_t kPlanned = 64;  // shapes stay within what 64 bits count
-  const auto executable = compile(model, Purpose::train, std::min(samples, kPlanned));
+  const auto executable = compile(model, graph::Purpose::train, std::min(samples, kPlanned));
   if (!executable) return kMost;
   const std::uint64_t bytes = bytes_of((*executable)->plan());
   if (samples <= kPlanned) return std::min(bytes, kMost);
@@ -39,7 +39,7 @@ std::uint64_t planned_bytes(const GraphModel& model, std::size_t samples, const 
 Result<void> GraphModel::prepare() {
   graph::Builder builder({.samples = 1, .positions = context()});
   forward(builder);
-  const auto executable = compile(*this, Purpose::train, 1);
+  const auto executable = compile(*this, graph::Purpose::train, 1);
   if (!executable) return executable.error();
   const graph::Graph& graph = (*executable)->graph();
   for (const graph::Declared& one : builder.declared()) {

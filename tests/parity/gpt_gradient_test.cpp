@@ -1,4 +1,4 @@
-// GPT's hand-written backward pass against finite differences of its loss, tensor by tensor.
+// GPT's backward pass against finite differences of its loss, tensor by tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/graph/differentiate.hpp"
-#include "kernels/graph/fuse.hpp"
-#include "kernels/graph/stages.hpp"
-
 namespace gpunode::model {
 namespace {
 
@@ -20,38 +16,25 @@ std::string names_of(const std::vector<std::string_view>& missing) {
   return names;
 }
 
-Result<SharedExecutable> finish(graph::Builder& builder, bool trains) {
-  auto graph = builder.finish();
-  if (!graph) return graph.error();
-  if (trains) {
-    if (auto done = graph::differentiate(*graph); !done) return done.error();
-    graph::fuse(*graph);
-    graph->forward_nodes = 0;
-    for (const graph::Node& node : graph->nodes)
-      graph->forward_nodes += node.stage < graph->forward_stages;
-    graph::arrange_stages(*graph);
-  } else {
-    // Nothing waits between stages where no gradient leaves.
-    for (graph::Node& node : graph->nodes) node.stage = 0;
-    graph->forward_stages = 1;
-  }
-  return SharedExecutable(std::make_shared<graph::Executable>(std::move(*graph)));
-}
-
 }  // namespace
 
-Result<SharedExecutable> compile(const GraphModel& model, Purpose purpose, std::size_t samples) {
+Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
+                                 std::size_t samples) {
   graph::Builder builder(
       {.samples = static_cast<std::int64_t>(samples), .positions = model.context()});
   model.forward(builder);
-  return finish(builder, purpose == Purpose::train);
+  auto forward = builder.finish();
+  if (!forward) return forward.error();
+  return graph::compile(std::move(*forward), purpose);
 }
 
 Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens) {
   graph::Builder builder(
       {.samples = 1, .positions = static_cast<std::int64_t>(tokens), .cached = model.context()});
   model.forward(builder);
-  return finish(builder, false);
+  auto forward = builder.finish();
+  if (!forward) return forward.error();
+  return graph::compile(std::move(*forward), graph::Purpose::forward);
 }
 
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
@@ -64,7 +47,7 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   if (workers < 1 || workers > 1024)
     return {ErrorCode::invalid_argument, "a program has 1 to 1024 workers"};
   auto program = std::make_unique<GraphProgram>(model, backend);
-  auto first = program->executable_for(Purpose::train, 1);
+  auto first = program->executable_for(graph::Purpose::train, 1);
   if (!first) return first.error();
   const auto missing = (*first)->missing(backend.operations());
   if (!missing.empty() || !backend.capabilities().host_accessible)
@@ -85,7 +68,7 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   return std::unique_ptr<Program>(std::move(program));
 }
 
-Result<SharedExecutable> GraphProgram::executable_for(Purpose purpose, std::size_t samples) {
+Result<SharedExecutable> GraphProgram::executable_for(graph::Purpose purpose, std::size_t samples) {
   std::lock_guard lock(mutex_);
   SharedExecutable& known = graphs_[{purpose, samples}];
   if (known) return known;
@@ -137,8 +120,8 @@ void GraphProgram::make_slots(std::size_t count) {
   slots_.resize(std::max(slots_.size(), count));
 }
 
-Result<void> GraphProgram::prepare(Slot& slot, Purpose purpose, std::span<const Sample> samples,
-                                   tensor::Stream& stream) {
+Result<void> GraphProgram::prepare(Slot& slot, graph::Purpose purpose,
+                                   std::span<const Sample> samples, tensor::Stream& stream) {
   slot.samples = 0;
   auto executable = executable_for(purpose, samples.size());
   if (!executable) return executable.error();
@@ -233,7 +216,7 @@ Result<float> GraphProgram::forward(int worker_number, std::size_t slot_number, 
   Worker& worker = worker_at(worker_number);
   if (auto ready = require_loaded(); !ready) return ready.error();
   if (stage == 0)
-    if (auto done = prepare(slot, Purpose::train, samples, *worker.stream); !done)
+    if (auto done = prepare(slot, graph::Purpose::train, samples, *worker.stream); !done)
       return done.error();
   if (auto done = prepare(worker, *slot.executable); !done) return done.error();
   if (auto done = run(worker, slot, stage, places_of(worker, slot)); !done) return done.error();
@@ -285,7 +268,7 @@ Result<double> GraphProgram::evaluate(int worker_number, std::span<const Sample>
   double sum = 0;
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
-    if (auto done = prepare(slot, Purpose::evaluate, group, *worker.stream); !done)
+    if (auto done = prepare(slot, graph::Purpose::forward, group, *worker.stream); !done)
       return done.error();
     if (auto done = prepare(worker, *slot.executable); !done) return done.error();
     if (auto done = run(worker, slot, 0, places_of(worker, slot)); !done) return done.error();

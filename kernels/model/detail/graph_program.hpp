@@ -7,17 +7,16 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/graph/executable.hpp"
+#include "kernels/graph/compile.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
 
 using SharedExecutable = std::shared_ptr<const graph::Executable>;
 
-enum class Purpose : std::uint8_t { train, evaluate };
-
 // The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
-Result<SharedExecutable> compile(const GraphModel& model, Purpose purpose, std::size_t samples);
+Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
+                                 std::size_t samples);
 // Of a session that reads `tokens` more.
 Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens);
 
@@ -61,10 +60,10 @@ class GraphProgram final : public Program {
   };
   Worker& worker_at(int worker);
   Slot& slot_at(std::size_t slot);
-  Result<SharedExecutable> executable_for(Purpose purpose, std::size_t samples);
+  Result<SharedExecutable> executable_for(graph::Purpose purpose, std::size_t samples);
   // Makes a slot ready for these samples, with their inputs in place; and a worker for a slot's
   // graph. Fail with: invalid_argument, out_of_memory.
-  Result<void> prepare(Slot& slot, Purpose purpose, std::span<const Sample> samples,
+  Result<void> prepare(Slot& slot, graph::Purpose purpose, std::span<const Sample> samples,
                        tensor::Stream& stream);
   Result<void> read_inputs(Slot& slot, std::span<const Sample> samples, tensor::Stream& stream);
   Result<void> prepare(Worker& worker, const graph::Executable& executable);
@@ -82,7 +81,7 @@ class GraphProgram final : public Program {
   std::vector<Worker> workers_;
   std::vector<Slot> slots_;  // a worker's own at least
   std::mutex mutex_;         // of the graphs
-  std::map<std::pair<Purpose, std::size_t>, SharedExecutable> graphs_;
+  std::map<std::pair<graph::Purpose, std::size_t>, SharedExecutable> graphs_;
   bool loaded_ = false;
 };
 

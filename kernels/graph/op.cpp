@@ -1,8 +1,9 @@
+#include "kernels/graph/op.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/graph/gradients.hpp"
-#include "kernels/graph/op.hpp"
 
 namespace gpunode::graph {
 namespace {
