@@ -303,7 +303,9 @@ void add_forward_cases(std::vector<Case>& table) {
                                    {192, 512, 128, false, false, false, false},
                                    {1, 256, 128, false, true, false, false},
                                    {7, 5, 3, false, false, true, true},
-                                   {33, 17, 65, true, true, true, false}})
+                                   {33, 17, 65, true, true, true, false},
+                                   {62, 1027, 517, false, true, false, true},  // through weights
+                                   {157, 1031, 511, false, true, false, false}})
     add_matmul(table, shape);
   for (auto [rows, columns] :
        {std::pair<std::int64_t, std::int64_t>{192, 128}, {3, 37}, {5, 8}, {1, 768}})

@@ -38,13 +38,15 @@ TEST_P(Operation, AgreesWithItsDefinitionInFloat64) {
 }
 
 TEST_P(Operation, HasTheSameBitsOnEveryInstructionSet) {
-  if (row().operation == "matmul") return;  // oneDNN's: these follow the instruction set
+  // oneDNN's products follow the instruction set; our own is not on the portable one.
+  const bool product = row().operation == "matmul";
+  if (product && row().inputs[1].size() < 512 * 1024) return;
   auto backend = cpu::open_backend();
   auto widest = run_case(row(), *backend);
   ASSERT_TRUE(widest);
   const WidestIsa restore;
   for (cpu::Isa isa : {cpu::Isa::avx2, cpu::Isa::portable}) {
-    if (!cpu::use_isa(isa)) continue;
+    if (!cpu::use_isa(isa) || (product && isa == cpu::Isa::portable)) continue;
     auto narrower = run_case(row(), *backend);
     ASSERT_TRUE(narrower);
     EXPECT_TRUE(same_bits(*widest, *narrower)) << cpu::to_string(isa);
