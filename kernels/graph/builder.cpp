@@ -77,11 +77,16 @@ ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position
       fits)[0];
 }
 
-ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias) {
+ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {
   const std::int64_t channels = last_extent(shape(x));
   const tensor::Shape vector{channels}, rows = rows_of(shape(x));
   return node(Op::layernorm, {x, weight, bias}, {shape(x), rows, rows},
-              shape(weight) == vector && shape(bias) == vector)[0];
+              shape(weight) == vector && shape(bias) == vector, {.epsilon = epsilon})[0];
+}
+
+ValueId Builder::rmsnorm(ValueId x, ValueId weight, float epsilon) {
+  return node(Op::rmsnorm, {x, weight}, {shape(x), rows_of(shape(x))},
+              shape(weight) == tensor::Shape{last_extent(shape(x))}, {.epsilon = epsilon})[0];
 }
 
 ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/ops/layernorm.hpp"
+#include "kernels/ops/rmsnorm.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::graph {
@@ -57,7 +59,10 @@ class Builder {
   // tokens (B, T), tables (V, C), (L, C) -> (B, T, C)
   ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table);
   // x (..., C), weight and bias (C) -> (..., C)
-  ValueId layernorm(ValueId x, ValueId weight, ValueId bias);
+  ValueId layernorm(ValueId x, ValueId weight, ValueId bias,
+                    float epsilon = ops::kLayernormEpsilon);
+  // x (..., C), weight (C) -> (..., C)
+  ValueId rmsnorm(ValueId x, ValueId weight, float epsilon = ops::kRmsnormEpsilon);
   // x (..., K), weight (N, K), bias (N) or kNone -> (..., N)
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
   ValueId gelu(ValueId x);

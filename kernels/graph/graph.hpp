@@ -42,6 +42,7 @@ struct Value {
 // What an operation needs besides operands; each uses the fields that its row in the table names.
 struct Attributes {
   std::int64_t heads = 0;
+  float epsilon = 0;  // of a normalisation
   bool operator==(const Attributes&) const = default;
 };
 
@@ -64,6 +65,8 @@ enum class Op : std::uint8_t {
   attention_backward,      // dout, qkv, probabilities -> dqkv
   cross_entropy_backward,  // logits, targets -> dlogits
   cross_entropy_both,      // logits, targets -> losses, dlogits: fused
+  rmsnorm,                 // x, weight -> y, rstd
+  rmsnorm_backward,        // dy, x, weight, rstd, [dx] -> dx (the given one added), dweight
   count
 };
 

@@ -1,5 +1,7 @@
 #include "kernels/graph/graph_text.hpp"
 
+#include <cstdio>
+
 #include "kernels/graph/op.hpp"
 
 namespace gpunode::graph {
@@ -25,7 +27,14 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
 }
 
 std::string attributes_text(const Attributes& attributes) {
-  return attributes.heads > 0 ? " heads=" + std::to_string(attributes.heads) : "";
+  std::string text;
+  if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
+  if (attributes.epsilon > 0) {
+    char number[32];
+    std::snprintf(number, sizeof number, " epsilon=%g", double{attributes.epsilon});
+    text += number;
+  }
+  return text;
 }
 
 std::string stage_text(const Graph& graph, std::size_t stage) {

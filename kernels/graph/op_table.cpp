@@ -1,29 +1,11 @@
+// How each operation runs on a backend and what its gradient is made of: the table itself, and the
+// rows of what GPT needs; those of other models stand in detail/*_rows.cpp.
 #include <algorithm>
-#include <cstring>
 
-#include "kernels/graph/gradients.hpp"
-#include "kernels/graph/op.hpp"
+#include "kernels/graph/detail/rows.hpp"
 
 namespace gpunode::graph {
 namespace {
-
-using ops::Operations;
-using Ids = std::vector<ValueId>;
-
-// `x` as a matrix whose rows have `columns` elements.
-template <class T>
-tensor::View<T> as_rows(tensor::View<T> x, std::int64_t columns) {
-  return {x.data, {x.element_count() / columns, columns}};
-}
-
-// What is to be added lies in `to` already where the plan has put both in one place.
-void start_from(tensor::ConstTensor before, tensor::Tensor to) {
-  const auto bytes = static_cast<std::size_t>(to.element_count()) * sizeof(float);
-  if (!before)
-    std::memset(to.data, 0, bytes);
-  else if (before.data != to.data)
-    std::memcpy(to.data, before.data, bytes);
-}
 
 Result<void> run_embedding(const Call& call) {
   return call.ops.embedding(call.stream, call.workspace,
@@ -58,7 +40,8 @@ Result<void> run_layernorm(const Call& call) {
                              .bias = call.in(2),
                              .y = call.out(0),
                              .mean = call.out(1),
-                             .rstd = call.out(2)});
+                             .rstd = call.out(2),
+                             .epsilon = call.attributes.epsilon});
 }
 
 void layernorm_gradient(Gradients& gradients, const Node& node) {
@@ -253,16 +236,12 @@ Result<void> run_cross_entropy_both(const Call& call) {
                                  .dlogits = call.out(1)});
 }
 
-template <auto Entry>
-bool is_on(const Operations& operations) {
-  return operations.*Entry != nullptr;
-}
 bool on_any(const Operations&) {
   return true;
 }
 
 using O = Operations;
-// In the order of `Op`.
+// In the order of `Op`; rows of other files are made there.
 const OpRow kRows[] = {
     {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
     {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
@@ -305,6 +284,8 @@ const OpRow kRows[] = {
      {{0, 0}},
      losses_bytes},
     {"cross_entropy_both", is_on<&O::cross_entropy>, run_cross_entropy_both, nullptr, {{1, 0}}},
+    rows::rmsnorm(),
+    rows::rmsnorm_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 
