@@ -101,6 +101,11 @@ ValueId Builder::gelu(ValueId x) {
   return node(Op::gelu, {x}, {shape(x)}, true)[0];
 }
 
+ValueId Builder::swiglu(ValueId x) {
+  const std::int64_t width = last_extent(shape(x));
+  return node(Op::swiglu, {x}, {with_last(shape(x), width / 2)}, width % 2 == 0 && width > 0)[0];
+}
+
 ValueId Builder::add(ValueId a, ValueId b) {
   return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
 }

@@ -66,6 +66,8 @@ class Builder {
   // x (..., K), weight (N, K), bias (N) or kNone -> (..., N)
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
   ValueId gelu(ValueId x);
+  // x (..., 2*F), gate then up -> (..., F)
+  ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
   // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
   ValueId attention(ValueId qkv, std::int64_t heads);

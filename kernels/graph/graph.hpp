@@ -67,6 +67,8 @@ enum class Op : std::uint8_t {
   cross_entropy_both,      // logits, targets -> losses, dlogits: fused
   rmsnorm,                 // x, weight -> y, rstd
   rmsnorm_backward,        // dy, x, weight, rstd, [dx] -> dx (the given one added), dweight
+  swiglu,                  // x -> y, half as wide
+  swiglu_backward,         // dy, x -> dx
   count
 };
 

@@ -286,6 +286,8 @@ const OpRow kRows[] = {
     {"cross_entropy_both", is_on<&O::cross_entropy>, run_cross_entropy_both, nullptr, {{1, 0}}},
     rows::rmsnorm(),
     rows::rmsnorm_backward(),
+    rows::swiglu(),
+    rows::swiglu_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

@@ -35,6 +35,8 @@ Names Operations::absent() const {
   Names names = missing();
   note(names, rmsnorm, "rmsnorm");
   note(names, rmsnorm_backward, "rmsnorm_backward");
+  note(names, swiglu, "swiglu");
+  note(names, swiglu_backward, "swiglu_backward");
   return names;
 }
 

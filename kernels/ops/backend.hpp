@@ -21,6 +21,7 @@
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rmsnorm.hpp"
+#include "kernels/ops/swiglu.hpp"
 #include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/device.hpp"
@@ -46,6 +47,8 @@ struct Operations {
   // Of some models: not every device has them, and a graph that uses one is refused there by name.
   Operation<RmsnormArgs>* rmsnorm = nullptr;
   Operation<RmsnormBackwardArgs>* rmsnorm_backward = nullptr;
+  Operation<SwigluArgs>* swiglu = nullptr;
+  Operation<SwigluBackwardArgs>* swiglu_backward = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

@@ -171,5 +171,12 @@ TEST(GraphGradient, OfLayernormWithAnotherEpsilon) {
   }}).check();
 }
 
+TEST(GraphGradient, OfSwiglu) {
+  Differences({.forward = [](Builder& g, const Inputs& in) {
+    const ValueId inner = g.parameter("inner.weight", {24, kChannels}, graph::normal(0.3f));
+    return scores(g, g.swiglu(g.linear(embedded(g, in), inner)), 12);
+  }}).check();
+}
+
 }  // namespace
 }  // namespace gpunode::model

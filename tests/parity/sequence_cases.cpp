@@ -74,12 +74,59 @@ void add_rmsnorm(std::vector<Case>& table, std::int64_t rows, std::int64_t colum
   table.push_back(std::move(one));
 }
 
+// (R, 2*F) -> (R, F)
+Vector64 reference_swiglu(const Vector64& x, std::size_t width) {
+  Vector64 y;
+  for (std::size_t row = 0; row < x.size(); row += 2 * width)
+    for (std::size_t i = row; i < row + width; ++i)
+      y.push_back(x[i] / (1 + std::exp(-x[i])) * x[i + width]);
+  return y;
+}
+
+void add_swiglu(std::vector<Case>& table, std::int64_t rows, std::int64_t width) {
+  Case one;
+  one.name = "swiglu " + shape_text({rows, width});
+  one.operation = "swiglu";
+  one.inputs = {numbers(1, rows * 2 * width, 12)};
+  one.output_sizes = {size_of(rows * width)};
+  one.run = [=](Run& run) {
+    return run.ops.swiglu(run.stream, run.workspace,
+                          {.x = {run.in[0], {rows, 2 * width}}, .y = {run.out[0], {rows, width}}});
+  };
+  one.tolerance = 1e-6;
+  one.reference = [=](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{reference_swiglu(in[0], size_of(width))};
+  };
+  table.push_back(one);
+
+  one.name = "swiglu_backward " + shape_text({rows, width});
+  one.operation = "swiglu_backward";
+  one.inputs.push_back(numbers(2, rows * width));
+  one.output_sizes = {one.inputs[0].size()};
+  one.tolerance = kTolerance;
+  one.run = [=](Run& run) {
+    return run.ops.swiglu_backward(run.stream, run.workspace,
+                                   {.dy = {run.in[1], {rows, width}},
+                                    .x = {run.in[0], {rows, 2 * width}},
+                                    .dx = {run.out[0], {rows, 2 * width}}});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    const Function64 function = [=](const std::vector<Vector64>& x) {
+      return reference_swiglu(x[0], size_of(width));
+    };
+    return std::vector<Vector64>{differentiate(function, {in[0]}, 0, in[1])};
+  };
+  table.push_back(std::move(one));
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<Case>& table) {
   add_rmsnorm(table, 64, 128, 1e-5f);
   add_rmsnorm(table, 3, 37, 1e-3f);
   add_rmsnorm(table, 2, 8, 1e-6f);
+  for (auto [rows, width] : {std::pair<std::int64_t, std::int64_t>{32, 96}, {3, 37}, {1, 1}})
+    add_swiglu(table, rows, width);
 }
 
 }  // namespace gpunode::parity

@@ -35,6 +35,8 @@ bool is_on(const Operations& operations) {
 namespace rows {
 OpRow rmsnorm();
 OpRow rmsnorm_backward();
+OpRow swiglu();
+OpRow swiglu_backward();
 }  // namespace rows
 
 }  // namespace gpunode::graph

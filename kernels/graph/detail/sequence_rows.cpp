@@ -35,6 +35,21 @@ Result<void> run_rmsnorm_backward(const Call& call) {
                                     .dweight = call.out(1)});
 }
 
+Result<void> run_swiglu(const Call& call) {
+  return call.ops.swiglu(call.stream, call.workspace, {.x = call.in(0), .y = call.out(0)});
+}
+
+void swiglu_gradient(Gradients& gradients, const Node& node) {
+  const ValueId dx = gradients.place(node.in[0]);
+  gradients.run(Op::swiglu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx});
+  gradients.give(node.in[0], dx);
+}
+
+Result<void> run_swiglu_backward(const Call& call) {
+  return call.ops.swiglu_backward(call.stream, call.workspace,
+                                  {.dy = call.in(0), .x = call.in(1), .dx = call.out(0)});
+}
+
 }  // namespace
 
 OpRow rows::rmsnorm() {
@@ -42,6 +57,12 @@ OpRow rows::rmsnorm() {
 }
 OpRow rows::rmsnorm_backward() {
   return {"rmsnorm_backward", is_on<&O::rmsnorm_backward>, run_rmsnorm_backward, nullptr, {{0, 4}}};
+}
+OpRow rows::swiglu() {
+  return {"swiglu", is_on<&O::swiglu>, run_swiglu, swiglu_gradient};
+}
+OpRow rows::swiglu_backward() {
+  return {"swiglu_backward", is_on<&O::swiglu_backward>, run_swiglu_backward, nullptr, {{0, 1}}};
 }
 
 }  // namespace gpunode::graph
