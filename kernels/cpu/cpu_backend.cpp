@@ -60,6 +60,7 @@ class CpuBackend final : public ops::Backend {
     operations_.rmsnorm_backward = rmsnorm_backward;
     operations_.swiglu = swiglu;
     operations_.swiglu_backward = swiglu_backward;
+    operations_.rotary = rotary;
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;

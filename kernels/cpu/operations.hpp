@@ -25,6 +25,7 @@ ops::Operation<ops::RmsnormArgs> rmsnorm;
 ops::Operation<ops::RmsnormBackwardArgs> rmsnorm_backward;
 ops::Operation<ops::SwigluArgs> swiglu;
 ops::Operation<ops::SwigluBackwardArgs> swiglu_backward;
+ops::Operation<ops::RotaryArgs> rotary;
 ops::Operation<ops::PackArgs> pack_bf16, pack_int8, pack_top;
 ops::Operation<ops::PackCarryingArgs> pack_int8_carrying;
 ops::Operation<ops::UnpackArgs> unpack_bf16, unpack_int8, unpack_top;

@@ -51,6 +51,9 @@ class Builder {
   ValueId input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape);
   // Matrices decay, vectors do not.
   ValueId parameter(std::string name, std::initializer_list<std::int64_t> shape, Initial initial);
+  // A table of numbers that never changes; one with a known name is the one made before.
+  ValueId constant(std::string name, std::initializer_list<std::int64_t> shape,
+                   std::shared_ptr<const std::vector<float>> contents);
   // Names of parameters declared from here on begin with it.
   void scope(std::string prefix) { prefix_ = std::move(prefix); }
   // Forward and backward may pause here, so that a slice's gradient leaves in parts.
@@ -69,6 +72,8 @@ class Builder {
   // x (..., 2*F), gate then up -> (..., F)
   ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
+  // qkv (B, T, (heads + 2*key_heads) * D) -> the same, its query and key heads turned
+  ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta = 10000);
   // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
   ValueId attention(ValueId qkv, std::int64_t heads);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)

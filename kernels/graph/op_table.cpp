@@ -288,6 +288,7 @@ const OpRow kRows[] = {
     rows::rmsnorm_backward(),
     rows::swiglu(),
     rows::swiglu_backward(),
+    rows::rotary(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

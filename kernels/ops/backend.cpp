@@ -37,6 +37,7 @@ Names Operations::absent() const {
   note(names, rmsnorm_backward, "rmsnorm_backward");
   note(names, swiglu, "swiglu");
   note(names, swiglu_backward, "swiglu_backward");
+  note(names, rotary, "rotary");
   return names;
 }
 

@@ -21,6 +21,7 @@
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rmsnorm.hpp"
+#include "kernels/ops/rotary.hpp"
 #include "kernels/ops/swiglu.hpp"
 #include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
@@ -49,6 +50,7 @@ struct Operations {
   Operation<RmsnormBackwardArgs>* rmsnorm_backward = nullptr;
   Operation<SwigluArgs>* swiglu = nullptr;
   Operation<SwigluBackwardArgs>* swiglu_backward = nullptr;
+  Operation<RotaryArgs>* rotary = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

@@ -178,5 +178,14 @@ TEST(GraphGradient, OfSwiglu) {
   }}).check();
 }
 
+// Two heads of queries and one of keys, of four elements each; the values' head is not turned.
+TEST(GraphGradient, OfRotaryTurnsBack) {
+  Differences({.forward = [](Builder& g, const Inputs& in) {
+    const ValueId x = embedded(g, in);
+    const ValueId turned = g.rotary(x, 2, 1, 100);
+    return scores(g, g.add(g.gelu(x), g.gelu(turned)), kChannels);
+  }}).check();
+}
+
 }  // namespace
 }  // namespace gpunode::model

@@ -1,6 +1,7 @@
 // Rows of the parity table: what models of text other than GPT need.
 #include <cmath>
 
+#include "kernels/ops/rotary.hpp"
 #include "tests/parity/references.hpp"
 
 namespace gpunode::parity {
@@ -119,6 +120,66 @@ void add_swiglu(std::vector<Case>& table, std::int64_t rows, std::int64_t width)
   table.push_back(std::move(one));
 }
 
+struct RotaryCase {
+  std::int64_t samples, length, heads, key_heads, depth, first;
+  std::int64_t width() const { return (heads + 2 * key_heads) * depth; }
+};
+constexpr double kTheta = 500;
+
+// (B, T, (H + 2*K) * D) -> the same
+Vector64 reference_rotary(const RotaryCase& s, Vector64 x) {
+  for (std::int64_t row = 0; row < s.samples * s.length; ++row)
+    for (std::int64_t head = 0; head < s.heads + s.key_heads; ++head)
+      for (std::int64_t i = 0; i < s.depth / 2; ++i) {
+        const auto position = static_cast<double>(s.first + row % s.length);
+        const double angle = position * std::pow(kTheta, -2.0 * static_cast<double>(i) /
+                                                             static_cast<double>(s.depth));
+        double& a = x[size_of(row * s.width() + head * s.depth + i)];
+        double& b = x[size_of(row * s.width() + head * s.depth + i + s.depth / 2)];
+        const double turned = a * std::cos(angle) - b * std::sin(angle);
+        b = b * std::cos(angle) + a * std::sin(angle);
+        a = turned;
+      }
+  return x;
+}
+
+// Forward; and the other way, which is the gradient of forward.
+void add_rotary(std::vector<Case>& table, const RotaryCase& s) {
+  const std::int64_t length = s.first + s.length, count = s.samples * s.length * s.width();
+  for (const bool inverse : {false, true}) {
+    Case one;
+    one.name = std::string(inverse ? "rotary inverse " : "rotary ") +
+               shape_text({s.samples, s.length, s.heads, s.key_heads, s.depth});
+    one.operation = "rotary";
+    one.inputs = {numbers(1, count),
+                  *ops::rotary_angles({.length = length, .head_size = s.depth, .theta = kTheta}),
+                  Vector(size_of(count))};
+    one.output_sizes = {size_of(count)};
+    one.tolerance = 1e-6;
+    one.run = [=](Run& run) -> Result<void> {
+      const tensor::Tensor x{run.out[0], {s.samples, s.length, s.width()}};
+      auto copied = run.ops.add(run.stream, run.workspace,
+                                {.a = {run.in[0], x.shape}, .b = {run.in[2], x.shape}, .out = x});
+      if (!copied) return copied;
+      return run.ops.rotary(run.stream, run.workspace,
+                            {.angles = {run.in[1], {length, s.depth / 2, 2}},
+                             .x = x,
+                             .heads = s.heads,
+                             .key_heads = s.key_heads,
+                             .first = s.first,
+                             .inverse = inverse});
+    };
+    one.reference = [=](const std::vector<Vector64>& in) {
+      if (!inverse) return std::vector<Vector64>{reference_rotary(s, in[0])};
+      const Function64 function = [=](const std::vector<Vector64>& x) {
+        return reference_rotary(s, x[0]);
+      };
+      return std::vector<Vector64>{differentiate(function, {in[2]}, 0, in[0])};
+    };
+    table.push_back(std::move(one));
+  }
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<Case>& table) {
@@ -127,6 +188,8 @@ void add_sequence_cases(std::vector<Case>& table) {
   add_rmsnorm(table, 2, 8, 1e-6f);
   for (auto [rows, width] : {std::pair<std::int64_t, std::int64_t>{32, 96}, {3, 37}, {1, 1}})
     add_swiglu(table, rows, width);
+  for (const RotaryCase& shape : {RotaryCase{2, 33, 4, 2, 64, 0}, {1, 5, 3, 1, 6, 4}})
+    add_rotary(table, shape);
 }
 
 }  // namespace gpunode::parity

@@ -37,6 +37,7 @@ OpRow rmsnorm();
 OpRow rmsnorm_backward();
 OpRow swiglu();
 OpRow swiglu_backward();
+OpRow rotary();
 }  // namespace rows
 
 }  // namespace gpunode::graph

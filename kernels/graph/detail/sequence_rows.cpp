@@ -50,6 +50,26 @@ Result<void> run_swiglu_backward(const Call& call) {
                                   {.dy = call.in(0), .x = call.in(1), .dx = call.out(0)});
 }
 
+// Turned where it lies; the plan has put both in one place if nobody else needs what is turned.
+Result<void> run_rotary(const Call& call) {
+  start_from(call.in(0), call.out(0));
+  return call.ops.rotary(call.stream, call.workspace,
+                         {.angles = call.in(1),
+                          .x = call.out(0),
+                          .heads = call.attributes.heads,
+                          .key_heads = call.attributes.key_heads,
+                          .first = call.position,
+                          .inverse = call.attributes.inverse});
+}
+
+void rotary_gradient(Gradients& gradients, const Node& node) {
+  const ValueId dx = gradients.place(node.in[0]);
+  Attributes back = node.attributes;
+  back.inverse = !back.inverse;
+  gradients.run(Op::rotary, {gradients.of(node.out[0]), node.in[1]}, {dx}, back);
+  gradients.give(node.in[0], dx);
+}
+
 }  // namespace
 
 OpRow rows::rmsnorm() {
@@ -63,6 +83,9 @@ OpRow rows::swiglu() {
 }
 OpRow rows::swiglu_backward() {
   return {"swiglu_backward", is_on<&O::swiglu_backward>, run_swiglu_backward, nullptr, {{0, 1}}};
+}
+OpRow rows::rotary() {
+  return {"rotary", is_on<&O::rotary>, run_rotary, rotary_gradient, {{0, 0}}};
 }
 
 }  // namespace gpunode::graph
