@@ -118,8 +118,16 @@ ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
               fits)[0];
 }
 
-ValueId Builder::gelu(ValueId x) {
-  return node(Op::gelu, {x}, {shape(x)}, true)[0];
+ValueId Builder::gelu(ValueId x, ops::GeluForm form) {
+  return node(Op::gelu, {x}, {shape(x)}, true, {.form = form})[0];
+}
+
+ValueId Builder::relu(ValueId x) {
+  return node(Op::relu, {x}, {shape(x)}, true)[0];
+}
+
+ValueId Builder::tanh(ValueId x) {
+  return node(Op::tanh, {x}, {shape(x)}, true)[0];
 }
 
 ValueId Builder::swiglu(ValueId x) {

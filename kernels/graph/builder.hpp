@@ -68,7 +68,9 @@ class Builder {
   ValueId rmsnorm(ValueId x, ValueId weight, float epsilon = ops::kRmsnormEpsilon);
   // x (..., K), weight (N, K), bias (N) or kNone -> (..., N)
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
-  ValueId gelu(ValueId x);
+  ValueId gelu(ValueId x, ops::GeluForm form = ops::GeluForm::tanh);
+  ValueId relu(ValueId x);
+  ValueId tanh(ValueId x);
   // x (..., 2*F), gate then up -> (..., F)
   ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
@@ -78,7 +80,8 @@ class Builder {
   ValueId attention(ValueId qkv, std::int64_t heads);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
   ValueId predicting(ValueId x);
-  // logits (..., V), targets: ends the model. In a session the logits are what it gives.
+  // logits (..., V), targets (-1: none for this row): ends the model. In a session the logits are
+  // what it gives.
   void predict(ValueId logits, ValueId targets);
 
   const std::vector<Declared>& declared() const { return declared_; }

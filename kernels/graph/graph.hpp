@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/gelu.hpp"
 #include "kernels/tensor/shape.hpp"
 
 namespace gpunode::graph {
@@ -48,6 +49,7 @@ struct Attributes {
   std::int64_t key_heads = 0;  // rotary
   float epsilon = 0;           // of a normalisation
   bool inverse = false;        // rotary: the other way
+  ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
 
@@ -75,6 +77,10 @@ enum class Op : std::uint8_t {
   swiglu,                  // x -> y, half as wide
   swiglu_backward,         // dy, x -> dx
   rotary,                  // x, angles -> x with its query and key heads turned
+  relu,                    // x -> y
+  relu_backward,           // dy, y -> dx
+  tanh,                    // x -> y
+  tanh_backward,           // dy, y -> dx
   count
 };
 

@@ -31,6 +31,7 @@ std::string attributes_text(const Attributes& attributes) {
   if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
   if (attributes.key_heads > 0) text += " key_heads=" + std::to_string(attributes.key_heads);
   if (attributes.inverse) text += " inverse";
+  if (attributes.form == ops::GeluForm::erf) text += " erf";
   if (attributes.epsilon > 0) {
     char number[32];
     std::snprintf(number, sizeof number, " epsilon=%g", double{attributes.epsilon});

@@ -121,18 +121,20 @@ Result<void> run_column_sum(const Call& call) {
 }
 
 Result<void> run_gelu(const Call& call) {
-  return call.ops.gelu(call.stream, call.workspace, {.x = call.in(0), .y = call.out(0)});
+  return call.ops.gelu(call.stream, call.workspace,
+                       {.x = call.in(0), .y = call.out(0), .form = call.attributes.form});
 }
 
 void gelu_gradient(Gradients& gradients, const Node& node) {
   const ValueId dx = gradients.place(node.in[0]);
-  gradients.run(Op::gelu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx});
+  gradients.run(Op::gelu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx}, node.attributes);
   gradients.give(node.in[0], dx);
 }
 
 Result<void> run_gelu_backward(const Call& call) {
-  return call.ops.gelu_backward(call.stream, call.workspace,
-                                {.dy = call.in(0), .x = call.in(1), .dx = call.out(0)});
+  return call.ops.gelu_backward(
+      call.stream, call.workspace,
+      {.dy = call.in(0), .x = call.in(1), .dx = call.out(0), .form = call.attributes.form});
 }
 
 std::size_t attention_bytes(const Graph& graph, const Node& node) {
@@ -289,6 +291,10 @@ const OpRow kRows[] = {
     rows::swiglu(),
     rows::swiglu_backward(),
     rows::rotary(),
+    rows::relu(),
+    rows::relu_backward(),
+    rows::tanh(),
+    rows::tanh_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

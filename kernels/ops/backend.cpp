@@ -38,6 +38,10 @@ Names Operations::absent() const {
   note(names, swiglu, "swiglu");
   note(names, swiglu_backward, "swiglu_backward");
   note(names, rotary, "rotary");
+  note(names, relu, "relu");
+  note(names, relu_backward, "relu_backward");
+  note(names, tanh, "tanh");
+  note(names, tanh_backward, "tanh_backward");
   return names;
 }
 

@@ -20,9 +20,11 @@
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/ops/relu.hpp"
 #include "kernels/ops/rmsnorm.hpp"
 #include "kernels/ops/rotary.hpp"
 #include "kernels/ops/swiglu.hpp"
+#include "kernels/ops/tanh.hpp"
 #include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/device.hpp"
@@ -51,6 +53,10 @@ struct Operations {
   Operation<SwigluArgs>* swiglu = nullptr;
   Operation<SwigluBackwardArgs>* swiglu_backward = nullptr;
   Operation<RotaryArgs>* rotary = nullptr;
+  Operation<ReluArgs>* relu = nullptr;
+  Operation<ReluBackwardArgs>* relu_backward = nullptr;
+  Operation<TanhArgs>* tanh = nullptr;
+  Operation<TanhBackwardArgs>* tanh_backward = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

@@ -187,5 +187,20 @@ TEST(GraphGradient, OfRotaryTurnsBack) {
   }}).check();
 }
 
+TEST(GraphGradient, OfReluTanhAndTheExactGelu) {
+  Differences({.forward = [](Builder& g, const Inputs& in) {
+    const ValueId x = embedded(g, in);
+    const ValueId rectified = g.relu(g.add(g.gelu(x, ops::GeluForm::erf), g.tanh(x)));
+    return scores(g, g.add(rectified, x), kChannels);
+  }}).check();
+}
+
+TEST(GraphGradient, IgnoresTokensWithoutTarget) {
+  Differences({.forward = [](Builder& g,
+                             const Inputs& in) { return scores(g, embedded(g, in), kChannels); },
+               .ignores = true})
+      .check();
+}
+
 }  // namespace
 }  // namespace gpunode::model

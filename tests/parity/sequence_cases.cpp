@@ -1,4 +1,5 @@
 // Rows of the parity table: what models of text other than GPT need.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/rotary.hpp"
@@ -180,6 +181,115 @@ void add_rotary(std::vector<Case>& table, const RotaryCase& s) {
   }
 }
 
+// Operations on each element alone, and their derivatives.
+struct Curve {
+  std::string name;
+  double range, tolerance;
+  double (*value)(double);
+  Result<void> (*forward)(Run& run, tensor::ConstTensor x, tensor::Tensor y);
+  // `x` and `y`: operand and result of forward
+  Result<void> (*backward)(Run& run, tensor::ConstTensor dy, tensor::ConstTensor x,
+                           tensor::ConstTensor y, tensor::Tensor dx);
+};
+
+const Curve kCurves[] = {
+    {"gelu", 9, 3e-7, [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); },
+     [](Run& run, tensor::ConstTensor x, tensor::Tensor y) {
+       return run.ops.gelu(run.stream, run.workspace, {.x = x, .y = y, .form = ops::GeluForm::erf});
+     },
+     [](Run& run, tensor::ConstTensor dy, tensor::ConstTensor x, tensor::ConstTensor,
+        tensor::Tensor dx) {
+       return run.ops.gelu_backward(run.stream, run.workspace,
+                                    {.dy = dy, .x = x, .dx = dx, .form = ops::GeluForm::erf});
+     }},
+    {"relu", 3, 0, [](double x) { return x > 0 ? x : 0; },
+     [](Run& run, tensor::ConstTensor x, tensor::Tensor y) {
+       return run.ops.relu(run.stream, run.workspace, {.x = x, .y = y});
+     },
+     [](Run& run, tensor::ConstTensor dy, tensor::ConstTensor, tensor::ConstTensor y,
+        tensor::Tensor dx) {
+       return run.ops.relu_backward(run.stream, run.workspace, {.dy = dy, .y = y, .dx = dx});
+     }},
+    {"tanh", 4, 1e-7, [](double x) { return std::tanh(x); },
+     [](Run& run, tensor::ConstTensor x, tensor::Tensor y) {
+       return run.ops.tanh(run.stream, run.workspace, {.x = x, .y = y});
+     },
+     [](Run& run, tensor::ConstTensor dy, tensor::ConstTensor, tensor::ConstTensor y,
+        tensor::Tensor dx) {
+       return run.ops.tanh_backward(run.stream, run.workspace, {.dy = dy, .y = y, .dx = dx});
+     }}};
+
+void add_curve(std::vector<Case>& table, const Curve& curve, std::int64_t count) {
+  const tensor::Shape shape{count};
+  const auto reference = [value = curve.value](const std::vector<Vector64>& x) {
+    Vector64 y;
+    for (const double one : x[0]) y.push_back(value(one));
+    return y;
+  };
+  Case one;
+  one.name = curve.name + (curve.name == "gelu" ? " erf " : " ") + shape.text();
+  one.operation = curve.name;
+  one.inputs = {numbers(1, count, curve.range)};
+  one.output_sizes = {size_of(count)};
+  one.tolerance = curve.tolerance;
+  one.run = [=, forward = curve.forward](Run& run) {
+    return forward(run, {run.in[0], shape}, {run.out[0], shape});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{reference(in)};
+  };
+  table.push_back(one);
+
+  one.name = curve.name + "_backward" + (curve.name == "gelu" ? " erf " : " ") + shape.text();
+  one.operation = curve.name + "_backward";
+  one.inputs.push_back(numbers(2, count));
+  one.output_sizes.push_back(size_of(count));
+  one.tolerance = 1e-6;
+  one.run = [=](Run& run) -> Result<void> {
+    const tensor::ConstTensor x{run.in[0], shape};
+    const tensor::Tensor y{run.out[1], shape};
+    if (auto done = curve.forward(run, x, y); !done) return done;
+    return curve.backward(run, {run.in[1], shape}, x, y, {run.out[0], shape});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{differentiate(reference, {in[0]}, 0, in[1], 1000),
+                                 Vector64(in[0].size(), std::nan(""))};
+  };
+  table.push_back(std::move(one));
+}
+
+// Each second row has no target.
+void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t columns) {
+  Case one;
+  one.name = "cross_entropy without some targets " + shape_text({rows, columns});
+  one.operation = "cross_entropy";
+  one.inputs = {numbers(1, rows * columns, 8)};
+  one.output_sizes = {size_of(rows), one.inputs[0].size()};
+  one.tolerance = kTolerance;
+  auto targets = token_numbers(2, rows, columns);
+  for (std::size_t row = 0; row < targets.size(); row += 2) targets[row] = ops::kNoTarget;
+  one.run = [=](Run& run) {
+    return run.ops.cross_entropy(run.stream, run.workspace,
+                                 {.logits = {run.in[0], {rows, columns}},
+                                  .targets = {targets.data(), {rows}},
+                                  .losses = {run.out[0], {rows}},
+                                  .dlogits = {run.out[1], {rows, columns}}});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    const Function64 losses = [&](const std::vector<Vector64>& x) {
+      auto all = targets;
+      for (std::int32_t& target : all) target = std::max(target, 0);
+      Vector64 values = reference_losses(x[0], all);
+      for (std::size_t row = 0; row < all.size(); ++row)
+        if (targets[row] < 0) values[row] = 0;
+      return values;
+    };
+    return std::vector<Vector64>{losses(in),
+                                 differentiate(losses, in, 0, Vector64(size_of(rows), 1.0))};
+  };
+  table.push_back(std::move(one));
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<Case>& table) {
@@ -190,6 +300,9 @@ void add_sequence_cases(std::vector<Case>& table) {
     add_swiglu(table, rows, width);
   for (const RotaryCase& shape : {RotaryCase{2, 33, 4, 2, 64, 0}, {1, 5, 3, 1, 6, 4}})
     add_rotary(table, shape);
+  for (const Curve& curve : kCurves)
+    for (const std::int64_t count : {1, 31, 4099}) add_curve(table, curve, count);
+  add_cross_entropy(table, 9, 65);
 }
 
 }  // namespace gpunode::parity

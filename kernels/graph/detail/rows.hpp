@@ -38,6 +38,10 @@ OpRow rmsnorm_backward();
 OpRow swiglu();
 OpRow swiglu_backward();
 OpRow rotary();
+OpRow relu();
+OpRow relu_backward();
+OpRow tanh();
+OpRow tanh_backward();
 }  // namespace rows
 
 }  // namespace gpunode::graph

@@ -70,6 +70,25 @@ void rotary_gradient(Gradients& gradients, const Node& node) {
   gradients.give(node.in[0], dx);
 }
 
+// Relu and tanh: their gradients are made of their results, so that operands need not be kept.
+template <auto Entry>
+Result<void> run_of_x(const Call& call) {
+  return (call.ops.*Entry)(call.stream, call.workspace, {.x = call.in(0), .y = call.out(0)});
+}
+
+template <Op backward>
+void gradient_by_y(Gradients& gradients, const Node& node) {
+  const ValueId dx = gradients.place(node.in[0]);
+  gradients.run(backward, {gradients.of(node.out[0]), node.out[0]}, {dx});
+  gradients.give(node.in[0], dx);
+}
+
+template <auto Entry>
+Result<void> run_by_y(const Call& call) {
+  return (call.ops.*Entry)(call.stream, call.workspace,
+                           {.dy = call.in(0), .y = call.in(1), .dx = call.out(0)});
+}
+
 }  // namespace
 
 OpRow rows::rmsnorm() {
@@ -86,6 +105,20 @@ OpRow rows::swiglu_backward() {
 }
 OpRow rows::rotary() {
   return {"rotary", is_on<&O::rotary>, run_rotary, rotary_gradient, {{0, 0}}};
+}
+OpRow rows::relu() {
+  return {"relu", is_on<&O::relu>, run_of_x<&O::relu>, gradient_by_y<Op::relu_backward>, {{0, 0}}};
+}
+OpRow rows::relu_backward() {
+  return {
+      "relu_backward", is_on<&O::relu_backward>, run_by_y<&O::relu_backward>, nullptr, {{0, 0}}};
+}
+OpRow rows::tanh() {
+  return {"tanh", is_on<&O::tanh>, run_of_x<&O::tanh>, gradient_by_y<Op::tanh_backward>, {{0, 0}}};
+}
+OpRow rows::tanh_backward() {
+  return {
+      "tanh_backward", is_on<&O::tanh_backward>, run_by_y<&O::tanh_backward>, nullptr, {{0, 0}}};
 }
 
 }  // namespace gpunode::graph
