@@ -56,6 +56,15 @@ class CpuBackend final : public ops::Backend {
     operations_.column_sum = column_sum;
     operations_.adamw = adamw;
     operations_.square_sum = square_sum;
+    operations_.rmsnorm = rmsnorm;
+    operations_.rmsnorm_backward = rmsnorm_backward;
+    operations_.swiglu = swiglu;
+    operations_.swiglu_backward = swiglu_backward;
+    operations_.rotary = rotary;
+    operations_.relu = relu;
+    operations_.relu_backward = relu_backward;
+    operations_.tanh = tanh;
+    operations_.tanh_backward = tanh_backward;
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;

@@ -14,6 +14,11 @@ Result<void> cross_entropy(tensor::Stream&, tensor::Workspace&, const ops::Cross
   const auto softmax_row = GPUNODE_PICK(softmax_row);
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int32_t target = args.targets.data[row];
+    if (target == ops::kNoTarget) {
+      args.losses.data[row] = 0.0f;
+      if (args.dlogits) std::fill_n(args.dlogits.data + row * columns, columns, 0.0f);
+      continue;
+    }
     GPUNODE_CHECK(target >= 0 && static_cast<std::size_t>(target) < columns,
                   "cross_entropy: target outside the vocabulary");
     const float* logits = args.logits.data + row * columns;

@@ -9,7 +9,8 @@ namespace gpunode::cpu {
 
 Result<void> gelu(tensor::Stream&, tensor::Workspace&, const ops::GeluArgs& args) {
   GPUNODE_CHECK(args.x.element_count() == args.y.element_count(), "gelu: sizes differ");
-  GPUNODE_PICK(gelu)(args.x.data, args.y.data, static_cast<std::size_t>(args.x.element_count()));
+  const auto work = args.form == ops::GeluForm::erf ? GPUNODE_PICK(gelu_erf) : GPUNODE_PICK(gelu);
+  work(args.x.data, args.y.data, static_cast<std::size_t>(args.x.element_count()));
   return {};
 }
 
@@ -17,8 +18,9 @@ Result<void> gelu_backward(tensor::Stream&, tensor::Workspace&, const ops::GeluB
   const std::int64_t count = args.x.element_count();
   GPUNODE_CHECK(args.dy.element_count() == count && args.dx.element_count() == count,
                 "gelu_backward: sizes differ");
-  GPUNODE_PICK(gelu_backward)
-  (args.dy.data, args.x.data, args.dx.data, static_cast<std::size_t>(count));
+  const auto work = args.form == ops::GeluForm::erf ? GPUNODE_PICK(gelu_erf_backward)
+                                                    : GPUNODE_PICK(gelu_backward);
+  work(args.dy.data, args.x.data, args.dx.data, static_cast<std::size_t>(count));
   return {};
 }
 

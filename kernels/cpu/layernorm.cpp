@@ -26,7 +26,7 @@ Result<void> layernorm(tensor::Stream&, tensor::Workspace&, const ops::Layernorm
   GPUNODE_CHECK(args.y.element_count() == args.x.element_count(), "layernorm: sizes differ");
   GPUNODE_PICK(layernorm)
   (args.x.data, args.weight.data, args.bias.data, args.y.data, args.mean.data, args.rstd.data,
-   extents.rows, extents.columns, ops::kLayernormEpsilon);
+   extents.rows, extents.columns, args.epsilon);
   return {};
 }
 

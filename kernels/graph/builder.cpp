@@ -1,9 +1,11 @@
 #include "kernels/graph/builder.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/graph/op.hpp"
 #include "kernels/ops/attention.hpp"
+#include "kernels/ops/rotary.hpp"
 
 namespace gpunode::graph {
 namespace {
@@ -48,6 +50,25 @@ ValueId Builder::parameter(std::string name, std::initializer_list<std::int64_t>
   return id;
 }
 
+ValueId Builder::constant(std::string name, std::initializer_list<std::int64_t> shape,
+                          std::shared_ptr<const std::vector<float>> contents) {
+  for (const Constant& one : graph_.constants)
+    if (graph_[one.value].name == name) return one.value;
+  constexpr std::size_t kAlignment = 16;  // elements, so that each begins at 64 bytes
+  const ValueId id = graph_.add({.name = std::move(name),
+                                 .shape = shape,
+                                 .role = Role::constant,
+                                 .first = graph_.constant_count});
+  if (contents->size() != graph_[id].element_count() && !failure_)
+    failure_ =
+        Error{ErrorCode::invalid_argument,
+              "the constant '" + graph_[id].name + "' has " + std::to_string(contents->size()) +
+                  " elements, its shape is " + graph_[id].shape.text()};
+  graph_.constant_count += (contents->size() + kAlignment - 1) / kAlignment * kAlignment;
+  graph_.constants.push_back({id, std::move(contents)});
+  return id;
+}
+
 std::vector<ValueId> Builder::node(Op op, std::vector<ValueId> in,
                                    std::vector<tensor::Shape> results, bool fits,
                                    Attributes attributes) {
@@ -77,11 +98,16 @@ ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position
       fits)[0];
 }
 
-ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias) {
+ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {
   const std::int64_t channels = last_extent(shape(x));
   const tensor::Shape vector{channels}, rows = rows_of(shape(x));
   return node(Op::layernorm, {x, weight, bias}, {shape(x), rows, rows},
-              shape(weight) == vector && shape(bias) == vector)[0];
+              shape(weight) == vector && shape(bias) == vector, {.epsilon = epsilon})[0];
+}
+
+ValueId Builder::rmsnorm(ValueId x, ValueId weight, float epsilon) {
+  return node(Op::rmsnorm, {x, weight}, {shape(x), rows_of(shape(x))},
+              shape(weight) == tensor::Shape{last_extent(shape(x))}, {.epsilon = epsilon})[0];
 }
 
 ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
@@ -92,12 +118,43 @@ ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
               fits)[0];
 }
 
-ValueId Builder::gelu(ValueId x) {
-  return node(Op::gelu, {x}, {shape(x)}, true)[0];
+ValueId Builder::gelu(ValueId x, ops::GeluForm form) {
+  return node(Op::gelu, {x}, {shape(x)}, true, {.form = form})[0];
+}
+
+ValueId Builder::relu(ValueId x) {
+  return node(Op::relu, {x}, {shape(x)}, true)[0];
+}
+
+ValueId Builder::tanh(ValueId x) {
+  return node(Op::tanh, {x}, {shape(x)}, true)[0];
+}
+
+ValueId Builder::swiglu(ValueId x) {
+  const std::int64_t width = last_extent(shape(x));
+  return node(Op::swiglu, {x}, {with_last(shape(x), width / 2)}, width % 2 == 0 && width > 0)[0];
 }
 
 ValueId Builder::add(ValueId a, ValueId b) {
   return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
+}
+
+ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta) {
+  const tensor::Shape& joined = shape(qkv);
+  const std::int64_t all = heads + 2 * key_heads;
+  const std::int64_t head_size = all > 0 ? last_extent(joined) / all : 0;
+  const bool fits = joined.rank() == 3 && heads > 0 && key_heads > 0 && head_size > 0 &&
+                    head_size % 2 == 0 && head_size * all == last_extent(joined);
+  // A session's table reaches as far as its cache: it is that of training.
+  const std::int64_t length = options_.cached > 0 ? options_.cached : options_.positions;
+  ValueId angles = kNone;
+  if (fits)
+    angles =
+        constant("angles." + std::to_string(head_size) + "." + std::to_string(std::llround(theta)),
+                 {length, head_size / 2, 2},
+                 ops::rotary_angles({.length = length, .head_size = head_size, .theta = theta}));
+  return node(Op::rotary, {qkv, angles}, {joined}, fits,
+              {.heads = heads, .key_heads = key_heads})[0];
 }
 
 ValueId Builder::attention(ValueId qkv, std::int64_t heads) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/ops/layernorm.hpp"
+#include "kernels/ops/rmsnorm.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::graph {
@@ -49,6 +51,9 @@ class Builder {
   ValueId input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape);
   // Matrices decay, vectors do not.
   ValueId parameter(std::string name, std::initializer_list<std::int64_t> shape, Initial initial);
+  // A table of numbers that never changes; one with a known name is the one made before.
+  ValueId constant(std::string name, std::initializer_list<std::int64_t> shape,
+                   std::shared_ptr<const std::vector<float>> contents);
   // Names of parameters declared from here on begin with it.
   void scope(std::string prefix) { prefix_ = std::move(prefix); }
   // Forward and backward may pause here, so that a slice's gradient leaves in parts.
@@ -57,16 +62,26 @@ class Builder {
   // tokens (B, T), tables (V, C), (L, C) -> (B, T, C)
   ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table);
   // x (..., C), weight and bias (C) -> (..., C)
-  ValueId layernorm(ValueId x, ValueId weight, ValueId bias);
+  ValueId layernorm(ValueId x, ValueId weight, ValueId bias,
+                    float epsilon = ops::kLayernormEpsilon);
+  // x (..., C), weight (C) -> (..., C)
+  ValueId rmsnorm(ValueId x, ValueId weight, float epsilon = ops::kRmsnormEpsilon);
   // x (..., K), weight (N, K), bias (N) or kNone -> (..., N)
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
-  ValueId gelu(ValueId x);
+  ValueId gelu(ValueId x, ops::GeluForm form = ops::GeluForm::tanh);
+  ValueId relu(ValueId x);
+  ValueId tanh(ValueId x);
+  // x (..., 2*F), gate then up -> (..., F)
+  ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
+  // qkv (B, T, (heads + 2*key_heads) * D) -> the same, its query and key heads turned
+  ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta = 10000);
   // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
   ValueId attention(ValueId qkv, std::int64_t heads);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
   ValueId predicting(ValueId x);
-  // logits (..., V), targets: ends the model. In a session the logits are what it gives.
+  // logits (..., V), targets (-1: none for this row): ends the model. In a session the logits are
+  // what it gives.
   void predict(ValueId logits, ValueId targets);
 
   const std::vector<Declared>& declared() const { return declared_; }

@@ -36,6 +36,7 @@ void* Executable::place_of(ValueId id, const Places& places) const {
   if (id == kNone) return nullptr;
   const Value& value = graph_[id];
   if (value.role == Role::parameter) return const_cast<float*>(places.parameters + value.first);
+  if (value.role == Role::constant) return const_cast<float*>(places.constants + value.first);
   if (value.role == Role::cache) {
     const auto at = std::ranges::find(graph_.caches, id) - graph_.caches.begin();
     return places.caches[static_cast<std::size_t>(at)];

@@ -15,7 +15,8 @@ struct Places {
   std::byte* slice = nullptr;    // plan().slice_bytes
   std::byte* scratch = nullptr;  // plan().scratch_bytes
   const float* parameters = nullptr;
-  float* gradient = nullptr;  // of the backward stage's range alone: made_final
+  const float* constants = nullptr;  // graph().constant_count elements
+  float* gradient = nullptr;         // of the backward stage's range alone: made_final
   std::span<float* const> caches = {};
   std::int64_t position = 0;
 };

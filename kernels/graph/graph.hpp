@@ -7,9 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/ops/gelu.hpp"
 #include "kernels/tensor/shape.hpp"
 
 namespace gpunode::graph {
@@ -19,6 +21,7 @@ enum class Dtype : std::uint8_t { f32, i32 };
 enum class Role : std::uint8_t {
   input,      // given at each run: tokens, targets, pixels
   parameter,  // part of the flat parameter vector
+  constant,   // the same in every run: the graph carries its contents
   cache,      // lives from run to run: a session's keys and values
   interim,    // made and used within a run
   gradient    // of a parameter: lies where the parameter lies, in the flat gradient
@@ -32,7 +35,8 @@ struct Value {
   tensor::Shape shape = {};
   Dtype dtype = Dtype::f32;
   Role role = Role::interim;
-  std::size_t first = 0;        // parameter, gradient: its first element in the flat vector
+  std::size_t first = 0;        // parameter, gradient: its first element in the flat vector;
+                                // constant: its first element among the constants
   bool differentiable = false;  // a parameter, or made of one
 
   std::size_t element_count() const { return static_cast<std::size_t>(shape.element_count()); }
@@ -42,6 +46,10 @@ struct Value {
 // What an operation needs besides operands; each uses the fields that its row in the table names.
 struct Attributes {
   std::int64_t heads = 0;
+  std::int64_t key_heads = 0;  // rotary
+  float epsilon = 0;           // of a normalisation
+  bool inverse = false;        // rotary: the other way
+  ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
 
@@ -64,6 +72,15 @@ enum class Op : std::uint8_t {
   attention_backward,      // dout, qkv, probabilities -> dqkv
   cross_entropy_backward,  // logits, targets -> dlogits
   cross_entropy_both,      // logits, targets -> losses, dlogits: fused
+  rmsnorm,                 // x, weight -> y, rstd
+  rmsnorm_backward,        // dy, x, weight, rstd, [dx] -> dx (the given one added), dweight
+  swiglu,                  // x -> y, half as wide
+  swiglu_backward,         // dy, x -> dx
+  rotary,                  // x, angles -> x with its query and key heads turned
+  relu,                    // x -> y
+  relu_backward,           // dy, y -> dx
+  tanh,                    // x -> y
+  tanh_backward,           // dy, y -> dx
   count
 };
 
@@ -75,6 +92,12 @@ struct Node {
   std::size_t stage = 0;  // where the run may pause: nodes of one stage run together
 };
 
+// A value that whoever runs the graph places on the device once, beside the parameters.
+struct Constant {
+  ValueId value = kNone;
+  std::shared_ptr<const std::vector<float>> contents;
+};
+
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;         // in the order of running: forward, then backward
@@ -83,6 +106,8 @@ struct Graph {
   // By stage: the parameters that no earlier one reads; the gradients that are final after it.
   std::vector<tensor::ElementRange> read_first, made_final;
   std::size_t parameter_count = 0;  // elements of the flat vector
+  std::vector<Constant> constants;
+  std::size_t constant_count = 0;  // elements of all of them, gaps included
   std::vector<ValueId> inputs, parameters, caches;
   ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
   ValueId logits = kNone;

@@ -1,5 +1,7 @@
 #include "kernels/graph/graph_text.hpp"
 
+#include <cstdio>
+
 #include "kernels/graph/op.hpp"
 
 namespace gpunode::graph {
@@ -25,7 +27,17 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
 }
 
 std::string attributes_text(const Attributes& attributes) {
-  return attributes.heads > 0 ? " heads=" + std::to_string(attributes.heads) : "";
+  std::string text;
+  if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
+  if (attributes.key_heads > 0) text += " key_heads=" + std::to_string(attributes.key_heads);
+  if (attributes.inverse) text += " inverse";
+  if (attributes.form == ops::GeluForm::erf) text += " erf";
+  if (attributes.epsilon > 0) {
+    char number[32];
+    std::snprintf(number, sizeof number, " epsilon=%g", double{attributes.epsilon});
+    text += number;
+  }
+  return text;
 }
 
 std::string stage_text(const Graph& graph, std::size_t stage) {
@@ -46,6 +58,8 @@ std::string text_of(const Graph& graph) {
   for (const ValueId id : graph.inputs)
     text += "input " + graph[id].name + (graph[id].dtype == Dtype::i32 ? " i32 " : " f32 ") +
             graph[id].shape.text() + "\n";
+  for (const Constant& one : graph.constants)
+    text += "constant " + graph[one.value].name + " " + graph[one.value].shape.text() + "\n";
   for (const ValueId id : graph.parameters)
     text += "parameter " + graph[id].name + " " + graph[id].shape.text() + " at " +
             std::to_string(graph[id].first) + "\n";

@@ -1,30 +1,13 @@
+// How each operation runs on a backend and what its gradient is made of: the table itself, and the
+// rows of what GPT needs; those of other models stand in detail/*_rows.cpp.
 #include "kernels/graph/op.hpp"
 
 #include <algorithm>
-#include <cstring>
 
-#include "kernels/graph/gradients.hpp"
+#include "kernels/graph/detail/rows.hpp"
 
 namespace gpunode::graph {
 namespace {
-
-using ops::Operations;
-using Ids = std::vector<ValueId>;
-
-// `x` as a matrix whose rows have `columns` elements.
-template <class T>
-tensor::View<T> as_rows(tensor::View<T> x, std::int64_t columns) {
-  return {x.data, {x.element_count() / columns, columns}};
-}
-
-// What is to be added lies in `to` already where the plan has put both in one place.
-void start_from(tensor::ConstTensor before, tensor::Tensor to) {
-  const auto bytes = static_cast<std::size_t>(to.element_count()) * sizeof(float);
-  if (!before)
-    std::memset(to.data, 0, bytes);
-  else if (before.data != to.data)
-    std::memcpy(to.data, before.data, bytes);
-}
 
 Result<void> run_embedding(const Call& call) {
   return call.ops.embedding(call.stream, call.workspace,
@@ -59,7 +42,8 @@ Result<void> run_layernorm(const Call& call) {
                              .bias = call.in(2),
                              .y = call.out(0),
                              .mean = call.out(1),
-                             .rstd = call.out(2)});
+                             .rstd = call.out(2),
+                             .epsilon = call.attributes.epsilon});
 }
 
 void layernorm_gradient(Gradients& gradients, const Node& node) {
@@ -139,18 +123,20 @@ Result<void> run_column_sum(const Call& call) {
 }
 
 Result<void> run_gelu(const Call& call) {
-  return call.ops.gelu(call.stream, call.workspace, {.x = call.in(0), .y = call.out(0)});
+  return call.ops.gelu(call.stream, call.workspace,
+                       {.x = call.in(0), .y = call.out(0), .form = call.attributes.form});
 }
 
 void gelu_gradient(Gradients& gradients, const Node& node) {
   const ValueId dx = gradients.place(node.in[0]);
-  gradients.run(Op::gelu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx});
+  gradients.run(Op::gelu_backward, {gradients.of(node.out[0]), node.in[0]}, {dx}, node.attributes);
   gradients.give(node.in[0], dx);
 }
 
 Result<void> run_gelu_backward(const Call& call) {
-  return call.ops.gelu_backward(call.stream, call.workspace,
-                                {.dy = call.in(0), .x = call.in(1), .dx = call.out(0)});
+  return call.ops.gelu_backward(
+      call.stream, call.workspace,
+      {.dy = call.in(0), .x = call.in(1), .dx = call.out(0), .form = call.attributes.form});
 }
 
 std::size_t attention_bytes(const Graph& graph, const Node& node) {
@@ -254,16 +240,12 @@ Result<void> run_cross_entropy_both(const Call& call) {
                                  .dlogits = call.out(1)});
 }
 
-template <auto Entry>
-bool is_on(const Operations& operations) {
-  return operations.*Entry != nullptr;
-}
 bool on_any(const Operations&) {
   return true;
 }
 
 using O = Operations;
-// In the order of `Op`.
+// In the order of `Op`; rows of other files are made there.
 const OpRow kRows[] = {
     {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
     {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
@@ -306,6 +288,15 @@ const OpRow kRows[] = {
      {{0, 0}},
      losses_bytes},
     {"cross_entropy_both", is_on<&O::cross_entropy>, run_cross_entropy_both, nullptr, {{1, 0}}},
+    rows::rmsnorm(),
+    rows::rmsnorm_backward(),
+    rows::swiglu(),
+    rows::swiglu_backward(),
+    rows::rotary(),
+    rows::relu(),
+    rows::relu_backward(),
+    rows::tanh(),
+    rows::tanh_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

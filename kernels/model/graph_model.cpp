@@ -50,6 +50,7 @@ Result<void> GraphModel::prepare() {
     initials_.push_back(one.initial);
   }
   parameter_count_ = graph.parameter_count;
+  constant_bytes_ = graph.constant_count * sizeof(float);
   stages_ = graph.made_final;
   forward_stages_ = graph.read_first;
   return {};
@@ -75,10 +76,11 @@ std::uint64_t GraphModel::slot_bytes(std::size_t samples_per_slice) const {
 }
 
 std::uint64_t GraphModel::working_bytes(int workers, std::size_t samples_per_slice) const {
-  return static_cast<std::uint64_t>(workers) *
-         planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
-           return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
-         });
+  return constant_bytes_ +
+         static_cast<std::uint64_t>(workers) *
+             planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
+               return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
+             });
 }
 
 Result<std::unique_ptr<Program>> GraphModel::program(ops::Backend& backend, int workers) const {

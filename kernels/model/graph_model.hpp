@@ -47,7 +47,7 @@ class GraphModel : public Model {
  private:
   std::vector<ParameterSpec> parameters_;
   std::vector<graph::Initial> initials_;  // by parameter
-  std::size_t parameter_count_ = 0;
+  std::size_t parameter_count_ = 0, constant_bytes_ = 0;
   std::vector<ElementRange> stages_, forward_stages_;
 };
 

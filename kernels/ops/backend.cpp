@@ -1,27 +1,47 @@
 #include "kernels/ops/backend.hpp"
 
 namespace gpunode::ops {
+namespace {
 
-std::vector<std::string_view> Operations::missing() const {
-  std::vector<std::string_view> names;
-  const auto note = [&](auto* operation, std::string_view name) {
-    if (!operation) names.push_back(name);
-  };
-  note(matmul, "matmul");
-  note(layernorm, "layernorm");
-  note(layernorm_backward, "layernorm_backward");
-  note(gelu, "gelu");
-  note(gelu_backward, "gelu_backward");
-  note(attention, "attention");
-  note(attention_backward, "attention_backward");
-  note(attention_cached, "attention_cached");
-  note(embedding, "embedding");
-  note(embedding_backward, "embedding_backward");
-  note(cross_entropy, "cross_entropy");
-  note(add, "add");
-  note(column_sum, "column_sum");
-  note(adamw, "adamw");
-  note(square_sum, "square_sum");
+using Names = std::vector<std::string_view>;
+
+void note(Names& names, auto* operation, std::string_view name) {
+  if (!operation) names.push_back(name);
+}
+
+}  // namespace
+
+Names Operations::missing() const {
+  Names names;
+  note(names, matmul, "matmul");
+  note(names, layernorm, "layernorm");
+  note(names, layernorm_backward, "layernorm_backward");
+  note(names, gelu, "gelu");
+  note(names, gelu_backward, "gelu_backward");
+  note(names, attention, "attention");
+  note(names, attention_backward, "attention_backward");
+  note(names, attention_cached, "attention_cached");
+  note(names, embedding, "embedding");
+  note(names, embedding_backward, "embedding_backward");
+  note(names, cross_entropy, "cross_entropy");
+  note(names, add, "add");
+  note(names, column_sum, "column_sum");
+  note(names, adamw, "adamw");
+  note(names, square_sum, "square_sum");
+  return names;
+}
+
+Names Operations::absent() const {
+  Names names = missing();
+  note(names, rmsnorm, "rmsnorm");
+  note(names, rmsnorm_backward, "rmsnorm_backward");
+  note(names, swiglu, "swiglu");
+  note(names, swiglu_backward, "swiglu_backward");
+  note(names, rotary, "rotary");
+  note(names, relu, "relu");
+  note(names, relu_backward, "relu_backward");
+  note(names, tanh, "tanh");
+  note(names, tanh_backward, "tanh_backward");
   return names;
 }
 

@@ -20,6 +20,11 @@
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/ops/relu.hpp"
+#include "kernels/ops/rmsnorm.hpp"
+#include "kernels/ops/rotary.hpp"
+#include "kernels/ops/swiglu.hpp"
+#include "kernels/ops/tanh.hpp"
 #include "kernels/ops/wire_forms.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/device.hpp"
@@ -42,6 +47,16 @@ struct Operations {
   Operation<ColumnSumArgs>* column_sum = nullptr;
   Operation<AdamwArgs>* adamw = nullptr;
   Operation<SquareSumArgs>* square_sum = nullptr;
+  // Of some models: not every device has them, and a graph that uses one is refused there by name.
+  Operation<RmsnormArgs>* rmsnorm = nullptr;
+  Operation<RmsnormBackwardArgs>* rmsnorm_backward = nullptr;
+  Operation<SwigluArgs>* swiglu = nullptr;
+  Operation<SwigluBackwardArgs>* swiglu_backward = nullptr;
+  Operation<RotaryArgs>* rotary = nullptr;
+  Operation<ReluArgs>* relu = nullptr;
+  Operation<ReluBackwardArgs>* relu_backward = nullptr;
+  Operation<TanhArgs>* tanh = nullptr;
+  Operation<TanhBackwardArgs>* tanh_backward = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;
@@ -51,8 +66,11 @@ struct Operations {
   Operation<UnpackArgs>* unpack_int8 = nullptr;
   Operation<UnpackArgs>* unpack_top = nullptr;
 
-  // Names of the empty entries among those that models need.
+  // Names of the empty entries among those that a GPT needs, as without them a device is of no use.
+  // What else a model needs is asked of its graph: Executable::missing().
   std::vector<std::string_view> missing() const;
+  // Names of all the empty entries that some model needs, those of missing() first.
+  std::vector<std::string_view> absent() const;
 };
 
 struct Capabilities {

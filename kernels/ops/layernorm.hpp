@@ -1,4 +1,4 @@
-// Layer normalisation over the last dimension, epsilon 1e-5.
+// Layer normalisation over the last dimension.
 //   y = (x - mean) / sqrt(variance + epsilon) * weight + bias
 // Source: Ba, Kiros, Hinton, "Layer Normalization", 2016.
 #pragma once
@@ -14,8 +14,10 @@ struct LayernormArgs {
   tensor::ConstTensor weight, bias;  // (C), (C)
   tensor::Tensor y;                  // (T, C)
   tensor::Tensor mean, rstd;         // (T), (T): kept for the backward pass
+  float epsilon = kLayernormEpsilon;
 };
 
+// Epsilon is in rstd.
 struct LayernormBackwardArgs {
   tensor::ConstTensor dy, x;       // (T, C)
   tensor::ConstTensor weight;      // (C)

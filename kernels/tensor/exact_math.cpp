@@ -28,6 +28,15 @@ double series(double r, double first, int odd) {
   return sum;
 }
 
+// The cosine of x and so many quarter turns.
+double cosine_after(std::int64_t quarters, double x) {
+  const double turns = round_to_whole(x / (kHalfPiHigh + kHalfPiLow));
+  const double rest = (x - turns * kHalfPiHigh) - turns * kHalfPiLow;
+  const auto quarter = (static_cast<std::int64_t>(turns) + quarters) & 3;
+  const double value = quarter % 2 == 0 ? series(rest, 1.0, 0) : series(rest, rest, 1);
+  return quarter == 1 || quarter == 2 ? -value : value;
+}
+
 }  // namespace
 
 double exact_exp(double x) {
@@ -68,11 +77,11 @@ double exact_log(double x) {
 }
 
 double exact_cos(double x) {
-  const double turns = round_to_whole(x / (kHalfPiHigh + kHalfPiLow));
-  const double rest = (x - turns * kHalfPiHigh) - turns * kHalfPiLow;
-  const auto quarter = static_cast<std::int64_t>(turns) & 3;
-  const double value = quarter % 2 == 0 ? series(rest, 1.0, 0) : series(rest, rest, 1);
-  return quarter == 1 || quarter == 2 ? -value : value;
+  return cosine_after(0, x);
+}
+
+double exact_sin(double x) {
+  return cosine_after(3, x);
 }
 
 double exact_power(double base, std::uint64_t exponent) {

@@ -11,7 +11,7 @@ namespace gpunode::parity {
 namespace {
 
 bool has_twin(const ops::Operations& operations, const std::string& name) {
-  const auto missing = operations.missing();
+  const auto missing = operations.absent();
   return std::find(missing.begin(), missing.end(), name) == missing.end();
 }
 

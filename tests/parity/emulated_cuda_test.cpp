@@ -24,7 +24,7 @@ ops::Operations emulated(ops::Operations operations) {
     const auto columns = static_cast<int>(a.weight.element_count());
     cuda::launch(cuda::LayernormLaunch{a.x.data, a.weight.data, a.bias.data, a.y.data, a.mean.data,
                                        a.rstd.data, static_cast<int>(a.x.element_count()) / columns,
-                                       columns, ops::kLayernormEpsilon},
+                                       columns, a.epsilon},
                  nullptr);
     return {};
   };

@@ -13,6 +13,7 @@ const std::vector<Case>& cases() {
     std::vector<Case> rows;
     add_forward_cases(rows);
     add_backward_cases(rows);
+    add_sequence_cases(rows);
     return rows;
   }();
   return table;

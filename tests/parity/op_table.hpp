@@ -25,7 +25,7 @@ struct Run {  // what a case's float32 side works with; the numbers lie in the d
 
 struct Case {
   std::string name;       // "layernorm 192x128"
-  std::string operation;  // "layernorm", as in Operations::missing()
+  std::string operation;  // "layernorm", as in Operations::absent()
   std::vector<Vector> inputs;
   std::vector<std::size_t> output_sizes;
   double tolerance = 1e-5;  // of |difference| against 1 + |reference|
@@ -38,6 +38,7 @@ struct Case {
 const std::vector<Case>& cases();
 void add_forward_cases(std::vector<Case>& table);
 void add_backward_cases(std::vector<Case>& table);
+void add_sequence_cases(std::vector<Case>& table);
 
 // `count` values in [-range, range], a function of seed alone.
 Vector numbers(std::uint64_t seed, std::int64_t count, double range = 1.0);

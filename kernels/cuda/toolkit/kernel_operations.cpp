@@ -19,12 +19,11 @@ int rows_of(const tensor::ConstTensor& x, const tensor::ConstTensor& weight) {
 }  // namespace
 
 Result<void> layernorm(tensor::Stream& stream, tensor::Workspace&, const ops::LayernormArgs& args) {
-  return start(
-      stream,
-      LayernormLaunch{args.x.data, args.weight.data, args.bias.data, args.y.data, args.mean.data,
-                      args.rstd.data, rows_of(args.x, args.weight),
-                      static_cast<int>(args.weight.element_count()), ops::kLayernormEpsilon},
-      "layernorm");
+  return start(stream,
+               LayernormLaunch{args.x.data, args.weight.data, args.bias.data, args.y.data,
+                               args.mean.data, args.rstd.data, rows_of(args.x, args.weight),
+                               static_cast<int>(args.weight.element_count()), args.epsilon},
+               "layernorm");
 }
 
 Result<void> layernorm_backward(tensor::Stream& stream, tensor::Workspace&,

@@ -65,14 +65,44 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto memory = program->pool_.take(model.parameter_count() * sizeof(float));
   if (!memory) return memory.error().within("weights of " + model.name());
   program->weight_memory_ = std::move(*memory);
+  if (auto done = program->place_constants(*first); !done) return done.error();
   return std::unique_ptr<Program>(std::move(program));
+}
+
+Result<void> GraphProgram::place_constants(SharedExecutable executable) {
+  first_ = std::move(executable);
+  const graph::Graph& graph = first_->graph();
+  if (graph.constants.empty()) return {};
+  auto memory = pool_.take(graph.constant_count * sizeof(float));
+  if (!memory) return memory.error().within("constants of " + model_.name());
+  constant_memory_ = std::move(*memory);
+  for (const graph::Constant& one : graph.constants) {
+    float* place = constant_memory_.as<float>() + graph[one.value].first;
+    const auto bytes = std::as_bytes(std::span(*one.contents));
+    if (auto done = backend_.upload(*stream_, bytes, place); !done) return done;
+  }
+  return stream_->synchronise();
+}
+
+Result<SharedExecutable> GraphProgram::with_constants(Result<SharedExecutable> made) const {
+  if (!made || !first_) return made;
+  if (std::ranges::equal(first_->graph().constants, (*made)->graph().constants,
+                         [](const graph::Constant& mine, const graph::Constant& other) {
+                           return mine.contents == other.contents ||
+                                  *mine.contents == *other.contents;
+                         }))
+    return made;
+  return Error{ErrorCode::invalid_argument,
+               model_.name() +
+                   ": the constants of its forward pass depend on how many samples or "
+                   "tokens it reads at once"};
 }
 
 Result<SharedExecutable> GraphProgram::executable_for(graph::Purpose purpose, std::size_t samples) {
   std::lock_guard lock(mutex_);
   SharedExecutable& known = graphs_[{purpose, samples}];
   if (known) return known;
-  auto made = compile(model_, purpose, samples);
+  auto made = with_constants(compile(model_, purpose, samples));
   if (made) known = *made;
   return made;
 }
@@ -180,7 +210,8 @@ Result<void> GraphProgram::prepare(Worker& worker, const graph::Executable& exec
 graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) const {
   return {.slice = slot.memory.as<std::byte>(),
           .scratch = worker.scratch.as<std::byte>(),
-          .parameters = weights()};
+          .parameters = weights(),
+          .constants = constants()};
 }
 
 Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t stage,

@@ -42,6 +42,10 @@ class GraphProgram final : public Program {
   ops::Backend& backend() { return backend_; }
   tensor::BufferPool& pool() { return pool_; }
   const float* weights() const { return weight_memory_.as<const float>(); }
+  // Placed beside the weights when the program is opened, and the same in all graphs of a model.
+  const float* constants() const { return constant_memory_.as<const float>(); }
+  // `made`, if its constants are those. Fails with: invalid_argument, and what `made` failed with.
+  Result<SharedExecutable> with_constants(Result<SharedExecutable> made) const;
   // What must have been done before the weights can be read. Fails with: wrong_state.
   Result<void> require_loaded() const;
 
@@ -70,13 +74,15 @@ class GraphProgram final : public Program {
   graph::Places places_of(const Worker& worker, const Slot& slot) const;
   Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
                    const graph::Places& places);
+  Result<void> place_constants(SharedExecutable executable);
   // The sum over the slot's losses.
   Result<double> loss_of(Worker& worker, const Slot& slot);
 
   const GraphModel& model_;
   ops::Backend& backend_;
   tensor::BufferPool pool_;
-  tensor::Buffer weight_memory_;
+  tensor::Buffer weight_memory_, constant_memory_;
+  SharedExecutable first_;  // whose constants these are
   std::unique_ptr<tensor::Stream> stream_;
   std::vector<Worker> workers_;
   std::vector<Slot> slots_;  // a worker's own at least

@@ -16,7 +16,7 @@ class GraphSession final : public Session {
   Result<void> allocate() {
     const std::size_t context = capacity();
     for (const std::size_t tokens : {context, std::size_t{1}}) {
-      auto made = compile_session(program_.model(), tokens);
+      auto made = program_.with_constants(compile_session(program_.model(), tokens));
       if (!made) return made.error();
       const graph::MemoryPlan& plan = (*made)->plan();
       if (auto grown = program_.pool().grow(slice_, plan.slice_bytes); !grown)
@@ -68,7 +68,7 @@ class GraphSession final : public Session {
   Result<SharedExecutable> executable_for(std::size_t tokens) {
     if (tokens == 1) return single_;
     if (!several_ || several_tokens_ != tokens) {
-      auto made = compile_session(program_.model(), tokens);
+      auto made = program_.with_constants(compile_session(program_.model(), tokens));
       if (!made) return made;
       several_ = *made;
       several_tokens_ = tokens;
@@ -84,6 +84,7 @@ class GraphSession final : public Session {
     const graph::Places places{.slice = slice_.as<std::byte>(),
                                .scratch = scratch_.as<std::byte>(),
                                .parameters = program_.weights(),
+                               .constants = program_.constants(),
                                .caches = caches_,
                                .position = static_cast<std::int64_t>(position_)};
     void* input = (*executable)->place_of(graph.inputs.front(), places);

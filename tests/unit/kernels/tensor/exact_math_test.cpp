@@ -13,6 +13,7 @@ TEST(ExactMath, AgreesWithTheCLibraryToAFewUnitsInTheLastPlace) {
   for (double x = -30; x <= 30; x += 0.0371) {
     EXPECT_NEAR(exact_exp(x) / std::exp(x), 1, 2e-15) << x;
     EXPECT_NEAR(exact_cos(x), std::cos(x), 1e-15) << x;
+    EXPECT_NEAR(exact_sin(x), std::sin(x), 1e-15) << x;
   }
   for (double x = 1e-300; x < 1e300; x *= 3.77)
     EXPECT_NEAR(exact_log(x), std::log(x), 4e-16 * std::abs(std::log(x))) << x;

@@ -1,0 +1,47 @@
+// Rows of the table of operations (op_table.cpp) that stand in files of their own, and what rows are
+// made of.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/graph/gradients.hpp"
+#include "kernels/graph/op.hpp"
+
+namespace gpunode::graph {
+
+using ops::Operations;
+using Ids = std::vector<ValueId>;
+
+// `x` as a matrix whose rows have `columns` elements.
+template <class T>
+tensor::View<T> as_rows(tensor::View<T> x, std::int64_t columns) {
+  return {x.data, {x.element_count() / columns, columns}};
+}
+
+// What is to be added lies in `to` already where the plan has put both in one place.
+inline void start_from(tensor::ConstTensor before, tensor::Tensor to) {
+  const auto bytes = static_cast<std::size_t>(to.element_count()) * sizeof(float);
+  if (!before)
+    std::memset(to.data, 0, bytes);
+  else if (before.data != to.data)
+    std::memcpy(to.data, before.data, bytes);
+}
+
+template <auto Entry>
+bool is_on(const Operations& operations) {
+  return operations.*Entry != nullptr;
+}
+
+namespace rows {
+OpRow rmsnorm();
+OpRow rmsnorm_backward();
+OpRow swiglu();
+OpRow swiglu_backward();
+OpRow rotary();
+OpRow relu();
+OpRow relu_backward();
+OpRow tanh();
+OpRow tanh_backward();
+}  // namespace rows
+
+}  // namespace gpunode::graph

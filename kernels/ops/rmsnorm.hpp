@@ -1,0 +1,29 @@
+// Root-mean-square normalisation over the last dimension: no mean, no bias.
+//   y = x / sqrt(mean(x^2) + epsilon) * weight
+// Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", 2019.
+#pragma once
+
+#include "kernels/ops/operation.hpp"
+
+namespace gpunode::ops {
+
+inline constexpr float kRmsnormEpsilon = 1e-5f;
+
+struct RmsnormArgs {
+  tensor::ConstTensor x;       // (R, C)
+  tensor::ConstTensor weight;  // (C)
+  tensor::Tensor y;            // (R, C)
+  tensor::Tensor rstd;         // (R): 1 / sqrt(...), kept for the backward pass
+  float epsilon = kRmsnormEpsilon;
+};
+
+// Epsilon is in rstd.
+struct RmsnormBackwardArgs {
+  tensor::ConstTensor dy, x;   // (R, C)
+  tensor::ConstTensor weight;  // (C)
+  tensor::ConstTensor rstd;    // (R)
+  tensor::Tensor dx;           // (R, C): added to, as the residual branch arrives here too
+  tensor::Tensor dweight;      // (C): overwritten; rows are summed in order
+};
+
+}  // namespace gpunode::ops
