@@ -62,8 +62,14 @@ class Builder {
   ValueId linear(ValueId x, ValueId weight, ValueId bias = kNone);
   ValueId gelu(ValueId x);
   ValueId add(ValueId a, ValueId b);
-  // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
-  ValueId attention(ValueId qkv, std::int64_t heads);
+  struct AttentionOptions {
+    std::int64_t heads = 1;     // H
+    std::int64_t kv_heads = 0;  // K, divides H: heads of keys and values; 0: K = H
+    bool causal = true;         // false: positions see those after them; not in a session
+    ValueId lengths = kNone;    // (B): first positions of each sample that are real; kNone: all
+  };
+  // qkv (B, T, (H + 2*K)*D) -> (B, T, H*D); in a session against its cache
+  ValueId attention(ValueId qkv, const AttentionOptions& options);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
   ValueId predicting(ValueId x);
   // logits (..., V), targets: ends the model. In a session the logits are what it gives.

@@ -25,7 +25,10 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
 }
 
 std::string attributes_text(const Attributes& attributes) {
-  return attributes.heads > 0 ? " heads=" + std::to_string(attributes.heads) : "";
+  if (attributes.heads == 0) return "";
+  std::string text = " heads=" + std::to_string(attributes.heads);
+  if (attributes.kv_heads > 0) text += " kv_heads=" + std::to_string(attributes.kv_heads);
+  return text + (attributes.causal ? " causal" : "");
 }
 
 std::string stage_text(const Graph& graph, std::size_t stage) {
