@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/graph/op.hpp"
-#include "kernels/ops/attention.hpp"
 #include "kernels/ops/rotary.hpp"
 
 namespace gpunode::graph {
@@ -139,11 +138,11 @@ ValueId Builder::add(ValueId a, ValueId b) {
   return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
 }
 
-ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta) {
+ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta) {
   const tensor::Shape& joined = shape(qkv);
-  const std::int64_t all = heads + 2 * key_heads;
+  const std::int64_t all = heads + 2 * kv_heads;
   const std::int64_t head_size = all > 0 ? last_extent(joined) / all : 0;
-  const bool fits = joined.rank() == 3 && heads > 0 && key_heads > 0 && head_size > 0 &&
+  const bool fits = joined.rank() == 3 && heads > 0 && kv_heads > 0 && head_size > 0 &&
                     head_size % 2 == 0 && head_size * all == last_extent(joined);
   // A session's table reaches as far as its cache: it is that of training.
   const std::int64_t length = options_.cached > 0 ? options_.cached : options_.positions;
@@ -153,30 +152,32 @@ ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads,
         constant("angles." + std::to_string(head_size) + "." + std::to_string(std::llround(theta)),
                  {length, head_size / 2, 2},
                  ops::rotary_angles({.length = length, .head_size = head_size, .theta = theta}));
-  return node(Op::rotary, {qkv, angles}, {joined}, fits,
-              {.heads = heads, .key_heads = key_heads})[0];
+  return node(Op::rotary, {qkv, angles}, {joined}, fits, {.heads = heads, .kv_heads = kv_heads})[0];
 }
 
-ValueId Builder::attention(ValueId qkv, std::int64_t heads) {
+ValueId Builder::attention(ValueId qkv, const AttentionOptions& options) {
   const tensor::Shape& joined = shape(qkv);
-  const std::int64_t channels = last_extent(joined) / 3;
-  const bool fits = joined.rank() == 3 && channels * 3 == last_extent(joined) && heads > 0 &&
-                    channels % heads == 0;
-  const tensor::Shape out = with_last(joined, channels);
-  if (options_.cached == 0) {
-    const std::int64_t length = fits ? joined[1] : 1;
-    return node(Op::attention, {qkv},
-                {out, {options_.samples, heads, length, ops::padded_row(length)}}, fits,
-                {.heads = heads})[0];
-  }
+  const std::int64_t H = options.heads, K = options.kv_heads == 0 ? H : options.kv_heads;
+  const bool session = options_.cached > 0;
+  bool fits = joined.rank() == 3 && H > 0 && K > 0 && H % K == 0 &&
+              last_extent(joined) % (H + 2 * K) == 0 && (options.causal || !session);
+  if (options.lengths != kNone)
+    fits = fits && shape(options.lengths).element_count() == options_.samples &&
+           graph_[options.lengths].dtype == Dtype::i32;
+  const std::int64_t D = fits ? last_extent(joined) / (H + 2 * K) : 1;
+  const tensor::Shape out = with_last(joined, H * D);
+  const Attributes attributes{.heads = H, .kv_heads = options.kv_heads, .causal = options.causal};
+  if (!session)
+    return node(Op::attention, {qkv, options.lengths},
+                {out, {options_.samples, H, fits ? joined[1] : 1, 2}}, fits, attributes)[0];
   std::vector<ValueId> cache;
   for (const char* name : {"keys.", "values."}) {
     cache.push_back(graph_.add({.name = name + std::to_string(graph_.caches.size() / 2),
-                                .shape = {options_.cached, channels},
+                                .shape = {options_.cached, K * D},
                                 .role = Role::cache}));
     graph_.caches.push_back(cache.back());
   }
-  return node(Op::attention_cached, {qkv, cache[0], cache[1]}, {out}, fits, {.heads = heads})[0];
+  return node(Op::attention_cached, {qkv, cache[0], cache[1]}, {out}, fits, attributes)[0];
 }
 
 ValueId Builder::predicting(ValueId x) {

@@ -74,10 +74,16 @@ class Builder {
   // x (..., 2*F), gate then up -> (..., F)
   ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
-  // qkv (B, T, (heads + 2*key_heads) * D) -> the same, its query and key heads turned
-  ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta = 10000);
-  // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache
-  ValueId attention(ValueId qkv, std::int64_t heads);
+  // qkv (B, T, (heads + 2*kv_heads) * D) -> the same, its query and key heads turned
+  ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta = 10000);
+  struct AttentionOptions {
+    std::int64_t heads = 1;     // H
+    std::int64_t kv_heads = 0;  // K, divides H: heads of keys and values; 0: K = H
+    bool causal = true;         // false: positions see those after them; not in a session
+    ValueId lengths = kNone;    // (B): first positions of each sample that are real; kNone: all
+  };
+  // qkv (B, T, (H + 2*K)*D) -> (B, T, H*D); in a session against its cache
+  ValueId attention(ValueId qkv, const AttentionOptions& options);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
   ValueId predicting(ValueId x);
   // logits (..., V), targets (-1: none for this row): ends the model. In a session the logits are

@@ -46,9 +46,10 @@ struct Value {
 // What an operation needs besides operands; each uses the fields that its row in the table names.
 struct Attributes {
   std::int64_t heads = 0;
-  std::int64_t key_heads = 0;  // rotary
-  float epsilon = 0;           // of a normalisation
-  bool inverse = false;        // rotary: the other way
+  std::int64_t kv_heads = 0;  // attention, rotary; 0: as many as heads
+  bool causal = false;        // attention
+  bool inverse = false;       // rotary: the other way
+  float epsilon = 0;          // of a normalisation
   ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
@@ -58,7 +59,7 @@ enum class Op : std::uint8_t {
   layernorm,           // x, weight, bias -> y, mean, rstd
   linear,              // x, weight, [bias] -> y = x weight^T + bias
   gelu,                // x -> y
-  attention,           // joined projection -> out, probabilities
+  attention,           // joined projection, [lengths] -> out, statistics
   attention_cached,    // joined projection, keys, values -> out
   add,                 // a, b -> a + b
   last_row,            // x -> its last row
@@ -69,7 +70,7 @@ enum class Op : std::uint8_t {
   linear_input,        // dy, weight -> dx
   column_sum,          // dy -> dbias
   gelu_backward,       // dy, x -> dx
-  attention_backward,      // dout, qkv, probabilities -> dqkv
+  attention_backward,      // dout, qkv, out, statistics, [lengths] -> dqkv
   cross_entropy_backward,  // logits, targets -> dlogits
   cross_entropy_both,      // logits, targets -> losses, dlogits: fused
   rmsnorm,                 // x, weight -> y, rstd

@@ -29,7 +29,8 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
 std::string attributes_text(const Attributes& attributes) {
   std::string text;
   if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
-  if (attributes.key_heads > 0) text += " key_heads=" + std::to_string(attributes.key_heads);
+  if (attributes.kv_heads > 0) text += " kv_heads=" + std::to_string(attributes.kv_heads);
+  if (attributes.causal) text += " causal";
   if (attributes.inverse) text += " inverse";
   if (attributes.form == ops::GeluForm::erf) text += " erf";
   if (attributes.epsilon > 0) {

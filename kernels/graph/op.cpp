@@ -140,23 +140,27 @@ Result<void> run_gelu_backward(const Call& call) {
 }
 
 std::size_t attention_bytes(const Graph& graph, const Node& node) {
-  const Value& qkv = graph[node.op == Op::attention_backward ? node.in[1] : node.in[0]];
-  const int rank = qkv.shape.rank();
-  return ops::attention_workspace_bytes(qkv.shape[rank - 2],
-                                        qkv.shape[rank - 1] / 3 / node.attributes.heads);
+  const std::int64_t heads = node.attributes.heads;
+  const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
+  const tensor::Shape& qkv = graph[node.in[node.op == Op::attention_backward ? 1 : 0]].shape;
+  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads));
 }
 
 Result<void> run_attention(const Call& call) {
   return call.ops.attention(call.stream, call.workspace,
                             {.qkv = call.in(0),
                              .heads = call.attributes.heads,
-                             .probabilities = call.out(1),
-                             .out = call.out(0)});
+                             .kv_heads = call.attributes.kv_heads,
+                             .causal = call.attributes.causal,
+                             .lengths = call.tokens(1),
+                             .out = call.out(0),
+                             .statistics = call.out(1)});
 }
 
 void attention_gradient(Gradients& gradients, const Node& node) {
   const ValueId dqkv = gradients.place(node.in[0]);
-  gradients.run(Op::attention_backward, {gradients.of(node.out[0]), node.in[0], node.out[1]},
+  gradients.run(Op::attention_backward,
+                {gradients.of(node.out[0]), node.in[0], node.out[0], node.out[1], node.in[1]},
                 {dqkv}, node.attributes);
   gradients.give(node.in[0], dqkv);
 }
@@ -165,8 +169,12 @@ Result<void> run_attention_backward(const Call& call) {
   return call.ops.attention_backward(call.stream, call.workspace,
                                      {.dout = call.in(0),
                                       .qkv = call.in(1),
-                                      .probabilities = call.in(2),
+                                      .out = call.in(2),
+                                      .statistics = call.in(3),
                                       .heads = call.attributes.heads,
+                                      .kv_heads = call.attributes.kv_heads,
+                                      .causal = call.attributes.causal,
+                                      .lengths = call.tokens(4),
                                       .dqkv = call.out(0)});
 }
 
@@ -180,6 +188,7 @@ Result<void> run_attention_cached(const Call& call) {
   return call.ops.attention_cached(call.stream, call.workspace,
                                    {.qkv = as_rows(qkv, qkv.shape[qkv.shape.rank() - 1]),
                                     .heads = call.attributes.heads,
+                                    .kv_heads = call.attributes.kv_heads,
                                     .position = call.position,
                                     .keys = call.state(1),
                                     .values = call.state(2),

@@ -30,6 +30,7 @@ struct Call {
     return {static_cast<const float*>(in_data[operand]), in_values[operand]->shape};
   }
   tensor::TokenTensor tokens(std::size_t operand) const {
+    if (!has(operand)) return {};
     return {static_cast<const std::int32_t*>(in_data[operand]), in_values[operand]->shape};
   }
   // A cache: read and written.

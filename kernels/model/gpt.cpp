@@ -56,7 +56,7 @@ void Gpt::forward(Builder& g) const {
     g.scope("blocks." + std::to_string(layer) + ".");
     g.pause();
     ValueId y = norm(g, "norm1", C, x);
-    y = g.attention(linear(g, "attention", 3 * C, C, kDeviation, y), H);
+    y = g.attention(linear(g, "attention", 3 * C, C, kDeviation, y), {.heads = H});
     x = g.add(x, linear(g, "projection", C, C, residual, y));
     g.pause();
     y = norm(g, "norm2", C, x);

@@ -1,47 +1,67 @@
-// Causal self-attention of several heads, from the joined projection of query, key and value.
-//   probabilities = softmax(q k^T / sqrt(C/H)) over the positions up to one's own
+// Attention of several heads, from the joined projection of queries, keys and values.
+//   probabilities = softmax(q k^T / sqrt(D)) over the positions that a query sees
 //   out = probabilities v
-// The probabilities are kept for the backward pass, in rows padded to whole vectors of 16; entries
-// beyond the diagonal are unspecified. Workspace: attention_workspace_bytes.
+// No T x T matrix is ever kept: blocks of scores are made, used and forgotten, the softmax is put
+// together block by block, and the backward pass makes the probabilities again from two numbers a
+// row, so memory and workspace grow with T. Causal: a position sees those up to its own; blocks
+// beyond the diagonal cost nothing.
+// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
+// "FlashAttention: Fast and memory-efficient exact attention with IO-awareness", 2022; grouped
+// queries: Ainslie et al., "GQA", 2023.
 #pragma once
 
 #include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
 
-// Length of a row of probabilities for T positions.
-inline constexpr std::int64_t padded_row(std::int64_t positions) {
-  return (positions + 15) / 16 * 16;
+// A row of `count` values in whole vectors of 16.
+inline constexpr std::int64_t padded_row(std::int64_t count) {
+  return (count + 15) / 16 * 16;
 }
-// An upper bound of what one call takes from the workspace, T positions and D = C/H.
+// The CPU's blocks of scores: so many queries by so many keys.
+inline constexpr std::int64_t kQueryBlock = 32;
+inline constexpr std::int64_t kKeyBlock = 64;
+// An upper bound of what one call takes from the workspace, in bytes, for T positions and heads of
+// depth D: keys and values of one head and their gradients, and a few blocks.
 inline constexpr std::size_t attention_workspace_bytes(std::int64_t positions, std::int64_t depth) {
-  const std::int64_t row = padded_row(positions), width = padded_row(depth);
-  return static_cast<std::size_t>(row * row + 9 * row * width + 1024) * sizeof(float);
+  const std::int64_t width = padded_row(depth), slack = 1024;
+  const std::int64_t blocks = kQueryBlock * (5 * width + 2 * kKeyBlock + 64);
+  return static_cast<std::size_t>(4 * positions * width + blocks + slack) * sizeof(float);
 }
 
 struct AttentionArgs {
-  tensor::ConstTensor qkv;       // (B, T, 3*C): query, key, value, each H heads of C/H
-  std::int64_t heads = 1;        // H, divides C
-  tensor::Tensor probabilities;  // (B, H, T, padded_row(T))
-  tensor::Tensor out;            // (B, T, C)
+  tensor::ConstTensor qkv;      // (B, T, (H + 2*K)*D): queries of H heads, keys, values of K
+  std::int64_t heads = 1;       // H
+  std::int64_t kv_heads = 0;    // K, divides H: query head h reads key head h*K/H; 0: K = H
+  bool causal = true;           // false: a position sees those after it, too
+  tensor::TokenTensor lengths;  // (B), each in [0, T], or absent: how many first positions of a
+                                // sample are real; what comes after is not read and gives zeros
+  tensor::Tensor out;           // (B, T, H*D)
+  tensor::Tensor statistics;  // (B, H, T, 2): a row's largest score, scaled; 1 / sum of e^(score -
+                              // largest); zeros beyond a sample's length
 };
 
 struct AttentionBackwardArgs {
-  tensor::ConstTensor dout;           // (B, T, C)
-  tensor::ConstTensor qkv;            // (B, T, 3*C)
-  tensor::ConstTensor probabilities;  // (B, H, T, padded_row(T)), as the forward pass left them
-  std::int64_t heads = 1;
-  tensor::Tensor dqkv;  // (B, T, 3*C), overwritten
+  tensor::ConstTensor dout;        // (B, T, H*D)
+  tensor::ConstTensor qkv;         // (B, T, (H + 2*K)*D)
+  tensor::ConstTensor out;         // (B, T, H*D), as the forward pass left it
+  tensor::ConstTensor statistics;  // (B, H, T, 2), as the forward pass left them
+  std::int64_t heads = 1;          // these four as the forward pass had them
+  std::int64_t kv_heads = 0;
+  bool causal = true;
+  tensor::TokenTensor lengths;
+  tensor::Tensor dqkv;  // (B, T, (H + 2*K)*D), overwritten
 };
 
-// New positions against a cache: what a session does when it reads more tokens.
+// New positions against a cache: what a session does when it reads more tokens. Causal.
 // Workspace: padded_row(position + T) values.
 struct AttentionCachedArgs {
-  tensor::ConstTensor qkv;  // (T, 3*C): the new positions, the first of which is `position`
-  std::int64_t heads = 1;
+  tensor::ConstTensor qkv;    // (T, (H + 2*K)*D): the new positions, the first is `position`
+  std::int64_t heads = 1;     // H
+  std::int64_t kv_heads = 0;  // K, as above
   std::int64_t position = 0;
-  tensor::Tensor keys, values;  // (L, C): rows before `position` are read, the new ones written
-  tensor::Tensor out;           // (T, C)
+  tensor::Tensor keys, values;  // (L, K*D): rows before `position` are read, the new ones written
+  tensor::Tensor out;           // (T, H*D)
 };
 
 }  // namespace gpunode::ops

@@ -1,5 +1,6 @@
 // Backward operations of the parity table; their references are finite differences of the forward
 // definitions. Outputs start at 0.5, which operations that add to them must keep.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/parity/references.hpp"
@@ -75,39 +76,47 @@ void add_gelu(std::vector<Case>& table, std::int64_t count) {
   table.push_back(std::move(one));
 }
 
-void add_attention(std::vector<Case>& table, AttentionShape s) {
+void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   Case one;
-  one.name = "attention_backward " + shape_text({s.samples, s.length, s.channels, s.heads});
+  one.name = "attention_backward " + s.text();
   one.operation = "attention_backward";
-  one.inputs = {numbers(1, s.samples * s.length * s.channels),
-                numbers(2, s.samples * s.length * 3 * s.channels, 2)};
-  const auto padded = ops::padded_row(s.length);
+  one.inputs = {numbers(1, s.out().element_count()), numbers(2, s.qkv().element_count(), 2)};
   one.output_sizes = {one.inputs[1].size(),
-                      static_cast<std::size_t>(s.samples * s.heads * s.length * padded),
+                      static_cast<std::size_t>(s.statistics().element_count()),
                       one.inputs[0].size()};
   one.tolerance = kTolerance;
-  one.run = [s, padded](Run& run) -> Result<void> {
-    const tensor::ConstTensor qkv{run.in[1], {s.samples, s.length, 3 * s.channels}};
-    const tensor::Tensor chances{run.out[1], {s.samples, s.heads, s.length, padded}};
+  one.run = [s](Run& run) -> Result<void> {
     auto done = run.ops.attention(run.stream, run.workspace,
-                                  {.qkv = qkv,
+                                  {.qkv = {run.in[1], s.qkv()},
                                    .heads = s.heads,
-                                   .probabilities = chances,
-                                   .out = {run.out[2], {s.samples, s.length, s.channels}}});
+                                   .kv_heads = s.kv_heads(),
+                                   .causal = s.causal,
+                                   .lengths = s.length_tensor(),
+                                   .out = {run.out[2], s.out()},
+                                   .statistics = {run.out[1], s.statistics()}});
     if (!done) return done;
     return run.ops.attention_backward(run.stream, run.workspace,
-                                      {.dout = {run.in[0], {s.samples, s.length, s.channels}},
-                                       .qkv = qkv,
-                                       .probabilities = chances,
+                                      {.dout = {run.in[0], s.out()},
+                                       .qkv = {run.in[1], s.qkv()},
+                                       .out = {run.out[2], s.out()},
+                                       .statistics = {run.out[1], s.statistics()},
                                        .heads = s.heads,
-                                       .dqkv = {run.out[0], qkv.shape}});
+                                       .kv_heads = s.kv_heads(),
+                                       .causal = s.causal,
+                                       .lengths = s.length_tensor(),
+                                       .dqkv = {run.out[0], s.qkv()}});
   };
-  const Vector64 chances(one.output_sizes[1], std::nan("")), out(one.output_sizes[2], std::nan(""));
+  // Each place costs two evaluations of the definition: fewer of them where it is large.
+  const std::int64_t cost = s.samples * s.heads * s.length * s.length * s.depth;
+  const std::int64_t places = std::clamp<std::int64_t>(20'000'000 / cost, 16, 120);
   one.reference = [=](const std::vector<Vector64>& in) {
-    const Function64 forward = [s](const std::vector<Vector64>& x) {
-      return reference_attention(s, x[0]);
+    const Function64 forward = [&](const std::vector<Vector64>& x) {
+      return reference_attention(s, x[0])[0];
     };
-    return std::vector<Vector64>{differentiate(forward, {in[1]}, 0, in[0], 120), chances, out};
+    const Vector64 derivative =
+        differentiate(forward, {in[1]}, 0, in[0], static_cast<std::size_t>(places));
+    std::vector<Vector64> kept = reference_attention(s, in[1]);
+    return std::vector<Vector64>{derivative, kept[1], kept[0]};
   };
   table.push_back(std::move(one));
 }
@@ -154,7 +163,19 @@ void add_backward_cases(std::vector<Case>& table) {
   add_layernorm(table, 2, 8);
   for (std::int64_t count : {3, 1000, 4099}) add_gelu(table, count);
   for (const AttentionShape& shape :
-       {AttentionShape{1, 64, 32, 1}, {2, 19, 24, 3}, {1, 33, 40, 2}, {1, 2, 16, 1}})
+       std::initializer_list<AttentionShape>{{1, 64, 1, 32},
+                                             {2, 19, 3, 8},
+                                             {1, 33, 2, 20},
+                                             {1, 2, 1, 16},
+                                             {2, 1, 2, 8, 2, false},
+                                             {2, 5, 2, 8, 2, false},
+                                             {1, 16, 4, 20, 2},
+                                             {1, 17, 2, 64, 1, false},
+                                             {1, 63, 4, 32, 4},
+                                             {3, 65, 6, 20, 3, false, {65, 1, 40}},
+                                             {1, 130, 2, 64, 2},
+                                             {2, 130, 2, 8, 2, true, {130, 77}},
+                                             {2, 130, 1, 32, 1, false, {129, 0}}})
     add_attention(table, shape);
   add_embedding(table, 3, 64, 128);
   add_embedding(table, 2, 5, 7);

@@ -90,52 +90,51 @@ void add_gelu(std::vector<Case>& table, std::int64_t count) {
   table.push_back(std::move(one));
 }
 
-void add_attention(std::vector<Case>& table, AttentionShape s) {
-  const std::string text = shape_text({s.samples, s.length, s.channels, s.heads});
+void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   Case one;
-  one.name = "attention " + text;
+  one.name = "attention " + s.text();
   one.operation = "attention";
-  one.inputs = {numbers(1, s.samples * s.length * 3 * s.channels, 2)};
-  const auto padded = ops::padded_row(s.length);
-  one.output_sizes = {static_cast<std::size_t>(s.samples * s.length * s.channels),
-                      static_cast<std::size_t>(s.samples * s.heads * s.length * padded)};
-  one.run = [s, padded](Run& run) {
+  one.inputs = {numbers(1, s.qkv().element_count(), 2)};
+  one.output_sizes = {static_cast<std::size_t>(s.out().element_count()),
+                      static_cast<std::size_t>(s.statistics().element_count())};
+  one.run = [s](Run& run) {
     return run.ops.attention(run.stream, run.workspace,
-                             {.qkv = {run.in[0], {s.samples, s.length, 3 * s.channels}},
+                             {.qkv = {run.in[0], s.qkv()},
                               .heads = s.heads,
-                              .probabilities = {run.out[1], {s.samples, s.heads, s.length, padded}},
-                              .out = {run.out[0], {s.samples, s.length, s.channels}}});
+                              .kv_heads = s.kv_heads(),
+                              .causal = s.causal,
+                              .lengths = s.length_tensor(),
+                              .out = {run.out[0], s.out()},
+                              .statistics = {run.out[1], s.statistics()}});
   };
-  const Vector64 ungraded(one.output_sizes[1], std::nan(""));
-  one.reference = [s, ungraded](const std::vector<Vector64>& in) {
-    return std::vector<Vector64>{reference_attention(s, in[0]), ungraded};
-  };
+  one.reference = [s](const std::vector<Vector64>& in) { return reference_attention(s, in[0]); };
   table.push_back(one);
-  if (s.samples != 1) return;
+  if (s.samples != 1 || !s.causal) return;
 
   // The same through a cache: a first part, then the rest one position at a time.
-  one.name = "attention_cached " + text;
+  const std::int64_t row = s.kv_heads() * s.depth;
+  one.name = "attention_cached " + s.text();
   one.operation = "attention_cached";
-  one.output_sizes = {static_cast<std::size_t>(s.length * s.channels),
-                      static_cast<std::size_t>(s.length * s.channels),
-                      static_cast<std::size_t>(s.length * s.channels)};
-  one.run = [s](Run& run) -> Result<void> {
+  one.output_sizes[1] = static_cast<std::size_t>(s.length * row);
+  one.output_sizes.push_back(one.output_sizes[1]);
+  one.run = [s, row](Run& run) -> Result<void> {
     for (std::int64_t at = 0, count = s.length / 2 + 1; at < s.length; at += count, count = 1) {
       auto done = run.ops.attention_cached(
           run.stream, run.workspace,
-          {.qkv = {run.in[0] + at * 3 * s.channels, {count, 3 * s.channels}},
+          {.qkv = {run.in[0] + at * s.joined(), {count, s.joined()}},
            .heads = s.heads,
+           .kv_heads = s.kv_heads(),
            .position = at,
-           .keys = {run.out[1], {s.length, s.channels}},
-           .values = {run.out[2], {s.length, s.channels}},
-           .out = {run.out[0] + at * s.channels, {count, s.channels}}});
+           .keys = {run.out[1], {s.length, row}},
+           .values = {run.out[2], {s.length, row}},
+           .out = {run.out[0] + at * s.channels(), {count, s.channels()}}});
       if (!done) return done;
     }
     return {};
   };
   const Vector64 cache(one.output_sizes[1], std::nan(""));
   one.reference = [s, cache](const std::vector<Vector64>& in) {
-    return std::vector<Vector64>{reference_attention(s, in[0]), cache, cache};
+    return std::vector<Vector64>{reference_attention(s, in[0])[0], cache, cache};
   };
   table.push_back(std::move(one));
 }
@@ -311,11 +310,21 @@ void add_forward_cases(std::vector<Case>& table) {
        {std::pair<std::int64_t, std::int64_t>{192, 128}, {3, 37}, {5, 8}, {1, 768}})
     add_layernorm(table, rows, columns);
   for (std::int64_t count : {1, 15, 4096, 4099}) add_gelu(table, count);
-  for (const AttentionShape& shape : {AttentionShape{3, 64, 128, 4},
-                                      {1, 64, 32, 1},
-                                      {1, 19, 24, 3},
-                                      {2, 33, 40, 2},
-                                      {1, 1, 16, 1}})
+  for (const AttentionShape& shape :
+       std::initializer_list<AttentionShape>{{3, 64, 4, 32},
+                                             {1, 64, 1, 32},
+                                             {1, 19, 3, 8},
+                                             {2, 33, 2, 20},
+                                             {1, 1, 1, 64},
+                                             {1, 1, 2, 8, 2, false},
+                                             {2, 5, 2, 8, 2, false},
+                                             {1, 16, 4, 20, 2},
+                                             {1, 17, 2, 64, 1, false},
+                                             {1, 63, 4, 32, 4},
+                                             {3, 65, 6, 20, 3, false, {65, 1, 40}},
+                                             {1, 130, 2, 64, 2},
+                                             {2, 130, 4, 8, 2, true, {130, 77}},
+                                             {2, 130, 2, 32, 1, false, {129, 0}}})
     add_attention(table, shape);
   for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{192, 256}, {5, 65}, {3, 2}})
     add_cross_entropy(table, rows, columns);

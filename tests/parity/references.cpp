@@ -29,32 +29,47 @@ Vector64 reference_gelu(const Vector64& x) {
   return y;
 }
 
-Vector64 reference_attention(const AttentionShape& shape, const Vector64& qkv) {
-  const std::int64_t T = shape.length, C = shape.channels, D = C / shape.heads;
-  Vector64 out(static_cast<std::size_t>(shape.samples * T * C));
-  const auto at = [&](std::int64_t b, std::int64_t t, std::int64_t part, std::int64_t channel) {
-    return qkv[static_cast<std::size_t>((b * T + t) * 3 * C + part * C + channel)];
-  };
-  for (std::int64_t b = 0; b < shape.samples; ++b)
-    for (std::int64_t h = 0; h < shape.heads; ++h)
-      for (std::int64_t t = 0; t < T; ++t) {
-        Vector64 chances;
+std::string AttentionShape::text() const {
+  return shape_text({samples, length, heads, depth}) +
+         (shared > 1 ? " shared " + std::to_string(shared) : "") + (causal ? "" : " full") +
+         (lengths.empty() ? "" : " lengths");
+}
+
+std::vector<Vector64> reference_attention(const AttentionShape& shape, const Vector64& qkv) {
+  const std::int64_t T = shape.length, H = shape.heads, K = shape.kv_heads(), D = shape.depth;
+  std::vector<Vector64> results = {Vector64(static_cast<std::size_t>(shape.samples * T * H * D)),
+                                   Vector64(static_cast<std::size_t>(shape.samples * H * T * 2))};
+  for (std::int64_t b = 0; b < shape.samples; ++b) {
+    const std::int64_t length =
+        shape.lengths.empty() ? T : shape.lengths[static_cast<std::size_t>(b)];
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t t = 0; t < length; ++t) {
+        // of a position's part: where head `head` begins
+        const auto at = [&](std::int64_t position, std::int64_t head) {
+          return &qkv[static_cast<std::size_t>((b * T + position) * shape.joined() + head * D)];
+        };
+        const double* query = at(t, h);
+        Vector64 scores;
+        for (std::int64_t s = 0; s < (shape.causal ? t + 1 : length); ++s) {
+          const double* key = at(s, H + h / shape.shared);
+          scores.push_back(0);
+          for (std::int64_t d = 0; d < D; ++d) scores.back() += query[d] * key[d];
+          scores.back() /= std::sqrt(static_cast<double>(D));
+        }
+        const double top = *std::max_element(scores.begin(), scores.end());
         double sum = 0;
-        for (std::int64_t s = 0; s <= t; ++s) {
-          double score = 0;
-          for (std::int64_t d = 0; d < D; ++d)
-            score += at(b, t, 0, h * D + d) * at(b, s, 1, h * D + d);
-          chances.push_back(std::exp(score / std::sqrt(static_cast<double>(D))));
-          sum += chances.back();
+        for (double& score : scores) sum += score = std::exp(score - top);
+        double* out = &results[0][static_cast<std::size_t>(((b * T + t) * H + h) * D)];
+        for (std::size_t s = 0; s < scores.size(); ++s) {
+          const double* value = at(static_cast<std::int64_t>(s), H + K + h / shape.shared);
+          for (std::int64_t d = 0; d < D; ++d) out[d] += scores[s] / sum * value[d];
         }
-        for (std::int64_t d = 0; d < D; ++d) {
-          double value = 0;
-          for (std::int64_t s = 0; s <= t; ++s)
-            value += chances[static_cast<std::size_t>(s)] / sum * at(b, s, 2, h * D + d);
-          out[static_cast<std::size_t>((b * T + t) * C + h * D + d)] = value;
-        }
+        double* statistics = &results[1][static_cast<std::size_t>(((b * H + h) * T + t) * 2)];
+        statistics[0] = top;
+        statistics[1] = 1 / sum;
       }
-  return out;
+  }
+  return results;
 }
 
 Vector64 reference_losses(const Vector64& logits, const std::vector<std::int32_t>& targets) {

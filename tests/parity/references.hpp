@@ -12,11 +12,25 @@ namespace gpunode::parity {
 
 Vector64 reference_layernorm(const Vector64& x, const Vector64& weight, const Vector64& bias);
 Vector64 reference_gelu(const Vector64& x);
-// qkv (B, T, 3*C) -> (B, T, C)
 struct AttentionShape {
-  std::int64_t samples, length, channels, heads;
+  std::int64_t samples, length, heads, depth;  // B, T, H, D
+  std::int64_t shared = 1;                     // query heads that read one head of keys: H/K
+  bool causal = true;
+  std::vector<std::int32_t> lengths = {};  // (B), or empty: all positions are real
+
+  std::int64_t kv_heads() const { return heads / shared; }
+  std::int64_t joined() const { return (heads + 2 * kv_heads()) * depth; }
+  std::int64_t channels() const { return heads * depth; }
+  tensor::Shape qkv() const { return {samples, length, joined()}; }
+  tensor::Shape out() const { return {samples, length, channels()}; }
+  tensor::Shape statistics() const { return {samples, heads, length, 2}; }
+  tensor::TokenTensor length_tensor() const {
+    return lengths.empty() ? tensor::TokenTensor{} : tensor::TokenTensor{lengths.data(), {samples}};
+  }
+  std::string text() const;  // "2x65x4x32 shared 2 full lengths"
 };
-Vector64 reference_attention(const AttentionShape& shape, const Vector64& qkv);
+// qkv (B, T, (H + 2*K)*D) -> out (B, T, H*D), statistics (B, H, T, 2)
+std::vector<Vector64> reference_attention(const AttentionShape& shape, const Vector64& qkv);
 Vector64 reference_losses(const Vector64& logits, const std::vector<std::int32_t>& targets);
 
 // The derivative, at up to `limit` places spread over inputs[which], of the sum of weights *

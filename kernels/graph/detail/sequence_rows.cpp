@@ -57,7 +57,7 @@ Result<void> run_rotary(const Call& call) {
                          {.angles = call.in(1),
                           .x = call.out(0),
                           .heads = call.attributes.heads,
-                          .key_heads = call.attributes.key_heads,
+                          .key_heads = call.attributes.kv_heads,
                           .first = call.position,
                           .inverse = call.attributes.inverse});
 }

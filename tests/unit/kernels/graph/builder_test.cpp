@@ -43,7 +43,7 @@ TEST(Builder, ASessionReadsThroughACacheAndPredictsTheLastPosition) {
   const ValueId table = g.parameter("table", {16, 8}, normal(1));
   const ValueId places = g.parameter("places", {10, 8}, normal(1));
   const ValueId joined = g.parameter("joined", {24, 8}, normal(1));
-  const ValueId x = g.attention(g.linear(g.embedding(tokens, table, places), joined), 2);
+  const ValueId x = g.attention(g.linear(g.embedding(tokens, table, places), joined), {.heads = 2});
   g.predict(g.linear(g.predicting(x), table), kNone);
   const auto graph = g.finish();
   ASSERT_TRUE(graph) << graph.error().detail;
@@ -51,6 +51,49 @@ TEST(Builder, ASessionReadsThroughACacheAndPredictsTheLastPosition) {
   EXPECT_EQ((*graph)[graph->caches[0]].shape, (tensor::Shape{10, 8}));
   EXPECT_EQ((*graph)[graph->logits].shape, (tensor::Shape{1, 1, 16}));
   EXPECT_EQ(graph->losses, kNone);
+}
+
+TEST(Builder, QueryHeadsThatShareKeysCacheFewerOfThem) {
+  Builder g({.samples = 1, .positions = 1, .cached = 10});
+  const ValueId x = g.parameter("x", {1, 1, 4}, normal(1));
+  const ValueId joined = g.parameter("joined", {3 * (4 + 2 * 2), 4}, normal(1));
+  const ValueId y = g.attention(g.linear(x, joined), {.heads = 4, .kv_heads = 2});
+  g.predict(g.predicting(y), kNone);
+  const auto graph = g.finish();
+  ASSERT_TRUE(graph) << graph.error().detail;
+  EXPECT_EQ((*graph)[graph->caches[0]].shape, (tensor::Shape{10, 2 * 3}));
+  EXPECT_EQ((*graph)[graph->logits].shape, (tensor::Shape{1, 1, 4 * 3}));
+}
+
+TEST(Builder, AttentionKeepsTwoNumbersARowAndPassesItsLengthsOn) {
+  Builder g({.samples = 2, .positions = 5});
+  const ValueId lengths = g.input("lengths", Dtype::i32, {});
+  const ValueId x = g.parameter("x", {2, 5, 3 * (4 + 2 * 2)}, normal(1));
+  g.predict(g.attention(x, {.heads = 4, .kv_heads = 2, .causal = false, .lengths = lengths}),
+            g.input("targets", Dtype::i32, {5}));
+  const auto graph = g.finish();
+  ASSERT_TRUE(graph) << graph.error().detail;
+  const Node& node = graph->nodes[0];
+  EXPECT_EQ(node.in, (std::vector{x, lengths}));
+  EXPECT_EQ((*graph)[node.out[0]].shape, (tensor::Shape{2, 5, 4 * 3}));
+  EXPECT_EQ((*graph)[node.out[1]].shape, (tensor::Shape{2, 4, 5, 2}));
+  EXPECT_EQ(node.attributes, (Attributes{.heads = 4, .kv_heads = 2, .causal = false}));
+}
+
+TEST(Builder, RefusesAttentionThatNoDeviceCouldDo) {
+  const auto refused = [](std::int64_t cached, Dtype dtype, Builder::AttentionOptions options) {
+    Builder g({.samples = 2, .positions = 1, .cached = cached});
+    options.lengths = g.input("lengths", dtype, {});
+    const ValueId x = g.parameter("x", {2, 1, 60}, normal(1));
+    g.predict(g.attention(x, options), g.input("targets", Dtype::i32, {1}));
+    return !g.finish();
+  };
+  EXPECT_FALSE(refused(0, Dtype::i32, {.heads = 3, .kv_heads = 1}));
+  EXPECT_TRUE(refused(0, Dtype::i32, {.heads = 3, .kv_heads = 2})) << "2 does not divide 3";
+  EXPECT_TRUE(refused(0, Dtype::i32, {.heads = 7})) << "21 does not divide 60";
+  EXPECT_TRUE(refused(0, Dtype::f32, {.heads = 3, .kv_heads = 1})) << "lengths are whole numbers";
+  EXPECT_TRUE(refused(4, Dtype::i32, {.heads = 3, .kv_heads = 1, .causal = false}))
+      << "a session cannot see what it has not read";
 }
 
 }  // namespace

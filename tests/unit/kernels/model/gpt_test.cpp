@@ -77,7 +77,7 @@ TEST(Gpt, TellsTheMemoryThatMoreLanesAndLargerSlicesNeed) {
 
 TEST(Gpt, SettingsWhoseBytesLeave64BitsNeedMoreMemoryThanThereIs) {
   const auto model =
-      *Gpt::open(GptConfig{.layers = 16, .heads = 16, .channels = 16, .context = 65536});
+      *Gpt::open(GptConfig{.layers = 16, .heads = 16, .channels = 16384, .context = 65536});
   for (std::size_t samples : {1u << 18, 1u << 20, 1u << 22, 1u << 24}) {
     EXPECT_GE(model->slot_bytes(samples), std::uint64_t{1} << 50) << samples;
     EXPECT_GE(model->working_bytes(1024, samples), std::uint64_t{1} << 60) << samples;
