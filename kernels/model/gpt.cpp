@@ -1,6 +1,5 @@
 #include "kernels/model/gpt.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/model/registry.hpp"
@@ -15,13 +14,7 @@ using graph::ValueId;
 
 constexpr float kDeviation = 0.02f;
 
-// A setting, and what may be chosen.
-struct Key {
-  const char* name;
-  std::int64_t GptConfig::*field;
-  std::int64_t low, high;
-};
-constexpr Key kKeys[] = {
+constexpr IntegerKey<GptConfig> kKeys[] = {
     {"layers", &GptConfig::layers, 1, 1000},        {"heads", &GptConfig::heads, 1, 1000},
     {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
     {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
@@ -33,52 +26,32 @@ ValueId norm(Builder& g, const std::string& name, std::int64_t C, ValueId x) {
   return g.layernorm(x, weight, bias);
 }
 
-// x (..., K) -> (..., N)
-ValueId linear(Builder& g, const std::string& name, std::int64_t N, std::int64_t K, float deviation,
-               ValueId x) {
-  const ValueId weight = g.parameter(name + ".weight", {N, K}, normal(deviation));
-  const ValueId bias = g.parameter(name + ".bias", {N}, constant(0));
-  return g.linear(x, weight, bias);
-}
-
 }  // namespace
 
 void Gpt::forward(Builder& g) const {
   const auto [L, H, C, T, V, expansion] = config_;
   const std::int64_t F = expansion * C;
   const float residual = kDeviation / std::sqrt(2.0f * static_cast<float>(L));
-  const ValueId tokens = g.input("tokens", graph::Dtype::i32, {g.positions()});
-  const ValueId targets = g.input("targets", graph::Dtype::i32, {g.positions()});
+  const Inputs inputs = inputs_of(g);
   const ValueId token_table = g.parameter("token_table", {V, C}, normal(kDeviation));
   const ValueId position_table = g.parameter("position_table", {T, C}, normal(kDeviation));
-  ValueId x = g.embedding(tokens, token_table, position_table);  // (B, T, C)
+  ValueId x = g.embedding(inputs.tokens, token_table, position_table);  // (B, T, C)
   for (std::int64_t layer = 0; layer < L; ++layer) {
     g.scope("blocks." + std::to_string(layer) + ".");
     g.pause();
     ValueId y = norm(g, "norm1", C, x);
-    y = g.attention(linear(g, "attention", 3 * C, C, kDeviation, y), {.heads = H});
-    x = g.add(x, linear(g, "projection", C, C, residual, y));
+    y = g.attention(linear(g, {"attention", 3 * C, C, kDeviation}, y), {.heads = H});
+    x = g.add(x, linear(g, {"projection", C, C, residual}, y));
     g.pause();
     y = norm(g, "norm2", C, x);
-    y = g.gelu(linear(g, "expand", F, C, kDeviation, y));
+    y = g.gelu(linear(g, {"expand", F, C, kDeviation}, y));
     g.pause();
-    x = g.add(x, linear(g, "reduce", C, F, residual, y));
+    x = g.add(x, linear(g, {"reduce", C, F, residual}, y));
   }
   g.scope("");
   g.pause();
   x = norm(g, "norm", C, g.predicting(x));
-  g.predict(g.linear(x, token_table), targets);
-}
-
-Result<void> Gpt::read(const Sample& sample, std::span<const InputPart> inputs) const {
-  const auto largest = *std::max_element(sample.bytes.begin(), sample.bytes.end());
-  if (largest >= config_.vocabulary)
-    return {ErrorCode::invalid_argument,
-            "sample " + std::to_string(sample.index) + " holds byte " + std::to_string(largest) +
-                ", but vocabulary = " + std::to_string(config_.vocabulary) + ": raise it to 256"};
-  std::copy(sample.bytes.begin(), sample.bytes.end() - 1, inputs[0].tokens().begin());
-  std::copy(sample.bytes.begin() + 1, sample.bytes.end(), inputs[1].tokens().begin());
-  return {};
+  g.predict(g.linear(x, token_table), inputs.targets);
 }
 
 std::string Gpt::name() const {
@@ -86,9 +59,7 @@ std::string Gpt::name() const {
 }
 
 Settings Gpt::config() const {
-  Settings settings;
-  for (const Key& key : kKeys) settings[key.name] = std::to_string(config_.*key.field);
-  return settings;
+  return settings_of(kKeys, config_);
 }
 
 Result<std::unique_ptr<Gpt>> Gpt::open(GptConfig config) {
@@ -102,16 +73,9 @@ Result<std::unique_ptr<Gpt>> Gpt::open(GptConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
-  GptConfig config;
-  std::vector<std::string> names;
-  for (const Key& key : kKeys) names.push_back(key.name);
-  if (auto known = reject_unknown(settings, names); !known) return known.error();
-  for (const Key& key : kKeys) {
-    auto value = take_integer(settings, key.name, {config.*key.field, key.low, key.high});
-    if (!value) return value.error();
-    config.*key.field = *value;
-  }
-  auto made = Gpt::open(config);
+  const auto config = read_settings(kKeys, settings);
+  if (!config) return config.error();
+  auto made = Gpt::open(*config);
   if (!made) return made.error();
   return std::unique_ptr<Model>(std::move(*made));
 }

@@ -4,7 +4,7 @@
 // Models are Unsupervised Multitask Learners", 2019.
 #pragma once
 
-#include "kernels/model/graph_model.hpp"
+#include "kernels/model/text_model.hpp"
 
 namespace gpunode::model {
 
@@ -17,7 +17,7 @@ struct GptConfig {
   std::int64_t expansion = 4;     // inner width of the network in each block, in channels
 };
 
-class Gpt final : public GraphModel {
+class Gpt final : public TextModel {
  public:
   // Fails with: invalid_argument (heads do not divide channels).
   static Result<std::unique_ptr<Gpt>> open(GptConfig config);
@@ -25,15 +25,10 @@ class Gpt final : public GraphModel {
   std::string kind() const override { return "gpt"; }
   std::string name() const override;
   Settings config() const override;
-  std::size_t sample_bytes() const override { return tokens_per_sample() + 1; }
-  std::size_t tokens_per_sample() const override {
-    return static_cast<std::size_t>(config_.context);
-  }
   std::size_t vocabulary() const override { return static_cast<std::size_t>(config_.vocabulary); }
   std::int64_t context() const override { return config_.context; }
   // Weights N(0, 0.02), residual projections N(0, 0.02 / sqrt(2 L)), biases 0, norm weights 1.
   void forward(graph::Builder& builder) const override;
-  Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const override;
 
  private:
   explicit Gpt(GptConfig config) : config_(config) {}

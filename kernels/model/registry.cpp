@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "kernels/model/gpt.hpp"
+#include "kernels/model/llama.hpp"
 #include "kernels/model/model_code.hpp"
 #include "runtime/base/nearest.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, Factory, std::less<>> factories{{"gpt", make_gpt}};
+  std::map<std::string, Factory, std::less<>> factories{{"gpt", make_gpt}, {"llama", make_llama}};
 };
 
 Registry& registry() {

@@ -35,4 +35,34 @@ struct IntegerRange {
 Result<std::int64_t> take_integer(const Settings& settings, const std::string& key,
                                   IntegerRange range);
 
+// A whole number among a model's settings, and what may be chosen.
+template <class Config>
+struct IntegerKey {
+  const char* name;
+  std::int64_t Config::*field;
+  std::int64_t low, high;
+};
+
+// Reads all of `keys` from settings into a configuration, whose own values stand in for what is
+// absent; and the other way. Fails with: invalid_argument (an unknown key, a value out of range).
+template <class Config, std::size_t kCount>
+Result<Config> read_settings(const IntegerKey<Config> (&keys)[kCount], const Settings& settings) {
+  Config config;
+  std::vector<std::string> names;
+  for (const auto& key : keys) names.push_back(key.name);
+  if (auto known = reject_unknown(settings, names); !known) return known.error();
+  for (const auto& key : keys) {
+    auto value = take_integer(settings, key.name, {config.*key.field, key.low, key.high});
+    if (!value) return value.error();
+    config.*key.field = *value;
+  }
+  return config;
+}
+template <class Config, std::size_t kCount>
+Settings settings_of(const IntegerKey<Config> (&keys)[kCount], const Config& config) {
+  Settings settings;
+  for (const auto& key : keys) settings[key.name] = std::to_string(config.*key.field);
+  return settings;
+}
+
 }  // namespace gpunode::model

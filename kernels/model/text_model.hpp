@@ -1,0 +1,32 @@
+// What all models that predict the next byte share: a sample is context + 1 bytes, each of the first
+// `context` of which predicts its successor.
+#pragma once
+
+#include "kernels/model/graph_model.hpp"
+
+namespace gpunode::model {
+
+class TextModel : public GraphModel {
+ public:
+  std::size_t sample_bytes() const final { return tokens_per_sample() + 1; }
+  std::size_t tokens_per_sample() const final { return static_cast<std::size_t>(context()); }
+  Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const final;
+
+ protected:
+  struct Inputs {
+    graph::ValueId tokens, targets;  // (B, T) each
+  };
+  // The inputs that read() fills; the first call of a forward pass.
+  static Inputs inputs_of(graph::Builder& builder);
+};
+
+// x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
+struct LinearShape {
+  std::string name;
+  std::int64_t N, K;
+  float deviation;
+  bool with_bias = true;
+};
+graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x);
+
+}  // namespace gpunode::model
