@@ -88,14 +88,24 @@ std::vector<ValueId> Builder::node(Op op, std::vector<ValueId> in,
   return made.out;
 }
 
-ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position_table) {
+ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position_table,
+                           ValueId segments, ValueId segment_table) {
   const std::int64_t channels = last_extent(shape(token_table));
-  const bool fits = shape(tokens).rank() == 2 && last_extent(shape(position_table)) == channels &&
-                    shape(position_table)[0] >= shape(tokens)[1];
-  return node(
-      Op::embedding, {tokens, token_table, position_table},
-      {fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{}},
-      fits)[0];
+  const auto is_table = [&](ValueId table) {
+    return shape(table).rank() == 2 && shape(table)[1] == channels;
+  };
+  bool fits = shape(tokens).rank() == 2 && is_table(token_table);
+  std::vector<ValueId> in{tokens, token_table, position_table};
+  if (position_table != kNone)
+    fits = fits && is_table(position_table) && shape(position_table)[0] >= shape(tokens)[1];
+  if (segments != kNone) {
+    fits = fits && segment_table != kNone && is_table(segment_table) &&
+           shape(segments) == shape(tokens);
+    in.insert(in.end(), {segments, segment_table});
+  }
+  const tensor::Shape joined =
+      fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{};
+  return node(Op::embedding, std::move(in), {joined}, fits)[0];
 }
 
 ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {

@@ -59,8 +59,10 @@ class Builder {
   // Forward and backward may pause here, so that a slice's gradient leaves in parts.
   void pause() { ++graph_.forward_stages; }
 
-  // tokens (B, T), tables (V, C), (L, C) -> (B, T, C)
-  ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table);
+  // tokens and segments (B, T), tables (V, C), (L, C), (S, C) -> (B, T, C); the last two tables may
+  // be absent
+  ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table = kNone,
+                    ValueId segments = kNone, ValueId segment_table = kNone);
   // x (..., C), weight and bias (C) -> (..., C)
   ValueId layernorm(ValueId x, ValueId weight, ValueId bias,
                     float epsilon = ops::kLayernormEpsilon);

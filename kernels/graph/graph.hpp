@@ -54,7 +54,7 @@ struct Attributes {
 };
 
 enum class Op : std::uint8_t {
-  embedding,           // tokens, token table, position table -> x
+  embedding,           // tokens, token table, [position table, segments, segment table] -> x
   layernorm,           // x, weight, bias -> y, mean, rstd
   linear,              // x, weight, [bias] -> y = x weight^T + bias
   gelu,                // x -> y
@@ -63,7 +63,8 @@ enum class Op : std::uint8_t {
   add,                 // a, b -> a + b
   last_row,            // x -> its last row
   cross_entropy,       // logits, targets -> losses
-  embedding_backward,  // tokens, dx, [dtoken] -> dtoken (the given one added), dposition
+  embedding_backward,  // tokens, dx, [dtoken, segments] -> dtoken (the given one added),
+                       // [dposition, dsegment]
   layernorm_backward,  // dy, x, weight, mean, rstd, [dx] -> dx (the given one added), dweight, dbias
   linear_weight,       // dy, x, [dweight] -> dweight (the given one added)
   linear_input,        // dy, weight -> dx

@@ -21,7 +21,7 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
   std::string text;
   for (const ValueId id : ids) {
     text += (text.empty() ? "" : ", ") + name_of(graph, id);
-    if (shapes) text += " " + graph[id].shape.text();
+    if (shapes && id != kNone) text += " " + graph[id].shape.text();
   }
   return text;
 }

@@ -30,6 +30,7 @@ struct Call {
     return {static_cast<const float*>(in_data[operand]), in_values[operand]->shape};
   }
   tensor::TokenTensor tokens(std::size_t operand) const {
+    if (!has(operand)) return {};
     return {static_cast<const std::int32_t*>(in_data[operand]), in_values[operand]->shape};
   }
   // A cache: read and written.
@@ -37,6 +38,7 @@ struct Call {
     return {static_cast<float*>(in_data[operand]), in_values[operand]->shape};
   }
   tensor::Tensor out(std::size_t result) const {
+    if (!out_data[result]) return {};
     return {static_cast<float*>(out_data[result]), out_values[result]->shape};
   }
 };

@@ -202,5 +202,20 @@ TEST(GraphGradient, IgnoresTokensWithoutTarget) {
       .check();
 }
 
+// Tokens stand in for segments; the table of tokens also scores, so that two nodes add to it.
+TEST(GraphGradient, OfEmbeddingsWithoutPositionsAndWithSegments) {
+  for (const bool has_positions : {false, true})
+    Differences({.forward = [=](Builder& g, const Inputs& in) {
+      const auto table = [&](const char* name, std::int64_t rows) {
+        return g.parameter(name, {rows, kChannels}, graph::normal(0.5f));
+      };
+      const ValueId tokens = table("tokens", kVocabulary);
+      const ValueId positions = has_positions ? table("positions", kPositions) : graph::kNone;
+      const ValueId x =
+          g.embedding(in.tokens, tokens, positions, in.tokens, table("segments", kVocabulary));
+      return g.linear(g.add(x, g.embedding(in.tokens, table("others", kVocabulary))), tokens);
+    }}).check();
+}
+
 }  // namespace
 }  // namespace gpunode::model
