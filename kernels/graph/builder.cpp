@@ -5,6 +5,7 @@
 
 #include "kernels/graph/op.hpp"
 #include "kernels/ops/attention.hpp"
+#include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/rotary.hpp"
 
 namespace gpunode::graph {
@@ -147,6 +148,19 @@ ValueId Builder::swiglu(ValueId x) {
 
 ValueId Builder::add(ValueId a, ValueId b) {
   return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
+}
+
+ValueId Builder::conv2d(ValueId x, ValueId weight, Steps steps) {
+  const tensor::Shape &image = shape(x), &kernel = shape(weight);
+  const bool fits = image.rank() == 4 && kernel.rank() == 4 && steps.stride > 0 &&
+                    steps.padding >= 0 && image[3] == kernel[3];
+  const auto extent = [&](int at) {
+    return ops::WindowExtent{image[at], kernel[at], steps.stride, steps.padding}.output();
+  };
+  tensor::Shape out;
+  if (fits) out = {image[0], extent(1), extent(2), kernel[0]};
+  return node(Op::conv2d, {x, weight}, {out}, fits && out[1] > 0 && out[2] > 0,
+              {.stride = steps.stride, .padding = steps.padding})[0];
 }
 
 ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta) {

@@ -76,6 +76,12 @@ class Builder {
   // x (..., 2*F), gate then up -> (..., F)
   ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
+  // How a window moves over height and width.
+  struct Steps {
+    std::int64_t stride = 1, padding = 0;
+  };
+  // x (B, H, W, C), weight (O, KH, KW, C) -> (B, OH, OW, O)
+  ValueId conv2d(ValueId x, ValueId weight, Steps steps);
   // qkv (B, T, (heads + 2*key_heads) * D) -> the same, its query and key heads turned
   ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t key_heads, double theta = 10000);
   // qkv (B, T, 3*C) -> (B, T, C); in a session against its cache

@@ -46,9 +46,10 @@ struct Value {
 // What an operation needs besides operands; each uses the fields that its row in the table names.
 struct Attributes {
   std::int64_t heads = 0;
-  std::int64_t key_heads = 0;  // rotary
-  float epsilon = 0;           // of a normalisation
-  bool inverse = false;        // rotary: the other way
+  std::int64_t key_heads = 0;            // rotary
+  std::int64_t stride = 0, padding = 0;  // of a convolution or a pool
+  float epsilon = 0;                     // of a normalisation
+  bool inverse = false;                  // rotary: the other way
   ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
@@ -82,6 +83,8 @@ enum class Op : std::uint8_t {
   relu_backward,           // dy, y -> dx
   tanh,                    // x -> y
   tanh_backward,           // dy, y -> dx
+  conv2d,                  // x, weight -> y
+  conv2d_backward,         // dy, x, weight -> dweight, [dx]
   count
 };
 

@@ -30,6 +30,8 @@ std::string attributes_text(const Attributes& attributes) {
   std::string text;
   if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
   if (attributes.key_heads > 0) text += " key_heads=" + std::to_string(attributes.key_heads);
+  if (attributes.stride > 0) text += " stride=" + std::to_string(attributes.stride);
+  if (attributes.padding > 0) text += " padding=" + std::to_string(attributes.padding);
   if (attributes.inverse) text += " inverse";
   if (attributes.form == ops::GeluForm::erf) text += " erf";
   if (attributes.epsilon > 0) {

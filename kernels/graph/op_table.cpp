@@ -307,6 +307,8 @@ const OpRow kRows[] = {
     rows::relu_backward(),
     rows::tanh(),
     rows::tanh_backward(),
+    rows::conv2d(),
+    rows::conv2d_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

@@ -217,5 +217,21 @@ TEST(GraphGradient, OfEmbeddingsWithoutPositionsAndWithSegments) {
     }}).check();
 }
 
+// Pixels (B, 8, 6, 3) to (B, 4, 3, 5) to (B, 4, 3, V): twelve predicted numbers a sample.
+TEST(GraphGradient, OfConvolutions) {
+  Differences({.forward =
+                   [](Builder& g, const Inputs& in) {
+                     const auto weight = [&](const char* name, auto... extents) {
+                       return g.parameter(name, {extents...}, graph::normal(0.3f));
+                     };
+                     ValueId x = g.conv2d(in.values, weight("first", 5, 3, 3, 3), {2, 1});
+                     x = g.add(x, g.conv2d(g.gelu(x), weight("second", 5, 3, 3, 5), {1, 1}));
+                     return g.conv2d(x, weight("last", kVocabulary, 1, 1, 5), {1, 0});
+                   },
+               .targets = 12,
+               .values = {8, 6, 3}})
+      .check();
+}
+
 }  // namespace
 }  // namespace gpunode::model
