@@ -65,6 +65,8 @@ class CpuBackend final : public ops::Backend {
     operations_.relu_backward = relu_backward;
     operations_.tanh = tanh;
     operations_.tanh_backward = tanh_backward;
+    operations_.conv2d = conv2d;
+    operations_.conv2d_backward = conv2d_backward;
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;

@@ -30,6 +30,8 @@ ops::Operation<ops::ReluArgs> relu;
 ops::Operation<ops::ReluBackwardArgs> relu_backward;
 ops::Operation<ops::TanhArgs> tanh;
 ops::Operation<ops::TanhBackwardArgs> tanh_backward;
+ops::Operation<ops::Conv2dArgs> conv2d;
+ops::Operation<ops::Conv2dBackwardArgs> conv2d_backward;
 ops::Operation<ops::PackArgs> pack_bf16, pack_int8, pack_top;
 ops::Operation<ops::PackCarryingArgs> pack_int8_carrying;
 ops::Operation<ops::UnpackArgs> unpack_bf16, unpack_int8, unpack_top;

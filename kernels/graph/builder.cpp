@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/graph/op.hpp"
+#include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/rotary.hpp"
 
 namespace gpunode::graph {
@@ -87,14 +88,24 @@ std::vector<ValueId> Builder::node(Op op, std::vector<ValueId> in,
   return made.out;
 }
 
-ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position_table) {
+ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position_table,
+                           ValueId segments, ValueId segment_table) {
   const std::int64_t channels = last_extent(shape(token_table));
-  const bool fits = shape(tokens).rank() == 2 && last_extent(shape(position_table)) == channels &&
-                    shape(position_table)[0] >= shape(tokens)[1];
-  return node(
-      Op::embedding, {tokens, token_table, position_table},
-      {fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{}},
-      fits)[0];
+  const auto is_table = [&](ValueId table) {
+    return shape(table).rank() == 2 && shape(table)[1] == channels;
+  };
+  bool fits = shape(tokens).rank() == 2 && is_table(token_table);
+  std::vector<ValueId> in{tokens, token_table, position_table};
+  if (position_table != kNone)
+    fits = fits && is_table(position_table) && shape(position_table)[0] >= shape(tokens)[1];
+  if (segments != kNone) {
+    fits = fits && segment_table != kNone && is_table(segment_table) &&
+           shape(segments) == shape(tokens);
+    in.insert(in.end(), {segments, segment_table});
+  }
+  const tensor::Shape joined =
+      fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{};
+  return node(Op::embedding, std::move(in), {joined}, fits)[0];
 }
 
 ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {
@@ -136,6 +147,19 @@ ValueId Builder::swiglu(ValueId x) {
 
 ValueId Builder::add(ValueId a, ValueId b) {
   return node(Op::add, {a, b}, {shape(a)}, shape(a) == shape(b))[0];
+}
+
+ValueId Builder::conv2d(ValueId x, ValueId weight, Steps steps) {
+  const tensor::Shape &image = shape(x), &kernel = shape(weight);
+  const bool fits = image.rank() == 4 && kernel.rank() == 4 && steps.stride > 0 &&
+                    steps.padding >= 0 && image[3] == kernel[3];
+  const auto extent = [&](int at) {
+    return ops::WindowExtent{image[at], kernel[at], steps.stride, steps.padding}.output();
+  };
+  tensor::Shape out;
+  if (fits) out = {image[0], extent(1), extent(2), kernel[0]};
+  return node(Op::conv2d, {x, weight}, {out}, fits && out[1] > 0 && out[2] > 0,
+              {.stride = steps.stride, .padding = steps.padding})[0];
 }
 
 ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta) {

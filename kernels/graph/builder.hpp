@@ -59,8 +59,10 @@ class Builder {
   // Forward and backward may pause here, so that a slice's gradient leaves in parts.
   void pause() { ++graph_.forward_stages; }
 
-  // tokens (B, T), tables (V, C), (L, C) -> (B, T, C)
-  ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table);
+  // tokens and segments (B, T), tables (V, C), (L, C), (S, C) -> (B, T, C); the last two tables may
+  // be absent
+  ValueId embedding(ValueId tokens, ValueId token_table, ValueId position_table = kNone,
+                    ValueId segments = kNone, ValueId segment_table = kNone);
   // x (..., C), weight and bias (C) -> (..., C)
   ValueId layernorm(ValueId x, ValueId weight, ValueId bias,
                     float epsilon = ops::kLayernormEpsilon);
@@ -74,6 +76,12 @@ class Builder {
   // x (..., 2*F), gate then up -> (..., F)
   ValueId swiglu(ValueId x);
   ValueId add(ValueId a, ValueId b);
+  // How a window moves over height and width.
+  struct Steps {
+    std::int64_t stride = 1, padding = 0;
+  };
+  // x (B, H, W, C), weight (O, KH, KW, C) -> (B, OH, OW, O)
+  ValueId conv2d(ValueId x, ValueId weight, Steps steps);
   // qkv (B, T, (heads + 2*kv_heads) * D) -> the same, its query and key heads turned
   ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta = 10000);
   struct AttentionOptions {

@@ -46,16 +46,17 @@ struct Value {
 // What an operation needs besides operands; each uses the fields that its row in the table names.
 struct Attributes {
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;  // attention, rotary; 0: as many as heads
-  bool causal = false;        // attention
-  bool inverse = false;       // rotary: the other way
-  float epsilon = 0;          // of a normalisation
+  std::int64_t kv_heads = 0;             // attention, rotary; 0: as many as heads
+  bool causal = false;                   // attention
+  bool inverse = false;                  // rotary: the other way
+  std::int64_t stride = 0, padding = 0;  // of a convolution or a pool
+  float epsilon = 0;                     // of a normalisation
   ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
 
 enum class Op : std::uint8_t {
-  embedding,           // tokens, token table, position table -> x
+  embedding,           // tokens, token table, [position table, segments, segment table] -> x
   layernorm,           // x, weight, bias -> y, mean, rstd
   linear,              // x, weight, [bias] -> y = x weight^T + bias
   gelu,                // x -> y
@@ -64,7 +65,8 @@ enum class Op : std::uint8_t {
   add,                 // a, b -> a + b
   last_row,            // x -> its last row
   cross_entropy,       // logits, targets -> losses
-  embedding_backward,  // tokens, dx, [dtoken] -> dtoken (the given one added), dposition
+  embedding_backward,  // tokens, dx, [dtoken, segments] -> dtoken (the given one added),
+                       // [dposition, dsegment]
   layernorm_backward,  // dy, x, weight, mean, rstd, [dx] -> dx (the given one added), dweight, dbias
   linear_weight,       // dy, x, [dweight] -> dweight (the given one added)
   linear_input,        // dy, weight -> dx
@@ -82,6 +84,8 @@ enum class Op : std::uint8_t {
   relu_backward,           // dy, y -> dx
   tanh,                    // x -> y
   tanh_backward,           // dy, y -> dx
+  conv2d,                  // x, weight -> y
+  conv2d_backward,         // dy, x, weight -> dweight, [dx]
   count
 };
 

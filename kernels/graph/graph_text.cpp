@@ -21,7 +21,7 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& ids, bool sh
   std::string text;
   for (const ValueId id : ids) {
     text += (text.empty() ? "" : ", ") + name_of(graph, id);
-    if (shapes) text += " " + graph[id].shape.text();
+    if (shapes && id != kNone) text += " " + graph[id].shape.text();
   }
   return text;
 }
@@ -31,6 +31,8 @@ std::string attributes_text(const Attributes& attributes) {
   if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
   if (attributes.kv_heads > 0) text += " kv_heads=" + std::to_string(attributes.kv_heads);
   if (attributes.causal) text += " causal";
+  if (attributes.stride > 0) text += " stride=" + std::to_string(attributes.stride);
+  if (attributes.padding > 0) text += " padding=" + std::to_string(attributes.padding);
   if (attributes.inverse) text += " inverse";
   if (attributes.form == ops::GeluForm::erf) text += " erf";
   if (attributes.epsilon > 0) {

@@ -15,15 +15,25 @@ Result<void> run_embedding(const Call& call) {
                              .token_table = call.in(1),
                              .position_table = call.in(2),
                              .first = call.position,
-                             .x = call.out(0)});
+                             .x = call.out(0),
+                             .segments = call.tokens(3),
+                             .segment_table = call.in(4)});
 }
 
 void embedding_gradient(Gradients& gradients, const Node& node) {
   const ValueId table = node.in[1], positions = node.in[2];
-  const ValueId before = gradients.so_far(table), dpositions = gradients.place(positions);
-  gradients.run(Op::embedding_backward, {node.in[0], gradients.of(node.out[0]), before},
-                {gradients.extended(table), dpositions});
-  gradients.give(positions, dpositions);
+  const bool has_segments = node.in.size() > 3;
+  const ValueId before = gradients.so_far(table);
+  Ids in{node.in[0], gradients.of(node.out[0]), before}, out{gradients.extended(table)};
+  const ValueId dpositions = positions == kNone ? kNone : gradients.place(positions);
+  if (dpositions != kNone || has_segments) out.push_back(dpositions);
+  if (has_segments) {
+    in.push_back(node.in[3]);
+    out.push_back(gradients.place(node.in[4]));
+  }
+  gradients.run(Op::embedding_backward, in, out);
+  if (dpositions != kNone) gradients.give(positions, dpositions);
+  if (has_segments) gradients.give(node.in[4], out.back());
 }
 
 Result<void> run_embedding_backward(const Call& call) {
@@ -32,7 +42,9 @@ Result<void> run_embedding_backward(const Call& call) {
                                      {.tokens = call.tokens(0),
                                       .dx = call.in(1),
                                       .dtoken_table = call.out(0),
-                                      .dposition_table = call.out(1)});
+                                      .dposition_table = call.out(1),
+                                      .segments = call.tokens(3),
+                                      .dsegment_table = call.out(2)});
 }
 
 Result<void> run_layernorm(const Call& call) {
@@ -306,6 +318,8 @@ const OpRow kRows[] = {
     rows::relu_backward(),
     rows::tanh(),
     rows::tanh_backward(),
+    rows::conv2d(),
+    rows::conv2d_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

@@ -38,6 +38,7 @@ struct Call {
     return {static_cast<float*>(in_data[operand]), in_values[operand]->shape};
   }
   tensor::Tensor out(std::size_t result) const {
+    if (!out_data[result]) return {};
     return {static_cast<float*>(out_data[result]), out_values[result]->shape};
   }
 };

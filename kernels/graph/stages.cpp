@@ -91,7 +91,7 @@ void arrange_stages(Graph& graph) {
       reads[node.stage].push_back(range_of(graph[id]));
     }
     for (const ValueId id : node.out)
-      if (graph[id].role == Role::gradient)
+      if (id != kNone && graph[id].role == Role::gradient)
         last[graph[id].first] = {node.stage - forward, range_of(graph[id])};
   }
   for (const auto& [first, one] : last) finals[one.first].push_back(one.second);

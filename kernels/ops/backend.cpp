@@ -42,6 +42,8 @@ Names Operations::absent() const {
   note(names, relu_backward, "relu_backward");
   note(names, tanh, "tanh");
   note(names, tanh_backward, "tanh_backward");
+  note(names, conv2d, "conv2d");
+  note(names, conv2d_backward, "conv2d_backward");
   return names;
 }
 

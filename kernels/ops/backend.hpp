@@ -15,6 +15,7 @@
 #include "kernels/ops/adamw.hpp"
 #include "kernels/ops/add.hpp"
 #include "kernels/ops/attention.hpp"
+#include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/cross_entropy.hpp"
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/gelu.hpp"
@@ -57,6 +58,8 @@ struct Operations {
   Operation<ReluBackwardArgs>* relu_backward = nullptr;
   Operation<TanhArgs>* tanh = nullptr;
   Operation<TanhBackwardArgs>* tanh_backward = nullptr;
+  Operation<Conv2dArgs>* conv2d = nullptr;
+  Operation<Conv2dBackwardArgs>* conv2d_backward = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

@@ -202,5 +202,36 @@ TEST(GraphGradient, IgnoresTokensWithoutTarget) {
       .check();
 }
 
+// Tokens stand in for segments; the table of tokens also scores, so that two nodes add to it.
+TEST(GraphGradient, OfEmbeddingsWithoutPositionsAndWithSegments) {
+  for (const bool has_positions : {false, true})
+    Differences({.forward = [=](Builder& g, const Inputs& in) {
+      const auto table = [&](const char* name, std::int64_t rows) {
+        return g.parameter(name, {rows, kChannels}, graph::normal(0.5f));
+      };
+      const ValueId tokens = table("tokens", kVocabulary);
+      const ValueId positions = has_positions ? table("positions", kPositions) : graph::kNone;
+      const ValueId x =
+          g.embedding(in.tokens, tokens, positions, in.tokens, table("segments", kVocabulary));
+      return g.linear(g.add(x, g.embedding(in.tokens, table("others", kVocabulary))), tokens);
+    }}).check();
+}
+
+// Pixels (B, 8, 6, 3) to (B, 4, 3, 5) to (B, 4, 3, V): twelve predicted numbers a sample.
+TEST(GraphGradient, OfConvolutions) {
+  Differences({.forward =
+                   [](Builder& g, const Inputs& in) {
+                     const auto weight = [&](const char* name, auto... extents) {
+                       return g.parameter(name, {extents...}, graph::normal(0.3f));
+                     };
+                     ValueId x = g.conv2d(in.values, weight("first", 5, 3, 3, 3), {2, 1});
+                     x = g.add(x, g.conv2d(g.gelu(x), weight("second", 5, 3, 3, 5), {1, 1}));
+                     return g.conv2d(x, weight("last", kVocabulary, 1, 1, 5), {1, 0});
+                   },
+               .targets = 12,
+               .values = {8, 6, 3}})
+      .check();
+}
+
 }  // namespace
 }  // namespace gpunode::model

@@ -2,6 +2,7 @@
 // a reviewer what has changed; and that passes for speed change no bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -22,7 +23,10 @@ struct Described {
   Settings settings;
 };
 const Described kModels[] = {
-    {"gpt.txt", "gpt", {{"layers", "2"}, {"heads", "2"}, {"channels", "64"}, {"context", "16"}}}};
+    {"gpt.txt", "gpt", {{"layers", "2"}, {"heads", "2"}, {"channels", "64"}, {"context", "16"}}},
+    {"llama.txt",
+     "llama",
+     {{"layers", "2"}, {"heads", "4"}, {"channels", "64"}, {"hidden", "176"}, {"context", "16"}}}};
 
 const GraphModel& graph_model(const Model& model) {
   return dynamic_cast<const GraphModel&>(model);
@@ -61,9 +65,14 @@ std::vector<float> results(const graph::Executable& executable, const ops::Backe
   auto scratch = *pool.take(executable.plan().scratch_bytes);
   tensor::Workspace workspace(pool);
   EXPECT_TRUE(workspace.reserve(executable.plan().workspace_bytes));
+  std::vector<float> constants(graph.constant_count);
+  for (const graph::Constant& one : graph.constants)
+    std::ranges::copy(*one.contents,
+                      constants.begin() + static_cast<std::ptrdiff_t>(graph[one.value].first));
   graph::Places places{.slice = slice.as<std::byte>(),
                        .scratch = scratch.as<std::byte>(),
-                       .parameters = weights.data()};
+                       .parameters = weights.data(),
+                       .constants = constants.data()};
   for (const graph::ValueId id : graph.inputs) {
     auto* tokens = static_cast<std::int32_t*>(executable.place_of(id, places));
     for (std::size_t at = 0; at < graph[id].element_count(); ++at)

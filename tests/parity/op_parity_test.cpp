@@ -38,7 +38,9 @@ TEST_P(Operation, AgreesWithItsDefinitionInFloat64) {
 }
 
 TEST_P(Operation, HasTheSameBitsOnEveryInstructionSet) {
-  // oneDNN's products follow the instruction set; our own is not on the portable one.
+  // oneDNN's products follow the instruction set, and a convolution is made of them; our own product
+  // is not on the portable one.
+  if (row().operation.starts_with("conv2d")) return;
   const bool product = row().operation == "matmul";
   if (product && row().inputs[1].size() < 512 * 1024) return;
   auto backend = cpu::open_backend();

@@ -14,6 +14,7 @@ const std::vector<Case>& cases() {
     add_forward_cases(rows);
     add_backward_cases(rows);
     add_sequence_cases(rows);
+    add_image_cases(rows);
     return rows;
   }();
   return table;

@@ -290,6 +290,101 @@ void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t
   table.push_back(std::move(one));
 }
 
+struct EmbeddingCase {
+  std::int64_t samples, positions, channels;
+  bool has_positions, has_segments;
+  std::int64_t first = 2;
+  std::string text() const {
+    return shape_text({samples, positions, channels}) + (has_positions ? " positions" : "") +
+           (has_segments ? " segments" : "");
+  }
+};
+
+// Three tables -> (B, T, C)
+Vector64 reference_embedding(const EmbeddingCase& s, const std::vector<std::int32_t>& tokens,
+                             const std::vector<std::int32_t>& segments,
+                             const std::vector<Vector64>& in) {
+  Vector64 x;
+  for (std::int64_t place = 0; place < s.samples * s.positions; ++place)
+    for (std::int64_t c = 0; c < s.channels; ++c) {
+      double sum = in[0][size_of(tokens[size_of(place)] * s.channels + c)];
+      if (s.has_positions) sum += in[1][size_of((s.first + place % s.positions) * s.channels + c)];
+      if (s.has_segments) sum += in[2][size_of(segments[size_of(place)] * s.channels + c)];
+      x.push_back(sum);
+    }
+  return x;
+}
+
+// Without positions (Llama) or with segments (BERT); both tables of tokens have these rows.
+void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
+  constexpr std::int64_t kVocabulary = 11, kSegments = 3;
+  const std::int64_t places = s.samples * s.positions, length = s.first + s.positions;
+  const auto tokens = token_numbers(3, places, kVocabulary);
+  const auto segments = token_numbers(4, places, kSegments);
+  const tensor::Shape shape{s.samples, s.positions}, wide{s.samples, s.positions, s.channels};
+  Case one;
+  one.name = "embedding " + s.text();
+  one.operation = "embedding";
+  one.inputs = {numbers(1, kVocabulary * s.channels), numbers(2, length * s.channels),
+                numbers(3, kSegments * s.channels)};
+  one.output_sizes = {size_of(places * s.channels)};
+  one.run = [=](Run& run) {
+    ops::EmbeddingArgs args{.tokens = {tokens.data(), shape},
+                            .token_table = {run.in[0], {kVocabulary, s.channels}},
+                            .position_table = {},
+                            .first = s.first,
+                            .x = {run.out[0], wide}};
+    if (s.has_positions) args.position_table = {run.in[1], {length, s.channels}};
+    if (s.has_segments) {
+      args.segments = {segments.data(), shape};
+      args.segment_table = {run.in[2], {kSegments, s.channels}};
+    }
+    return run.ops.embedding(run.stream, run.workspace, args);
+  };
+  const Function64 forward = [=](const std::vector<Vector64>& in) {
+    return reference_embedding(s, tokens, segments, in);
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    return std::vector<Vector64>{forward(in)};
+  };
+  table.push_back(one);
+
+  one.name = "embedding_backward " + s.text();
+  one.operation = "embedding_backward";
+  one.inputs = {numbers(5, places * s.channels)};
+  one.output_sizes = {size_of(kVocabulary * s.channels), size_of(length * s.channels),
+                      size_of(kSegments * s.channels)};
+  one.run = [=](Run& run) {
+    ops::EmbeddingBackwardArgs args{.tokens = {tokens.data(), shape},
+                                    .dx = {run.in[0], wide},
+                                    .dtoken_table = {run.out[0], {kVocabulary, s.channels}},
+                                    .dposition_table = {}};
+    // The gradient of a whole table, whose rows of earlier positions are somebody else's.
+    if (s.has_positions)
+      args.dposition_table = {run.out[1] + s.first * s.channels, {s.positions, s.channels}};
+    if (s.has_segments) {
+      args.segments = {segments.data(), shape};
+      args.dsegment_table = {run.out[2], {kSegments, s.channels}};
+    }
+    return run.ops.embedding_backward(run.stream, run.workspace, args);
+  };
+  one.tolerance = kTolerance;
+  one.reference = [=](const std::vector<Vector64>& in) {
+    std::vector<Vector64> tables = {Vector64(size_of(kVocabulary * s.channels)),
+                                    Vector64(size_of(length * s.channels)),
+                                    Vector64(size_of(kSegments * s.channels))};
+    std::vector<Vector64> slopes;
+    for (std::size_t which = 0; which < 3; ++which)
+      slopes.push_back(differentiate(forward, tables, which, in[0]));
+    for (double& slope : slopes[0]) slope += 0.5;
+    const auto earlier = s.has_positions ? size_of(s.first * s.channels) : slopes[1].size();
+    std::fill_n(slopes[1].begin(), earlier, 0.5);
+    if (!s.has_segments) slopes[2].assign(slopes[2].size(), 0.5);
+    return slopes;
+  };
+  table.push_back(std::move(one));
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<Case>& table) {
@@ -303,6 +398,9 @@ void add_sequence_cases(std::vector<Case>& table) {
   for (const Curve& curve : kCurves)
     for (const std::int64_t count : {1, 31, 4099}) add_curve(table, curve, count);
   add_cross_entropy(table, 9, 65);
+  for (const EmbeddingCase& shape :
+       {EmbeddingCase{2, 9, 40, false, false}, {2, 5, 7, false, true}, {3, 9, 40, true, true}})
+    add_embedding(table, shape);
 }
 
 }  // namespace gpunode::parity

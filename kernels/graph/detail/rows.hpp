@@ -42,6 +42,8 @@ OpRow relu();
 OpRow relu_backward();
 OpRow tanh();
 OpRow tanh_backward();
+OpRow conv2d();
+OpRow conv2d_backward();
 }  // namespace rows
 
 }  // namespace gpunode::graph

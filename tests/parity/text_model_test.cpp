@@ -1,4 +1,4 @@
-// GPT's backward pass against finite differences of its loss, tensor by tensor.
+// The backward pass of each model of texts against finite differences of its loss, tensor by tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Fixture {
   std::vector<std::vector<std::uint8_t>> texts;
   std::vector<Sample> samples;
 
-  explicit Fixture(Settings settings) {
-    model = std::move(*make_model("gpt", settings));
+  Fixture(const std::string& kind, Settings settings) {
+    model = std::move(*make_model(kind, settings));
     program = std::move(*model->program(*backend, 1));
     weights.resize(model->parameter_count());
     model->initialise(3, weights);
@@ -55,12 +55,28 @@ struct Fixture {
   }
 };
 
-TEST(GptGradient, AgreesWithFiniteDifferencesForEveryTensor) {
-  Fixture fixture({{"layers", "2"},
-                   {"heads", "2"},
-                   {"channels", "16"},
-                   {"context", "13"},
-                   {"vocabulary", "23"}});
+struct Kind {
+  const char* name;
+  Settings settings;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+class TextModelTest : public testing::TestWithParam<Kind> {};
+const Settings kSmall = {
+    {"layers", "2"}, {"heads", "2"}, {"channels", "16"}, {"context", "13"}, {"vocabulary", "23"}};
+Settings small_and(Settings more) {
+  more.insert(kSmall.begin(), kSmall.end());
+  return more;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Models, TextModelTest,
+    testing::Values(
+        Kind{"gpt", kSmall}, Kind{"llama", small_and({{"kv_heads", "1"}, {"hidden", "24"}})},
+        Kind{"llama", small_and({{"kv_heads", "2"}, {"hidden", "20"}, {"attention_bias", "1"}})}));
+
+TEST_P(TextModelTest, gradients_agree_with_finite_differences_for_every_tensor) {
+  Fixture fixture(GetParam().name, GetParam().settings);
   std::vector<float> gradient(fixture.weights.size());
   ASSERT_TRUE(fixture.program->load(fixture.weights));
   auto loss = fixture.program->gradient(0, fixture.samples, gradient);
@@ -94,8 +110,10 @@ TEST(GptGradient, AgreesWithFiniteDifferencesForEveryTensor) {
   }
 }
 
-TEST(GptSession, ScoresAsTrainingDoes) {
-  Fixture fixture({{"layers", "2"}, {"heads", "4"}, {"channels", "32"}, {"context", "20"}});
+TEST_P(TextModelTest, a_session_scores_as_training_does) {
+  Settings settings = GetParam().settings;
+  settings["context"] = "20";
+  Fixture fixture(GetParam().name, settings);
   ASSERT_TRUE(fixture.program->load(fixture.weights));
   auto session = fixture.program->session();
   ASSERT_TRUE(session);
