@@ -140,7 +140,7 @@ struct StateInstalled {
 struct Evaluate {};
 struct Evaluated {
   Result<double> loss{0.0};
-  std::uint64_t windows = 0, held_out_windows = 0;  // that it is of; that there are
+  std::uint64_t samples = 0, held_out_samples = 0;  // that it is of; that there are
 };
 
 // --- between a job and its checkpoint writer ---

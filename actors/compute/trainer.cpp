@@ -55,9 +55,9 @@ collective::AddFn add_of(ops::Backend& backend) {
 std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
   std::vector<model::Sample> samples;
   for (std::size_t row = 0; row < slice.samples.size(); ++row) {
-    const ByteView window = slice.window(row);
+    const ByteView sample = slice.sample(row);
     samples.push_back({slice.samples[row].sample,
-                       {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+                       {reinterpret_cast<const std::uint8_t*>(sample.data()), sample.size()}});
   }
   return samples;
 }
@@ -415,14 +415,14 @@ Digest Trainer::state_digest() {
 }
 
 Result<HeldOutLoss> Trainer::evaluate() {
-  const dataset::TextDataset& data = reader_->data();
+  const dataset::Dataset& data = reader_->data();
   const std::uint64_t tokens = model_->tokens_per_sample();
-  const std::uint64_t held_out = data.full_held_out_windows();
+  const std::uint64_t held_out = data.held_out_count();
   const std::uint64_t count =
       std::min(held_out, std::max<std::uint64_t>(1, evaluated_tokens_ / tokens));
   if (count == 0)
     return Error{ErrorCode::not_found,
-                 "the held-out part is shorter than one window of the model: raise "
+                 "the held-out part has no whole sample of the model: raise "
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
     if (auto loaded = program_->load(parameters_); !loaded) return loaded.error();
@@ -432,11 +432,14 @@ Result<HeldOutLoss> Trainer::evaluate() {
   std::vector<double> sums(groups);
   std::vector<std::optional<Error>> errors(groups);
   workers_.run(groups, [&](int worker, std::size_t group) {
-    std::vector<Bytes> windows;
+    const std::uint64_t begin = group * kGroup, end = std::min(count, begin + kGroup);
+    const std::size_t size = data.sample_bytes();
+    std::vector<std::uint8_t> bytes((end - begin) * size);
     std::vector<model::Sample> samples;
-    for (std::uint64_t i = group * kGroup; i < std::min(count, (group + 1) * kGroup); ++i) {
-      const Bytes& window = windows.emplace_back(data.held_out_window(i * held_out / count));
-      samples.push_back({i, {reinterpret_cast<const std::uint8_t*>(window.data()), window.size()}});
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const auto place = std::span(bytes).subspan((i - begin) * size, size);
+      data.read_held_out(i * held_out / count, std::as_writable_bytes(place));
+      samples.push_back({i, place});
     }
     auto loss = program_->evaluate(worker, samples);
     if (loss)

@@ -57,8 +57,8 @@ struct HeldOutLoss {
   double loss = 0;  // mean a token
   // Windows that it is the mean of, and those of the whole held-out part. Fewer where that is
   // longer than kEvaluatedTokens: then they are spread evenly over it.
-  std::uint64_t windows = 0;
-  std::uint64_t held_out_windows = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t held_out_samples = 0;
 };
 
 // Elements [first, first + count) of a wanted node's sum are final; others may still be written.

@@ -131,7 +131,7 @@ void evaluate(Self* self) {
       model::guarded("the model's evaluation", [&] { return self->state.trainer->evaluate(); });
   if (!held_out) return self->send(self->state.job, Evaluated{held_out.error()});
   self->send(self->state.job,
-             Evaluated{held_out->loss, held_out->windows, held_out->held_out_windows});
+             Evaluated{held_out->loss, held_out->samples, held_out->held_out_samples});
 }
 
 // The model throws, or the standard library where memory or threads run out: the job is told what

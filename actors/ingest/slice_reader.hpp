@@ -9,8 +9,8 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/dataset/dataset.hpp"
 #include "runtime/dataset/sampler.hpp"
-#include "runtime/dataset/text_dataset.hpp"
 
 namespace gpunode::ingest {
 
@@ -23,13 +23,13 @@ struct SliceKey {
 
 struct Slice {
   SliceKey key;
-  std::uint32_t window_bytes = 0;             // context + 1
+  std::size_t sample_bytes = 0;
   std::vector<dataset::SamplePlace> samples;  // in position order
-  Bytes windows;                              // (samples, window_bytes), row after row
+  Bytes bytes;                                // (samples, sample_bytes), row after row
   Digest data_fingerprint;                    // sum of sample_hash over the samples
 
-  ByteView window(std::size_t row) const {
-    return ByteView(windows).subspan(row * window_bytes, window_bytes);
+  ByteView sample(std::size_t row) const {
+    return ByteView(bytes).subspan(row * sample_bytes, sample_bytes);
   }
 };
 
@@ -41,17 +41,17 @@ struct SliceSettings {
 
 class SliceReader {
  public:
-  SliceReader(dataset::TextDataset data, SliceSettings settings);
+  SliceReader(std::shared_ptr<const dataset::Dataset> data, SliceSettings settings);
 
   // slice < G. Empty where G > B leaves the slice no sample. Fault point on the way: "data", with
   // the step that it is for.
   Slice read(SliceKey key) const;
 
-  const dataset::TextDataset& data() const { return data_; }
+  const dataset::Dataset& data() const { return *data_; }
   const dataset::Sampler& sampler() const { return sampler_; }
 
  private:
-  dataset::TextDataset data_;
+  std::shared_ptr<const dataset::Dataset> data_;
   dataset::Sampler sampler_;
 };
 

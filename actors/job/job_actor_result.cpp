@@ -53,10 +53,10 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
     state.ledger->set_validation_loss(*evaluated.loss);
   else
     note(self, "no validation loss: " + evaluated.loss.error().message());
-  if (evaluated.windows < evaluated.held_out_windows)
-    note(self, "the validation loss is of " + std::to_string(evaluated.windows) +
-                   " windows, spread evenly over the held-out part's " +
-                   std::to_string(evaluated.held_out_windows));
+  if (evaluated.samples < evaluated.held_out_samples)
+    note(self, "the validation loss is of " + std::to_string(evaluated.samples) +
+                   " samples, spread evenly over the held-out part's " +
+                   std::to_string(evaluated.held_out_samples));
   maybe_end(self);
 }
 

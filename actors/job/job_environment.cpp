@@ -5,6 +5,7 @@
 #include "kernels/model/fingerprint.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
+#include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/probe/host_probe.hpp"
 
@@ -29,6 +30,34 @@ void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
   fitness.data_digest.assign(digest.value.begin(), digest.value.end());
   fitness.data_bytes = source.size_bytes();
   fitness.sample_count = reader.data().sample_count();
+}
+
+using SharedData = std::shared_ptr<const dataset::Dataset>;
+
+// The data in its format, if its samples are what the model reads.
+Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& model,
+                             std::shared_ptr<const dataset::TextSource> source) {
+  const auto fields = model.sample_fields();
+  const auto differs = [&](const std::string& has) {
+    return Error{ErrorCode::invalid_argument,
+                 model.name() + " reads samples of " + to_text(fields) + ", the data has " + has +
+                     ": choose the model's settings, data.path or data.format so that they fit"};
+  };
+  if (spec.format == "table") {
+    auto table = dataset::TableDataset::create(std::move(source), spec.validation_fraction);
+    if (!table) return table.error();
+    if ((*table)->fields() != fields) return differs(to_text((*table)->fields()));
+    return SharedData(std::move(*table));
+  }
+  const bool reads_text = fields.size() == 1 && fields[0].name == "text" &&
+                          fields[0].dtype == SampleDtype::u8 && fields[0].count > 1;
+  if (!reads_text) return differs("text u8");
+  auto text = dataset::TextDataset::create(std::move(source),
+                                           {.context = fields[0].count - 1,
+                                            .stride = 1,
+                                            .validation_fraction = spec.validation_fraction});
+  if (!text) return text.error();
+  return SharedData(std::move(*text));
 }
 
 }  // namespace
@@ -74,11 +103,8 @@ Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
   auto source = dataset::TextSource::open(*options_.files, spec.data.path);
   if (!source) return source.error().within("data");
   auto shared = std::make_shared<const dataset::TextSource>(std::move(*source));
-  dataset::TextSettings settings{.context = static_cast<std::uint32_t>(model.sample_bytes() - 1),
-                                 .stride = 1,
-                                 .validation_fraction = spec.data.validation_fraction};
-  auto data = dataset::TextDataset::create(std::move(shared), settings);
-  if (!data) return data.error().within("data");
+  auto data = open_data(spec.data, model, std::move(shared));
+  if (!data) return data.error();
   return ingest::SliceReader(std::move(*data),
                              {spec.train.seed, spec.train.batch, spec.train.slices});
 }
@@ -144,6 +170,7 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
       .seed = spec.train.seed,
       .batch = spec.train.batch,
       .steps = steps * spec.inner_steps(),
+      .table = spec.data.format == "table",
       .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
       .stride = 1,
       .validation_fraction = spec.data.validation_fraction};

@@ -22,7 +22,9 @@ class Bigram final : public gpunode::model::Model {
   gpunode::model::Settings config() const override;
   const std::vector<gpunode::model::ParameterSpec>& parameters() const override { return specs_; }
   std::size_t parameter_count() const override { return kBytes * kBytes; }
-  std::size_t sample_bytes() const override { return context_ + 1; }
+  std::vector<gpunode::SampleField> sample_fields() const override {
+    return {{"text", gpunode::SampleDtype::u8, static_cast<std::uint32_t>(context_ + 1)}};
+  }
   std::size_t tokens_per_sample() const override { return context_; }
   std::size_t vocabulary() const override { return kBytes; }
   void initialise(std::uint64_t seed, std::span<float> parameters) const override;

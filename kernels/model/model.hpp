@@ -18,6 +18,7 @@
 
 #include "kernels/tensor/shape.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/base/sample_field.hpp"
 
 namespace gpunode::ops {
 class Backend;
@@ -122,7 +123,9 @@ class Model {
 
   virtual const std::vector<ParameterSpec>& parameters() const = 0;
   virtual std::size_t parameter_count() const = 0;
-  virtual std::size_t sample_bytes() const = 0;       // bytes of one raw sample
+  // What one raw sample consists of, in this order; the data of a job must have the same.
+  virtual std::vector<SampleField> sample_fields() const = 0;
+  std::size_t sample_bytes() const { return bytes_of(sample_fields()); }
   virtual std::size_t tokens_per_sample() const = 0;  // predicted tokens, the loss's divisor
   virtual std::size_t vocabulary() const = 0;         // values of Session's logits
 

@@ -105,7 +105,11 @@ Result<std::unique_ptr<Session>> make_session(Program& program) {
 
 Result<void> validate(const Model& model) {
   if (auto good = validate_parameters(model); !good) return good;
-  if (model.sample_bytes() == 0) return wrong("sample_bytes() is 0: a sample is at least one byte");
+  const auto fields = model.sample_fields();
+  if (fields.empty()) return wrong("sample_fields() is empty: a sample has at least one field");
+  for (const SampleField& field : fields)
+    if (field.name.empty() || field.count == 0)
+      return wrong("the sample's field '" + field.name + "' has no name or no elements");
   if (model.tokens_per_sample() == 0)
     return wrong("tokens_per_sample() is 0: the loss is divided by it");
   if (model.vocabulary() == 0) return wrong("vocabulary() is 0");

@@ -8,7 +8,9 @@ namespace gpunode::model {
 
 class TextModel : public GraphModel {
  public:
-  std::size_t sample_bytes() const final { return tokens_per_sample() + 1; }
+  std::vector<SampleField> sample_fields() const final {
+    return {{"text", SampleDtype::u8, static_cast<std::uint32_t>(context() + 1)}};
+  }
   std::size_t tokens_per_sample() const final { return static_cast<std::size_t>(context()); }
   Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const final;
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,14 +64,14 @@ class Order {
 // Reads the text front to back across the borders of files; offsets only grow within an epoch.
 class Reader {
  public:
-  explicit Reader(const TextSource& source) : files_(source.files()) {}
+  explicit Reader(const TextSource& source) : files_(&source.files()) {}
 
   void window(std::uint64_t offset, std::vector<std::byte>& target) {
-    while (offset >= files_[file_].offset + files_[file_].bytes.size()) ++file_;
+    while (offset >= (*files_)[file_].offset + (*files_)[file_].bytes.size()) ++file_;
     std::size_t filled = 0;
     for (std::size_t file = file_; filled < target.size(); ++file) {
-      ByteView bytes = files_[file].bytes.view;
-      std::size_t skip = static_cast<std::size_t>(offset + filled - files_[file].offset);
+      ByteView bytes = (*files_)[file].bytes.view;
+      std::size_t skip = static_cast<std::size_t>(offset + filled - (*files_)[file].offset);
       std::size_t count = std::min(bytes.size() - skip, target.size() - filled);
       if (count > 0) std::memcpy(target.data() + filled, bytes.data() + skip, count);
       filled += count;
@@ -77,13 +79,153 @@ class Reader {
   }
 
  private:
-  const std::vector<TextSource::File>& files_;
+  const std::vector<TextSource::File>* files_;
   std::size_t file_ = 0;
 };
 
 Error refused(const std::string& why) {
   return Error{ErrorCode::invalid_argument, "proof of fed samples: " + why};
 }
+
+// Which of `count` parts may be trained on, from the definition in held_out.hpp.
+std::vector<bool> trained_parts(std::uint64_t count, double fraction) {
+  std::vector<bool> trained(count, true);
+  if (fraction <= 0 || count <= 1) return trained;
+  std::vector<std::uint64_t> parts(count);
+  for (std::uint64_t part = 0; part < count; ++part) parts[part] = part;
+  const auto draw = [](std::uint64_t part) { return keyed(0x68656c64, part); };
+  std::sort(parts.begin(), parts.end(), [&](std::uint64_t a, std::uint64_t b) {
+    return draw(a) != draw(b) ? draw(a) < draw(b) : a < b;
+  });
+  auto held = static_cast<std::uint64_t>(std::floor(static_cast<double>(count) * fraction + 0.5));
+  if (held == 0) held = 1;
+  if (held == count) --held;
+  for (std::uint64_t at = 0; at < held; ++at) trained[parts[at]] = false;
+  return trained;
+}
+
+// The samples of an epoch in the order of the data, which is that of their numbers.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual std::uint64_t count() const = 0;
+  // Numbers only grow from call to call, until rewind().
+  virtual void read(std::uint64_t sample, std::vector<std::byte>& target) = 0;
+  virtual void rewind() = 0;
+};
+
+class Windows final : public Samples {
+ public:
+  Windows(const TextSource& source, const ScanSettings& settings)
+      : source_(source),
+        reader_(source),
+        window_(settings.context + std::uint64_t{1}),
+        stride_(settings.stride) {
+    const std::uint64_t size = source.size_bytes();
+    std::uint64_t block = 4096;
+    while (block < 16 * window_ || (size + block - 1) / block > 65536) block += 4096;
+    const std::uint64_t blocks = (size + block - 1) / block;
+    if (blocks < 2) {
+      const double kept = static_cast<double>(size) * (1.0 - settings.validation_fraction);
+      stretch(0, std::min(size, static_cast<std::uint64_t>(std::floor(kept))));
+      return;
+    }
+    const std::vector<bool> trained = trained_parts(blocks, settings.validation_fraction);
+    std::uint64_t begin = 0;
+    for (std::uint64_t at = 0; at <= blocks; ++at) {
+      if (at < blocks && trained[at]) continue;
+      stretch(begin, std::min(size, at * block));
+      begin = (at + 1) * block;
+    }
+  }
+
+  std::uint64_t count() const override { return count_; }
+  void rewind() override {
+    reader_ = Reader(source_);
+    at_ = 0;
+  }
+  void read(std::uint64_t sample, std::vector<std::byte>& target) override {
+    while (sample >= stretches_[at_].after) ++at_;
+    const Stretch& here = stretches_[at_];
+    target.resize(window_);
+    reader_.window(here.begin + (sample - here.first) * stride_, target);
+  }
+
+ private:
+  struct Stretch {
+    std::uint64_t begin, first, after;  // its first byte, its samples
+  };
+  // Windows begin at its first byte and every stride behind it; the last still ends inside.
+  void stretch(std::uint64_t begin, std::uint64_t end) {
+    if (begin >= end || end - begin < window_) return;
+    const std::uint64_t more = (end - begin - window_ + stride_) / stride_;
+    stretches_.push_back({begin, count_, count_ + more});
+    count_ += more;
+  }
+
+  const TextSource& source_;
+  Reader reader_;
+  std::uint64_t window_, stride_, count_ = 0;
+  std::vector<Stretch> stretches_;
+  std::size_t at_ = 0;
+};
+
+// A table, character by character.
+class Rows final : public Samples {
+ public:
+  Rows(const TextSource& source, const ScanSettings& settings) {
+    std::vector<std::vector<std::byte>> all;
+    for (const TextSource::File& file : source.files()) {
+      std::string line;
+      bool first = true;
+      for (std::size_t at = 0; at <= file.bytes.size(); ++at) {
+        const char next = at < file.bytes.size() ? static_cast<char>(file.bytes.view[at]) : '\n';
+        if (next != '\n') {
+          line += next == ',' || next == '\t' || next == '\r' ? ' ' : next;
+          continue;
+        }
+        add(line, first, all);
+        first = false;
+        line.clear();
+      }
+    }
+    const std::vector<bool> trained = trained_parts(all.size(), settings.validation_fraction);
+    for (std::size_t row = 0; row < all.size(); ++row)
+      if (trained[row]) rows_.push_back(std::move(all[row]));
+  }
+
+  std::uint64_t count() const override { return rows_.size(); }
+  void rewind() override {}
+  void read(std::uint64_t sample, std::vector<std::byte>& target) override {
+    target = rows_[sample];
+  }
+
+ private:
+  static void add(const std::string& line, bool first, std::vector<std::vector<std::byte>>& all) {
+    std::vector<std::string> cells;
+    for (std::size_t at = 0; at < line.size();) {
+      const std::size_t end = std::min(line.find(' ', at), line.size());
+      if (end > at) cells.push_back(line.substr(at, end - at));
+      at = end + 1;
+    }
+    if (cells.empty()) return;
+    char* end = nullptr;
+    std::strtof(cells[0].c_str(), &end);
+    if (first && *end != 0) return;
+    std::vector<std::byte> row(cells.size() * 4);
+    for (std::size_t at = 0; at < cells.size(); ++at) {
+      const float value = std::strtof(cells[at].c_str(), nullptr);
+      const auto label = static_cast<std::int32_t>(std::strtol(cells[at].c_str(), nullptr, 10));
+      std::memcpy(row.data() + at * 4,
+                  at + 1 < cells.size() ? static_cast<const void*>(&value)
+                                        : static_cast<const void*>(&label),
+                  4);
+    }
+    all.push_back(std::move(row));
+  }
+
+  std::vector<std::vector<std::byte>> rows_;
+};
 
 }  // namespace
 
@@ -93,17 +235,17 @@ Result<Proof> scan_sum(const TextSource& source, const ScanSettings& settings) {
   if (!(settings.validation_fraction >= 0.0 && settings.validation_fraction < 1.0))
     return refused("validation_fraction must be in [0, 1)");
   if (settings.steps > (std::uint64_t{1} << 62) / settings.batch) return refused("too many steps");
-  double kept = static_cast<double>(source.size_bytes()) * (1.0 - settings.validation_fraction);
-  auto text_bytes = static_cast<std::uint64_t>(std::floor(kept));
-  if (text_bytes > source.size_bytes()) text_bytes = source.size_bytes();
-  std::uint64_t window = std::uint64_t{settings.context} + 1;
-  if (text_bytes < window) return refused("the data is shorter than one sample");
+  std::unique_ptr<Samples> samples;
+  if (settings.table)
+    samples = std::make_unique<Rows>(source, settings);
+  else
+    samples = std::make_unique<Windows>(source, settings);
+  if (samples->count() == 0) return refused("the data is shorter than one sample");
 
   Proof proof;
-  // Windows begin at 0, stride, 2 stride ...; the last one still ends inside the text.
-  proof.sample_count = (text_bytes - window + settings.stride) / settings.stride;
+  proof.sample_count = samples->count();
   proof.samples = settings.batch * settings.steps;
-  std::vector<std::byte> bytes(window);
+  std::vector<std::byte> bytes;
   std::vector<std::uint64_t> used((proof.sample_count + 63) / 64);
   std::uint64_t left = proof.samples;
   for (std::uint64_t data_epoch = 0; left > 0; ++data_epoch) {
@@ -117,11 +259,11 @@ Result<Proof> scan_sum(const TextSource& source, const ScanSettings& settings) {
       if (used[sample / 64] & bit) ++proof.repeated;
       used[sample / 64] |= bit;
     }
-    Reader reader(source);
+    samples->rewind();
     for (std::uint64_t word = 0; word < used.size(); ++word) {
       for (std::uint64_t marks = used[word]; marks != 0; marks &= marks - 1) {
         std::uint64_t sample = word * 64 + static_cast<std::uint64_t>(std::countr_zero(marks));
-        reader.window(sample * settings.stride, bytes);
+        samples->read(sample, bytes);
         proof.sum += digest_of(bytes, keyed(sample, data_epoch));
       }
     }

@@ -1,8 +1,8 @@
 // The independent proof of what a job was fed. A job's running sum is made while it trains, slice
 // by slice, on many members; this file recomputes it from the data alone, in another order and by
-// separate code: it calls neither Sampler, Shuffle, TextDataset nor sample_hash. Per data_epoch it
+// separate code: it calls neither Sampler, Shuffle, the data sets nor sample_hash. Per data_epoch it
 // marks the samples of all used positions in a bitmap, then walks the bitmap in the order of the
-// text and adds the hashes of what is marked. A sample marked twice is found on the way.
+// data and adds the hashes of what is marked. A sample marked twice is found on the way.
 // Cost: about 300 ns a sample on one thread, and N/8 bytes of memory.
 #pragma once
 
@@ -18,6 +18,7 @@ struct ScanSettings {
   std::uint64_t seed = 1;
   std::uint32_t batch = 1;
   std::uint64_t steps = 0;  // steps [0, steps) were committed
+  bool table = false;       // rows of numbers; else text, and:
   std::uint32_t context = 64;
   std::uint32_t stride = 1;
   double validation_fraction = 0.1;

@@ -108,6 +108,7 @@ const std::vector<Row>& rows() {
       count_row("min_nodes", &JobSpec::min_nodes),
       text_row("on_lost_quorum", [](JobSpec& s) -> std::string& { return s.on_lost_quorum; }),
       text_row("data.path", [](JobSpec& s) -> std::string& { return s.data.path; }),
+      text_row("data.format", [](JobSpec& s) -> std::string& { return s.data.format; }),
       number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
       number_row("train.seed", &JobSpec::train, &TrainSpec::seed),
@@ -260,7 +261,9 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.on_lost_quorum != "wait" && spec.on_lost_quorum != "continue")
     return bad("on_lost_quorum must be \"wait\" or \"continue\", not '" + spec.on_lost_quorum +
                "'");
-  if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder of text");
+  if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder");
+  if (spec.data.format != "text" && spec.data.format != "table")
+    return bad("data.format must be \"text\" or \"table\", not '" + spec.data.format + "'");
   if (!(spec.data.validation_fraction >= 0 && spec.data.validation_fraction < 1))
     return bad("data.validation_fraction must be at least 0 and below 1");
   if (auto valid = validate_train(spec.train); !valid) return valid;

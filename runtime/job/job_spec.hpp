@@ -19,7 +19,8 @@ namespace gpunode::job {
 
 struct DataSpec {
   std::string path;                  // a file or a folder; the same bytes on every member
-  double validation_fraction = 0.1;  // the last part of the bytes, never trained on
+  std::string format = "text";       // or "table": numbers, a sample a line, its label last
+  double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
 };
 
 struct TrainSpec {

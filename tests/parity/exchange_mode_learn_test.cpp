@@ -16,6 +16,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/collective/all_reduce.hpp"
+#include "runtime/dataset/text_dataset.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 
 namespace gpunode {

@@ -61,7 +61,7 @@ class SmallModel final : public GraphModel {
   std::string kind() const override { return "small"; }
   std::string name() const override { return "small"; }
   Settings config() const override { return {}; }
-  std::size_t sample_bytes() const override { return 1; }
+  std::vector<SampleField> sample_fields() const override { return {{"text", SampleDtype::u8, 1}}; }
   std::size_t tokens_per_sample() const override {
     return static_cast<std::size_t>(recipe_.targets);
   }

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/block_digest.hpp"
+#include "runtime/dataset/text_dataset.hpp"
 #include "tests/parity/letters_source.hpp"
 
 namespace gpunode::compute {

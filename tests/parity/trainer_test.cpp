@@ -11,6 +11,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/block_digest.hpp"
+#include "runtime/dataset/text_dataset.hpp"
 #include "tests/parity/letters_source.hpp"
 
 namespace gpunode::compute {
@@ -59,8 +60,8 @@ class TrainerTest : public ::testing::Test {
       std::vector<model::Sample> samples;
       for (std::size_t row = 0; row < data.samples.size(); ++row)
         samples.push_back({data.samples[row].sample,
-                           {reinterpret_cast<const std::uint8_t*>(data.window(row).data()),
-                            data.window(row).size()}});
+                           {reinterpret_cast<const std::uint8_t*>(data.sample(row).data()),
+                            data.sample(row).size()}});
       std::vector<float>& sum = slices_.emplace_back(weights.size() + 1);
       sum.back() = *program->gradient(0, samples, std::span(sum).first(weights.size()));
     }
@@ -176,8 +177,8 @@ TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_o
     return *(*made)->evaluate();
   };
   const HeldOutLoss whole = evaluate(Trainer::kEvaluatedTokens);
-  EXPECT_EQ(whole.windows, 18u) << "299 targets in windows of 16";
-  EXPECT_EQ(whole.held_out_windows, 18u);
+  EXPECT_EQ(whole.samples, 18u) << "299 targets in windows of 16";
+  EXPECT_EQ(whole.held_out_samples, 18u);
 
   Bytes text(3000);
   source_->copy(0, text);
@@ -185,13 +186,13 @@ TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_o
     std::fill_n(text.begin() + 2700 + static_cast<std::ptrdiff_t>(window) * 16, 17, std::byte{97});
   source_ = std::make_shared<dataset::TextSource>(dataset::TextSource::from_memory({{"a", text}}));
   const HeldOutLoss part = evaluate(4 * 16 + 1);
-  EXPECT_EQ(part.windows, 4u);
-  EXPECT_EQ(part.held_out_windows, 18u);
+  EXPECT_EQ(part.samples, 4u);
+  EXPECT_EQ(part.held_out_samples, 18u);
   std::fill(text.begin() + 2700, text.end(), std::byte{97});
   source_ = std::make_shared<dataset::TextSource>(
       dataset::TextSource::from_memory({{"a", std::move(text)}}));
   EXPECT_NEAR(part.loss, evaluate(Trainer::kEvaluatedTokens).loss, 1e-6);
-  EXPECT_EQ(evaluate(0).windows, 1u) << "never none";
+  EXPECT_EQ(evaluate(0).samples, 1u) << "never none";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/dataset/text_dataset.hpp"
 #include "tools/bench/benchmarks.hpp"
 #include "tools/bench/flags.hpp"
 #include "tools/bench/median.hpp"

@@ -64,7 +64,9 @@ class PacedModel final : public model::Model {
   model::Settings config() const override { return {}; }
   const std::vector<model::ParameterSpec>& parameters() const override { return specs_; }
   std::size_t parameter_count() const override { return kLayers * kParametersALayer; }
-  std::size_t sample_bytes() const override { return 17; }
+  std::vector<SampleField> sample_fields() const override {
+    return {{"text", SampleDtype::u8, 17}};
+  }
   std::size_t tokens_per_sample() const override { return 16; }
   std::size_t vocabulary() const override { return 256; }
   void initialise(std::uint64_t, std::span<float> parameters) const override {

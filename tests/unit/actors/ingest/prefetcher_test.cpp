@@ -8,6 +8,8 @@
 #include <new>
 #include <thread>
 
+#include "runtime/dataset/text_dataset.hpp"
+
 namespace {
 std::atomic<bool> only_tester_has_memory{false};
 std::atomic<int> refused{0};
@@ -55,7 +57,7 @@ class PrefetcherTest : public ::testing::Test {
   void expect_right(const Slice& slice, SliceKey key) {
     Slice expected = reader_.read(key);
     EXPECT_EQ(slice.key, key);
-    EXPECT_EQ(slice.windows, expected.windows);
+    EXPECT_EQ(slice.bytes, expected.bytes);
     EXPECT_EQ(slice.data_fingerprint, expected.data_fingerprint);
   }
   SliceReader reader_;

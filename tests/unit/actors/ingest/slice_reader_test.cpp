@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/dataset/scan_sum.hpp"
+#include "runtime/dataset/text_dataset.hpp"
 
 namespace gpunode::ingest {
 namespace {
@@ -35,8 +36,8 @@ TEST(SliceReader, gives_the_windows_of_its_samples_row_by_row) {
   ASSERT_EQ(slice.samples.size(), 4u);
   Bytes window(17);
   for (std::size_t row = 0; row < slice.samples.size(); ++row) {
-    data->read_sample(slice.samples[row].sample, window);
-    EXPECT_EQ(to_bytes(slice.window(row)), window);
+    (*data)->read_sample(slice.samples[row].sample, window);
+    EXPECT_EQ(to_bytes(slice.sample(row)), window);
   }
 }
 

@@ -17,7 +17,8 @@ class Odd : public Model {
  public:
   std::string own_kind = "odd";
   std::vector<ParameterSpec> specs{{"weight", {2, 4}, true}, {"bias", {1}, false}};
-  std::size_t count = 9, bytes = 9, tokens = 1, values = 256;
+  std::vector<SampleField> fields = {{"text", SampleDtype::u8, 9}};
+  std::size_t count = 9, tokens = 1, values = 256;
   std::vector<ElementRange> backward, forward;
   std::function<Result<std::unique_ptr<Program>>()> make = [] {
     return Result<std::unique_ptr<Program>>(nullptr);
@@ -28,7 +29,7 @@ class Odd : public Model {
   Settings config() const override { return {}; }
   const std::vector<ParameterSpec>& parameters() const override { return specs; }
   std::size_t parameter_count() const override { return count; }
-  std::size_t sample_bytes() const override { return bytes; }
+  std::vector<SampleField> sample_fields() const override { return fields; }
   std::size_t tokens_per_sample() const override { return tokens; }
   std::size_t vocabulary() const override { return values; }
   void initialise(std::uint64_t, std::span<float>) const override {}
@@ -109,7 +110,9 @@ TEST(Validate, NamesCountsThatDoNotFit) {
         odd.specs = {{"a", {most}}, {"b", {most}}, {"c", {most}}};
       },
       "can be counted");
-  expect_wrong([](Odd& odd) { odd.bytes = 0; }, "sample_bytes() is 0");
+  expect_wrong([](Odd& odd) { odd.fields.clear(); }, "sample_fields() is empty");
+  expect_wrong([](Odd& odd) { odd.fields[0].count = 0; }, "the sample's field 'text'");
+  expect_wrong([](Odd& odd) { odd.fields[0].name.clear(); }, "has no name");
   expect_wrong([](Odd& odd) { odd.tokens = 0; }, "tokens_per_sample() is 0");
   expect_wrong([](Odd& odd) { odd.values = 0; }, "vocabulary() is 0");
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/dataset/sample_hash.hpp"
 #include "runtime/dataset/sampler.hpp"
+#include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 
 namespace gpunode::dataset {
@@ -30,11 +31,11 @@ struct DataFingerprint {
 };
 
 // What a job adds up while it trains: slice by slice, by the fast path.
-DataFingerprint data_fingerprint(const TextDataset& data, const ScanSettings& settings,
+DataFingerprint data_fingerprint(const Dataset& data, const ScanSettings& settings,
                                  std::uint32_t slices) {
   Sampler sampler({settings.seed, data.sample_count(), settings.batch, slices});
   DataFingerprint result;
-  Bytes window(data.window_bytes());
+  Bytes window(data.sample_bytes());
   for (std::uint64_t step = 0; step < settings.steps; ++step)
     for (std::uint32_t slice = slices; slice-- > 0;)
       for (const SamplePlace& place : sampler.samples(step, slice)) {
@@ -61,12 +62,54 @@ TEST(ScanSum, equals_the_running_sum_of_any_job) {
     Result<Proof> proof = scan_sum(*source, settings);
     ASSERT_TRUE(proof.has_value());
     DataFingerprint running =
-        data_fingerprint(*data, settings, static_cast<std::uint32_t>(1 + rng.below(7)));
+        data_fingerprint(**data, settings, static_cast<std::uint32_t>(1 + rng.below(7)));
     EXPECT_EQ(proof->sum, running.sum);
     EXPECT_EQ(proof->samples, running.samples);
-    EXPECT_EQ(proof->sample_count, data->sample_count());
+    EXPECT_EQ(proof->sample_count, (*data)->sample_count());
     EXPECT_TRUE(proof->each_once());
   }
+}
+
+TEST(ScanSum, equals_the_running_sum_where_blocks_are_held_out) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Rng rng(seed);
+    Bytes bytes(30'000 + rng.below(90'000));
+    for (std::byte& b : bytes) b = static_cast<std::byte>(rng.next());
+    const auto middle = bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(bytes.size()));
+    auto source = std::make_shared<TextSource>(TextSource::from_memory(
+        {{"a", Bytes(bytes.begin(), middle)}, {"b", Bytes(middle, bytes.end())}}));
+    ScanSettings settings{.seed = seed,
+                          .batch = 50,
+                          .steps = 40,
+                          .context = static_cast<std::uint32_t>(1 + rng.below(700)),
+                          .stride = static_cast<std::uint32_t>(1 + rng.below(90)),
+                          .validation_fraction = rng.uniform() * 0.5};
+    auto data = TextDataset::create(
+        source, {settings.context, settings.stride, settings.validation_fraction});
+    ASSERT_TRUE(data.has_value());
+    const Result<Proof> proof = scan_sum(*source, settings);
+    ASSERT_TRUE(proof.has_value());
+    EXPECT_EQ(proof->sum, data_fingerprint(**data, settings, 3).sum) << seed;
+    EXPECT_EQ(proof->sample_count, (*data)->sample_count());
+  }
+}
+
+TEST(ScanSum, equals_the_running_sum_of_a_table) {
+  std::string text = "a b c\n";
+  for (int i = 0; i < 300; ++i)
+    text += std::to_string(i * 0.37) + (i % 2 == 0 ? " " : "   ") + std::to_string(-i) + " " +
+            std::to_string(i % 5) + "\n";
+  auto source =
+      std::make_shared<TextSource>(TextSource::from_memory({{"a", to_bytes(as_bytes(text))}}));
+  auto data = TableDataset::create(source, 0.1);
+  ASSERT_TRUE(data.has_value()) << data.error().detail;
+  const ScanSettings settings{
+      .seed = 3, .batch = 7, .steps = 90, .table = true, .validation_fraction = 0.1};
+  const Result<Proof> proof = scan_sum(*source, settings);
+  ASSERT_TRUE(proof.has_value());
+  EXPECT_EQ(proof->sum, data_fingerprint(**data, settings, 2).sum);
+  EXPECT_EQ(proof->sample_count, 270u);
+  EXPECT_TRUE(proof->each_once());
 }
 
 TEST(ScanSum, sees_another_seed_step_count_or_byte) {
@@ -93,13 +136,13 @@ TEST(ScanSum, sees_a_sample_that_was_fed_twice_instead_of_another) {
   auto source = text(2);
   ScanSettings settings{.seed = 1, .batch = 4, .steps = 5, .context = 8};
   auto data = TextDataset::create(source, {.context = 8});
-  DataFingerprint running = data_fingerprint(*data, settings, 2);
-  Sampler sampler({1, data->sample_count(), 4, 1});
+  DataFingerprint running = data_fingerprint(**data, settings, 2);
+  Sampler sampler({1, (*data)->sample_count(), 4, 1});
   std::vector<SamplePlace> places = sampler.samples(0, 0);
   Bytes window(9);
-  data->read_sample(places[0].sample, window);
+  (*data)->read_sample(places[0].sample, window);
   Digest twice = sample_hash(places[0].sample, 0, window);
-  data->read_sample(places[1].sample, window);
+  (*data)->read_sample(places[1].sample, window);
   Digest left_out = sample_hash(places[1].sample, 0, window);
   ASSERT_NE(twice, left_out);
   Digest wrong = scan_sum(*source, settings)->sum;

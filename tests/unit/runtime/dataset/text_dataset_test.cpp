@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 
 namespace gpunode::dataset {
@@ -13,54 +15,108 @@ std::shared_ptr<const TextSource> source_of(std::size_t size) {
   return std::make_shared<TextSource>(TextSource::from_memory({{"a", bytes}}));
 }
 
-TEST(TextDataset, every_alignment_is_a_sample_with_stride_one) {
-  auto data = TextDataset::create(source_of(100), {.context = 4, .validation_fraction = 0.1});
-  ASSERT_TRUE(data.has_value());
-  EXPECT_EQ(data->train_bytes(), 90u);
-  EXPECT_EQ(data->sample_count(), 86u);
+// Bytes that tell where they lie, to within 2^16.
+std::shared_ptr<const TextSource> numbered(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>(i % 2 == 0 ? i / 2 : i / 512);
+  return std::make_shared<TextSource>(TextSource::from_memory({{"a", bytes}}));
+}
+
+Bytes sample(const TextDataset& data, std::uint64_t index) {
+  Bytes window(data.sample_bytes());
+  data.read_sample(index, window);
+  return window;
+}
+
+TEST(TextDataset, every_alignment_of_a_small_text_is_a_sample_and_its_end_is_held_out) {
+  auto made = TextDataset::create(source_of(100), {.context = 4, .validation_fraction = 0.1});
+  ASSERT_TRUE(made.has_value());
+  const TextDataset& data = **made;
+  EXPECT_EQ(data.sample_count(), 86u);
+  EXPECT_EQ(sample(data, 85).back(), std::byte{89});
+  EXPECT_EQ(sample(data, 85).front(), std::byte{85});
+  ASSERT_EQ(data.held_out_count(), 2u);
   Bytes window(5);
-  data->read_sample(85, window);
-  EXPECT_EQ(window.back(), std::byte{89});
-  EXPECT_EQ(window.front(), std::byte{85});
+  data.read_held_out(1, window);
+  EXPECT_EQ(window.front(), std::byte{94});
 }
 
-TEST(TextDataset, samples_never_touch_what_is_held_out) {
-  for (std::uint32_t stride : {1u, 2u, 3u, 4u, 7u, 100u}) {
-    for (std::size_t size : {20u, 21u, 22u, 23u, 50u}) {
-      auto data = TextDataset::create(source_of(size),
-                                      {.context = 4, .stride = stride, .validation_fraction = 0.3});
-      ASSERT_TRUE(data.has_value());
-      std::uint64_t last_begin = (data->sample_count() - 1) * stride;
-      EXPECT_LE(last_begin + 5, data->train_bytes());
-      EXPECT_GT(last_begin + stride + 5, data->train_bytes());
+// The places of all windows, found by what they hold.
+struct Split {
+  std::vector<bool> trained, held;
+  std::vector<int> targets;  // how often each byte is one of a held-out sample
+};
+Split split_of(const TextDataset& data, std::size_t size) {
+  Bytes all(size);
+  data.source().copy(0, all);
+  std::map<Bytes, std::size_t> places;
+  const std::size_t window = data.window_bytes();
+  for (std::size_t at = 0; at + window <= size; ++at)
+    places.emplace(Bytes(all.begin() + static_cast<std::ptrdiff_t>(at),
+                         all.begin() + static_cast<std::ptrdiff_t>(at + window)),
+                   at);
+  Split split{std::vector<bool>(size), std::vector<bool>(size), std::vector<int>(size)};
+  for (std::uint64_t i = 0; i < data.sample_count(); ++i) {
+    const std::size_t at = places.at(sample(data, i));
+    for (std::size_t byte = 0; byte < window; ++byte) split.trained[at + byte] = true;
+  }
+  for (std::uint64_t i = 0; i < data.held_out_count(); ++i) {
+    Bytes bytes(window);
+    data.read_held_out(i, bytes);
+    const std::size_t at = places.at(bytes);
+    for (std::size_t byte = 0; byte < window; ++byte) {
+      split.held[at + byte] = true;
+      if (byte > 0) ++split.targets[at + byte];
     }
+  }
+  return split;
+}
+
+TEST(TextDataset, held_out_blocks_are_drawn_over_the_text_and_no_window_crosses_a_border) {
+  constexpr std::size_t kSize = 60 * 4096 + 77;
+  for (const std::uint32_t stride : {1u, 3u, 64u}) {
+    auto made = TextDataset::create(numbered(kSize),
+                                    {.context = 30, .stride = stride, .validation_fraction = 0.2});
+    ASSERT_TRUE(made.has_value());
+    EXPECT_EQ((*made)->block_bytes(), 4096u);
+    const Split split = split_of(**made, kSize);
+    std::size_t held = 0;
+    std::set<std::size_t> blocks;
+    for (std::size_t at = 0; at < kSize; ++at) {
+      ASSERT_FALSE(split.trained[at] && split.held[at]) << "byte " << at;
+      ASSERT_LE(split.targets[at], 1) << "byte " << at;
+      held += split.held[at];
+      if (split.held[at]) blocks.insert(at / 4096);
+    }
+    EXPECT_EQ(blocks.size(), 12u) << "a fifth of 61 blocks";
+    EXPECT_LT(*blocks.begin(), 30u) << "not the end alone";
+    EXPECT_NEAR(static_cast<double>(held), 0.2 * kSize, 0.02 * kSize);
   }
 }
 
-TEST(TextDataset, held_out_windows_target_each_byte_but_the_first_exactly_once) {
-  for (std::size_t size = 20; size < 60; ++size) {
-    auto data = TextDataset::create(source_of(size), {.context = 4, .validation_fraction = 0.5});
-    ASSERT_TRUE(data.has_value());
-    std::uint64_t next = data->train_bytes() + 1, full = 0;
-    for (std::uint64_t i = 0; i < data->held_out_windows(); ++i) {
-      Bytes window = data->held_out_window(i);
-      ASSERT_GE(window.size(), 2u);
-      EXPECT_EQ(window.front(), static_cast<std::byte>(next - 1));
-      for (std::size_t t = 1; t < window.size(); ++t)
-        EXPECT_EQ(window[t], static_cast<std::byte>(next++));
-      full += window.size() == 5;
-    }
-    EXPECT_EQ(next, size);
-    EXPECT_EQ(full, data->full_held_out_windows());
-  }
+TEST(TextDataset, the_split_is_the_same_for_every_job_on_the_data) {
+  auto first = TextDataset::create(numbered(100'000), {.context = 10});
+  auto again = TextDataset::create(numbered(100'000), {.context = 10});
+  ASSERT_EQ((*first)->held_out_count(), (*again)->held_out_count());
+  Bytes one(11), other(11);
+  (*first)->read_held_out(0, one);
+  (*again)->read_held_out(0, other);
+  EXPECT_EQ(one, other);
+}
+
+TEST(TextDataset, a_block_has_room_for_sixteen_windows) {
+  auto data = TextDataset::create(numbered(400'000), {.context = 1000});
+  EXPECT_EQ((*data)->block_bytes(), 16384u);
 }
 
 TEST(TextDataset, nothing_held_out_is_possible) {
-  auto data = TextDataset::create(source_of(10), {.context = 4, .validation_fraction = 0});
-  ASSERT_TRUE(data.has_value());
-  EXPECT_EQ(data->sample_count(), 6u);
-  EXPECT_EQ(data->held_out_windows(), 0u);
-  EXPECT_EQ(data->full_held_out_windows(), 0u);
+  for (const std::size_t size : {std::size_t{10}, std::size_t{50'000}}) {
+    auto data = TextDataset::create(numbered(size), {.context = 4, .validation_fraction = 0});
+    ASSERT_TRUE(data.has_value());
+    EXPECT_EQ((*data)->sample_count(), size - 4);
+    EXPECT_EQ((*data)->held_out_count(), 0u);
+  }
 }
 
 TEST(TextDataset, too_little_text_and_bad_settings_are_refused) {
