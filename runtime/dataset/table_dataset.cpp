@@ -75,10 +75,10 @@ class Parser {
     const std::vector<std::string_view> cells = cells_of(line, separator_);
     if (may_be_header && !parsed<float>(cells.front())) return {};
     if (columns_ == 0) columns_ = static_cast<std::uint32_t>(cells.size());
-    if (cells.size() < 2) return wrong("a single column is no sample: features and a label are");
     if (cells.size() != columns_)
       return wrong("has " + std::to_string(cells.size()) + " cells, the first row has " +
                    std::to_string(columns_));
+    if (cells.size() < 2) return wrong("a single column is no sample: features and a label are");
     for (std::size_t at = 0; at + 1 < cells.size(); ++at) {
       const auto value = parsed<float>(cells[at]);
       if (!value || !std::isfinite(*value)) return bad_cell(at, cells[at], "no finite number");

@@ -137,7 +137,7 @@ TEST_P(TextModelTest, a_session_scores_as_training_does) {
   std::vector<float> at_once(logits.size());
   ASSERT_TRUE((*session)->append(tokens, at_once));
   for (std::size_t i = 0; i < logits.size(); ++i)
-    EXPECT_NEAR(at_once[i], logits[i], 1e-4 * (1 + std::abs(logits[i])));
+    EXPECT_NEAR(at_once[i], logits[i], 3e-4 * (1 + std::abs(logits[i])));
   EXPECT_EQ((*session)->append(tokens, at_once).error().code, ErrorCode::resource_exhausted);
   EXPECT_EQ((*session)->position(), length);
 }

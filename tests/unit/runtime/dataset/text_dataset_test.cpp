@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "runtime/base/rng.hpp"
+
 namespace gpunode::dataset {
 namespace {
 
@@ -15,11 +17,10 @@ std::shared_ptr<const TextSource> source_of(std::size_t size) {
   return std::make_shared<TextSource>(TextSource::from_memory({{"a", bytes}}));
 }
 
-// Bytes that tell where they lie, to within 2^16.
+// Bytes of which no few in a row come twice.
 std::shared_ptr<const TextSource> numbered(std::size_t size) {
   Bytes bytes(size);
-  for (std::size_t i = 0; i < size; ++i)
-    bytes[i] = static_cast<std::byte>(i % 2 == 0 ? i / 2 : i / 512);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(mix(7, i));
   return std::make_shared<TextSource>(TextSource::from_memory({{"a", bytes}}));
 }
 
