@@ -67,6 +67,12 @@ class CpuBackend final : public ops::Backend {
     operations_.tanh_backward = tanh_backward;
     operations_.conv2d = conv2d;
     operations_.conv2d_backward = conv2d_backward;
+    operations_.batchnorm = batchnorm;
+    operations_.batchnorm_backward = batchnorm_backward;
+    operations_.max_pool2d = max_pool2d;
+    operations_.max_pool2d_backward = max_pool2d_backward;
+    operations_.mean_pool = mean_pool;
+    operations_.mean_pool_backward = mean_pool_backward;
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;

@@ -162,6 +162,43 @@ ValueId Builder::conv2d(ValueId x, ValueId weight, Steps steps) {
               {.stride = steps.stride, .padding = steps.padding})[0];
 }
 
+ValueId Builder::batchnorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {
+  const tensor::Shape vector{last_extent(shape(x))};
+  return node(Op::batchnorm, {x, weight, bias}, {shape(x), vector, vector},
+              shape(weight) == vector && shape(bias) == vector, {.epsilon = epsilon})[0];
+}
+
+ValueId Builder::batchnorm_inference(ValueId x, ValueId weight, ValueId bias, Statistics statistics,
+                                     float epsilon) {
+  const tensor::Shape vector{last_extent(shape(x))};
+  const bool fits = shape(weight) == vector && shape(bias) == vector &&
+                    shape(statistics.mean) == vector && shape(statistics.variance) == vector;
+  return node(Op::batchnorm_inference, {x, weight, bias, statistics.mean, statistics.variance},
+              {shape(x), vector, vector}, fits, {.epsilon = epsilon})[0];
+}
+
+ValueId Builder::max_pool2d(ValueId x, std::int64_t window, Steps steps) {
+  const tensor::Shape& image = shape(x);
+  const bool fits = image.rank() == 4 && window > 0 && steps.stride > 0 && steps.padding >= 0 &&
+                    steps.padding < window;
+  const auto extent = [&](int at) {
+    return ops::WindowExtent{image[at], window, steps.stride, steps.padding}.output();
+  };
+  tensor::Shape out;
+  if (fits) out = {image[0], extent(1), extent(2), image[3]};
+  const auto results = node(Op::max_pool2d, {x}, {out, out}, fits && out[1] > 0 && out[2] > 0,
+                            {.window = window, .stride = steps.stride, .padding = steps.padding});
+  graph_[results[1]].dtype = Dtype::i32;
+  return results[0];
+}
+
+ValueId Builder::mean_pool(ValueId x) {
+  const bool fits = shape(x).rank() >= 2;
+  tensor::Shape out;
+  if (fits) out = {shape(x)[0], last_extent(shape(x))};
+  return node(Op::mean_pool, {x}, {out}, fits)[0];
+}
+
 ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta) {
   const tensor::Shape& joined = shape(qkv);
   const std::int64_t all = heads + 2 * kv_heads;

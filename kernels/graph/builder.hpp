@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/ops/batchnorm.hpp"
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/rmsnorm.hpp"
 #include "runtime/base/result.hpp"
@@ -82,6 +83,19 @@ class Builder {
   };
   // x (B, H, W, C), weight (O, KH, KW, C) -> (B, OH, OW, O)
   ValueId conv2d(ValueId x, ValueId weight, Steps steps);
+  // x (..., C), weight and bias (C) -> (..., C), with the statistics of the slice
+  ValueId batchnorm(ValueId x, ValueId weight, ValueId bias,
+                    float epsilon = ops::kBatchnormEpsilon);
+  // The same with these statistics (C); it has no gradient.
+  struct Statistics {
+    ValueId mean = kNone, variance = kNone;
+  };
+  ValueId batchnorm_inference(ValueId x, ValueId weight, ValueId bias, Statistics statistics,
+                              float epsilon = ops::kBatchnormEpsilon);
+  // x (B, H, W, C) -> (B, OH, OW, C): the largest of each window
+  ValueId max_pool2d(ValueId x, std::int64_t window, Steps steps);
+  // x (B, ..., C) -> (B, C): the mean over all between
+  ValueId mean_pool(ValueId x);
   // qkv (B, T, (heads + 2*kv_heads) * D) -> the same, its query and key heads turned
   ValueId rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta = 10000);
   struct AttentionOptions {

@@ -49,6 +49,7 @@ struct Attributes {
   std::int64_t kv_heads = 0;             // attention, rotary; 0: as many as heads
   bool causal = false;                   // attention
   bool inverse = false;                  // rotary: the other way
+  std::int64_t window = 0;               // of a pool
   std::int64_t stride = 0, padding = 0;  // of a convolution or a pool
   float epsilon = 0;                     // of a normalisation
   ops::GeluForm form = ops::GeluForm::tanh;
@@ -86,6 +87,13 @@ enum class Op : std::uint8_t {
   tanh_backward,           // dy, y -> dx
   conv2d,                  // x, weight -> y
   conv2d_backward,         // dy, x, weight -> dweight, [dx]
+  batchnorm,               // x, weight, bias -> y, mean, rstd
+  batchnorm_backward,      // dy, x, weight, mean, rstd -> dx, dweight, dbias
+  batchnorm_inference,     // x, weight, bias, mean, variance -> y, mean, rstd
+  max_pool2d,              // x -> y, places
+  max_pool2d_backward,     // dy, places -> dx
+  mean_pool,               // x -> y
+  mean_pool_backward,      // dy -> dx
   count
 };
 

@@ -31,6 +31,7 @@ std::string attributes_text(const Attributes& attributes) {
   if (attributes.heads > 0) text += " heads=" + std::to_string(attributes.heads);
   if (attributes.kv_heads > 0) text += " kv_heads=" + std::to_string(attributes.kv_heads);
   if (attributes.causal) text += " causal";
+  if (attributes.window > 0) text += " window=" + std::to_string(attributes.window);
   if (attributes.stride > 0) text += " stride=" + std::to_string(attributes.stride);
   if (attributes.padding > 0) text += " padding=" + std::to_string(attributes.padding);
   if (attributes.inverse) text += " inverse";

@@ -320,6 +320,13 @@ const OpRow kRows[] = {
     rows::tanh_backward(),
     rows::conv2d(),
     rows::conv2d_backward(),
+    rows::batchnorm(),
+    rows::batchnorm_backward(),
+    rows::batchnorm_inference(),
+    rows::max_pool2d(),
+    rows::max_pool2d_backward(),
+    rows::mean_pool(),
+    rows::mean_pool_backward(),
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 

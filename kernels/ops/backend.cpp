@@ -44,6 +44,12 @@ Names Operations::absent() const {
   note(names, tanh_backward, "tanh_backward");
   note(names, conv2d, "conv2d");
   note(names, conv2d_backward, "conv2d_backward");
+  note(names, batchnorm, "batchnorm");
+  note(names, batchnorm_backward, "batchnorm_backward");
+  note(names, max_pool2d, "max_pool2d");
+  note(names, max_pool2d_backward, "max_pool2d_backward");
+  note(names, mean_pool, "mean_pool");
+  note(names, mean_pool_backward, "mean_pool_backward");
   return names;
 }
 

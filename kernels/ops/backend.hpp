@@ -15,12 +15,14 @@
 #include "kernels/ops/adamw.hpp"
 #include "kernels/ops/add.hpp"
 #include "kernels/ops/attention.hpp"
+#include "kernels/ops/batchnorm.hpp"
 #include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/cross_entropy.hpp"
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layernorm.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/ops/pool.hpp"
 #include "kernels/ops/relu.hpp"
 #include "kernels/ops/rmsnorm.hpp"
 #include "kernels/ops/rotary.hpp"
@@ -60,6 +62,12 @@ struct Operations {
   Operation<TanhBackwardArgs>* tanh_backward = nullptr;
   Operation<Conv2dArgs>* conv2d = nullptr;
   Operation<Conv2dBackwardArgs>* conv2d_backward = nullptr;
+  Operation<BatchnormArgs>* batchnorm = nullptr;
+  Operation<BatchnormBackwardArgs>* batchnorm_backward = nullptr;
+  Operation<MaxPool2dArgs>* max_pool2d = nullptr;
+  Operation<MaxPool2dBackwardArgs>* max_pool2d_backward = nullptr;
+  Operation<MeanPoolArgs>* mean_pool = nullptr;
+  Operation<MeanPoolBackwardArgs>* mean_pool_backward = nullptr;
   // For the exchange, on host memory; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

@@ -37,10 +37,11 @@ struct Conv2dBackwardArgs {
   std::int64_t stride = 1, padding = 0;
 };
 
-// Pixels whose patches, of KH*KW*C elements each, are laid out at once: about 512 KiB of them.
+// Pixels whose patches, of KH*KW*C elements each, are laid out at once: about 256 KiB of them, but
+// enough that reading the weights anew for each block costs little.
 constexpr std::int64_t conv2d_block(std::int64_t patch) {
-  constexpr std::int64_t kElements = 128 << 10;
-  return std::clamp<std::int64_t>(kElements / patch / 16 * 16, 64, 4096);
+  constexpr std::int64_t kElements = 64 << 10;
+  return std::clamp<std::int64_t>(kElements / patch / 16 * 16, 256, 4096);
 }
 
 // Scratch of each of the two, for patches of KH*KW*C elements.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/graph/differentiate.hpp"
 #include "kernels/model/graph_model.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -231,6 +232,36 @@ TEST(GraphGradient, OfConvolutions) {
                .targets = 12,
                .values = {8, 6, 3}})
       .check();
+}
+
+// What a residual network for pictures is made of: one predicted number a sample.
+TEST(GraphGradient, OfBatchNormalisationAndPools) {
+  Differences({.forward =
+                   [](Builder& g, const Inputs& in) {
+                     const ValueId first = g.parameter("first", {8, 3, 3, 2}, graph::normal(0.3f));
+                     const ValueId weight = g.parameter("weight", {8}, graph::constant(1));
+                     const ValueId bias = g.parameter("bias", {8}, graph::constant(0.5f));
+                     ValueId x = g.batchnorm(g.conv2d(in.values, first, {1, 1}), weight, bias);
+                     x = g.max_pool2d(g.tanh(x), 3, {2, 1});
+                     return scores(g, g.mean_pool(x), 8);
+                   },
+               .targets = 1,
+               .values = {6, 5, 2}})
+      .check();
+}
+
+TEST(GraphGradient, OfGivenStatisticsIsRefusedByName) {
+  graph::Builder g({.samples = 2, .positions = 1});
+  const ValueId x = g.input("x", Dtype::f32, {4, 8});
+  const auto vector = [&](const char* name) { return g.parameter(name, {8}, graph::constant(1)); };
+  const ValueId mean = vector("mean"), variance = vector("variance");
+  const ValueId y = g.batchnorm_inference(x, vector("weight"), vector("bias"), {mean, variance});
+  g.predict(y, g.input("targets", Dtype::i32, {4}));
+  auto graph = g.finish();
+  ASSERT_TRUE(graph);
+  const auto done = graph::differentiate(*graph);
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message().find("batchnorm_inference"), std::string::npos);
 }
 
 }  // namespace

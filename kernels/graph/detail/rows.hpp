@@ -44,6 +44,13 @@ OpRow tanh();
 OpRow tanh_backward();
 OpRow conv2d();
 OpRow conv2d_backward();
+OpRow batchnorm();
+OpRow batchnorm_backward();
+OpRow batchnorm_inference();
+OpRow max_pool2d();
+OpRow max_pool2d_backward();
+OpRow mean_pool();
+OpRow mean_pool_backward();
 }  // namespace rows
 
 }  // namespace gpunode::graph
