@@ -62,6 +62,21 @@ std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
   return samples;
 }
 
+Result<model::Fingerprint> fingerprint_of(const job::TrainSpec& spec, const model::Model& model,
+                                          ops::Backend& backend, const dataset::Dataset& data) {
+  const std::size_t size = data.sample_bytes();
+  const std::uint64_t count = std::min<std::uint64_t>(samples_per_slice(spec), data.sample_count());
+  std::vector<std::uint8_t> bytes(count * size);
+  std::vector<model::Sample> samples;
+  for (std::uint64_t at = 0; at < count; ++at) {
+    const std::uint64_t index = at * (data.sample_count() / count);
+    const auto place = std::span(bytes).subspan(at * size, size);
+    data.read_sample(index, std::as_writable_bytes(place));
+    samples.push_back({index, place});
+  }
+  return model::compute_fingerprint(model, backend, samples);
+}
+
 SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int workers,
                          std::uint64_t budget_bytes) {
   const std::vector<model::ElementRange> stages = model.stages();

@@ -21,6 +21,7 @@
 #include "actors/compute/worker_pool.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
+#include "kernels/model/fingerprint.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "kernels/model/outer_step.hpp"
@@ -222,6 +223,11 @@ class Trainer {
 
 // What the model reads of a slice, which must stay where it is meanwhile.
 std::vector<model::Sample> samples_of(const ingest::Slice& slice);
+
+// The fingerprint of this job's computing: of as many samples as a slice has, spread over its data.
+// Fails with: what compute_fingerprint fails with.
+Result<model::Fingerprint> fingerprint_of(const job::TrainSpec& spec, const model::Model& model,
+                                          ops::Backend& backend, const dataset::Dataset& data);
 
 // fp32 sums through the backend's own kernel, for the exchange and the partial store.
 collective::AddFn add_of(ops::Backend& backend);

@@ -12,7 +12,6 @@
 #include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
-#include "kernels/model/fingerprint.hpp"
 #include "kernels/model/model_code.hpp"
 
 namespace gpunode::compute {
@@ -49,7 +48,7 @@ void prepare(Self* self, Trainer::Options options) {
     if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;
   auto fingerprint =
-      model::compute_fingerprint(model, *options.backend, samples_per_slice(options.spec.train));
+      fingerprint_of(options.spec.train, model, *options.backend, options.reader->data());
   if (!fingerprint) return fail(self, fingerprint.error());
   std::uint64_t tokens = model.tokens_per_sample();
   self->state.clock = options.clock;

@@ -2,7 +2,6 @@
 
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
-#include "kernels/model/fingerprint.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/dataset/table_dataset.hpp"
@@ -116,8 +115,7 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
     if (auto fits = check_memory(spec, **model); !fits) return fits.error();
     auto data = reader(spec, **model);
     if (!data) return data.error();
-    auto print = model::compute_fingerprint(**model, *options_.backend,
-                                            compute::samples_per_slice(spec.train));
+    auto print = compute::fingerprint_of(spec.train, **model, *options_.backend, data->data());
     if (!print) return print.error();
     Fitness fitness{
         {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};

@@ -34,7 +34,7 @@ Digest model_digest(const Model& model, std::span<const float> weights) {
 }  // namespace
 
 Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
-                                        std::size_t samples_per_slice) {
+                                        std::span<const Sample> samples) {
   auto program = make_program(model, backend, 1);
   if (!program) return program.error().within("fingerprint");
   std::vector<float> weights(model.parameter_count()), gradient(model.parameter_count());
@@ -42,20 +42,11 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
   const Digest definition = model_digest(model, weights);
   if (auto done = (*program)->load(weights); !done) return done.error();
 
-  std::vector<std::vector<std::uint8_t>> texts(samples_per_slice);
-  std::vector<Sample> samples;
-  const std::size_t values = std::min<std::size_t>(model.vocabulary(), 256);
-  std::uint64_t counter = 0;
-  for (std::size_t index = 0; index < samples_per_slice; ++index) {
-    for (std::size_t byte = 0; byte < model.sample_bytes(); ++byte)
-      texts[index].push_back(static_cast<std::uint8_t>(mix(kSeed, counter++) % values));
-    samples.push_back({index, texts[index]});
-  }
   auto loss = (*program)->gradient(0, samples, gradient);
   if (!loss) return loss.error().within("fingerprint");
 
   Adamw optimizer(model.parameters(), AdamwOptions{}, backend);
-  const auto tokens = samples_per_slice * model.tokens_per_sample();
+  const auto tokens = samples.size() * model.tokens_per_sample();
   optimizer.apply(1, gradient, tokens, weights);
   DigestStream digest;
   digest.add(std::as_bytes(std::span(&*loss, 1)));

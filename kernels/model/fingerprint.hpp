@@ -1,5 +1,5 @@
-// The compute fingerprint: the digest of a canned slice's gradient, computed with the job's own
-// model and shapes. Members with equal digests produce equal bits; others are refused in exact mode
+// The compute fingerprint: the digest of one slice's gradient, computed with the job's own model,
+// shapes and samples. Members with equal digests produce equal bits; others are refused in exact mode
 // and the text tells why they differ (instruction set, library version, device). Where the models
 // themselves differ, which their names do not show, that is told apart.
 #pragma once
@@ -17,9 +17,8 @@ struct Fingerprint {
   Digest model;      // of settings, parameters and initial weights, before anything is computed
 };
 
-// Computes one slice of `samples_per_slice` made-up samples with fixed weights, and one optimizer
-// step. Cost: a step. Thread: any. Fails with: what Model::program and Program::gradient fail with.
+// Computes one slice of these samples with fixed weights, and one optimizer step. Cost: a step. Thread: any. Fails with: what Model::program and Program::gradient fail with.
 Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
-                                        std::size_t samples_per_slice);
+                                        std::span<const Sample> samples);
 
 }  // namespace gpunode::model

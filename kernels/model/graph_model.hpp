@@ -51,4 +51,13 @@ class GraphModel : public Model {
   std::vector<ElementRange> stages_, forward_stages_;
 };
 
+// x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
+struct LinearShape {
+  std::string name;
+  std::int64_t N, K;
+  float deviation;
+  bool with_bias = true;
+};
+graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x);
+
 }  // namespace gpunode::model

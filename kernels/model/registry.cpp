@@ -6,6 +6,7 @@
 
 #include "kernels/model/gpt.hpp"
 #include "kernels/model/llama.hpp"
+#include "kernels/model/mlp.hpp"
 #include "kernels/model/model_code.hpp"
 #include "runtime/base/nearest.hpp"
 
@@ -14,7 +15,8 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, Factory, std::less<>> factories{{"gpt", make_gpt}, {"llama", make_llama}};
+  std::map<std::string, Factory, std::less<>> factories{
+      {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}};
 };
 
 Registry& registry() {

@@ -20,13 +20,4 @@ TextModel::Inputs TextModel::inputs_of(graph::Builder& builder) {
   return {tokens, builder.input("targets", graph::Dtype::i32, {builder.positions()})};
 }
 
-graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x) {
-  const graph::ValueId weight =
-      builder.parameter(shape.name + ".weight", {shape.N, shape.K}, graph::normal(shape.deviation));
-  const graph::ValueId bias =
-      shape.with_bias ? builder.parameter(shape.name + ".bias", {shape.N}, graph::constant(0))
-                      : graph::kNone;
-  return builder.linear(x, weight, bias);
-}
-
 }  // namespace gpunode::model

@@ -22,13 +22,4 @@ class TextModel : public GraphModel {
   static Inputs inputs_of(graph::Builder& builder);
 };
 
-// x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
-struct LinearShape {
-  std::string name;
-  std::int64_t N, K;
-  float deviation;
-  bool with_bias = true;
-};
-graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x);
-
 }  // namespace gpunode::model

@@ -144,14 +144,20 @@ TEST(Determinism, GradientsDependOnTheSamples) {
   EXPECT_NE(std::memcmp(all[0].data(), all[1].data(), all[0].size() * sizeof(float)), 0);
 }
 
+Result<Fingerprint> fingerprint(const Model& model, ops::Backend& backend, std::size_t count) {
+  const std::vector<std::uint8_t> text(model.sample_bytes(), 'a');
+  const std::vector<Sample> samples(count, Sample{0, text});
+  return compute_fingerprint(model, backend, samples);
+}
+
 TEST(Determinism, TheFingerprintIsAFunctionOfModelAndShape) {
   auto backend = cpu::open_backend();
   auto model = make_model("gpt", {{"layers", "1"}});
   auto wider = make_model("gpt", {{"layers", "1"}, {"channels", "64"}});
-  auto first = compute_fingerprint(**model, *backend, 3);
-  auto again = compute_fingerprint(**model, *backend, 3);
-  auto other = compute_fingerprint(**model, *backend, 2);
-  auto shape = compute_fingerprint(**wider, *backend, 3);
+  auto first = fingerprint(**model, *backend, 3);
+  auto again = fingerprint(**model, *backend, 3);
+  auto other = fingerprint(**model, *backend, 2);
+  auto shape = fingerprint(**wider, *backend, 3);
   ASSERT_TRUE(first && again && other && shape);
   EXPECT_EQ(first->digest, again->digest);
   EXPECT_NE(first->digest, other->digest);

@@ -17,6 +17,8 @@
 namespace gpunode::model {
 namespace {
 
+constexpr std::uint64_t kLeastVocabulary = 5;  // of the models below
+
 struct Described {
   const char* file;
   const char* kind;
@@ -26,7 +28,8 @@ const Described kModels[] = {
     {"gpt.txt", "gpt", {{"layers", "2"}, {"heads", "2"}, {"channels", "64"}, {"context", "16"}}},
     {"llama.txt",
      "llama",
-     {{"layers", "2"}, {"heads", "4"}, {"channels", "64"}, {"hidden", "176"}, {"context", "16"}}}};
+     {{"layers", "2"}, {"heads", "4"}, {"channels", "64"}, {"hidden", "176"}, {"context", "16"}}},
+    {"mlp.txt", "mlp", {{"features", "12"}, {"classes", "5"}, {"hidden", "48"}}}};
 
 const GraphModel& graph_model(const Model& model) {
   return dynamic_cast<const GraphModel&>(model);
@@ -75,8 +78,13 @@ std::vector<float> results(const graph::Executable& executable, const ops::Backe
                        .constants = constants.data()};
   for (const graph::ValueId id : graph.inputs) {
     auto* tokens = static_cast<std::int32_t*>(executable.place_of(id, places));
-    for (std::size_t at = 0; at < graph[id].element_count(); ++at)
-      tokens[at] = static_cast<std::int32_t>(mix(id + 1, at) % 256);
+    for (std::size_t at = 0; at < graph[id].element_count(); ++at) {
+      const auto value = static_cast<std::int32_t>(mix(id + 1, at) % kLeastVocabulary);
+      if (graph[id].dtype == graph::Dtype::i32)
+        tokens[at] = value;
+      else
+        reinterpret_cast<float*>(tokens)[at] = static_cast<float>(value);
+    }
   }
   std::vector<float> out(graph.parameter_count);
   auto stream = std::move(*const_cast<ops::Backend&>(backend).open_stream());
