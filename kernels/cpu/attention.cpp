@@ -20,17 +20,17 @@ struct BackwardHeads {
 };
 
 struct ForwardScratch {
-  float *key, *value;   // (length, width): depth in whole vectors
-  float* turned_query;  // (D, queries of a block)
-  float* scores;        // (keys of a block, queries of a block)
-  float* out;           // (queries of a block, width)
-  float* factors;       // (queries of a block)
+  float *key, *value;     // (length, width): depth in whole vectors
+  float* turned_query;    // (D, queries of a block)
+  float* scores;          // (keys of a block, queries of a block)
+  float* out;             // (queries of a block, width)
+  float *factors, *tops;  // (queries of a block)
 };
 
 struct BackwardScratch {
   float *key, *value, *dkey, *dvalue;  // (length, width)
   float *turned_query, *turned_dout;   // (D, queries of a block)
-  float *query, *dout, *dquery;        // (queries of a block, width); query is scaled
+  float *query, *dout, *dquery;        // (queries of a block, width)
   float *scores, *dscores;             // (keys of a block, queries of a block)
   float *tops, *inverse_sums, *means;  // (queries of a block)
 };
@@ -138,7 +138,8 @@ Result<void> attention(tensor::Stream&, tensor::Workspace& workspace,
                                .turned_query = take(e.depth * kQueries),
                                .scores = take(kScores),
                                .out = take(kQueries * e.width),
-                               .factors = take(kQueries)};
+                               .factors = take(kQueries),
+                               .tops = take(kQueries)};
   if (take.failed) return too_small();
   for (std::size_t b = 0; b < e.samples; ++b) {
     float* out = args.out.data + b * e.positions * e.out_row;
