@@ -80,6 +80,7 @@ class CpuBackend final : public ops::Backend {
     operations_.unpack_int8 = unpack_int8;
     operations_.pack_top = pack_top;
     operations_.unpack_top = unpack_top;
+    operations_.block_digest = block_digest;
   }
 
   const tensor::Device& device() const override { return memory()->device(); }

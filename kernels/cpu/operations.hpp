@@ -41,6 +41,7 @@ ops::Operation<ops::MeanPoolBackwardArgs> mean_pool_backward;
 ops::Operation<ops::PackArgs> pack_bf16, pack_int8, pack_top;
 ops::Operation<ops::PackCarryingArgs> pack_int8_carrying;
 ops::Operation<ops::UnpackArgs> unpack_bf16, unpack_int8, unpack_top;
+ops::Operation<ops::BlockDigestArgs> block_digest;
 
 // out[r] += row for each row of out (T, N).
 void add_row(tensor::ConstTensor row, tensor::Tensor out);

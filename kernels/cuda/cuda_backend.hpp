@@ -1,6 +1,6 @@
 // An NVIDIA GPU as a backend. Opened at run time: a binary built with nvcc starts and works where
-// no driver is. Holds the operations that have a CUDA twin (matmul, layernorm, adamw); for the
-// others the table is empty, so a node takes the CPU's backend (actors/node/node.cpp).
+// no driver is. Holds the operations that have a CUDA twin (toolkit/kernel_table.hpp, and matmul);
+// where others are missing, a node takes the CPU's backend (actors/node/node.cpp).
 #pragma once
 
 #include <memory>

@@ -17,7 +17,8 @@ struct AdamwArgs {
 };
 
 // The sum of squares of x in float64, as 16 interleaved sums joined by a fixed tree; infinite or
-// NaN if x holds such a value. On the CPU `sum` has been written on return.
+// NaN if x holds such a value. `sum` is in the device's memory and written in the stream's order: on
+// the CPU, by return.
 struct SquareSumArgs {
   tensor::ConstTensor x;  // (n)
   double* sum = nullptr;

@@ -16,6 +16,7 @@
 #include "kernels/ops/add.hpp"
 #include "kernels/ops/attention.hpp"
 #include "kernels/ops/batchnorm.hpp"
+#include "kernels/ops/block_digest.hpp"
 #include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/cross_entropy.hpp"
 #include "kernels/ops/embedding.hpp"
@@ -68,7 +69,7 @@ struct Operations {
   Operation<MaxPool2dBackwardArgs>* max_pool2d_backward = nullptr;
   Operation<MeanPoolArgs>* mean_pool = nullptr;
   Operation<MeanPoolBackwardArgs>* mean_pool_backward = nullptr;
-  // For the exchange, on host memory; no model needs them.
+  // For the exchange and its proofs; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;
   Operation<PackArgs>* pack_top = nullptr;
@@ -76,6 +77,7 @@ struct Operations {
   Operation<UnpackArgs>* unpack_bf16 = nullptr;
   Operation<UnpackArgs>* unpack_int8 = nullptr;
   Operation<UnpackArgs>* unpack_top = nullptr;
+  Operation<BlockDigestArgs>* block_digest = nullptr;
 
   // Names of the empty entries among those that a GPT needs, as without them a device is of no use.
   // What else a model needs is asked of its graph: Executable::missing().

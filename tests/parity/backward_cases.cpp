@@ -131,10 +131,11 @@ void add_embedding(std::vector<Case>& table, std::int64_t samples, std::int64_t 
   one.output_sizes = {static_cast<std::size_t>(kVocabulary * channels),
                       static_cast<std::size_t>(positions * channels)};
   const auto tokens = token_numbers(2, samples * positions, kVocabulary);
+  one.tokens = tokens;
   one.tolerance = kTolerance;
   one.run = [=](Run& run) {
     return run.ops.embedding_backward(run.stream, run.workspace,
-                                      {.tokens = {tokens.data(), {samples, positions}},
+                                      {.tokens = {run.tokens, {samples, positions}},
                                        .dx = {run.in[0], {samples, positions, channels}},
                                        .dtoken_table = {run.out[0], {kVocabulary, channels}},
                                        .dposition_table = {run.out[1], {positions, channels}}});
@@ -179,6 +180,7 @@ void add_backward_cases(std::vector<Case>& table) {
     add_attention(table, shape);
   add_embedding(table, 3, 64, 128);
   add_embedding(table, 2, 5, 7);
+  add_embedding(table, 3, 700, 4);  // more places than are looked through at a time
 }
 
 }  // namespace gpunode::parity

@@ -146,11 +146,12 @@ void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t
   one.inputs = {numbers(1, rows * columns, 8)};
   one.output_sizes = {static_cast<std::size_t>(rows), one.inputs[0].size()};
   const auto targets = token_numbers(2, rows, columns);
+  one.tokens = targets;
   one.tolerance = 1e-6;
   one.run = [=](Run& run) {
     return run.ops.cross_entropy(run.stream, run.workspace,
                                  {.logits = {run.in[0], {rows, columns}},
-                                  .targets = {targets.data(), {rows}},
+                                  .targets = {run.tokens, {rows}},
                                   .losses = {run.out[0], {rows}},
                                   .dlogits = {run.out[1], {rows, columns}}});
   };
@@ -160,6 +161,26 @@ void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t
     };
     const Vector64 ones(static_cast<std::size_t>(rows), 1.0);
     return std::vector<Vector64>{losses(in), differentiate(losses, in, 0, ones)};
+  };
+  table.push_back(one);
+
+  // The gradient in the place of the logits, which run() copies there.
+  one.name += " in place";
+  one.inputs.push_back(Vector(one.inputs[0].size()));
+  one.run = [=](Run& run) -> Result<void> {
+    const tensor::Tensor scores{run.out[1], {rows, columns}};
+    auto copied = run.ops.add(
+        run.stream, run.workspace,
+        {.a = {run.in[0], scores.shape}, .b = {run.in[1], scores.shape}, .out = scores});
+    if (!copied) return copied;
+    return run.ops.cross_entropy(run.stream, run.workspace,
+                                 {.logits = scores,
+                                  .targets = {run.tokens, {rows}},
+                                  .losses = {run.out[0], {rows}},
+                                  .dlogits = scores});
+  };
+  one.reference = [grade = one.reference](const std::vector<Vector64>& in) {
+    return grade({in[0]});
   };
   table.push_back(std::move(one));
 }
@@ -215,9 +236,10 @@ void add_embedding(std::vector<Case>& table, std::int64_t samples, std::int64_t 
   one.inputs = {numbers(1, kVocabulary * channels), numbers(2, (kFirst + positions) * channels)};
   one.output_sizes = {static_cast<std::size_t>(samples * positions * channels)};
   const auto tokens = token_numbers(3, samples * positions, kVocabulary);
+  one.tokens = tokens;
   one.run = [=](Run& run) {
     return run.ops.embedding(run.stream, run.workspace,
-                             {.tokens = {tokens.data(), {samples, positions}},
+                             {.tokens = {run.tokens, {samples, positions}},
                               .token_table = {run.in[0], {kVocabulary, channels}},
                               .position_table = {run.in[1], {kFirst + positions, channels}},
                               .first = kFirst,
@@ -276,19 +298,16 @@ void add_square_sum(std::vector<Case>& table, std::int64_t count) {
   one.name = "square_sum " + shape_text({count});
   one.operation = "square_sum";
   one.inputs = {numbers(1, count, 100)};
-  one.output_sizes = {1};
-  one.tolerance = 1e-7;  // of the float that the table carries; the operation itself is float64
-  one.run = [count](Run& run) -> Result<void> {
-    double sum = 0;
-    auto done =
-        run.ops.square_sum(run.stream, run.workspace, {.x = {run.in[0], {count}}, .sum = &sum});
-    *run.out[0] = static_cast<float>(sum);
-    return done;
+  one.sums = 1;
+  one.tolerance = 1e-7;  // of the first of the floats that the table carries
+  one.run = [count](Run& run) {
+    return run.ops.square_sum(run.stream, run.workspace,
+                              {.x = {run.in[0], {count}}, .sum = run.sums});
   };
   one.reference = [](const std::vector<Vector64>& in) {
     double sum = 0;
     for (double x : in[0]) sum += x * x;
-    return std::vector<Vector64>{{sum}};
+    return std::vector<Vector64>{{sum, std::nan(""), std::nan("")}};
   };
   table.push_back(std::move(one));
 }

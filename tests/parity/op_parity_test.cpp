@@ -2,11 +2,12 @@
 // must not show in the bits.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/detail/isa.hpp"
+#include "runtime/base/digest.hpp"
 #include "tests/parity/op_table.hpp"
 
 namespace gpunode::parity {
@@ -16,14 +17,6 @@ class Operation : public testing::TestWithParam<std::size_t> {
  protected:
   const Case& row() const { return cases()[GetParam()]; }
 };
-
-bool same_bits(const std::vector<Vector>& left, const std::vector<Vector>& right) {
-  for (std::size_t index = 0; index < left.size(); ++index)
-    if (std::memcmp(left[index].data(), right[index].data(), left[index].size() * sizeof(float)) !=
-        0)
-      return false;
-  return left.size() == right.size();
-}
 
 struct WidestIsa {  // puts the choice back when a test ends
   const cpu::Isa widest = cpu::current_isa();
@@ -79,6 +72,29 @@ TEST(OpTable, CoversEveryOperationOfABackend) {
   for (const Case& one : cases()) covered.insert(one.operation);
   for (std::string_view name : ops::Operations{}.absent())
     EXPECT_TRUE(covered.contains(std::string(name))) << name << " has no row in the table";
+}
+
+// The table's rows hold the devices against each other; this one the CPU against its definition.
+TEST(BlockDigest, IsThatOfEachBlock) {
+  auto backend = cpu::open_backend();
+  auto stream = backend->open_stream();
+  tensor::BufferPool none(backend->memory(), 0);
+  tensor::Workspace workspace(none);
+  const Vector values = numbers(1, 1000);
+  const ByteView bytes = std::as_bytes(std::span(values));
+  for (std::size_t size : {0u, 1u, 1023u, 1024u, 1025u, 4000u}) {
+    constexpr std::size_t kBlock = 1024;
+    std::vector<std::uint64_t> words(10);
+    ASSERT_TRUE(backend->operations().block_digest(
+        **stream, workspace,
+        {.in = bytes.first(size), .block_bytes = kBlock, .out = words.data()}));
+    std::size_t begin = 0;
+    for (auto word = words.begin(); begin < size || begin == 0; begin += kBlock) {
+      const Digest digest = digest_of(bytes.subspan(begin, std::min(kBlock, size - begin)));
+      EXPECT_EQ(*word++, digest.high) << size;
+      EXPECT_EQ(*word++, digest.low) << size;
+    }
+  }
 }
 
 TEST(OpTable, NoticesAWrongResult) {

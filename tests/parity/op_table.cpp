@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <set>
 
 #include "runtime/base/rng.hpp"
 
@@ -14,6 +16,7 @@ const std::vector<Case>& cases() {
     add_forward_cases(rows);
     add_backward_cases(rows);
     add_sequence_cases(rows);
+    add_wire_cases(rows);
     add_image_cases(rows);
     return rows;
   }();
@@ -48,7 +51,22 @@ std::vector<Vector64> widen(const std::vector<Vector>& inputs) {
   return wide;
 }
 
-Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
+namespace {
+
+// A float64 as three floats whose sum it is.
+Vector parts_of(const std::vector<double>& sums) {
+  Vector parts;
+  for (double rest : sums)
+    for (int part = 0; part < 3; ++part) {
+      parts.push_back(static_cast<float>(rest));
+      rest -= parts.back();
+    }
+  return parts;
+}
+
+}  // namespace
+
+Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend, std::size_t shift) {
   tensor::BufferPool pool(backend.memory(), 1ull << 30);
   tensor::Workspace workspace(pool);
   if (auto done = workspace.reserve(8 << 20); !done) return done.error();
@@ -57,10 +75,11 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
 
   std::vector<tensor::Buffer> buffers;
   Run run{backend.operations(), **stream, workspace, {}, {}};
-  const auto place = [&](const Vector& values) -> Result<float*> {
-    auto buffer = pool.take(values.size() * sizeof(float));
+  const auto place = [&]<class T>(const std::vector<T>& values) -> Result<T*> {
+    const std::size_t before = std::is_same_v<T, float> ? shift : 0;
+    auto buffer = pool.take((values.size() + before) * sizeof(T));
     if (!buffer) return buffer.error();
-    float* data = buffer->as<float>();
+    T* data = buffer->template as<T>() + before;
     buffers.push_back(std::move(*buffer));
     if (auto done = backend.upload(**stream, std::as_bytes(std::span(values)), data); !done)
       return done.error();
@@ -76,6 +95,17 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
     if (!data) return data.error();
     run.out.push_back(*data);
   }
+  if (!one.tokens.empty()) {
+    auto data = place(one.tokens);
+    if (!data) return data.error();
+    run.tokens = *data;
+  }
+  std::vector<double> sums(one.sums, 0.5);
+  if (one.sums > 0) {
+    auto data = place(sums);
+    if (!data) return data.error();
+    run.sums = *data;
+  }
   if (auto done = one.run(run); !done) return done.error();
   std::vector<Vector> outputs;
   for (std::size_t index = 0; index < one.output_sizes.size(); ++index) {
@@ -85,8 +115,44 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend) {
         !done)
       return done.error();
   }
+  if (one.sums > 0) {
+    auto done = backend.download(**stream, run.sums, std::as_writable_bytes(std::span(sums)));
+    if (!done) return done.error();
+  }
   if (auto done = (*stream)->synchronise(); !done) return done.error();
+  if (one.sums > 0) outputs.push_back(parts_of(sums));
   return outputs;
+}
+
+bool has_operation(const ops::Operations& table, const std::string& operation) {
+  if (operation == "wire_bf16") return table.pack_bf16 && table.unpack_bf16;
+  if (operation == "wire_int8") return table.pack_int8 && table.unpack_int8;
+  if (operation == "wire_int8_carrying") return table.pack_int8_carrying && table.unpack_int8;
+  if (operation == "block_digest") return table.block_digest;
+  const auto absent = table.absent();
+  return std::find(absent.begin(), absent.end(), operation) == absent.end();
+}
+
+bool has_the_same_bits(const std::string& operation) {
+  static const std::set<std::string> kNames = {"gelu",          "gelu_backward",
+                                               "embedding",     "embedding_backward",
+                                               "add",           "column_sum",
+                                               "adamw",         "square_sum",
+                                               "swiglu",        "swiglu_backward",
+                                               "rotary",        "relu",
+                                               "relu_backward", "tanh",
+                                               "tanh_backward", "wire_bf16",
+                                               "wire_int8",     "wire_int8_carrying",
+                                               "block_digest"};
+  return kNames.contains(operation);
+}
+
+bool same_bits(const std::vector<Vector>& left, const std::vector<Vector>& right) {
+  for (std::size_t index = 0; index < left.size(); ++index)
+    if (std::memcmp(left[index].data(), right[index].data(), left[index].size() * sizeof(float)) !=
+        0)
+      return false;
+  return left.size() == right.size();
 }
 
 double worst_difference(const std::vector<Vector>& outputs,

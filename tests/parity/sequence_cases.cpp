@@ -268,10 +268,11 @@ void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t
   one.tolerance = kTolerance;
   auto targets = token_numbers(2, rows, columns);
   for (std::size_t row = 0; row < targets.size(); row += 2) targets[row] = ops::kNoTarget;
+  one.tokens = targets;
   one.run = [=](Run& run) {
     return run.ops.cross_entropy(run.stream, run.workspace,
                                  {.logits = {run.in[0], {rows, columns}},
-                                  .targets = {targets.data(), {rows}},
+                                  .targets = {run.tokens, {rows}},
                                   .losses = {run.out[0], {rows}},
                                   .dlogits = {run.out[1], {rows, columns}}});
   };
@@ -323,20 +324,22 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
   const auto segments = token_numbers(4, places, kSegments);
   const tensor::Shape shape{s.samples, s.positions}, wide{s.samples, s.positions, s.channels};
   Case one;
+  one.tokens = tokens;  // then segments
+  one.tokens.insert(one.tokens.end(), segments.begin(), segments.end());
   one.name = "embedding " + s.text();
   one.operation = "embedding";
   one.inputs = {numbers(1, kVocabulary * s.channels), numbers(2, length * s.channels),
                 numbers(3, kSegments * s.channels)};
   one.output_sizes = {size_of(places * s.channels)};
   one.run = [=](Run& run) {
-    ops::EmbeddingArgs args{.tokens = {tokens.data(), shape},
+    ops::EmbeddingArgs args{.tokens = {run.tokens, shape},
                             .token_table = {run.in[0], {kVocabulary, s.channels}},
                             .position_table = {},
                             .first = s.first,
                             .x = {run.out[0], wide}};
     if (s.has_positions) args.position_table = {run.in[1], {length, s.channels}};
     if (s.has_segments) {
-      args.segments = {segments.data(), shape};
+      args.segments = {run.tokens + places, shape};
       args.segment_table = {run.in[2], {kSegments, s.channels}};
     }
     return run.ops.embedding(run.stream, run.workspace, args);
@@ -355,7 +358,7 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
   one.output_sizes = {size_of(kVocabulary * s.channels), size_of(length * s.channels),
                       size_of(kSegments * s.channels)};
   one.run = [=](Run& run) {
-    ops::EmbeddingBackwardArgs args{.tokens = {tokens.data(), shape},
+    ops::EmbeddingBackwardArgs args{.tokens = {run.tokens, shape},
                                     .dx = {run.in[0], wide},
                                     .dtoken_table = {run.out[0], {kVocabulary, s.channels}},
                                     .dposition_table = {}};
@@ -363,7 +366,7 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
     if (s.has_positions)
       args.dposition_table = {run.out[1] + s.first * s.channels, {s.positions, s.channels}};
     if (s.has_segments) {
-      args.segments = {segments.data(), shape};
+      args.segments = {run.tokens + places, shape};
       args.dsegment_table = {run.out[2], {kSegments, s.channels}};
     }
     return run.ops.embedding_backward(run.stream, run.workspace, args);
@@ -391,6 +394,7 @@ void add_sequence_cases(std::vector<Case>& table) {
   add_rmsnorm(table, 64, 128, 1e-5f);
   add_rmsnorm(table, 3, 37, 1e-3f);
   add_rmsnorm(table, 2, 8, 1e-6f);
+  add_rmsnorm(table, 130, 12, 1e-5f);
   for (auto [rows, width] : {std::pair<std::int64_t, std::int64_t>{32, 96}, {3, 37}, {1, 1}})
     add_swiglu(table, rows, width);
   for (const RotaryCase& shape : {RotaryCase{2, 33, 4, 2, 64, 0}, {1, 5, 3, 1, 6, 4}})

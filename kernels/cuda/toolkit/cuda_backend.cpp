@@ -48,9 +48,7 @@ class CudaBackend final : public ops::Backend {
                                              : "cuBLASLt not found: no matrix products";
     capabilities_.memory_bytes = properties.totalGlobalMem;
     if (context_->cublas) operations_.matmul = matmul;
-    operations_.layernorm = layernorm;
-    operations_.layernorm_backward = layernorm_backward;
-    operations_.adamw = adamw;
+    enter_kernels(operations_);
   }
 
   const tensor::Device& device() const override { return memory_->device(); }

@@ -11,6 +11,9 @@
 #ifndef GPUNODE_LAUNCH
 #define GPUNODE_LAUNCH(kernel, blocks, threads, stream, work) \
   kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(work)
+// The same with `shared_bytes` of dynamic shared memory a block.
+#define GPUNODE_LAUNCH_SHARED(kernel, blocks, threads, shared_bytes, stream, work) \
+  kernel<<<static_cast<unsigned>(blocks), threads, shared_bytes, stream>>>(work)
 #endif
 
 namespace gpunode::cuda {
@@ -30,6 +33,50 @@ struct LayernormBackwardLaunch {
 };
 cudaError_t launch(const LayernormBackwardLaunch& work, cudaStream_t stream);
 
+struct RmsnormLaunch {
+  const float *x, *weight;  // (R, C), (C)
+  float *y, *rstd;          // (R, C), (R)
+  int rows, columns;
+  float epsilon;
+};
+cudaError_t launch(const RmsnormLaunch& work, cudaStream_t stream);
+
+struct RmsnormBackwardLaunch {
+  const float *dy, *x, *weight, *rstd;
+  float *dx, *dweight;  // added to, overwritten
+  int rows, columns;
+};
+cudaError_t launch(const RmsnormBackwardLaunch& work, cudaStream_t stream);
+
+// Softmax attention of H heads of queries over K heads of keys and values, D deep, where K divides H.
+struct AttentionExtents {
+  int samples, positions, heads, key_heads, depth;  // B, T, H, K, D (at most 128)
+  bool causal;                                      // no position sees a later one
+  const int* lengths;  // (B), or null for T: later positions are not seen, and are 0 in results
+};
+// In float32, D any multiple of 4; or in bf16 (as its bits) on tensor cores, D a multiple of 8.
+// Pointers are multiples of 16 bytes.
+template <class Element>
+struct AttentionLaunch {
+  AttentionExtents extents;
+  const Element* qkv;  // (B, T, (H + 2*K)*D): heads of queries, of keys, of values
+  Element* out;        // (B, T, H*D)
+  float* statistics;   // (B, H, T, 2): largest scaled score of a row, 1 / sum of its powers
+};
+cudaError_t launch(const AttentionLaunch<float>& work, cudaStream_t stream);
+cudaError_t launch(const AttentionLaunch<std::uint16_t>& work, cudaStream_t stream);
+
+template <class Element>
+struct AttentionBackwardLaunch {
+  AttentionExtents extents;
+  const Element *dout, *out, *qkv;  // as in the forward pass
+  const float* statistics;
+  float* deltas;  // (B, H, T), scratch: the products of rows of out and dout
+  Element* dqkv;  // (B, T, (H + 2*K)*D), overwritten
+};
+cudaError_t launch(const AttentionBackwardLaunch<float>& work, cudaStream_t stream);
+cudaError_t launch(const AttentionBackwardLaunch<std::uint16_t>& work, cudaStream_t stream);
+
 struct AdamwLaunch {
   const float* gradient;
   float *weights, *first, *second;
@@ -37,5 +84,157 @@ struct AdamwLaunch {
   float scale, rate, beta1, beta2, epsilon, decay, upscale1, upscale2;
 };
 cudaError_t launch(const AdamwLaunch& work, cudaStream_t stream);
+
+struct SquareSumLaunch {
+  const float* x;
+  double* sums;  // one for each block_elements values; the last may be shorter
+  std::int64_t count, block_elements;
+};
+cudaError_t launch(const SquareSumLaunch& work, cudaStream_t stream);
+
+struct GeluLaunch {
+  const float* x;
+  float* y;
+  std::int64_t count;
+  bool exact;  // by erf, not by tanh
+};
+cudaError_t launch(const GeluLaunch& work, cudaStream_t stream);
+
+struct GeluBackwardLaunch {
+  const float *dy, *x;
+  float* dx;  // may be dy
+  std::int64_t count;
+  bool exact;
+};
+cudaError_t launch(const GeluBackwardLaunch& work, cudaStream_t stream);
+
+struct ReluLaunch {
+  const float* x;
+  float* y;  // may be x
+  std::int64_t count;
+};
+cudaError_t launch(const ReluLaunch& work, cudaStream_t stream);
+
+struct ReluBackwardLaunch {
+  const float *dy, *y;
+  float* dx;  // may be dy
+  std::int64_t count;
+};
+cudaError_t launch(const ReluBackwardLaunch& work, cudaStream_t stream);
+
+struct TanhLaunch {
+  const float* x;
+  float* y;  // may be x
+  std::int64_t count;
+};
+cudaError_t launch(const TanhLaunch& work, cudaStream_t stream);
+
+struct TanhBackwardLaunch {
+  const float *dy, *y;
+  float* dx;  // may be dy
+  std::int64_t count;
+};
+cudaError_t launch(const TanhBackwardLaunch& work, cudaStream_t stream);
+
+struct SwigluLaunch {
+  const float* x;  // (R, 2*F)
+  float* y;        // (R, F)
+  int rows, columns;
+};
+cudaError_t launch(const SwigluLaunch& work, cudaStream_t stream);
+
+struct SwigluBackwardLaunch {
+  const float *dy, *x;  // (R, F), (R, 2*F)
+  float* dx;            // (R, 2*F), may be x
+  int rows, columns;
+};
+cudaError_t launch(const SwigluBackwardLaunch& work, cudaStream_t stream);
+
+struct RotaryLaunch {
+  const float* angles;       // (L, half, 2)
+  float* x;                  // (rows, width): the first turned_heads of 2 * half each
+  std::int64_t rows, first;  // rows of `positions` each, the first of which stands at `first`
+  int positions, width, turned_heads, half;
+  float direction;  // 1, or -1: the other way
+};
+cudaError_t launch(const RotaryLaunch& work, cudaStream_t stream);
+
+struct AddLaunch {
+  const float *a, *b, *c;  // c may be null
+  float* out;              // may be any of them
+  std::int64_t count;
+};
+cudaError_t launch(const AddLaunch& work, cudaStream_t stream);
+
+struct ColumnSumLaunch {
+  const float* x;  // (T, N)
+  float* out;      // (N)
+  std::int64_t rows, columns;
+};
+cudaError_t launch(const ColumnSumLaunch& work, cudaStream_t stream);
+
+struct EmbeddingLaunch {
+  const std::int32_t *tokens, *segments;      // (B, T); segments may be null
+  const float *token_table, *position_table;  // (V, C), (L, C) or null
+  const float* segment_table;                 // (S, C), null where segments is
+  float* x;                                   // (B, T, C)
+  std::int64_t first;                         // position of the first token of each row
+  int samples, positions, channels, vocabulary, segment_count;
+};
+cudaError_t launch(const EmbeddingLaunch& work, cudaStream_t stream);
+
+struct EmbeddingBackwardLaunch {
+  const std::int32_t *tokens, *segments;  // (B, T); segments may be null
+  const float* dx;                        // (B, T, C)
+  float *dtoken_table, *dposition_table;  // (V, C) added to, (L, C) overwritten or null
+  float* dsegment_table;                  // (S, C) overwritten, null where segments is
+  std::int64_t places, table_elements;    // B * T, L * C
+  int positions, channels, vocabulary, segment_count;
+};
+cudaError_t launch(const EmbeddingBackwardLaunch& work, cudaStream_t stream);
+
+struct CrossEntropyLaunch {
+  const float* logits;          // (T, V)
+  const std::int32_t* targets;  // (T)
+  float *losses, *dlogits;      // (T), (T, V) that may be null or the logits
+  int rows, columns;
+};
+cudaError_t launch(const CrossEntropyLaunch& work, cudaStream_t stream);
+
+struct PackBf16Launch {
+  const float* in;
+  unsigned char* out;
+  std::int64_t count;
+};
+cudaError_t launch(const PackBf16Launch& work, cudaStream_t stream);
+
+struct UnpackBf16Launch {
+  const unsigned char* in;
+  float* out;
+  std::int64_t count;
+};
+cudaError_t launch(const UnpackBf16Launch& work, cudaStream_t stream);
+
+struct PackInt8Launch {
+  const float *in, *carried;  // carried may be null
+  float *lost, *arrives;      // may be null each
+  unsigned char* out;
+  std::int64_t count;
+};
+cudaError_t launch(const PackInt8Launch& work, cudaStream_t stream);
+
+struct UnpackInt8Launch {
+  const unsigned char* in;
+  float* out;
+  std::int64_t count;
+};
+cudaError_t launch(const UnpackInt8Launch& work, cudaStream_t stream);
+
+struct BlockDigestLaunch {
+  const unsigned char* in;
+  std::uint64_t* out;  // (blocks, 2): high, low
+  std::int64_t bytes, block_bytes, blocks;
+};
+cudaError_t launch(const BlockDigestLaunch& work, cudaStream_t stream);
 
 }  // namespace gpunode::cuda

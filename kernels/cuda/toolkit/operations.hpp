@@ -6,8 +6,8 @@
 namespace gpunode::cuda {
 
 ops::Operation<ops::MatmulArgs> matmul;
-ops::Operation<ops::LayernormArgs> layernorm;
-ops::Operation<ops::LayernormBackwardArgs> layernorm_backward;
-ops::Operation<ops::AdamwArgs> adamw;
+
+// Those that run kernels of our own (kernel_table.hpp has the list).
+void enter_kernels(ops::Operations& table);
 
 }  // namespace gpunode::cuda

@@ -1,0 +1,71 @@
+// Softmax and cross-entropy with their backward, one block a row. Three walks over a row: the
+// largest score, the sum of exponentials, the gradient; only the first comes from memory, as the
+// rows that a GPU works on at a time fit its second cache. Exponentials have the CPU's bits, their
+// sum does not: 256 threads sum every 256th, then by a tree.
+#include "kernels/cuda/toolkit/block_fold.cuh"
+#include "kernels/cuda/toolkit/elements.cuh"
+#include "kernels/cuda/toolkit/exact_math.cuh"
+
+namespace gpunode::cuda {
+namespace {
+
+constexpr int kRowThreads = 256;
+constexpr int kNoTarget = -1;  // ops::kNoTarget: no loss and no gradient
+
+__global__ void cross_entropy_rows(CrossEntropyLaunch pass) {
+  __shared__ float tops[kRowThreads], sums[kRowThreads];
+  const std::int64_t row = blockIdx.x, begin = row * pass.columns;
+  const int thread = static_cast<int>(threadIdx.x), target = pass.targets[row];
+  const float* logits = pass.logits + begin;
+  float* dlogits = pass.dlogits ? pass.dlogits + begin : nullptr;
+  const bool by_four = allow_four(logits, dlogits);
+  if (target == kNoTarget) {
+    if (thread == 0) pass.losses[row] = 0;
+    if (dlogits)
+      for_row(pass.columns, thread, kRowThreads, by_four,
+              [&]<int kCount>(int i) { store(dlogits + i, Lanes<kCount>{}); });
+    return;
+  }
+  const auto larger = [](float a, float b) { return a > b ? a : b; };
+
+  float top = -3.4028235e38f;
+  for_row(pass.columns, thread, kRowThreads, by_four, [&]<int kCount>(int i) {
+    for (float score : load<kCount>(logits + i).at) top = larger(top, score);
+  });
+  top = block_fold<kRowThreads>(tops, top, larger);
+  float sum = 0;
+  // Fours whether or not they are aligned: which thread adds what must not follow from that.
+  for_row(pass.columns, thread, kRowThreads, true, [&]<int kCount>(int i) {
+    if (kCount == 1 || by_four)
+      for (float score : load<kCount>(logits + i).at) sum += exact_exp(score - top);
+    else
+      for (int lane = 0; lane < kCount; ++lane) sum += exact_exp(logits[i + lane] - top);
+  });
+  sum = block_sum<kRowThreads>(sums, sum);
+
+  const bool known = target >= 0 && target < pass.columns;  // if not, the loss is NaN
+  if (thread == 0) {
+    const double score = known ? logits[target] : double{NAN};
+    pass.losses[row] = static_cast<float>(exact_log(sum) + (double{top} - score));
+  }
+  if (!dlogits) return;
+  __syncthreads();  // the target's score is read: dlogits may lie in the same place
+  const float scale = 1.0f / sum;
+  for_row(pass.columns, thread, kRowThreads, by_four, [&]<int kCount>(int i) {
+    Lanes<kCount> slope = load<kCount>(logits + i);
+    for (int lane = 0; lane < kCount; ++lane) {
+      slope.at[lane] = exact_exp(slope.at[lane] - top) * scale;
+      if (i + lane == target) slope.at[lane] -= 1.0f;
+    }
+    store(dlogits + i, slope);
+  });
+}
+
+}  // namespace
+
+cudaError_t launch(const CrossEntropyLaunch& work, cudaStream_t stream) {
+  GPUNODE_LAUNCH(cross_entropy_rows, work.rows, kRowThreads, stream, work);
+  return cudaGetLastError();
+}
+
+}  // namespace gpunode::cuda

@@ -1,0 +1,198 @@
+// From the arguments of an operation to what its launch takes; one function an operation that runs
+// a kernel of ours. Free of CUDA's runtime, so that the emulation takes the same way.
+#pragma once
+
+#include "kernels/cuda/toolkit/launch.hpp"
+#include "kernels/ops/backend.hpp"
+
+namespace gpunode::cuda {
+
+inline int as_int(std::int64_t value) {
+  return static_cast<int>(value);
+}
+// Rows of x if a row is as long as `row`.
+inline int rows_of(const tensor::ConstTensor& x, const tensor::ConstTensor& row) {
+  return as_int(x.element_count() / row.element_count());
+}
+inline int last_extent(const tensor::Shape& shape) {
+  return as_int(shape[shape.rank() - 1]);
+}
+
+inline LayernormLaunch layernorm_work(const ops::LayernormArgs& args) {
+  return {args.x.data,
+          args.weight.data,
+          args.bias.data,
+          args.y.data,
+          args.mean.data,
+          args.rstd.data,
+          rows_of(args.x, args.weight),
+          as_int(args.weight.element_count()),
+          args.epsilon};
+}
+inline LayernormBackwardLaunch layernorm_backward_work(const ops::LayernormBackwardArgs& args) {
+  return {args.dy.data,
+          args.x.data,
+          args.weight.data,
+          args.mean.data,
+          args.rstd.data,
+          args.dx.data,
+          args.dweight.data,
+          args.dbias.data,
+          rows_of(args.x, args.weight),
+          as_int(args.weight.element_count())};
+}
+inline RmsnormLaunch rmsnorm_work(const ops::RmsnormArgs& args) {
+  return {args.x.data,
+          args.weight.data,
+          args.y.data,
+          args.rstd.data,
+          rows_of(args.x, args.weight),
+          as_int(args.weight.element_count()),
+          args.epsilon};
+}
+inline RmsnormBackwardLaunch rmsnorm_backward_work(const ops::RmsnormBackwardArgs& args) {
+  return {args.dy.data,
+          args.x.data,
+          args.weight.data,
+          args.rstd.data,
+          args.dx.data,
+          args.dweight.data,
+          rows_of(args.x, args.weight),
+          as_int(args.weight.element_count())};
+}
+
+inline GeluLaunch gelu_work(const ops::GeluArgs& args) {
+  return {args.x.data, args.y.data, args.x.element_count(), args.form == ops::GeluForm::erf};
+}
+inline GeluBackwardLaunch gelu_backward_work(const ops::GeluBackwardArgs& args) {
+  return {args.dy.data, args.x.data, args.dx.data, args.x.element_count(),
+          args.form == ops::GeluForm::erf};
+}
+inline ReluLaunch relu_work(const ops::ReluArgs& args) {
+  return {args.x.data, args.y.data, args.x.element_count()};
+}
+inline ReluBackwardLaunch relu_backward_work(const ops::ReluBackwardArgs& args) {
+  return {args.dy.data, args.y.data, args.dx.data, args.y.element_count()};
+}
+inline TanhLaunch tanh_work(const ops::TanhArgs& args) {
+  return {args.x.data, args.y.data, args.x.element_count()};
+}
+inline TanhBackwardLaunch tanh_backward_work(const ops::TanhBackwardArgs& args) {
+  return {args.dy.data, args.y.data, args.dx.data, args.y.element_count()};
+}
+inline SwigluLaunch swiglu_work(const ops::SwigluArgs& args) {
+  const int columns = last_extent(args.y.shape);
+  return {args.x.data, args.y.data, as_int(args.y.element_count() / columns), columns};
+}
+inline SwigluBackwardLaunch swiglu_backward_work(const ops::SwigluBackwardArgs& args) {
+  const int columns = last_extent(args.dy.shape);
+  return {args.dy.data, args.x.data, args.dx.data, as_int(args.dy.element_count() / columns),
+          columns};
+}
+inline RotaryLaunch rotary_work(const ops::RotaryArgs& args) {
+  const std::int64_t head_size = args.angles.shape[1] * args.angles.shape[2];
+  return {args.angles.data,
+          args.x.data,
+          args.x.shape[0] * args.x.shape[1],
+          args.first,
+          as_int(args.x.shape[1]),
+          as_int(args.x.shape[2]),
+          as_int(args.heads + args.key_heads),
+          as_int(head_size / 2),
+          args.inverse ? -1.0f : 1.0f};
+}
+
+inline int row_count(const tensor::ConstTensor& table) {
+  return table ? as_int(table.shape[0]) : 0;
+}
+inline EmbeddingLaunch embedding_work(const ops::EmbeddingArgs& args) {
+  return {args.tokens.data,
+          args.segments.data,
+          args.token_table.data,
+          args.position_table.data,
+          args.segment_table.data,
+          args.x.data,
+          args.first,
+          as_int(args.tokens.shape[0]),
+          as_int(args.tokens.shape[1]),
+          as_int(args.token_table.shape[1]),
+          row_count(args.token_table),
+          row_count(args.segment_table)};
+}
+inline EmbeddingBackwardLaunch embedding_backward_work(const ops::EmbeddingBackwardArgs& args) {
+  return {args.tokens.data,
+          args.segments.data,
+          args.dx.data,
+          args.dtoken_table.data,
+          args.dposition_table.data,
+          args.dsegment_table.data,
+          args.tokens.element_count(),
+          args.dposition_table ? args.dposition_table.element_count() : 0,
+          as_int(args.tokens.shape[1]),
+          as_int(args.dtoken_table.shape[1]),
+          row_count(args.dtoken_table),
+          row_count(args.dsegment_table)};
+}
+inline CrossEntropyLaunch cross_entropy_work(const ops::CrossEntropyArgs& args) {
+  const std::int64_t rows = args.targets.element_count();
+  return {args.logits.data,  args.targets.data, args.losses.data,
+          args.dlogits.data, as_int(rows),      as_int(args.logits.element_count() / rows)};
+}
+
+inline AddLaunch add_work(const ops::AddArgs& args) {
+  return {args.a.data, args.b.data, args.c.data, args.out.data, args.out.element_count()};
+}
+inline ColumnSumLaunch column_sum_work(const ops::ColumnSumArgs& args) {
+  const std::int64_t columns = args.out.element_count();
+  return {args.x.data, args.out.data, args.x.element_count() / columns, columns};
+}
+
+inline AdamwLaunch adamw_work(const ops::AdamwArgs& args) {
+  return {args.gradient.data,
+          args.weights.data,
+          args.first.data,
+          args.second.data,
+          args.gradient.element_count(),
+          args.scale,
+          args.rate,
+          args.beta1,
+          args.beta2,
+          args.epsilon,
+          args.decay,
+          args.upscale1,
+          args.upscale2};
+}
+inline SquareSumLaunch square_sum_work(const ops::SquareSumArgs& args) {
+  return {args.x.data, args.sum, args.x.element_count(), args.x.element_count()};
+}
+
+inline unsigned char* bytes_at(MutableByteView bytes) {
+  return reinterpret_cast<unsigned char*>(bytes.data());
+}
+inline const unsigned char* bytes_at(ByteView bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+inline PackBf16Launch pack_bf16_work(const ops::PackArgs& args) {
+  return {args.in.data, bytes_at(args.out), args.in.element_count()};
+}
+inline UnpackBf16Launch unpack_bf16_work(const ops::UnpackArgs& args) {
+  return {bytes_at(args.in), args.out.data, args.out.element_count()};
+}
+inline PackInt8Launch pack_int8_work(const ops::PackArgs& args) {
+  return {args.in.data, nullptr, nullptr, nullptr, bytes_at(args.out), args.in.element_count()};
+}
+inline PackInt8Launch pack_int8_carrying_work(const ops::PackCarryingArgs& args) {
+  return {args.in.data, args.carried,       args.lost,
+          args.arrives, bytes_at(args.out), args.in.element_count()};
+}
+inline UnpackInt8Launch unpack_int8_work(const ops::UnpackArgs& args) {
+  return {bytes_at(args.in), args.out.data, args.out.element_count()};
+}
+inline BlockDigestLaunch block_digest_work(const ops::BlockDigestArgs& args) {
+  const auto bytes = static_cast<std::int64_t>(args.in.size());
+  const auto block = static_cast<std::int64_t>(args.block_bytes);
+  return {bytes_at(args.in), args.out, bytes, block, bytes == 0 ? 1 : (bytes + block - 1) / block};
+}
+
+}  // namespace gpunode::cuda
