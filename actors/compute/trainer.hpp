@@ -56,7 +56,7 @@ struct StepReport {
 
 struct HeldOutLoss {
   double loss = 0;  // mean a token
-  // Windows that it is the mean of, and those of the whole held-out part. Fewer where that is
+  // Samples that it is the mean of, and those of the whole held-out part. Fewer where that is
   // longer than kEvaluatedTokens: then they are spread evenly over it.
   std::uint64_t samples = 0;
   std::uint64_t held_out_samples = 0;
@@ -148,7 +148,7 @@ class Trainer {
   Result<void> install(std::uint64_t step, ByteView state);
   Digest state_digest();  // block_digest_of() state_bytes()
 
-  // Loss on the held-out part, in disjoint windows: on all of it up to kEvaluatedTokens, else on so
+  // Loss on the held-out part, in disjoint samples: on all of it up to kEvaluatedTokens, else on so
   // many tokens of it, so that a job's end takes no longer with more data.
   // Fails with: not_found (no held-out part), internal, out_of_memory.
   Result<HeldOutLoss> evaluate();
