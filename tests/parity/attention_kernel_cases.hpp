@@ -1,13 +1,17 @@
 // Runs the attention kernels of either precision under the emulation and holds them against
-// float64: what the two test files share. A test file includes the kernel's source before this.
+// float64: what the two test files share. A test file includes the kernel's source
+// before this.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "kernels/cuda/toolkit/launch.hpp"
 #include "tests/parity/attention_reference.hpp"
+#include "tests/parity/emulation/engine.hpp"
 #include "tests/parity/emulation/guarded.hpp"
+#include "tests/parity/emulation/tensor_core.hpp"
 
 namespace gpunode::parity {
 

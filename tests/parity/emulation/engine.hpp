@@ -53,7 +53,7 @@ struct Report {
   std::string error;  // of the first block that failed; empty if none did
   std::uint64_t warp_operations = 0, barriers = 0;
   std::uint64_t bank_conflicts = 0;  // of ldmatrix: passes beyond the one that each part needs
-  std::set<Point> points = {};            // where the kernel could be weakened
+  std::set<Point> points = {};       // where the kernel could be weakened
 };
 // Of launches since it was last cleared, summed; the first error stays.
 Report& report();
