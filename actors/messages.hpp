@@ -141,6 +141,7 @@ struct Evaluate {};
 struct Evaluated {
   Result<double> loss{0.0};
   std::uint64_t samples = 0, held_out_samples = 0;  // that it is of; that there are
+  std::optional<double> accuracy = {};              // where the model tells it
 };
 
 // --- between a job and its checkpoint writer ---

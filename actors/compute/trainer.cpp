@@ -444,7 +444,7 @@ Result<HeldOutLoss> Trainer::evaluate() {
   if (auto dropped = drop_ahead(); !dropped) return dropped.error();
   constexpr std::uint64_t kGroup = 16;
   const std::uint64_t groups = (count + kGroup - 1) / kGroup;
-  std::vector<double> sums(groups);
+  std::vector<model::Evaluation> sums(groups);
   std::vector<std::optional<Error>> errors(groups);
   workers_.run(groups, [&](int worker, std::size_t group) {
     const std::uint64_t begin = group * kGroup, end = std::min(count, begin + kGroup);
@@ -456,18 +456,24 @@ Result<HeldOutLoss> Trainer::evaluate() {
       data.read_held_out(i * held_out / count, std::as_writable_bytes(place));
       samples.push_back({i, place});
     }
-    auto loss = program_->evaluate(worker, samples);
-    if (loss)
-      sums[group] = *loss;
+    auto sum = program_->evaluate(worker, samples);
+    if (sum)
+      sums[group] = *sum;
     else
-      errors[group] = loss.error();
+      errors[group] = sum.error();
   });
-  double total = 0;
+  model::Evaluation total{.loss = 0, .correct = 0};
   for (std::size_t group = 0; group < groups; ++group) {
     if (errors[group]) return *errors[group];
-    total += sums[group];
+    total.loss += sums[group].loss;
+    total.correct = total.correct && sums[group].correct
+                        ? std::optional(*total.correct + *sums[group].correct)
+                        : std::nullopt;
   }
-  return HeldOutLoss{total / static_cast<double>(count * tokens), count, held_out};
+  const auto predicted = static_cast<double>(count * tokens);
+  HeldOutLoss result{total.loss / predicted, {}, count, held_out};
+  if (total.correct) result.accuracy = static_cast<double>(*total.correct) / predicted;
+  return result;
 }
 
 }  // namespace gpunode::compute

@@ -55,7 +55,8 @@ struct StepReport {
 };
 
 struct HeldOutLoss {
-  double loss = 0;  // mean a token
+  double loss = 0;                 // mean a token
+  std::optional<double> accuracy;  // share of tokens whose target has the largest score, if known
   // Samples that it is the mean of, and those of the whole held-out part. Fewer where that is
   // longer than kEvaluatedTokens: then they are spread evenly over it.
   std::uint64_t samples = 0;

@@ -129,8 +129,8 @@ void evaluate(Self* self) {
   auto held_out =
       model::guarded("the model's evaluation", [&] { return self->state.trainer->evaluate(); });
   if (!held_out) return self->send(self->state.job, Evaluated{held_out.error()});
-  self->send(self->state.job,
-             Evaluated{held_out->loss, held_out->samples, held_out->held_out_samples});
+  self->send(self->state.job, Evaluated{held_out->loss, held_out->samples,
+                                        held_out->held_out_samples, held_out->accuracy});
 }
 
 // The model throws, or the standard library where memory or threads run out: the job is told what

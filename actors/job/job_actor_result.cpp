@@ -50,7 +50,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
   State& state = self->state;
   state.evaluating = false;
   if (evaluated.loss)
-    state.ledger->set_validation_loss(*evaluated.loss);
+    state.ledger->set_validation(*evaluated.loss, evaluated.accuracy);
   else
     note(self, "no validation loss: " + evaluated.loss.error().message());
   if (evaluated.samples < evaluated.held_out_samples)

@@ -23,7 +23,7 @@ struct JobFigures {
   std::uint64_t witnessed_from = 0;        // the first step that was seen here
   std::uint64_t committed = 0;
   collective::DataFingerprint running;
-  std::optional<double> loss, validation_loss;
+  std::optional<double> loss, validation_loss, validation_accuracy;
   Digest state_digest;
   std::uint64_t skipped = 0;
   std::uint64_t skipped_in_a_row = 0;  // up to the newest step
@@ -54,7 +54,10 @@ class JobLedger {
     seen_.checkpoint_step = step;
     seen_.checkpoint_path = path;
   }
-  void set_validation_loss(double loss) { seen_.validation_loss = loss; }
+  void set_validation(double loss, std::optional<double> accuracy) {
+    seen_.validation_loss = loss;
+    seen_.validation_accuracy = accuracy;
+  }
 
   struct Event {
     Time time;

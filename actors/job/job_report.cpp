@@ -82,6 +82,7 @@ json progress(const ReportInput& in) {
     out["sync_steps_behind"] = in.status.sync_behind;
   }
   if (auto loss = in.ledger.seen().validation_loss) out["validation_loss"] = *loss;
+  if (auto share = in.ledger.seen().validation_accuracy) out["validation_accuracy"] = *share;
   return out;
 }
 

@@ -51,8 +51,9 @@ class BigramProgram final : public gpunode::model::Program {
     if (!loss) return loss.error();
     return static_cast<float>(*loss);
   }
-  Result<double> evaluate(int, std::span<const Sample> samples) override {
-    return run(samples, nullptr);
+  Result<gpunode::model::Evaluation> evaluate(int, std::span<const Sample> samples) override {
+    Result<double> loss = run(samples, nullptr);
+    return loss ? Result(gpunode::model::Evaluation{*loss}) : loss.error();
   }
   Result<std::unique_ptr<gpunode::model::Session>> session() override {
     return {std::make_unique<BigramSession>(scores_)};

@@ -248,6 +248,7 @@ ValueId Builder::predicting(ValueId x) {
 
 void Builder::predict(ValueId logits, ValueId targets) {
   graph_.logits = logits;
+  graph_.targets = targets;
   if (options_.cached > 0) return;
   graph_.losses = node(Op::cross_entropy, {logits, targets}, {rows_of(shape(logits))},
                        rows_of(shape(logits)).element_count() == shape(targets).element_count())[0];

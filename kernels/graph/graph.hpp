@@ -123,7 +123,7 @@ struct Graph {
   std::size_t constant_count = 0;  // elements of all of them, gaps included
   std::vector<ValueId> inputs, parameters, caches;
   ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
-  ValueId logits = kNone;
+  ValueId logits = kNone, targets = kNone;  // (rows, V), (rows)
 
   Value& operator[](ValueId id) { return values[id]; }
   const Value& operator[](ValueId id) const { return values[id]; }

@@ -113,7 +113,7 @@ class Planner {
     // Results are read when their stage has ended.
     for (const ValueId result : {graph_.losses, graph_.logits}) {
       if (result == kNone || lives_[result].from == kNever) continue;
-      if (result == graph_.logits && graph_.losses != kNone) continue;
+      if (result == graph_.logits && graph_.backward_stages > 0) continue;
       std::size_t& to = lives_[result].to;
       while (to + 1 < graph_.nodes.size() && graph_.nodes[to + 1].stage == graph_.nodes[to].stage)
         ++to;

@@ -23,7 +23,8 @@ struct MemoryPlan {
   std::size_t slice_bytes = 0, scratch_bytes = 0, workspace_bytes = 0;
 };
 
-// Inputs and the losses belong to the slice; inputs lie there from the start.
+// Inputs and the losses belong to the slice; inputs lie there from the start. Losses, and logits
+// where there is no backward pass, stay until their stage has ended.
 MemoryPlan plan_memory(const Graph& graph);
 
 }  // namespace gpunode::graph

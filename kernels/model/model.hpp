@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ struct Sample {
 };
 
 using tensor::ElementRange;  // of the flat vector
+
+struct Evaluation {
+  double loss = 0;  // summed over predicted tokens
+  // Of these the ones whose target has the largest score; absent: the model does not say.
+  std::optional<std::uint64_t> correct = {};
+};
 
 class Session {
  public:
@@ -105,7 +112,7 @@ class Program {
                                 std::span<float> part);
 
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
-  virtual Result<double> evaluate(int worker, std::span<const Sample> samples) = 0;
+  virtual Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) = 0;
 
   // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
   // Fails with: out_of_memory; unsupported for models that do not generate.

@@ -48,7 +48,7 @@ struct Ready {
   Ready() { model->initialise(4, weights); }
   double loss(std::span<const float> at, std::span<const Sample> samples) {
     EXPECT_TRUE(program->load(at));
-    return *program->evaluate(0, samples);
+    return program->evaluate(0, samples)->loss;
   }
 };
 
@@ -88,6 +88,9 @@ TEST(Classifier, learns_a_rule_and_keeps_to_it_on_rows_that_it_has_not_seen) {
   const double after = ready.loss(ready.weights, unseen.samples) / 200;
   EXPECT_GT(before, 0.8);
   EXPECT_LT(after, 0.2);
+  const auto told = ready.program->evaluate(0, unseen.samples);
+  EXPECT_GE(told->correct, 184u) << "of 200";
+  EXPECT_LE(told->correct, 200u);
 }
 
 TEST(Classifier, refuses_a_label_beyond_its_classes) {

@@ -133,7 +133,7 @@ class Differences {
 
   double loss_at(std::span<const float> weights) {
     EXPECT_TRUE(program_->load(weights));
-    return *program_->evaluate(0, samples_);
+    return program_->evaluate(0, samples_)->loss;
   }
 
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();

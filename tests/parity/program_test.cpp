@@ -50,7 +50,8 @@ TEST(Program, GivesZerosForASliceWithoutSamples) {
   ASSERT_TRUE(loss);
   EXPECT_EQ(*loss, 0.0f);
   for (float value : ready.gradient) ASSERT_EQ(value, 0.0f);
-  EXPECT_EQ(*ready.program->evaluate(0, {}), 0.0);
+  EXPECT_EQ(ready.program->evaluate(0, {})->loss, 0.0);
+  EXPECT_EQ(ready.program->evaluate(0, {})->correct, 0u);
 }
 
 TEST(Program, RefusesWeightsOfAnotherModel) {

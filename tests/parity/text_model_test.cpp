@@ -39,7 +39,7 @@ struct Fixture {
 
   double loss(std::span<const float> at) {
     EXPECT_TRUE(program->load(at));
-    return *program->evaluate(0, samples);
+    return program->evaluate(0, samples)->loss;
   }
 
   // Derivative along `direction`, by differences of fourth order.
@@ -129,7 +129,7 @@ TEST_P(TextModelTest, a_session_scores_as_training_does) {
     sum += std::log(total) - logits[bytes[at + 1]];
   }
   EXPECT_EQ((*session)->position(), length);
-  EXPECT_NEAR(sum, *fixture.program->evaluate(0, std::span(fixture.samples).first(1)), 1e-3);
+  EXPECT_NEAR(sum, fixture.program->evaluate(0, std::span(fixture.samples).first(1))->loss, 1e-3);
 
   // Read at once, the last scores are the same up to rounding.
   (*session)->reset();

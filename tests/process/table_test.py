@@ -70,6 +70,7 @@ class Table(training.TrainingTest):
         self.check_all([one])
         shown = one.ask("job", "show", "small", "--json").json
         self.assertEqual(shown["proof"]["samples"], self.steps * 16)
+        self.assertGreater(shown["validation_accuracy"], 0.8, "of the quarters")
 
     def refusal(self, node, **other):
         told = node.ask("train", self.job(1, **other), "--json")

@@ -82,7 +82,7 @@ Result<double> LocalTrainer::evaluate(std::span<const std::uint8_t> text) {
       samples.push_back({window, text.subspan(window * stride, model_.sample_bytes())});
     auto loss = program_->evaluate(worker, samples);
     if (loss)
-      sums[group] = *loss;
+      sums[group] = loss->loss;
     else
       failures[group] = loss.error();
   });

@@ -19,7 +19,9 @@ class PacedProgram final : public model::Program {
   Result<float> gradient(int, std::span<const model::Sample>, std::span<float>) override {
     return {ErrorCode::unsupported, "by stages only"};
   }
-  Result<double> evaluate(int, std::span<const model::Sample>) override { return 0.0; }
+  Result<model::Evaluation> evaluate(int, std::span<const model::Sample>) override {
+    return model::Evaluation{};
+  }
   Result<std::unique_ptr<model::Session>> session() override {
     return {ErrorCode::unsupported, "it generates nothing"};
   }

@@ -44,6 +44,9 @@ std::string progress_text(const json& progress) {
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
   if (progress.contains("validation_loss"))
     text += "  validation " + loss_text(progress, "validation_loss");
+  if (progress.contains("validation_accuracy"))
+    text +=
+        " (" + decimal(100 * field<double>(progress, "validation_accuracy", 0), 1) + " % right)";
   double speed = field<double>(progress, "tokens_per_second", 0);
   if (speed > 0) text += "  " + human_count(speed) + " tokens/s";
   std::size_t count = field<std::vector<std::string>>(progress, "members", {}).size();

@@ -1,6 +1,7 @@
 #include "kernels/model/detail/graph_program.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace gpunode::model {
@@ -222,19 +223,40 @@ Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t sta
   return worker.stream->synchronise();
 }
 
-Result<double> GraphProgram::loss_of(Worker& worker, const Slot& slot) {
-  const graph::Graph& graph = slot.executable->graph();
-  std::vector<float> losses(graph[graph.losses].element_count());
-  const auto* place =
-      static_cast<const float*>(slot.executable->place_of(graph.losses, places_of(worker, slot)));
+Result<std::vector<float>> GraphProgram::values_of(graph::ValueId id, Worker& worker,
+                                                   const Slot& slot) {
+  std::vector<float> values(slot.executable->graph()[id].element_count());
+  const void* place = slot.executable->place_of(id, places_of(worker, slot));
   if (auto done =
-          backend_.download(*worker.stream, place, std::as_writable_bytes(std::span(losses)));
+          backend_.download(*worker.stream, place, std::as_writable_bytes(std::span(values)));
       !done)
     return done.error();
   if (auto done = worker.stream->synchronise(); !done) return done.error();
+  return values;
+}
+
+Result<double> GraphProgram::loss_of(Worker& worker, const Slot& slot) {
+  const auto losses = values_of(slot.executable->graph().losses, worker, slot);
+  if (!losses) return losses.error();
   double sum = 0;
-  for (const float loss : losses) sum += loss;
+  for (const float loss : *losses) sum += loss;
   return sum;
+}
+
+Result<std::uint64_t> GraphProgram::correct_of(Worker& worker, const Slot& slot) {
+  const graph::Graph& graph = slot.executable->graph();
+  const auto scores = values_of(graph.logits, worker, slot);
+  if (!scores) return scores.error();
+  const auto targets = values_of(graph.targets, worker, slot);  // whole numbers, in the same bits
+  if (!targets) return targets.error();
+  const std::size_t width = scores->size() / targets->size();
+  std::uint64_t correct = 0;
+  for (std::size_t row = 0; row < targets->size(); ++row) {
+    const auto begin = scores->begin() + static_cast<std::ptrdiff_t>(row * width);
+    const auto best = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin;
+    correct += std::bit_cast<std::int32_t>((*targets)[row]) == best;
+  }
+  return correct;
 }
 
 Result<float> GraphProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
@@ -292,11 +314,11 @@ Result<float> GraphProgram::gradient(int worker, std::span<const Sample> samples
   return loss;
 }
 
-Result<double> GraphProgram::evaluate(int worker_number, std::span<const Sample> samples) {
+Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sample> samples) {
   if (auto ready = require_loaded(); !ready) return ready.error();
   Worker& worker = worker_at(worker_number);
   Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
-  double sum = 0;
+  Evaluation sum{.loss = 0, .correct = 0};
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
     if (auto done = prepare(slot, graph::Purpose::forward, group, *worker.stream); !done)
@@ -305,7 +327,10 @@ Result<double> GraphProgram::evaluate(int worker_number, std::span<const Sample>
     if (auto done = run(worker, slot, 0, places_of(worker, slot)); !done) return done.error();
     const auto loss = loss_of(worker, slot);
     if (!loss) return loss.error();
-    sum += *loss;
+    const auto correct = correct_of(worker, slot);
+    if (!correct) return correct.error();
+    sum.loss += *loss;
+    *sum.correct += *correct;
   }
   slot.samples = 0;
   return sum;

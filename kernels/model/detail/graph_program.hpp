@@ -35,7 +35,7 @@ class GraphProgram final : public Program {
                         std::span<const Sample> samples) override;
   Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                         std::span<float> part) override;
-  Result<double> evaluate(int worker, std::span<const Sample> samples) override;
+  Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
   Result<std::unique_ptr<Session>> session() override;
 
   const GraphModel& model() const { return model_; }
@@ -75,8 +75,11 @@ class GraphProgram final : public Program {
   Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
                    const graph::Places& places);
   Result<void> place_constants(SharedExecutable executable);
-  // The sum over the slot's losses.
+  // Of the slot's slice, after its last forward stage: a value as floats; the sum over the losses;
+  // how many targets have the largest score of their row.
+  Result<std::vector<float>> values_of(graph::ValueId id, Worker& worker, const Slot& slot);
   Result<double> loss_of(Worker& worker, const Slot& slot);
+  Result<std::uint64_t> correct_of(Worker& worker, const Slot& slot);
 
   const GraphModel& model_;
   ops::Backend& backend_;

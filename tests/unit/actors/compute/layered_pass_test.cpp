@@ -43,7 +43,9 @@ class FakeProgram : public model::Program {
     fill(samples[0].index, 0, sum);
     return value(samples[0].index, kCount);
   }
-  Result<double> evaluate(int, std::span<const model::Sample>) override { return 0.0; }
+  Result<model::Evaluation> evaluate(int, std::span<const model::Sample>) override {
+    return model::Evaluation{};
+  }
   Result<std::unique_ptr<model::Session>> session() override {
     return {ErrorCode::unsupported, "none"};
   }

@@ -63,7 +63,7 @@ class NoProgram : public Program {
   bool throws = false;
   Result<void> load(std::span<const float>) override { return {}; }
   Result<float> gradient(int, std::span<const Sample>, std::span<float>) override { return 0.0f; }
-  Result<double> evaluate(int, std::span<const Sample>) override { return 0.0; }
+  Result<Evaluation> evaluate(int, std::span<const Sample>) override { return Evaluation{}; }
   Result<std::unique_ptr<Session>> session() override {
     if (throws) throw std::runtime_error("my session failed");
     return std::unique_ptr<Session>();
