@@ -30,7 +30,8 @@ struct Recipe {
   std::int64_t targets = kPositions;  // predicted tokens of a sample
   std::array<std::int64_t, 3> values = {1, 1, 1};
   std::int64_t scores = kVocabulary;
-  bool ignores = false;  // each third target is -1
+  bool ignores = false;    // each third target is -1
+  bool generates = false;  // the forward pass uses tokens alone
 };
 
 class SmallModel final : public GraphModel {
@@ -68,7 +69,7 @@ class SmallModel final : public GraphModel {
   }
   std::size_t vocabulary() const override { return static_cast<std::size_t>(recipe_.scores); }
   std::int64_t context() const override { return kPositions; }
-  bool generates() const override { return false; }
+  bool generates() const override { return recipe_.generates; }
 
  private:
   Recipe recipe_;
@@ -262,6 +263,52 @@ TEST(GraphGradient, OfGivenStatisticsIsRefusedByName) {
   const auto done = graph::differentiate(*graph);
   ASSERT_FALSE(done);
   EXPECT_NE(done.error().message().find("batchnorm_inference"), std::string::npos);
+}
+
+// Rotary positions and their table, in training's graph and in those of a session.
+TEST(GraphSession, TurnsByPositionsInItsCache) {
+  const SmallModel model({.forward =
+                              [](Builder& g, const Inputs& in) {
+                                const auto weight = [&](const char* name, std::int64_t rows,
+                                                        std::int64_t columns) {
+                                  return g.parameter(name, {rows, columns}, graph::normal(0.5f));
+                                };
+                                const ValueId tokens = weight("tokens", kVocabulary, kChannels);
+                                const ValueId x = g.embedding(in.tokens, tokens);
+                                ValueId y = g.linear(x, weight("joined", 3 * kChannels, kChannels));
+                                y = g.attention(g.rotary(y, 2, 2, 20), 2);
+                                return g.linear(g.predicting(g.add(x, y)), tokens);
+                              },
+                          .generates = true});
+  auto backend = cpu::open_backend();
+  auto program = model.program(*backend, 1);
+  ASSERT_TRUE(program);
+  std::vector<float> weights(model.parameter_count());
+  model.initialise(3, weights);
+  ASSERT_TRUE((*program)->load(weights));
+  const std::uint8_t byte = 0;
+  const Sample sample{4, std::span(&byte, 1)};
+  std::vector<std::int32_t> tokens(kPositions), targets(kPositions);
+  float value = 0;
+  const InputPart parts[] = {{"tokens", Dtype::i32, tokens.data(), tokens.size()},
+                             {"targets", Dtype::i32, targets.data(), targets.size()},
+                             {"values", Dtype::f32, &value, 1}};
+  ASSERT_TRUE(model.read(sample, parts));
+
+  auto session = (*program)->session();
+  ASSERT_TRUE(session) << session.error().message();
+  std::vector<float> logits(kVocabulary), at_once(kVocabulary);
+  double loss = 0;
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    ASSERT_TRUE((*session)->append(std::span(tokens).subspan(at, 1), logits));
+    double total = 0;
+    for (const float logit : logits) total += std::exp(double{logit});
+    loss += std::log(total) - logits[static_cast<std::size_t>(targets[at])];
+  }
+  EXPECT_NEAR(loss, *(*program)->evaluate(0, std::span(&sample, 1)), 1e-4);
+  (*session)->reset();
+  ASSERT_TRUE((*session)->append(tokens, at_once));
+  for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(at_once[i], logits[i], 1e-4);
 }
 
 }  // namespace
