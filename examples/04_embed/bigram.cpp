@@ -48,8 +48,7 @@ class BigramProgram final : public gpunode::model::Program {
   Result<float> gradient(int, std::span<const Sample> samples, std::span<float> sum) override {
     std::fill(sum.begin(), sum.end(), 0.0f);
     Result<double> loss = run(samples, sum.data());
-    if (!loss) return loss.error();
-    return static_cast<float>(*loss);
+    return loss ? Result(static_cast<float>(*loss)) : loss.error();
   }
   Result<gpunode::model::Evaluation> evaluate(int, std::span<const Sample> samples) override {
     Result<double> loss = run(samples, nullptr);

@@ -276,7 +276,7 @@ TEST(GraphSession, TurnsByPositionsInItsCache) {
                                 const ValueId tokens = weight("tokens", kVocabulary, kChannels);
                                 const ValueId x = g.embedding(in.tokens, tokens);
                                 ValueId y = g.linear(x, weight("joined", 3 * kChannels, kChannels));
-                                y = g.attention(g.rotary(y, 2, 2, 20), 2);
+                                y = g.attention(g.rotary(y, 2, 2, 20), {.heads = 2});
                                 return g.linear(g.predicting(g.add(x, y)), tokens);
                               },
                           .generates = true});
@@ -305,7 +305,7 @@ TEST(GraphSession, TurnsByPositionsInItsCache) {
     for (const float logit : logits) total += std::exp(double{logit});
     loss += std::log(total) - logits[static_cast<std::size_t>(targets[at])];
   }
-  EXPECT_NEAR(loss, *(*program)->evaluate(0, std::span(&sample, 1)), 1e-4);
+  EXPECT_NEAR(loss, (*program)->evaluate(0, std::span(&sample, 1))->loss, 1e-4);
   (*session)->reset();
   ASSERT_TRUE((*session)->append(tokens, at_once));
   for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(at_once[i], logits[i], 1e-4);
