@@ -99,6 +99,14 @@ class CpuBackend final : public ops::Backend {
     std::memcpy(to.data(), from, to.size());
     return {};
   }
+  Result<void> copy(tensor::Stream&, const void* from, void* to, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Result<void> clear(tensor::Stream&, void* to, std::size_t bytes) override {
+    std::memset(to, 0, bytes);
+    return {};
+  }
 
  private:
   ops::Capabilities capabilities_;

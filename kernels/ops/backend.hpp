@@ -105,6 +105,11 @@ class Backend {
   // Copies between host and device memory in the stream's order.
   virtual Result<void> upload(tensor::Stream& stream, ByteView from, void* to) = 0;
   virtual Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) = 0;
+  // Inside the device's memory, in the stream's order; the ranges do not overlap.
+  virtual Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                            std::size_t bytes) = 0;
+  // Zero bytes.
+  virtual Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) = 0;
 };
 
 }  // namespace gpunode::ops

@@ -41,6 +41,13 @@ class EmulatedBackend final : public ops::Backend {
   Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
     return host_->download(stream, from, to);
   }
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    return host_->copy(stream, from, to, bytes);
+  }
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    return host_->clear(stream, to, bytes);
+  }
 
  private:
   std::unique_ptr<ops::Backend> host_ = cpu::open_backend();

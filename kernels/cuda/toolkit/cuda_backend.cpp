@@ -73,6 +73,14 @@ class CudaBackend final : public ops::Backend {
         cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, own(stream).stream()),
         "copying from the GPU");
   }
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, own(stream).stream()),
+                 "copying on the GPU");
+  }
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    return check(cudaMemsetAsync(to, 0, bytes, own(stream).stream()), "clearing GPU memory");
+  }
 
  private:
   std::shared_ptr<Context> context_;

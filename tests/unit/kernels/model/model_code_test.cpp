@@ -51,6 +51,8 @@ class NoBackend : public ops::Backend {
   }
   Result<void> upload(tensor::Stream&, ByteView, void*) override { return {}; }
   Result<void> download(tensor::Stream&, const void*, MutableByteView) override { return {}; }
+  Result<void> copy(tensor::Stream&, const void*, void*, std::size_t) override { return {}; }
+  Result<void> clear(tensor::Stream&, void*, std::size_t) override { return {}; }
 
  private:
   tensor::Device device_;
