@@ -12,8 +12,8 @@ namespace {
 // Stages of a slice whose gradients may wait to be summed: the slice computes one while the sum of
 // the other is under way.
 constexpr std::size_t kPartsOfASlice = 2;
-// Elements of a sum that one worker takes at a time.
-constexpr std::size_t kPieceElements = 16384;
+// Elements of a sum that one worker takes at a time, where the host computes.
+constexpr std::size_t kHostPieceElements = 16384;
 
 std::size_t longest(std::span<const model::ElementRange> stages) {
   std::size_t count = 0;
@@ -28,7 +28,7 @@ std::uint64_t LayeredPass::slice_gradient_bytes(std::span<const model::ElementRa
 }
 
 LayeredPass::LayeredPass(Options options) : options_(std::move(options)) {
-  GPUNODE_CHECK(options_.program && options_.workers && options_.add, "a pass needs them all");
+  GPUNODE_CHECK(options_.program && options_.workers && options_.device, "a pass needs them all");
   staged_ = !options_.stages.empty();
   if (!staged_) options_.stages = {{0, options_.parameter_count}};
 }
@@ -61,7 +61,8 @@ struct LayeredPass::Run {
       : pass(owner),
         given(given_nodes),
         on_final(told),
-        part_elements((longest(owner.options_.stages) + 15) / 16 * 16) {
+        part_elements((longest(owner.options_.stages) + 15) / 16 * 16),
+        piece_elements(ops::grain(owner.options_.device->backend(), kHostPieceElements)) {
     for (std::size_t node = 0; node < given.size(); ++node) {
       const SumTask& task = given[node].task;
       GPUNODE_CHECK(!task.slices.empty(), "a node without slices is no work for a pass");
@@ -93,20 +94,24 @@ struct LayeredPass::Run {
   }
 
   void work_on(int worker) {
-    std::vector<float> scratch;
     std::unique_lock lock(mutex);
     while (auto work = take(lock)) {
       lock.unlock();
-      auto done = carry_out(worker, *work, scratch);
+      auto done = carry_out(worker, *work);
       lock.lock();
-      if (!done && !failure) failure = done.error();
+      note(done);
       const bool is_final = done && settle(*work);
       changed.notify_all();
       if (!is_final) continue;
       lock.unlock();
-      tell(*work, scratch);
+      done = tell(worker, *work);
       lock.lock();
+      note(done);
     }
+  }
+
+  void note(const Result<void>& done) {
+    if (!done && !failure) failure = done.error();
   }
 
   bool over() const {
@@ -151,16 +156,13 @@ struct LayeredPass::Run {
   std::span<float> part_of(std::size_t slice, std::size_t stage) const {
     const model::ElementRange& range = pass.options_.stages[stage];
     const std::size_t node = slices[slice].node;
-    if (!nodes[node].program) return std::span(*given[node].sum).subspan(range.first, range.count);
+    if (!nodes[node].program) return {given[node].sum->place() + range.first, range.count};
     const std::size_t index = slice * kPartsOfASlice + stage % kPartsOfASlice;
-    return std::span(pass.parts_).subspan(index * part_elements, range.count);
+    return {pass.parts_.as<float>() + index * part_elements, range.count};
   }
 
-  Result<void> carry_out(int worker, const Work& work, std::vector<float>& scratch) {
-    if (work.kind == Kind::sum) {
-      sum_piece(work, scratch);
-      return {};
-    }
+  Result<void> carry_out(int worker, const Work& work) {
+    if (work.kind == Kind::sum) return sum_piece(worker, work);
     Slice& slice = slices[work.index];
     const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
     if (pass.staged_ && work.kind == Kind::backward)
@@ -201,53 +203,59 @@ struct LayeredPass::Run {
   void open_sum(Node& node) {
     if (node.summing == pass.options_.stages.size() || node.slices_left[node.summing] > 0) return;
     const std::size_t count = pass.options_.stages[node.summing].count;
-    node.pieces = std::max<std::size_t>(1, (count + kPieceElements - 1) / kPieceElements);
+    node.pieces = std::max<std::size_t>(1, count / piece_elements + (count % piece_elements > 0));
     node.pieces_left = node.pieces;
     node.next_piece = 0;
   }
 
-  void sum_piece(const Work& work, std::vector<float>& scratch) {
+  Result<void> sum_piece(int worker, const Work& work) {
     const Node& node = nodes[work.index];
     const PassNode& target = given[work.index];
     const model::ElementRange& range = pass.options_.stages[work.stage];
-    const std::size_t first = work.piece * kPieceElements;
-    const std::size_t count = std::min(kPieceElements, range.count - first);
+    const std::size_t first = work.piece * piece_elements;
+    const std::size_t count = std::min(piece_elements, range.count - first);
     std::vector<const float*> inputs;
-    for (const collective::SharedFloats& kept : target.task.kept_sums)
-      inputs.push_back(kept->data() + range.first + first);
+    for (const SharedSum& kept : target.task.kept_sums)
+      inputs.push_back(kept->place() + range.first + first);
     for (std::size_t index = 0; index < target.task.slices.size(); ++index)
       inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
-    node.program->run(inputs, target.sum->data() + range.first + first, count, pass.options_.add,
-                      scratch);
+    return pass.options_.device->sum(worker, *node.program, inputs,
+                                     target.sum->place() + range.first + first, count);
   }
 
   // The loss lies behind the last parameter and is final with it.
-  void sum_losses(std::size_t index, std::vector<float>& scratch) {
+  void sum_losses(std::size_t index) {
     const Node& node = nodes[index];
     const PassNode& target = given[index];
     std::vector<const float*> inputs;
-    for (const collective::SharedFloats& kept : target.task.kept_sums)
-      inputs.push_back(&kept->back());
+    for (const SharedSum& kept : target.task.kept_sums) inputs.push_back(&kept->host->back());
     for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
       inputs.push_back(&slices[node.first_slice + slice].forward.loss);
     if (node.program)
-      node.program->run(inputs, &target.sum->back(), 1, pass.options_.add, scratch);
+      Device::sum_tails(*node.program, inputs, std::span(&target.sum->host->back(), 1));
     else
-      target.sum->back() = *inputs.front();
+      target.sum->host->back() = *inputs.front();
   }
 
-  void tell(const Work& work, std::vector<float>& scratch) {
+  Result<void> tell(int worker, const Work& work) {
     const std::size_t node = work.kind == Kind::sum ? work.index : slices[work.index].node;
     const model::ElementRange& range = pass.options_.stages[work.stage];
     const bool last = range.first + range.count == pass.options_.parameter_count;
-    if (last) sum_losses(node, scratch);
+    Sum& sum = *given[node].sum;
+    if (given[node].task.wanted) {
+      const auto place = std::span(*sum.host).subspan(range.first, range.count);
+      auto read = pass.options_.device->to_host(worker, sum.place() + range.first, place);
+      if (!read) return read;
+    }
+    if (last) sum_losses(node);
     on_final(node, range.first, range.count + (last ? 1 : 0));
+    return {};
   }
 
   LayeredPass& pass;
   std::span<const PassNode> given;
   const OnFinal& on_final;
-  std::size_t part_elements;
+  std::size_t part_elements, piece_elements;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Slice> slices;
@@ -261,11 +269,15 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
   GPUNODE_CHECK(ahead <= ahead_.size(), "more was to be ahead than is");
   Run run(*this, nodes, on_final, std::span<const Ahead>(ahead_).first(ahead));
   drop_ahead();
-  parts_.resize(std::max(parts_.size(), run.slices.size() * kPartsOfASlice * run.part_elements));
+  const std::size_t elements = run.slices.size() * kPartsOfASlice * run.part_elements;
+  if (auto grown = options_.device->pool().grow(parts_, elements * sizeof(float)); !grown)
+    return grown;
   options_.program->make_slots(run.slices.size());
   options_.workers->run(static_cast<std::size_t>(options_.workers->workers()),
                         [&](int worker, std::size_t) { run.loop(worker); });
   if (run.failure) return *run.failure;
+  for (const PassNode& node : nodes)
+    node.sum->host_is_current = options_.device->shares_memory() || node.task.wanted;
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/compute/device.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/compute/worker_pool.hpp"
 #include "kernels/model/model.hpp"
@@ -20,23 +21,24 @@ namespace gpunode::compute {
 struct PassNode {
   SumTask task;
   std::vector<std::vector<model::Sample>> samples;  // of each of task.slices
-  std::shared_ptr<std::vector<float>> sum;
+  SharedSum sum;
 };
 
 class LayeredPass {
  public:
   struct Options {
-    model::Program* program = nullptr;  // outlives the pass, as do the workers
+    model::Program* program = nullptr;  // outlives the pass, as do the other two
     WorkerPool* workers = nullptr;
+    Device* device = nullptr;                 // the program's, of these workers
     std::vector<model::ElementRange> stages;  // the model's
     std::size_t forward_stages = 0;           // how many of those it has
     std::size_t parameter_count = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
-    collective::AddFn add;  // called by several threads at a time
   };
   explicit LayeredPass(Options options);
 
-  // Elements [first, first + count) of nodes[node].sum are final. Thread: any worker's; several may
+  // Elements [first, first + count) of nodes[node].sum are final, in host memory too if the node is
+  // wanted. Thread: any worker's; several may
   // call at the same time.
   using OnFinal = std::function<void(std::size_t node, std::size_t first, std::size_t count)>;
   // Fills all sums; throws on what a worker threw. The first `ahead` slices of the nodes, in order,
@@ -67,7 +69,7 @@ class LayeredPass {
   Options options_;
   bool staged_ = false;       // else all is one stage, gradient()'s
   std::vector<Ahead> ahead_;  // by slot
-  std::vector<float> parts_;  // of slices under way; kept from step to step
+  tensor::Buffer parts_;      // gradients of slices under way; kept from step to step
 };
 
 }  // namespace gpunode::compute

@@ -88,8 +88,10 @@ Result<void> LocalRound::take_inner_step(std::uint64_t rounds_before, Run& run) 
   }
   const std::span<const float> gradient(sums->sum);
   run.loss_sum += static_cast<double>(gradient.back());
-  options_.update(data_step + 1, gradient.first(gradient.size() - 1), samples, run.weights,
-                  run.moments);
+  if (auto done = options_.update(data_step + 1, gradient.first(gradient.size() - 1), samples,
+                                  run.weights, run.moments);
+      !done)
+    return done;
   ++run.steps_done;
   return {};
 }
@@ -151,7 +153,7 @@ NodeSum LocalRound::sum_of(TreeNode node) const {
     for (std::size_t i = 0; i < change->change.size(); ++i) (*sum)[i] += count * change->change[i];
     sum->back() += count * change->loss;
   }
-  return {node, std::move(sum), data_fingerprint};
+  return {node, std::make_shared<Sum>(Sum{std::move(sum)}), data_fingerprint};
 }
 
 std::vector<NodeSum> LocalRound::take_complete() {

@@ -40,8 +40,8 @@ struct Moments {
   std::vector<float> first, second;
 };
 using InnerUpdate =
-    std::function<void(std::uint64_t step, std::span<const float> gradient_sum,
-                       std::uint64_t sample_count, std::span<float> weights, Moments&)>;
+    std::function<Result<void>(std::uint64_t step, std::span<const float> gradient_sum,
+                               std::uint64_t sample_count, std::span<float> weights, Moments&)>;
 using SumSlices = std::function<Result<SliceSums>(
     std::uint64_t data_step, const std::vector<std::uint32_t>& slices, std::span<const float>)>;
 // Takes the job's weights to where they are after the round, were the mean change this one.

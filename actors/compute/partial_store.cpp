@@ -5,11 +5,10 @@
 namespace gpunode::compute {
 
 using collective::DataFingerprint;
-using collective::SharedFloats;
 using collective::TreeNode;
 
-PartialStore::PartialStore(collective::Tree tree, collective::AddFn add, NewFloats new_floats)
-    : tree_(std::move(tree)), add_(std::move(add)), new_floats_(std::move(new_floats)) {}
+PartialStore::PartialStore(collective::Tree tree, JoinSums join)
+    : tree_(std::move(tree)), join_(std::move(join)) {}
 
 void PartialStore::begin(std::uint64_t step) {
   if (step == step_) return;
@@ -98,43 +97,55 @@ std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t worker
   return tasks;
 }
 
-void PartialStore::keep(const SumTask& task, SharedFloats sum, DataFingerprint data_fingerprint) {
+void PartialStore::keep(const SumTask& task, SharedSum sum, DataFingerprint data_fingerprint) {
   for (TreeNode below : task.kept) kept_.erase(below);
   kept_[task.node] = {task.node, std::move(sum), data_fingerprint};
   if (task.wanted) returned_.push_back(task.node);
 }
 
 // Whether the node is complete, summing it from its children if they are.
-bool PartialStore::settle(TreeNode node) {
+Result<bool> PartialStore::settle(TreeNode node) {
   if (kept_.contains(node)) return true;
   if (node.level == 0) return false;
   std::vector<TreeNode> children = tree_.children(node);
   bool complete = true;
-  for (TreeNode child : children) complete = settle(child) && complete;
+  for (TreeNode child : children) {
+    const auto settled = settle(child);
+    if (!settled) return settled;
+    complete = complete && *settled;
+  }
   if (!complete) return false;
   NodeSum parent{node, {}, {}};
-  std::vector<const float*> inputs;
+  std::vector<SharedSum> sums;
   for (TreeNode child : children) {
-    inputs.push_back(kept_.at(child).sum->data());
+    sums.push_back(kept_.at(child).sum);
     parent.data_fingerprint += kept_.at(child).data_fingerprint;
   }
-  auto sum = new_floats_();
-  add_(sum->data(), inputs, sum->size());
-  parent.sum = std::move(sum);
+  auto sum = join_(sums);
+  if (!sum) return sum.error();
+  parent.sum = *std::move(sum);
   for (TreeNode child : children) kept_.erase(child);
   kept_[node] = std::move(parent);
   return true;
 }
 
-std::vector<NodeSum> PartialStore::take_complete() {
+Result<std::vector<NodeSum>> PartialStore::take_complete() {
   std::vector<NodeSum> complete;
   for (TreeNode node : wanted_) {
     if (std::find(returned_.begin(), returned_.end(), node) != returned_.end()) continue;
-    if (!settle(node)) continue;
+    const auto settled = settle(node);
+    if (!settled) return settled.error();
+    if (!*settled) continue;
     returned_.push_back(node);
     complete.push_back(kept_.at(node));
   }
   return complete;
+}
+
+SharedSum PartialStore::sum_in(const std::vector<float>& host) const {
+  for (const auto& [node, kept] : kept_)
+    if (kept.sum->host.get() == &host) return kept.sum;
+  return {};
 }
 
 }  // namespace gpunode::compute

@@ -6,20 +6,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
 
+#include "actors/compute/device.hpp"
 #include "runtime/collective/data_fingerprint.hpp"
-#include "runtime/collective/shared_floats.hpp"
-#include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/tree.hpp"
 
 namespace gpunode::compute {
 
 struct NodeSum {
   collective::TreeNode node;
-  collective::SharedFloats sum;
+  SharedSum sum;
   collective::DataFingerprint data_fingerprint;
 };
 
@@ -27,20 +27,20 @@ struct NodeSum {
 struct SumTask {
   collective::TreeNode node;
   std::vector<collective::TreeNode> kept;
-  std::vector<collective::SharedFloats> kept_sums;  // of `kept`
-  collective::DataFingerprint kept_fingerprint;     // of all of `kept`
+  std::vector<SharedSum> kept_sums;              // of `kept`
+  collective::DataFingerprint kept_fingerprint;  // of all of `kept`
   std::vector<std::uint32_t> slices;
   bool wanted = false;  // else it is a part of a wanted node that is too large to do at once
 
   std::vector<collective::TreeNode> given() const;  // `kept`, then the slices
 };
 
-// Gives a vector of the right length to write a sum into.
-using NewFloats = std::function<std::shared_ptr<std::vector<float>>()>;
+// The sum of children's sums, in this order. Fails with: out_of_memory, internal.
+using JoinSums = std::function<Result<SharedSum>(std::span<const SharedSum> children)>;
 
 class PartialStore {
  public:
-  PartialStore(collective::Tree tree, collective::AddFn add, NewFloats new_floats);
+  PartialStore(collective::Tree tree, JoinSums join);
 
   // Starts a step; sums of any other step are given up.
   void begin(std::uint64_t step);
@@ -55,22 +55,22 @@ class PartialStore {
   // parts come first, one by one, and the last of them completes it. Nothing if nothing is missing.
   std::vector<SumTask> next(std::size_t capacity, std::size_t workers) const;
   // The sum of a task's node. If it is wanted it is taken as told and not returned any more.
-  void keep(const SumTask& task, collective::SharedFloats sum,
-            collective::DataFingerprint data_fingerprint);
+  void keep(const SumTask& task, SharedSum sum, collective::DataFingerprint data_fingerprint);
   // Merges what can be merged and returns the wanted nodes that are complete and were not returned
-  // since the last want().
-  std::vector<NodeSum> take_complete();
+  // since the last want(). Fails with: what joining fails with.
+  Result<std::vector<NodeSum>> take_complete();
+  // The kept sum whose host vector this is; null if there is none.
+  SharedSum sum_in(const std::vector<float>& host) const;
 
  private:
-  bool settle(collective::TreeNode node);
+  Result<bool> settle(collective::TreeNode node);
   void collect_missing(collective::TreeNode node, std::vector<std::uint32_t>& slices) const;
   std::size_t missing_below(collective::TreeNode node) const;
   collective::TreeNode part_of(collective::TreeNode node, std::size_t capacity) const;
   void collect(collective::TreeNode node, SumTask& task) const;
 
   collective::Tree tree_;
-  collective::AddFn add_;
-  NewFloats new_floats_;
+  JoinSums join_;
   std::uint64_t step_ = 0;
   std::vector<collective::TreeNode> wanted_;
   std::map<collective::TreeNode, NodeSum> kept_;

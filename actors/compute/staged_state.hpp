@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/compute/device_state.hpp"
 #include "kernels/model/optimizer.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
@@ -17,44 +18,42 @@
 
 namespace gpunode::compute {
 
-// Digest of the state's bytes: weights, first and second moments, one after the other; equal to
-// block_digest_of() all of them.
-Digest digest_of_state(std::span<const float> weights, const model::Adamw& optimizer,
-                       const model::Parallel& parallel);
-
 class StagedState {
  public:
-  // `optimizer` has the moments that stand, and outlives this.
-  StagedState(model::Adamw& optimizer, model::Parallel parallel);
+  // Both outlive this.
+  StagedState(const model::Adamw& optimizer, Device& device)
+      : optimizer_(optimizer), device_(device) {}
 
   // Whether parts of this step's sum, in this vector, were added.
   bool is_of(std::uint64_t step, const std::vector<float>& total) const {
     return total_ && step_ == step && total_.get() == &total;
   }
-  // Throws away what was there and begins anew.
-  void begin(std::uint64_t step, std::uint64_t token_count, collective::SharedFloats total);
-  // Elements [first, first + count) of the sum are here; each is told once. `weights` are those
-  // that stand.
-  void add(std::uint64_t first, std::uint64_t count, std::span<const float> weights);
+  // Throws away what was there and begins anew. Fails with: out_of_memory.
+  Result<void> begin(std::uint64_t step, std::uint64_t token_count, collective::SharedFloats total);
+  // Elements [first, first + count) of the sum are here; each is told once. `standing` is the state
+  // as it is. Fails with: internal.
+  Result<void> add(std::uint64_t first, std::uint64_t count, const DeviceState& standing);
   // So many of the first weights are made.
   std::size_t ready() const { return ready_; }
-  std::span<const float> weights() const { return weights_; }
+  std::span<const float> weights() const { return made_.weights(); }
   // What was made becomes the state; nothing where parts are missing, or where the sum must be
-  // clipped or skipped: then all stays as it was.
-  std::optional<model::StepOutcome> take(std::vector<float>& weights);
+  // clipped or skipped: then all stays as it was. Fails with: internal.
+  Result<std::optional<model::StepOutcome>> take(DeviceState& standing);
   // After take(): digest_of_state() of it.
   Digest digest() const;
   void drop() { total_.reset(); }
 
  private:
-  void hash_whole_blocks(std::span<const std::size_t> made);
+  Result<void> make(const std::vector<std::size_t>& blocks, const DeviceState& standing);
+  Result<void> hash_whole_blocks(std::span<const std::size_t> made);
 
-  model::Adamw& optimizer_;
-  model::Parallel parallel_;
+  const model::Adamw& optimizer_;
+  Device& device_;
   std::uint64_t step_ = 0, token_count_ = 1;
   collective::SharedFloats total_;  // null: nothing was begun
-  std::vector<float> weights_, first_, second_;
-  std::vector<double> squares_;       // by block of the optimizer
+  DeviceState made_;
+  tensor::Buffer sum_;      // on a device of its own memory: parts of the sum that are here
+  tensor::Buffer squares_;  // by block of the optimizer
   std::vector<std::size_t> missing_;  // elements, by block of the optimizer
   std::size_t blocks_left_ = 0;
   std::size_t first_missing_ = 0;  // block of the optimizer

@@ -100,8 +100,8 @@ Trainer::Trainer(Options options)
       reader_(std::move(options.reader)),
       clock_(options.clock),
       workers_(std::max(1, options.workers)),
-      store_(tree_, add_of(*backend_), [this] { return pool_->take(); }),
-      inner_store_(tree_, add_of(*backend_), [this] { return pool_->take(); }),
+      store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
+      inner_store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
       slice_memory_(compute::slice_memory(*model_, spec_.train, workers_.workers(),
                                           options.slice_budget_bytes)),
       pool_(collective::FloatPool::create(element_count())),
@@ -120,30 +120,61 @@ Result<void> Trainer::make_parts() {
   auto program = model::make_program(*model_, *backend_, workers_.workers());
   if (!program) return program.error();
   program_ = std::move(*program);
+  auto device = Device::open(*backend_, workers_);
+  if (!device) return device.error();
+  device_ = std::move(*device);
   pass_ = std::make_unique<LayeredPass>(
       LayeredPass::Options{.program = program_.get(),
                            .workers = &workers_,
+                           .device = device_.get(),
                            .stages = model_->stages(),
                            .forward_stages = model_->forward_stages().size(),
                            .parameter_count = model_->parameter_count(),
-                           .tree = tree_,
-                           .add = add_of(*backend_)});
-  parameters_.resize(model_->parameter_count());
-  model_->initialise(spec_.train.seed, parameters_);
+                           .tree = tree_});
+  auto state = DeviceState::allocate(*device_, model_->parameter_count());
+  if (!state) return state.error().within("state of " + model_->name());
+  state_ = *std::move(state);
   optimizer_ =
       std::make_unique<model::Adamw>(model_->parameters(), adamw_options(spec_.train), *backend_);
-  staged_ = std::make_unique<StagedState>(*optimizer_, parallel());
+  staged_ = std::make_unique<StagedState>(*optimizer_, *device_);
   const std::size_t capacity = spec_.train.slices * 2;
   prefetcher_ = std::make_unique<ingest::Prefetcher>(*reader_, *clock_, capacity);
-  if (spec_.exchange.mode == job::ExchangeMode::local)
+  if (spec_.exchange.mode == job::ExchangeMode::local) {
     local_ = std::make_unique<LocalRound>(local_options());
-  return program_->load(parameters_);
+    if (!device_->shares_memory()) {
+      auto inner = DeviceState::allocate(*device_, state_.count());
+      if (!inner) return inner.error();
+      inner_state_ = *std::move(inner);
+    }
+  }
+  return install(0, {});
 }
 
-model::Parallel Trainer::parallel() {
-  return [this](std::size_t count, const std::function<void(std::size_t)>& task) {
-    workers_.run(count, [&](int, std::size_t i) { task(i); });
-  };
+// The loss is summed as the parameters are: left to right.
+Result<SharedSum> Trainer::join(std::span<const SharedSum> children) {
+  const std::size_t count = model_->parameter_count();
+  auto made = device_->make_sum(pool_->take(), count);
+  if (!made) return made;
+  std::vector<const float*> inputs;
+  float loss = children.front()->host->back();
+  for (const SharedSum& child : children) {
+    inputs.push_back(child->place());
+    if (child != children.front()) loss += child->host->back();
+  }
+  if (auto done = device_->add(0, inputs, {(*made)->place(), count}); !done) return done.error();
+  (*made)->host->back() = loss;
+  return made;
+}
+
+// A total that is this member's own sum lies there already.
+Result<std::span<const float>> Trainer::on_device(const std::vector<float>& total) {
+  const std::span<const float> host = std::span(total).first(total.size() - 1);
+  if (device_->shares_memory()) return host;
+  if (const SharedSum own = store_.sum_in(total))
+    return std::span<const float>(own->place(), host.size());
+  if (auto grown = device_->pool().grow(total_, host.size_bytes()); !grown) return grown.error();
+  if (auto done = device_->to_device(0, host, total_.as<float>()); !done) return done.error();
+  return std::span(total_.as<const float>(), host.size());
 }
 
 void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
@@ -190,9 +221,13 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
   if (local_) return compute_local(tell);
-  for (NodeSum& whole : store_.take_complete())
-    tell({{0, step_ + 1, whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(),
-           times_}});
+  auto complete = store_.take_complete();
+  if (!complete) return complete.error();
+  for (const NodeSum& whole : *complete) {
+    if (auto here = device_->bring_to_host(0, *whole.sum); !here) return here;
+    tell({{0, step_ + 1, whole.node, whole.sum->host, whole.data_fingerprint, 0,
+           whole.sum->host->size(), times_}});
+  }
   return compute_block(store_, step_, tell, [](std::uint32_t, const DataFingerprint&) {});
 }
 
@@ -217,7 +252,9 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   std::vector<PassNode> nodes;
   std::vector<DataFingerprint> fingerprints;
   for (const SumTask& task : tasks) {
-    PassNode& node = nodes.emplace_back(PassNode{task, {}, pool_->take()});
+    auto sum = device_->make_sum(pool_->take(), model_->parameter_count());
+    if (!sum) return sum.error();
+    PassNode& node = nodes.emplace_back(PassNode{task, {}, *std::move(sum)});
     DataFingerprint& data_fingerprint = fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
       if (next == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
@@ -233,8 +270,8 @@ Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step
   const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
     if (tasks[node].wanted)
-      tell({{0, step_ + 1, tasks[node].node, nodes[node].sum, fingerprints[node], first, count,
-             spent(begin, starved, data.size())},
+      tell({{0, step_ + 1, tasks[node].node, nodes[node].sum->host, fingerprints[node], first,
+             count, spent(begin, starved, data.size())},
             last});
   };
   auto done = pass_->run(nodes, on_final, ahead);
@@ -257,16 +294,16 @@ LocalRound::Options Trainer::local_options() {
       .sum_slices =
           [this](std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
                  std::span<const float> weights) { return sum_slices(data_step, slices, weights); },
-      .update = [this](
-                    std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
-                    std::span<float> weights,
-                    Moments& moments) { inner_update(step, gradient, samples, weights, moments); },
+      .update =
+          [this](std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
+                 std::span<float> weights, Moments& moments) {
+            return inner_update(step, gradient, samples, weights, moments);
+          },
       .predict =
           [this](std::span<const float> change, std::span<float> weights) {
             model::OuterStep outer = outer_step();
             outer.scale = 1;
-            std::vector<float> velocity(optimizer_->first_moment().begin(),
-                                        optimizer_->first_moment().end());
+            std::vector<float> velocity = velocity_;
             model::apply_outer_step(outer, change, weights, velocity);
           }};
 }
@@ -277,19 +314,33 @@ model::OuterStep Trainer::outer_step() const {
           .momentum = static_cast<float>(spec_.exchange.outer_momentum)};
 }
 
-// The moments lie with the round, as several runs of one may begin from the same ones.
-void Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
-                           std::uint64_t samples, std::span<float> weights, Moments& moments) {
-  const std::span<float> first = inner_optimizer_->first_moment();
-  const std::span<float> second = inner_optimizer_->second_moment();
-  moments.first.resize(first.size());
-  moments.second.resize(second.size());
-  std::ranges::copy(moments.first, first.begin());
-  std::ranges::copy(moments.second, second.begin());
-  inner_optimizer_->apply(step, gradient, samples * model_->tokens_per_sample(), weights,
-                          parallel());
-  std::ranges::copy(first, moments.first.begin());
-  std::ranges::copy(second, moments.second.begin());
+// Weights and moments lie with the round, on the host, as several runs of one may begin from the
+// same ones.
+Result<void> Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
+                                   std::uint64_t samples, std::span<float> weights,
+                                   Moments& moments) {
+  const std::size_t count = weights.size();
+  moments.first.resize(count);
+  moments.second.resize(count);
+  const std::span<float> kept[] = {weights, moments.first, moments.second};
+  model::Adamw::Values values{kept[0], kept[1], kept[2]};
+  std::span<const float> sum = gradient;
+  if (!device_->shares_memory()) {
+    values = inner_state_.values();
+    if (auto grown = device_->pool().grow(total_, gradient.size_bytes()); !grown) return grown;
+    sum = {total_.as<const float>(), count};
+    Result<void> done = device_->to_device(0, gradient, total_.as<float>());
+    for (std::size_t part = 0; part < 3 && done; ++part)
+      done = device_->to_device(0, kept[part], inner_state_.all().data() + part * count);
+    if (!done) return done;
+  }
+  const auto outcome = inner_optimizer_->apply(step, sum, samples * model_->tokens_per_sample(),
+                                               values, device_->spread());
+  Result<void> done;
+  if (!outcome) done = outcome.error();
+  for (std::size_t part = 0; part < 3 && done && !device_->shares_memory(); ++part)
+    done = device_->to_host(0, inner_state_.all().data() + part * count, kept[part]);
+  return done;
 }
 
 // One inner step; sums that the round's last one completes are told whole. What is done ahead is
@@ -297,7 +348,7 @@ void Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
 Result<void> Trainer::compute_local(const TellRange& tell) {
   const bool ahead = local_->works_ahead();
   const collective::ComputeTimes before = times_;
-  auto complete = local_->advance(parameters_);
+  auto complete = local_->advance(host_weights_);
   if (!complete) return complete.error();
   if (ahead) {
     ahead_times_.compute_us += times_.compute_us - before.compute_us;
@@ -309,15 +360,21 @@ Result<void> Trainer::compute_local(const TellRange& tell) {
   for (const NodeSum& whole : *complete)
     times_.slices = static_cast<std::uint16_t>(times_.slices + tree_.width(whole.node.level));
   for (NodeSum& whole : *complete)
-    tell({{0, step_ + 1, whole.node, whole.sum, whole.data_fingerprint, 0, whole.sum->size(),
-           times_}});
+    tell({{0, step_ + 1, whole.node, whole.sum->host, whole.data_fingerprint, 0,
+           whole.sum->host->size(), times_}});
   return {};
 }
 
 Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
                                       const std::vector<std::uint32_t>& slices,
                                       std::span<const float> weights) {
-  if (auto loaded = program_->load(weights); !loaded) return loaded.error();
+  std::span<const float> there = weights;
+  if (!device_->shares_memory()) {
+    there = inner_state_.weights();
+    if (auto done = device_->to_device(0, weights, inner_state_.weights().data()); !done)
+      return done.error();
+  }
+  if (auto loaded = program_->load(there); !loaded) return loaded.error();
   std::vector<ingest::SliceKey> keys;
   for (std::uint64_t ahead : {0, 1})
     for (std::uint32_t slice : slices) keys.push_back({data_step + ahead, slice});
@@ -338,23 +395,37 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
   while (!inner_store_.missing().empty())
     if (auto done = compute_block(inner_store_, data_step, collect, on_slice); !done)
       return done.error();
-  for (NodeSum& whole : inner_store_.take_complete()) nodes.emplace(whole.node, whole.sum);
+  auto complete = inner_store_.take_complete();
+  if (!complete) return complete.error();
+  for (const NodeSum& whole : *complete) {
+    if (auto here = device_->bring_to_host(0, *whole.sum); !here) return here.error();
+    nodes.emplace(whole.node, whole.sum->host);
+  }
   sums.sum.resize(element_count());
   for (const auto& [node, sum] : nodes)
     for (std::size_t i = 0; i < sums.sum.size(); ++i) sums.sum[i] += (*sum)[i];
   return sums;
 }
 
-model::StepOutcome Trainer::update(std::uint64_t step, std::span<const float> sum,
-                                   std::uint64_t tokens) {
-  if (!local_) return optimizer_->apply(step, sum, tokens, parameters_, parallel());
-  const bool applied =
-      model::apply_outer_step(outer_step(), sum, parameters_, optimizer_->first_moment());
-  local_->on_applied(parameters_);
-  return {.skipped = !applied,
-          .gradient_norm = 0,
-          .learning_rate = spec_.exchange.outer_rate,
-          .scale = 1};
+Result<model::StepOutcome> Trainer::update(std::uint64_t step, const std::vector<float>& total,
+                                           std::uint64_t tokens) {
+  if (local_) return update_locally(std::span(total).first(total.size() - 1));
+  const auto sum = on_device(total);
+  if (!sum) return sum.error();
+  return optimizer_->apply(step, *sum, tokens, state_.values(), device_->spread());
+}
+
+// In mode local the host has weights and velocity, and the device's state is a copy of them.
+Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change) {
+  const bool applied = model::apply_outer_step(outer_step(), change, host_weights_, velocity_);
+  local_->on_applied(host_weights_);
+  Result<void> done = device_->to_device(0, host_weights_, state_.values().weights.data());
+  if (done) done = device_->to_device(0, velocity_, state_.values().first.data());
+  if (!done) return done.error();
+  return model::StepOutcome{.skipped = !applied,
+                            .gradient_norm = 0,
+                            .learning_rate = spec_.exchange.outer_rate,
+                            .scale = 1};
 }
 
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
@@ -363,40 +434,40 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   const std::uint64_t tokens = tokens_of_step();
   const Time begin = clock_->now();
   std::optional<model::StepOutcome> staged;
-  if (staged_->is_of(step, total)) staged = staged_->take(parameters_);
+  if (staged_->is_of(step, total)) {
+    auto taken = staged_->take(state_);
+    if (!taken) return taken.error();
+    staged = *taken;
+  }
   if (!staged)
     if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-  const auto outcome =
-      staged ? *staged : update(step, std::span(total).first(total.size() - 1), tokens);
+  const Result<model::StepOutcome> outcome = staged ? *staged : update(step, total, tokens);
+  if (!outcome) return outcome.error();
   staged_->drop();
-  clipped_ = outcome.scale < 1.0 / static_cast<double>(tokens);
+  clipped_ = outcome->scale < 1.0 / static_cast<double>(tokens);
   step_ = step;
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
   const Time optimized = clock_->now();
-  if (auto loaded = staged ? load_rest() : program_->load(parameters_); !loaded)
+  if (auto loaded = staged ? load_rest() : program_->load(state_.weights()); !loaded)
     return loaded.error();
   const Time loaded = clock_->now();
+  const Result<Digest> digest = staged ? staged_->digest() : state_digest();
+  if (!digest) return digest.error();
   StepReport report{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
-                    .gradient_norm = outcome.gradient_norm,
-                    .learning_rate = outcome.learning_rate,
-                    .skipped = outcome.skipped,
-                    .state = staged ? staged_->digest() : state_digest()};
+                    .gradient_norm = outcome->gradient_norm,
+                    .learning_rate = outcome->learning_rate,
+                    .skipped = outcome->skipped,
+                    .state = *digest};
   report.optimizing = optimized - begin;
   report.loading = loaded - optimized;
   report.digesting = clock_->now() - loaded;
   return report;
 }
 
-SharedBytes Trainer::state_bytes() const {
-  Bytes bytes(parameters_.size() * 3 * sizeof(float));
-  std::byte* at = bytes.data();
-  for (std::span<const float> part :
-       {std::span<const float>(parameters_), std::as_const(*optimizer_).first_moment(),
-        std::as_const(*optimizer_).second_moment()}) {
-    std::memcpy(at, part.data(), part.size_bytes());
-    at += part.size_bytes();
-  }
+Result<SharedBytes> Trainer::state_bytes() {
+  Bytes bytes(state_.bytes().size());
+  if (auto done = device_->read(0, state_.all().data(), bytes); !done) return done.error();
   return SharedBytes::from(std::move(bytes));
 }
 
@@ -406,27 +477,37 @@ Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   pass_->drop_ahead();
   ahead_.reset();
   ahead_times_ = {};
-  const std::size_t part = parameters_.size() * sizeof(float);
+  const std::size_t count = model_->parameter_count();
+  Result<void> done;
   if (step == 0 && state.empty()) {
-    model_->initialise(spec_.train.seed, parameters_);
-    std::ranges::fill(optimizer_->first_moment(), 0.0f);
-    std::ranges::fill(optimizer_->second_moment(), 0.0f);
-  } else if (state.size() == 3 * part) {
-    std::memcpy(parameters_.data(), state.data(), part);
-    std::memcpy(optimizer_->first_moment().data(), state.data() + part, part);
-    std::memcpy(optimizer_->second_moment().data(), state.data() + 2 * part, part);
+    std::vector<float> weights(count);
+    model_->initialise(spec_.train.seed, weights);
+    done = device_->to_device(0, weights, state_.weights().data());
+    if (done) done = device_->clear(0, state_.all().subspan(count));
+  } else if (state.size() == state_.bytes().size()) {
+    done = device_->write(0, state, state_.all().data());
   } else {
-    return {ErrorCode::corrupted,
-            "a state of " + std::to_string(state.size()) + " bytes does not belong to this model"};
+    done = Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
+                                           " bytes does not belong to this model"};
   }
+  if (done && local_) done = read_back();
+  if (!done) return done;
   step_ = step;
   store_.begin(step + 1);
   store_.discard();
-  return program_->load(parameters_);
+  return program_->load(state_.weights());
 }
 
-Digest Trainer::state_digest() {
-  return digest_of_state(parameters_, *optimizer_, parallel());
+// Of mode local: the host's copy of what the state is.
+Result<void> Trainer::read_back() {
+  host_weights_.resize(state_.count());
+  velocity_.resize(state_.count());
+  auto done = device_->to_host(0, state_.values().weights.data(), host_weights_);
+  return done ? device_->to_host(0, state_.values().first.data(), velocity_) : done;
+}
+
+Result<Digest> Trainer::state_digest() {
+  return digest_of_state(*device_, state_);
 }
 
 Result<HeldOutLoss> Trainer::evaluate() {
@@ -440,7 +521,7 @@ Result<HeldOutLoss> Trainer::evaluate() {
                  "the held-out part has no whole sample of the model: raise "
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
-    if (auto loaded = program_->load(parameters_); !loaded) return loaded.error();
+    if (auto loaded = program_->load(state_.weights()); !loaded) return loaded.error();
   if (auto dropped = drop_ahead(); !dropped) return dropped.error();
   constexpr std::uint64_t kGroup = 16;
   const std::uint64_t groups = (count + kGroup - 1) / kGroup;

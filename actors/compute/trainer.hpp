@@ -3,7 +3,8 @@
 // one and calls it from its thread only. Steps count from 1; step 0 is the initial state.
 //
 // The gradient vector has parameter_count + 1 elements: the last one is the loss sum, so that the
-// exchange sums the loss by the same tree. In mode `local` a step is a round of inner steps, the
+// exchange sums the loss by the same tree. State, gradients and sums lie in the memory of the
+// device that computes (device.hpp); the host has what leaves for other members and disks. In mode `local` a step is a round of inner steps, the
 // sum is one of changed weights (local_round.hpp), and the first moment is the outer momentum; the
 // second stays zero.
 #pragma once
@@ -14,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/compute/device_state.hpp"
 #include "actors/compute/layered_pass.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
@@ -139,15 +141,16 @@ class Trainer {
   // Whether update_speculatively() ever does anything.
   bool speculates() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
 
-  // Applies the total of step() + 1.
+  // Applies the total of step() + 1. Fails with: internal, out_of_memory.
   Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
 
-  // The state as bytes: weights, first and second moments, fp32 little-endian. A copy.
-  SharedBytes state_bytes() const;
+  // The state as bytes: weights, first and second moments, fp32 little-endian. A copy. Fails with:
+  // internal.
+  Result<SharedBytes> state_bytes();
   // Replaces the state; wants the same length, or nothing for the initial state (step 0).
-  // Fails with: corrupted.
+  // Fails with: corrupted, internal.
   Result<void> install(std::uint64_t step, ByteView state);
-  Digest state_digest();  // block_digest_of() state_bytes()
+  Result<Digest> state_digest();  // block_digest_of() state_bytes(). Fails with: internal.
 
   // Loss on the held-out part, in disjoint samples: on all of it up to kEvaluatedTokens, else on so
   // many tokens of it, so that a job's end takes no longer with more data.
@@ -158,20 +161,24 @@ class Trainer {
  private:
   explicit Trainer(Options options);
   Result<void> make_parts();
-  model::Parallel parallel();
+  Result<SharedSum> join(std::span<const SharedSum> children);
+  Result<std::span<const float>> on_device(const std::vector<float>& total);
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
   using OnSlice = std::function<void(std::uint32_t slice, const collective::DataFingerprint&)>;
   Result<void> compute_block(PartialStore& store, std::uint64_t data_step, const TellRange& tell,
                              const OnSlice& on_slice);
   LocalRound::Options local_options();
+  Result<void> read_back();
   model::OuterStep outer_step() const;
-  void inner_update(std::uint64_t step, std::span<const float> gradient, std::uint64_t samples,
-                    std::span<float> weights, Moments& moments);
+  Result<void> inner_update(std::uint64_t step, std::span<const float> gradient,
+                            std::uint64_t samples, std::span<float> weights, Moments& moments);
   Result<void> compute_local(const TellRange& tell);
   Result<SliceSums> sum_slices(std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
                                std::span<const float> weights);
-  model::StepOutcome update(std::uint64_t step, std::span<const float> sum, std::uint64_t tokens);
+  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total,
+                                    std::uint64_t tokens);
+  Result<model::StepOutcome> update_locally(std::span<const float> change);
   std::uint64_t tokens_of_step() const {
     return std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
   }
@@ -190,6 +197,7 @@ class Trainer {
   std::optional<ingest::SliceReader> reader_;
   const Clock* clock_;
   WorkerPool workers_;
+  std::unique_ptr<Device> device_;
   PartialStore store_;
   PartialStore inner_store_;           // of an inner step
   std::unique_ptr<LocalRound> local_;  // null but in mode local
@@ -198,8 +206,13 @@ class Trainer {
   std::unique_ptr<model::Program> program_;
   SliceMemory slice_memory_;
   std::unique_ptr<LayeredPass> pass_;
-  std::vector<float> parameters_;
+  DeviceState state_;
   std::unique_ptr<model::Adamw> optimizer_;
+  tensor::Buffer total_;  // on a device of its own memory: a total of other members' sums
+  // Of mode local, whose arithmetic between inner steps is the host's: weights and outer velocity,
+  // and on a device of its own memory what an inner step works on.
+  std::vector<float> host_weights_, velocity_;
+  DeviceState inner_state_;
   std::uint64_t step_ = 0;
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one

@@ -56,10 +56,14 @@ void prepare(Self* self, Trainer::Options options) {
   auto trainer = Trainer::create(std::move(options));
   if (!trainer) return fail(self, trainer.error());
   self->state.trainer = std::move(*trainer);
-  self->send(
-      self->state.job,
-      TrainerReady{self->state.trainer->element_count(), fingerprint->digest, fingerprint->text,
-                   self->state.trainer->state_digest(), tokens, self->state.trainer->speculates()});
+  const auto digest = self->state.trainer->state_digest();
+  if (!digest) {
+    self->state.trainer.reset();
+    return fail(self, digest.error());
+  }
+  self->send(self->state.job,
+             TrainerReady{self->state.trainer->element_count(), fingerprint->digest,
+                          fingerprint->text, *digest, tokens, self->state.trainer->speculates()});
 }
 
 void keep_going(Self* self) {
@@ -159,8 +163,10 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
       [self](const job::SpeculativeUpdate& part) { update_speculatively(self, part); },
       [self](const ApplyTotal& order) { apply_total(self, order); },
       [self](const ReadState& order) {
-        self->send(self->state.job, StateRead{order.token, self->state.trainer->step(),
-                                              self->state.trainer->state_bytes()});
+        auto state = self->state.trainer->state_bytes();
+        if (!state) return fail(self, state.error());
+        self->send(self->state.job,
+                   StateRead{order.token, self->state.trainer->step(), *std::move(state)});
       },
       [self](const job::InstallState& order) {
         auto done = self->state.trainer->install(order.step, order.state.view);

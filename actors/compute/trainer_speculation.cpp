@@ -21,9 +21,9 @@ Result<void> Trainer::update_speculatively(std::uint64_t step,
   GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
   if (!staged_->is_of(step, *total)) {
     if (auto dropped = drop_ahead(); !dropped) return dropped;
-    staged_->begin(step, tokens_of_step(), total);
+    if (auto begun = staged_->begin(step, tokens_of_step(), total); !begun) return begun;
   }
-  staged_->add(first, count, parameters_);
+  if (auto added = staged_->add(first, count, state_); !added) return added;
   return idle() ? forward_ahead() : Result<void>();
 }
 
@@ -56,10 +56,11 @@ Result<void> Trainer::forward_ahead() {
 
 // The staged state became the one that stands: the program lacks what it did not need so far.
 Result<void> Trainer::load_rest() {
-  if (!ahead_) return program_->load(parameters_);
+  if (!ahead_) return program_->load(state_.weights());
   const std::vector<model::ElementRange> stages = model_->forward_stages();
   for (; stages_loaded_ < stages.size(); ++stages_loaded_)
-    if (auto done = program_->load_part(parameters_, stages[stages_loaded_]); !done) return done;
+    if (auto done = program_->load_part(state_.weights(), stages[stages_loaded_]); !done)
+      return done;
   return {};
 }
 
@@ -70,7 +71,7 @@ Result<void> Trainer::drop_ahead() {
   ahead_.reset();
   pass_->drop_ahead();
   ahead_times_ = {};
-  return loaded ? program_->load(parameters_) : Result<void>();
+  return loaded ? program_->load(state_.weights()) : Result<void>();
 }
 
 // The data of the first of these slices, if forward of just these was done ahead of this step.

@@ -4,6 +4,7 @@
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "kernels/model/token_sampler.hpp"
+#include "kernels/ops/lane.hpp"
 #include "runtime/snapshot/checkpoint.hpp"
 #include "runtime/snapshot/export.hpp"
 
@@ -64,7 +65,15 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
     auto program = model::make_program(*loaded->model, *options.backend, options.workers);
     if (!program) return program.error();
     served->program_ = std::move(*program);
-    if (auto done = served->program_->load(loaded->weights); !done) return done.error();
+    tensor::BufferPool pool(options.backend->memory(),
+                            options.backend->capabilities().memory_bytes);
+    auto lane = ops::Lane::open(*options.backend, pool);
+    if (!lane) return lane.error();
+    auto weights = ops::place(*lane, pool, loaded->weights);
+    if (!weights) return weights.error().within("weights of the model");
+    served->weights_ = *std::move(weights);
+    const std::span placed(served->weights_.as<const float>(), loaded->weights.size());
+    if (auto done = served->program_->load(placed); !done) return done.error();
     served->model_ = std::move(loaded->model);
     served->facts_ = {storage::sha256_of(bytes_of(std::span<const float>(loaded->weights))).text(),
                       loaded->step, served->model_->name()};

@@ -8,6 +8,7 @@
 
 #include "actors/inference/generate_codec.hpp"
 #include "kernels/model/model.hpp"
+#include "kernels/tensor/buffer.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
 
@@ -44,6 +45,7 @@ class ServedModel {
 
   const Clock* clock_;
   std::unique_ptr<model::Model> model_;
+  tensor::Buffer weights_{};  // in the device's memory
   std::unique_ptr<model::Program> program_;
   ModelFacts facts_;
 };

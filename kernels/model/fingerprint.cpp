@@ -31,27 +31,70 @@ Digest model_digest(const Model& model, std::span<const float> weights) {
   return stream.value();
 }
 
+// A gradient and a state in the device's memory.
+struct Device {
+  std::unique_ptr<tensor::BufferPool> pool;
+  ops::Lane lane;
+  tensor::Buffer memory;
+  std::span<float> gradient;
+  Adamw::Values values;
+
+  static Result<Device> open(ops::Backend& backend, std::size_t count) {
+    auto pool =
+        std::make_unique<tensor::BufferPool>(backend.memory(), backend.capabilities().memory_bytes);
+    auto lane = ops::Lane::open(backend, *pool);
+    if (!lane) return lane.error();
+    auto memory = pool->take(4 * count * sizeof(float));
+    if (!memory) return memory.error();
+    const auto part = [&](std::size_t index) {
+      return std::span(memory->as<float>() + index * count, count);
+    };
+    const std::span<float> gradient = part(0);
+    const Adamw::Values values{part(1), part(2), part(3)};
+    return Device{std::move(pool), *std::move(lane), *std::move(memory), gradient, values};
+  }
+  // These weights, moments of zero.
+  Result<void> begin(std::span<const float> weights) {
+    ops::Backend& backend = lane.backend();
+    auto done = backend.clear(lane.stream(), memory.data(), memory.size());
+    if (done) done = backend.upload(lane.stream(), std::as_bytes(weights), values.weights.data());
+    return done ? lane.finish() : done;
+  }
+};
+
 }  // namespace
 
 Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backend,
                                         std::span<const Sample> samples) {
   auto program = make_program(model, backend, 1);
   if (!program) return program.error().within("fingerprint");
-  std::vector<float> weights(model.parameter_count()), gradient(model.parameter_count());
-  model.initialise(kSeed, weights);
-  const Digest definition = model_digest(model, weights);
-  if (auto done = (*program)->load(weights); !done) return done.error();
+  const std::size_t count = model.parameter_count();
+  std::vector<float> values(count);
+  model.initialise(kSeed, values);
+  const Digest definition = model_digest(model, values);
+  auto device = Device::open(backend, count);
+  if (!device) return device.error().within("fingerprint");
+  if (auto done = device->begin(values); !done) return done.error().within("fingerprint");
+  if (auto done = (*program)->load(device->values.weights); !done) return done.error();
 
-  auto loss = (*program)->gradient(0, samples, gradient);
+  auto loss = (*program)->gradient(0, samples, device->gradient);
   if (!loss) return loss.error().within("fingerprint");
 
   Adamw optimizer(model.parameters(), AdamwOptions{}, backend);
   const auto tokens = samples.size() * model.tokens_per_sample();
-  optimizer.apply(1, gradient, tokens, weights);
+  const auto updated =
+      optimizer.apply(1, device->gradient, tokens, device->values, ops::serial(device->lane));
+  if (!updated) return updated.error().within("fingerprint");
   DigestStream digest;
   digest.add(std::as_bytes(std::span(&*loss, 1)));
-  digest.add(std::as_bytes(std::span<const float>(gradient)));
-  digest.add(std::as_bytes(std::span<const float>(weights)));
+  for (const std::span<const float> part :
+       {std::span<const float>(device->gradient), std::span<const float>(device->values.weights)}) {
+    auto read = device->lane.backend().download(device->lane.stream(), part.data(),
+                                                std::as_writable_bytes(std::span(values)));
+    if (read) read = device->lane.finish();
+    if (!read) return read.error().within("fingerprint");
+    digest.add(std::as_bytes(std::span<const float>(values)));
+  }
   const ops::Capabilities& capabilities = backend.capabilities();
   return Fingerprint{
       digest.value(),

@@ -5,7 +5,9 @@
 //            `workers` threads compute slices at the same time, one worker each.
 //   Session  one text being continued, with its own key/value cache.
 // All parameters together are one flat fp32 vector: the concatenation of parameters() in order.
-// Gradients and optimizer state have the same layout, so nothing above here knows layers.
+// Gradients and optimizer state have the same layout, so nothing above here knows layers. Parameters
+// and gradients are spans of the memory of the backend's device: host memory where that is the CPU
+// (Capabilities::host_accessible), else to be touched by the backend's operations alone.
 #pragma once
 
 #include <cstddef>
@@ -79,12 +81,13 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  // Takes over these weights (and packs them); called once a step, while no worker computes.
-  // Fails with: out_of_memory, internal.
+  // Takes these weights, and packs or copies them if it likes; they stay as and where they are until
+  // the next load. Called once a step, while no worker computes. Fails with: out_of_memory,
+  // internal.
   virtual Result<void> load(std::span<const float> parameters) = 0;
-  // The same for these elements of `parameters` only; the others stay as they are. Called between
-  // stages of forward() too. Fails with: invalid_argument, internal; unsupported where the model
-  // has no stages.
+  // The same for these elements of `parameters` only: the others are not read before they are
+  // loaded too, and may change until then. Called between stages of forward() too. Fails with:
+  // invalid_argument, internal; unsupported where the model has no stages.
   virtual Result<void> load_part(std::span<const float> parameters, ElementRange part);
 
   // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the

@@ -12,17 +12,6 @@ namespace {
 // Elements of a block: enough to outweigh handing it to a thread, few enough to balance threads.
 constexpr std::size_t kBlockElements = 32768;
 
-// One operation on the CPU, without a workspace.
-template <class Operation>
-void run_on_cpu(ops::Backend& backend, const Operation& operation) {
-  auto stream = backend.open_stream();
-  GPUNODE_CHECK(stream.has_value(), "the CPU always has a stream");
-  tensor::BufferPool none(backend.memory(), 0);
-  tensor::Workspace workspace(none);
-  const Result<void> done = operation(**stream, workspace);
-  GPUNODE_CHECK(done.has_value(), "the optimizer's operations cannot fail on the CPU");
-}
-
 }  // namespace
 
 double learning_rate(const AdamwOptions& options, std::uint64_t step) {
@@ -36,39 +25,37 @@ double learning_rate(const AdamwOptions& options, std::uint64_t step) {
   return options.min_rate + share * (options.peak_rate - options.min_rate);
 }
 
-Parallel serial() {
-  return [](std::size_t count, const std::function<void(std::size_t)>& task) {
-    for (std::size_t index = 0; index < count; ++index) task(index);
-  };
-}
-
 Adamw::Adamw(const std::vector<ParameterSpec>& parameters, AdamwOptions options,
              ops::Backend& backend)
-    : options_(options), backend_(backend) {
-  GPUNODE_CHECK(backend.capabilities().host_accessible && backend.operations().adamw &&
-                    backend.operations().square_sum,
-                "the optimizer's backend is the CPU's");
-  std::size_t count = 0;
+    : options_(options), pool_(backend.memory(), backend.capabilities().memory_bytes) {
+  GPUNODE_CHECK(backend.operations().adamw && backend.operations().square_sum,
+                "the optimizer's backend has its operations");
   for (const ParameterSpec& spec : parameters) {
-    const std::size_t end = count + spec.element_count();
-    for (std::size_t begin = count; begin < end; begin += kBlockElements)
+    const std::size_t end = element_count_ + spec.element_count();
+    for (std::size_t begin = element_count_; begin < end; begin += kBlockElements)
       blocks_.push_back({begin, std::min(begin + kBlockElements, end), spec.decay});
-    count = end;
+    element_count_ = end;
   }
-  first_.resize(count);
-  second_.resize(count);
 }
 
-double Adamw::square_sum(std::size_t block, std::span<const float> gradient_sum) const {
+Result<void> Adamw::square_sum(ops::Lane& lane, std::size_t block,
+                               std::span<const float> gradient_sum, double* squares) const {
   const ElementRange range = this->block(block);
-  double square = 0;
-  run_on_cpu(backend_, [&](tensor::Stream& stream, tensor::Workspace& workspace) {
-    return backend_.operations().square_sum(
-        stream, workspace,
-        {.x = {gradient_sum.data() + range.first, {static_cast<std::int64_t>(range.count)}},
-         .sum = &square});
+  return lane.backend().operations().square_sum(
+      lane.stream(), lane.workspace(),
+      {.x = {gradient_sum.data() + range.first, {static_cast<std::int64_t>(range.count)}},
+       .sum = squares + block});
+}
+
+Result<std::vector<double>> download_squares(const ops::Spread& spread, const double* squares,
+                                             std::size_t count) {
+  std::vector<double> values(count);
+  auto done = spread(1, [&](ops::Lane& lane, std::size_t) {
+    return lane.backend().download(lane.stream(), squares,
+                                   std::as_writable_bytes(std::span(values)));
   });
-  return square;
+  if (!done) return done.error();
+  return values;
 }
 
 StepOutcome Adamw::outcome_of(std::uint64_t step, std::uint64_t token_count,
@@ -85,8 +72,8 @@ StepOutcome Adamw::outcome_of(std::uint64_t step, std::uint64_t token_count,
   return outcome;
 }
 
-void Adamw::update(std::size_t block, std::uint64_t step, double scale,
-                   std::span<const float> gradient_sum, const Values& values) const {
+Result<void> Adamw::update(ops::Lane& lane, std::size_t block, std::uint64_t step, double scale,
+                           std::span<const float> gradient_sum, const Values& values) const {
   const ElementRange range = this->block(block);
   const tensor::Shape extent{static_cast<std::int64_t>(range.count)};
   ops::AdamwArgs args;
@@ -102,25 +89,30 @@ void Adamw::update(std::size_t block, std::uint64_t step, double scale,
   args.weights = {values.weights.data() + range.first, extent};
   args.first = {values.first.data() + range.first, extent};
   args.second = {values.second.data() + range.first, extent};
-  run_on_cpu(backend_, [&](tensor::Stream& stream, tensor::Workspace& workspace) {
-    return backend_.operations().adamw(stream, workspace, args);
-  });
+  return lane.backend().operations().adamw(lane.stream(), lane.workspace(), args);
 }
 
-StepOutcome Adamw::apply(std::uint64_t step, std::span<const float> gradient_sum,
-                         std::uint64_t token_count, std::span<float> parameters,
-                         const Parallel& parallel) {
-  GPUNODE_CHECK(gradient_sum.size() == first_.size() && parameters.size() == first_.size(),
+Result<StepOutcome> Adamw::apply(std::uint64_t step, std::span<const float> gradient_sum,
+                                 std::uint64_t token_count, const Values& values,
+                                 const ops::Spread& spread) {
+  GPUNODE_CHECK(gradient_sum.size() == element_count_ && values.weights.size() == element_count_,
                 "adamw: wrong number of parameters");
   GPUNODE_CHECK(step > 0 && token_count > 0, "adamw: steps and tokens count from 1");
-  std::vector<double> squares(blocks_.size());
-  parallel(blocks_.size(),
-           [&](std::size_t index) { squares[index] = square_sum(index, gradient_sum); });
-  const StepOutcome outcome = outcome_of(step, token_count, squares);
-  if (outcome.skipped) return outcome;
-  parallel(blocks_.size(), [&](std::size_t index) {
-    update(index, step, outcome.scale, gradient_sum, {parameters, first_, second_});
+  if (auto grown = pool_.grow(squares_, blocks_.size() * sizeof(double)); !grown)
+    return grown.error();
+  auto* squares = squares_.as<double>();
+  auto done = spread(blocks_.size(), [&](ops::Lane& lane, std::size_t block) {
+    return square_sum(lane, block, gradient_sum, squares);
   });
+  if (!done) return done.error();
+  const auto found = download_squares(spread, squares, blocks_.size());
+  if (!found) return found.error();
+  const StepOutcome outcome = outcome_of(step, token_count, *found);
+  if (outcome.skipped) return outcome;
+  done = spread(blocks_.size(), [&](ops::Lane& lane, std::size_t block) {
+    return update(lane, block, step, outcome.scale, gradient_sum, values);
+  });
+  if (!done) return done.error();
   return outcome;
 }
 

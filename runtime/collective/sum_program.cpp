@@ -65,12 +65,18 @@ void SumProgram::run(std::span<const float* const> inputs, float* out, std::size
   }
   if (scratch.size() < scratch_count_ * kBlockElements)
     scratch.resize(scratch_count_ * kBlockElements);
+  run_blocks(inputs, out, count, add, scratch.data(), kBlockElements);
+}
+
+void SumProgram::run_blocks(std::span<const float* const> inputs, float* out, std::size_t count,
+                            const AddFn& add, float* scratch, std::size_t block) const {
+  GPUNODE_CHECK(inputs.size() == input_count_ && !copied_input_, "inputs of another sum");
   std::vector<const float*> operands;
-  for (std::size_t first = 0; first < count; first += kBlockElements) {
-    std::size_t length = std::min(kBlockElements, count - first);
+  for (std::size_t first = 0; first < count; first += block) {
+    std::size_t length = std::min(block, count - first);
     auto buffer = [&](std::uint32_t number) -> float* {
       if (number == input_count_) return out + first;
-      return scratch.data() + (number - input_count_ - 1) * kBlockElements;
+      return scratch + (number - input_count_ - 1) * block;
     };
     for (const Step& step : steps_) {
       operands.clear();

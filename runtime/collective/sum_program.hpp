@@ -33,6 +33,13 @@ class SumProgram {
   // `scratch` is grown once and kept.
   void run(std::span<const float* const> inputs, float* out, std::size_t count, const AddFn& add,
            std::vector<float>& scratch) const;
+  // The same, `block` elements at a time, wherever `add` can read and write; `scratch` has
+  // scratch_count() blocks. A target that was itself given is not copied here.
+  void run_blocks(std::span<const float* const> inputs, float* out, std::size_t count,
+                  const AddFn& add, float* scratch, std::size_t block) const;
+  std::size_t scratch_count() const { return scratch_count_; }
+  // The input that is the target itself, if it was given.
+  std::optional<std::size_t> copied_input() const { return copied_input_; }
 
   // Whether inputs[i], and no other then, may lie where the sum goes.
   bool may_be_output(std::size_t input) const;

@@ -78,12 +78,16 @@ TEST(Classifier, learns_a_rule_and_keeps_to_it_on_rows_that_it_has_not_seen) {
   const Rows rows(256, 2), unseen(200, 3);
   Adamw optimizer(ready.model->parameters(),
                   {.peak_rate = 0.01, .warmup_steps = 5, .total_steps = 150}, *ready.backend);
+  std::vector<float> first(ready.weights.size()), second(ready.weights.size());
+  tensor::BufferPool pool(ready.backend->memory(), 1 << 20);
+  auto lane = *ops::Lane::open(*ready.backend, pool);
   const double before = ready.loss(ready.weights, unseen.samples) / 200;
   for (std::uint64_t step = 1; step <= 150; ++step) {
     ASSERT_TRUE(ready.program->load(ready.weights));
     const auto batch = std::span(rows.samples).subspan((step * 32) % 256, 32);
     ASSERT_TRUE(ready.program->gradient(0, batch, ready.gradient));
-    optimizer.apply(step, ready.gradient, 32, ready.weights);
+    ASSERT_TRUE(optimizer.apply(step, ready.gradient, 32, {ready.weights, first, second},
+                                ops::serial(lane)));
   }
   const double after = ready.loss(ready.weights, unseen.samples) / 200;
   EXPECT_GT(before, 0.8);

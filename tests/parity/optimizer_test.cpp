@@ -28,7 +28,22 @@ std::vector<float> some_gradient(std::uint64_t seed, double size) {
 struct Trained {
   std::unique_ptr<ops::Backend> backend = cpu::open_backend();
   AdamwOptions options;
-  std::vector<float> weights = std::vector<float>(kCount, 0.5f);
+  std::vector<float> weights = std::vector<float>(kCount, 0.5f), first = std::vector<float>(kCount),
+                     second = std::vector<float>(kCount);
+  tensor::BufferPool pool{backend->memory(), 1 << 20};
+  ops::Lane lane = *ops::Lane::open(*backend, pool);
+  bool backwards = false;  // the order of the blocks
+
+  StepOutcome apply(std::uint64_t step, const std::vector<float>& gradient, std::uint64_t tokens) {
+    Adamw optimizer(kParameters, options, *backend);
+    const ops::Spread spread = [this](std::size_t count,
+                                      const ops::LaneTask& task) -> Result<void> {
+      for (std::size_t index = 0; index < count; ++index)
+        if (auto done = task(lane, backwards ? count - 1 - index : index); !done) return done;
+      return {};
+    };
+    return *optimizer.apply(step, gradient, tokens, {weights, first, second}, spread);
+  }
 };
 
 TEST(LearningRate, WarmsUpThenFallsAsACosine) {
@@ -47,10 +62,8 @@ TEST(Adamw, ClipsTheMeanGradientByItsGlobalNorm) {
   std::vector<float> larger;
   for (float value : gradient) larger.push_back(value * 8);
   one.options.epsilon = other.options.epsilon = 1e-2;  // so that the gradient's size matters
-  Adamw first(kParameters, one.options, *one.backend),
-      second(kParameters, other.options, *other.backend);
-  const auto small = first.apply(1, gradient, 10, one.weights);
-  const auto large = second.apply(1, larger, 10, other.weights);
+  const auto small = one.apply(1, gradient, 10);
+  const auto large = other.apply(1, larger, 10);
   double square = 0;
   for (float value : gradient) square += double{value} * value;
   EXPECT_NEAR(small.gradient_norm, std::sqrt(square) / 10, 1e-9 * small.gradient_norm);
@@ -60,8 +73,7 @@ TEST(Adamw, ClipsTheMeanGradientByItsGlobalNorm) {
 
 TEST(Adamw, DecaysMatricesOnly) {
   Trained trained;
-  Adamw optimizer(kParameters, trained.options, *trained.backend);
-  optimizer.apply(100, std::vector<float>(kCount, 0.0f), 1, trained.weights);
+  trained.apply(100, std::vector<float>(kCount, 0.0f), 1);
   EXPECT_FLOAT_EQ(trained.weights[0], 0.5f - 1e-3f * 0.1f * 0.5f);
   EXPECT_EQ(trained.weights[300 * 350], 0.5f);
   EXPECT_FLOAT_EQ(trained.weights[300 * 350 + 77], 0.5f - 1e-3f * 0.1f * 0.5f);
@@ -71,30 +83,23 @@ TEST(Adamw, SkipsAStepWhoseSumIsNotFinite) {
   for (float bad :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Trained trained;
-    Adamw optimizer(kParameters, trained.options, *trained.backend);
     auto gradient = some_gradient(1, 1);
-    optimizer.apply(1, gradient, 10, trained.weights);
-    const auto weights = trained.weights;
-    const std::vector<float> first(optimizer.first_moment().begin(),
-                                   optimizer.first_moment().end());
+    trained.apply(1, gradient, 10);
+    const auto weights = trained.weights, first = trained.first;
     gradient[kCount - 1] = bad;
-    EXPECT_TRUE(optimizer.apply(2, gradient, 10, trained.weights).skipped);
+    EXPECT_TRUE(trained.apply(2, gradient, 10).skipped);
     EXPECT_EQ(trained.weights, weights);
-    EXPECT_TRUE(std::equal(first.begin(), first.end(), optimizer.first_moment().begin()));
+    EXPECT_EQ(trained.first, first);
   }
 }
 
 TEST(Adamw, HasTheSameBitsInWhateverOrderBlocksAreDone) {
   Trained in_order, backwards;
-  Adamw first(kParameters, in_order.options, *in_order.backend);
-  Adamw second(kParameters, backwards.options, *backwards.backend);
-  const Parallel reversed = [](std::size_t count, const std::function<void(std::size_t)>& task) {
-    for (std::size_t index = count; index-- > 0;) task(index);
-  };
+  backwards.backwards = true;
   for (std::uint64_t step = 1; step <= 3; ++step) {
     const auto gradient = some_gradient(step, 10);
-    first.apply(step, gradient, 100, in_order.weights);
-    second.apply(step, gradient, 100, backwards.weights, reversed);
+    in_order.apply(step, gradient, 100);
+    backwards.apply(step, gradient, 100);
   }
   EXPECT_EQ(std::memcmp(in_order.weights.data(), backwards.weights.data(), kCount * sizeof(float)),
             0);
@@ -102,19 +107,15 @@ TEST(Adamw, HasTheSameBitsInWhateverOrderBlocksAreDone) {
 }
 
 TEST(Adamw, GoesOnFromRestoredState) {
-  Trained whole, parted;
-  Adamw through(kParameters, whole.options, *whole.backend);
-  Adamw before(kParameters, parted.options, *parted.backend);
-  through.apply(1, some_gradient(1, 10), 100, whole.weights);
-  before.apply(1, some_gradient(1, 10), 100, parted.weights);
-  Adamw after(kParameters, parted.options, *parted.backend);
-  std::copy(before.first_moment().begin(), before.first_moment().end(),
-            after.first_moment().begin());
-  std::copy(before.second_moment().begin(), before.second_moment().end(),
-            after.second_moment().begin());
-  through.apply(2, some_gradient(2, 10), 100, whole.weights);
-  after.apply(2, some_gradient(2, 10), 100, parted.weights);
-  EXPECT_EQ(whole.weights, parted.weights);
+  Trained whole, parted, after;
+  whole.apply(1, some_gradient(1, 10), 100);
+  parted.apply(1, some_gradient(1, 10), 100);
+  after.weights = parted.weights;
+  after.first = parted.first;
+  after.second = parted.second;
+  whole.apply(2, some_gradient(2, 10), 100);
+  after.apply(2, some_gradient(2, 10), 100);
+  EXPECT_EQ(whole.weights, after.weights);
 }
 
 }  // namespace

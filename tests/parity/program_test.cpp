@@ -74,14 +74,5 @@ TEST(Program, RefusesTokensOutsideTheVocabulary) {
   EXPECT_EQ((*session)->position(), 0u);
 }
 
-TEST(Program, ReportsAModelThatTheMachineCannotHold) {
-  auto backend = cpu::open_backend();
-  auto model = make_model("gpt", {{"layers", "1000"}, {"channels", "65536"}, {"heads", "1"}});
-  ASSERT_TRUE(model);
-  auto program = (*model)->program(*backend, 1);
-  ASSERT_FALSE(program);
-  EXPECT_EQ(program.error().code, ErrorCode::out_of_memory);
-}
-
 }  // namespace
 }  // namespace gpunode::model

@@ -104,7 +104,7 @@ class TrainerSpeculationTest : public ::testing::Test {
     EXPECT_EQ(report->learning_rate, wanted->learning_rate);
     EXPECT_EQ(report->loss, wanted->loss);
     EXPECT_EQ(report->skipped, wanted->skipped);
-    EXPECT_EQ(report->state, block_digest_of(speculates.state_bytes().view));
+    EXPECT_EQ(report->state, block_digest_of(speculates.state_bytes()->view));
   }
 
   job::JobSpec spec_;
@@ -142,10 +142,10 @@ TEST_F(TrainerSpeculationTest, AStepThatEndsWithAnotherSumLeavesNothing) {
     const SharedFloats total = total_of(*waits, {{2, 0}});
     total_of(*speculates, {{2, 0}});
     auto other = std::make_shared<std::vector<float>>(total->size(), 1e-3f);
-    const Digest before = speculates->state_digest();
+    const Digest before = *speculates->state_digest();
     update_speculatively(*speculates, other, false, left_out);
-    EXPECT_EQ(speculates->state_digest(), before);
-    EXPECT_EQ(block_digest_of(speculates->state_bytes().view), before);
+    EXPECT_EQ(*speculates->state_digest(), before);
+    EXPECT_EQ(block_digest_of(speculates->state_bytes()->view), before);
     expect_same_apply(*waits, *total, *speculates, *total);
     expect_same_steps(*waits, *speculates, {{3, 0}}, true);
   }
@@ -176,7 +176,7 @@ TEST_F(TrainerSpeculationTest, OtherSlicesThanThoseOfTheLastStepAreComputedAnew)
 
 TEST_F(TrainerSpeculationTest, AnInstalledStateReplacesWhatWasSpeculated) {
   auto waits = trainer(), speculates = trainer();
-  const SharedBytes initial = waits->state_bytes();
+  const SharedBytes initial = *waits->state_bytes();
   const SharedFloats total = total_of(*waits, {{3, 0}});
   update_speculatively(*speculates, total_of(*speculates, {{3, 0}}), false);
   ASSERT_TRUE(speculates->install(0, initial.view));

@@ -145,12 +145,26 @@ TEST_F(TrainerTest, KeptSumsOfAnOlderPlanGiveTheSameBits) {
   }
 }
 
+TEST_F(TrainerTest, ReportsAModelThatTheMachineCannotHold) {
+  model_ = std::move(*model::make_model(
+      "gpt", {{"layers", "1000"}, {"channels", "65536"}, {"heads", "1"}, {"context", "16"}}));
+  auto trainer = Trainer::create({.model = model_,
+                                  .backend = backend_.get(),
+                                  .spec = spec_,
+                                  .reader = reader(),
+                                  .clock = &clock_});
+  ASSERT_FALSE(trainer);
+  EXPECT_EQ(trainer.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(trainer.error().detail.find("gpt 1000x65536"), std::string::npos)
+      << trainer.error().detail;
+}
+
 TEST_F(TrainerTest, TheStatesDigestIsThatOfItsBytesWithAnyLanes) {
   model_ = std::move(*model::make_model("gpt", {{"layers", "1"}, {"context", "16"}}));
   for (int workers : {1, 3}) {
     auto one = trainer(workers, 0);
-    EXPECT_GT(one->state_bytes().size(), 2 * kDigestBlockBytes);
-    EXPECT_EQ(one->state_digest(), block_digest_of(one->state_bytes().view));
+    EXPECT_GT(one->state_bytes()->size(), 2 * kDigestBlockBytes);
+    EXPECT_EQ(*one->state_digest(), block_digest_of(one->state_bytes()->view));
   }
 }
 

@@ -13,13 +13,13 @@ LocalTrainer::LocalTrainer(const model::Model& model, ops::Backend& backend, Tra
       backend_(backend),
       options_(options),
       pool_(options.workers),
-      optimizer_(model.parameters(), options.optimizer, backend),
-      weights_(model.parameter_count()) {
-  model.initialise(options.seed, weights_);
+      optimizer_(model.parameters(), options.optimizer, backend) {
   const auto tree = collective::Tree::of_slices(static_cast<std::uint32_t>(options.slices));
   compute::PassNode& root = root_.emplace_back();
   root.task.node = tree.root();
-  root.sum = std::make_shared<std::vector<float>>(weights_.size() + 1);
+  root.task.wanted = true;
+  root.sum = std::make_shared<compute::Sum>(
+      compute::Sum{std::make_shared<std::vector<float>>(model.parameter_count() + 1)});
   for (std::uint32_t slice = 0; slice < options.slices; ++slice) root.task.slices.push_back(slice);
 }
 
@@ -32,15 +32,24 @@ Result<std::unique_ptr<LocalTrainer>> LocalTrainer::open(const model::Model& mod
   auto program = model.program(backend, options.workers);
   if (!program) return program.error();
   trainer->program_ = std::move(*program);
+  auto device = compute::Device::open(backend, trainer->pool_);
+  if (!device) return device.error();
+  trainer->device_ = std::move(*device);
+  auto state = compute::DeviceState::allocate(*trainer->device_, model.parameter_count());
+  if (!state) return state.error();
+  trainer->state_ = *std::move(state);
+  GPUNODE_CHECK(trainer->device_->shares_memory(), "the benchmark's trainer is the CPU's");
+  std::ranges::fill(trainer->state_.all(), 0.0f);
+  model.initialise(options.seed, trainer->state_.weights());
   trainer->pass_ = std::make_unique<compute::LayeredPass>(compute::LayeredPass::Options{
       .program = trainer->program_.get(),
       .workers = &trainer->pool_,
+      .device = trainer->device_.get(),
       .stages = model.stages(),
       .forward_stages = model.forward_stages().size(),
       .parameter_count = model.parameter_count(),
-      .tree = collective::Tree::of_slices(static_cast<std::uint32_t>(options.slices)),
-      .add = compute::add_of(backend)});
-  if (auto done = trainer->program_->load(trainer->weights_); !done) return done.error();
+      .tree = collective::Tree::of_slices(static_cast<std::uint32_t>(options.slices))});
+  if (auto done = trainer->program_->load(trainer->weights()); !done) return done.error();
   return trainer;
 }
 
@@ -59,13 +68,12 @@ Result<StepReport> LocalTrainer::step(std::uint64_t number, std::span<const std:
     return done.error();
   const std::size_t tokens = options_.batch * model_.tokens_per_sample();
   StepReport report;
-  report.loss = static_cast<double>(root.sum->back()) / static_cast<double>(tokens);
-  report.outcome = optimizer_.apply(
-      number, std::span<const float>(*root.sum).first(weights_.size()), tokens, weights_,
-      [this](std::size_t count, const std::function<void(std::size_t)>& task) {
-        pool_.run(count, [&](int, std::size_t index) { task(index); });
-      });
-  if (auto done = program_->load(weights_); !done) return done.error();
+  report.loss = static_cast<double>(root.sum->host->back()) / static_cast<double>(tokens);
+  const std::span<const float> sum(root.sum->place(), state_.count());
+  auto outcome = optimizer_.apply(number, sum, tokens, state_.values(), device_->spread());
+  if (!outcome) return outcome.error();
+  report.outcome = *outcome;
+  if (auto done = program_->load(weights()); !done) return done.error();
   return report;
 }
 

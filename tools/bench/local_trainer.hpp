@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/compute/device_state.hpp"
 #include "actors/compute/layered_pass.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/model/optimizer.hpp"
@@ -38,7 +39,7 @@ class LocalTrainer {
   Result<StepReport> step(std::uint64_t number, std::span<const std::uint8_t> text);
   // Mean loss over all disjoint windows of `text`.
   Result<double> evaluate(std::span<const std::uint8_t> text);
-  std::span<const float> weights() const { return weights_; }
+  std::span<const float> weights() const { return state_.weights(); }
   model::Program& program() { return *program_; }
 
  private:
@@ -48,10 +49,11 @@ class LocalTrainer {
   ops::Backend& backend_;
   TrainerOptions options_;
   compute::WorkerPool pool_;
+  std::unique_ptr<compute::Device> device_;
   model::Adamw optimizer_;
   std::unique_ptr<model::Program> program_;
   std::unique_ptr<compute::LayeredPass> pass_;
-  std::vector<float> weights_;
+  compute::DeviceState state_;
   std::vector<compute::PassNode> root_;  // the one node: the sum over all slices
 };
 

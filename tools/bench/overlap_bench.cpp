@@ -87,7 +87,7 @@ class Bench {
   }
   bool equal() const {
     for (const auto& trainer : trainers_)
-      if (trainer->state_digest() != trainers_.front()->state_digest()) return false;
+      if (*trainer->state_digest() != *trainers_.front()->state_digest()) return false;
     return true;
   }
   std::uint64_t gradient_bytes() const { return trainers_.front()->element_count() * 4; }
@@ -95,7 +95,7 @@ class Bench {
   std::string name() const { return model_->name(); }
   // All members take the state of the first, after they went different ways.
   Result<void> align() {
-    const SharedBytes state = trainers_.front()->state_bytes();
+    const SharedBytes state = *trainers_.front()->state_bytes();
     for (auto& trainer : trainers_)
       if (auto done = trainer->install(trainers_.front()->step(), state.view); !done) return done;
     return {};

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto first = program->executable_for(graph::Purpose::train, 1);
   if (!first) return first.error();
   const auto missing = (*first)->missing(backend.operations());
-  if (!missing.empty() || !backend.capabilities().host_accessible)
+  if (!missing.empty())
     return {ErrorCode::unsupported, backend.device().name + " cannot run " + model.name() +
                                         " yet (missing: " + names_of(missing) + "): use the CPU"};
   for (int worker = 0; worker < workers; ++worker) {
@@ -63,9 +63,6 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
-  auto memory = program->pool_.take(model.parameter_count() * sizeof(float));
-  if (!memory) return memory.error().within("weights of " + model.name());
-  program->weight_memory_ = std::move(*memory);
   if (auto done = program->place_constants(*first); !done) return done.error();
   return std::unique_ptr<Program>(std::move(program));
 }
@@ -113,8 +110,8 @@ Result<void> GraphProgram::load(std::span<const float> parameters) {
     return {ErrorCode::invalid_argument, std::to_string(parameters.size()) + " parameters given, " +
                                              model_.name() + " has " +
                                              std::to_string(model_.parameter_count())};
-  loaded_ = true;
-  return load_part(parameters, {0, parameters.size()});
+  weights_ = parameters;
+  return {};
 }
 
 Result<void> GraphProgram::load_part(std::span<const float> parameters, ElementRange part) {
@@ -122,16 +119,12 @@ Result<void> GraphProgram::load_part(std::span<const float> parameters, ElementR
   if (parameters.size() != model_.parameter_count() || part.first > parameters.size() ||
       part.count > parameters.size() - part.first)
     return {ErrorCode::invalid_argument, "the part lies outside the parameters"};
-  if (auto done =
-          backend_.upload(*stream_, std::as_bytes(parameters.subspan(part.first, part.count)),
-                          weight_memory_.as<float>() + part.first);
-      !done)
-    return done;
-  return stream_->synchronise();
+  weights_ = parameters;
+  return {};
 }
 
 Result<void> GraphProgram::require_loaded() const {
-  if (loaded_) return {};
+  if (!weights_.empty()) return {};
   return {ErrorCode::wrong_state, "no weights are loaded yet: call load first"};
 }
 
@@ -284,11 +277,11 @@ Result<void> GraphProgram::backward(int worker_number, std::size_t slot_number, 
   if (part.size() != model_.stages().at(stage).count)
     return {ErrorCode::invalid_argument, "the part's size is not the stage's"};
   Slot& slot = slot_at(slot_number);
-  if (slot.samples == 0) {
-    std::fill(part.begin(), part.end(), 0.0f);
-    return {};
-  }
   Worker& worker = worker_at(worker_number);
+  if (slot.samples == 0) {
+    auto done = backend_.clear(*worker.stream, part.data(), part.size_bytes());
+    return done ? worker.stream->synchronise() : done;
+  }
   if (auto done = prepare(worker, *slot.executable); !done) return done.error();
   graph::Places places = places_of(worker, slot);
   places.gradient = part.data();

@@ -1,4 +1,4 @@
-// A graph model made ready on one device: its weights there, scratch for each thread that computes
+// A graph model made ready on one device: where its weights lie there, scratch for each thread that computes
 // (worker), and memory for each slice under way (slot). They share nothing but the weights. A graph
 // is built for each number of samples that is met, and kept. Memory grows to the largest slice seen
 // and then stays.
@@ -41,7 +41,7 @@ class GraphProgram final : public Program {
   const GraphModel& model() const { return model_; }
   ops::Backend& backend() { return backend_; }
   tensor::BufferPool& pool() { return pool_; }
-  const float* weights() const { return weight_memory_.as<const float>(); }
+  const float* weights() const { return weights_.data(); }
   // Placed beside the weights when the program is opened, and the same in all graphs of a model.
   const float* constants() const { return constant_memory_.as<const float>(); }
   // `made`, if its constants are those. Fails with: invalid_argument, and what `made` failed with.
@@ -84,14 +84,14 @@ class GraphProgram final : public Program {
   const GraphModel& model_;
   ops::Backend& backend_;
   tensor::BufferPool pool_;
-  tensor::Buffer weight_memory_, constant_memory_;
+  std::span<const float> weights_;  // the owner's
+  tensor::Buffer constant_memory_;
   SharedExecutable first_;  // whose constants these are
   std::unique_ptr<tensor::Stream> stream_;
   std::vector<Worker> workers_;
   std::vector<Slot> slots_;  // a worker's own at least
   std::mutex mutex_;         // of the graphs
   std::map<std::pair<graph::Purpose, std::size_t>, SharedExecutable> graphs_;
-  bool loaded_ = false;
 };
 
 }  // namespace gpunode::model

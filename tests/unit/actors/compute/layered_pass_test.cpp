@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 
+#include "kernels/cpu/cpu_backend.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::compute {
@@ -16,14 +17,6 @@ using collective::TreeNode;
 
 constexpr std::size_t kCount = 50000;  // parameters
 constexpr std::size_t kForwardStages = 2;
-
-void add(float* out, std::span<const float* const> inputs, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    float sum = inputs[0][i];
-    for (std::size_t k = 1; k < inputs.size(); ++k) sum += inputs[k][i];
-    out[i] = sum;
-  }
-}
 
 // A value of a slice's gradient: of many sizes, so that another order of additions shows.
 float value(std::uint64_t slice, std::size_t element) {
@@ -101,8 +94,10 @@ PassNode node_of(const Tree& tree, TreeNode node, const std::vector<TreeNode>& k
   PassNode made;
   made.task.node = node;
   made.task.kept = kept;
-  made.sum = std::make_shared<std::vector<float>>(kCount + 1, -7.0f);
-  for (TreeNode below : kept) made.task.kept_sums.push_back(whole(tree, below));
+  made.task.wanted = true;
+  made.sum = std::make_shared<Sum>(Sum{std::make_shared<std::vector<float>>(kCount + 1, -7.0f)});
+  for (TreeNode below : kept)
+    made.task.kept_sums.push_back(std::make_shared<Sum>(Sum{whole(tree, below)}));
   for (std::uint32_t slice = tree.first_slice(node);
        slice < tree.first_slice(node) + tree.width(node.level); ++slice) {
     bool is_kept = false;
@@ -119,9 +114,9 @@ PassNode node_of(const Tree& tree, TreeNode node, const std::vector<TreeNode>& k
 
 const std::vector<model::ElementRange> kStages = {{40000, 10000}, {5, 39995}, {0, 5}};
 
-LayeredPass::Options options_of(FakeProgram& program, WorkerPool& workers,
+LayeredPass::Options options_of(FakeProgram& program, WorkerPool& workers, Device& device,
                                 const std::vector<model::ElementRange>& stages, const Tree& tree) {
-  return {&program, &workers, stages, kForwardStages, kCount, tree, add};
+  return {&program, &workers, &device, stages, kForwardStages, kCount, tree};
 }
 
 // Runs the pass; every element is told once, and is right when it is told.
@@ -129,14 +124,16 @@ void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int
            const std::vector<PassNode>& nodes) {
   FakeProgram program(stages);
   WorkerPool pool(workers);
-  LayeredPass pass(options_of(program, pool, stages, tree));
+  const auto backend = cpu::open_backend();
+  const auto device = *Device::open(*backend, pool);
+  LayeredPass pass(options_of(program, pool, *device, stages, tree));
   std::mutex mutex;
   std::vector<std::vector<int>> told(nodes.size(), std::vector<int>(kCount + 1));
   auto done = pass.run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
     std::lock_guard lock(mutex);
     for (std::size_t i = first; i < first + count; ++i) {
       ++told[node][i];
-      ASSERT_EQ((*nodes[node].sum)[i], sum_of(tree, nodes[node].task.node, i)) << i;
+      ASSERT_EQ((*nodes[node].sum->host)[i], sum_of(tree, nodes[node].task.node, i)) << i;
     }
   });
   ASSERT_TRUE(done);
@@ -171,7 +168,9 @@ TEST(LayeredPass, tells_a_stage_before_the_next_ones_are_computed) {
   FakeProgram program(kStages);
   program.fails_at = 2;
   WorkerPool pool(1);
-  LayeredPass pass(options_of(program, pool, kStages, tree));
+  const auto backend = cpu::open_backend();
+  const auto device = *Device::open(*backend, pool);
+  LayeredPass pass(options_of(program, pool, *device, kStages, tree));
   const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
   std::vector<std::size_t> told;
   auto done =
@@ -187,7 +186,9 @@ TEST(LayeredPass, a_lane_that_throws_ends_the_others_that_wait_for_its_part_and_
   const Tree tree = Tree::of_slices(4);
   FakeProgram program(kStages);
   WorkerPool pool(3);
-  LayeredPass pass(options_of(program, pool, kStages, tree));
+  const auto backend = cpu::open_backend();
+  const auto device = *Device::open(*backend, pool);
+  LayeredPass pass(options_of(program, pool, *device, kStages, tree));
   const std::vector<PassNode> nodes = {node_of(tree, tree.root(), {})};
   const auto nothing = [](std::size_t, std::size_t, std::size_t) {};
   for (std::uint64_t slice = 0; slice < 4; ++slice) {
@@ -196,7 +197,7 @@ TEST(LayeredPass, a_lane_that_throws_ends_the_others_that_wait_for_its_part_and_
   }
   program.throws_at_slice = 99;
   EXPECT_TRUE(pass.run(nodes, nothing)) << "usable again";
-  EXPECT_EQ(*nodes[0].sum, *whole(tree, tree.root()));
+  EXPECT_EQ(*nodes[0].sum->host, *whole(tree, tree.root()));
 }
 
 }  // namespace

@@ -39,10 +39,11 @@ class Round : public testing::Test {
       return sums;
     };
     options.update = [this](std::uint64_t, std::span<const float> gradient, std::uint64_t samples,
-                            std::span<float> weights, Moments& moments) {
+                            std::span<float> weights, Moments& moments) -> Result<void> {
       moments.first.resize(1);
       seen_ = ++moments.first[0];
       weights[0] -= 0.1f * gradient[0] / static_cast<float>(samples);
+      return {};
     };
     return LocalRound(std::move(options));
   }
@@ -70,7 +71,7 @@ TEST_F(Round, gives_each_slice_its_share_of_the_change_and_reads_the_samples_of_
   ASSERT_EQ(sums.size(), 1u);
   const NodeSum& sum = sums.at({1, 0});
   // Three steps of a tenth of the mean gradient 1.5, for two slices.
-  EXPECT_THAT(*sum.sum, ElementsAre(FloatNear(2 * 0.45f, 1e-5f), FloatNear(2 * 6.0f, 1e-5f)));
+  EXPECT_THAT(*sum.sum->host, ElementsAre(FloatNear(2 * 0.45f, 1e-5f), FloatNear(2 * 6.0f, 1e-5f)));
   EXPECT_EQ(sum.data_fingerprint.sample_count, 6u);
   DataFingerprint wanted;
   for (std::uint64_t step : {6, 7, 8})
@@ -86,7 +87,7 @@ TEST_F(Round, computes_slices_that_are_taken_over_from_the_same_weights_and_merg
   round.want(0, {{1, 1}});  // slice 3 is new
   EXPECT_THAT(round.missing(), ElementsAre(3u));
   const auto sums = finish(round);
-  EXPECT_THAT(*sums.at({1, 1}).sum,
+  EXPECT_THAT(*sums.at({1, 1}).sum->host,
               ElementsAre(FloatNear(0.9f + 1.2f, 1e-5f), FloatNear(12, 1e-5f)));
   EXPECT_EQ(seen_, 3) << "the second run starts from the moments of the round's beginning";
 }
@@ -130,7 +131,7 @@ TEST_F(Round, keeps_its_moments_only_once_the_round_was_applied) {
 TEST_F(Round, begins_the_next_one_while_its_changes_travel_and_moves_with_what_the_others_did) {
   LocalRound round = make(true);
   round.want(0, {{1, 0}});
-  EXPECT_THAT(*finish(round).at({1, 0}).sum, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
+  EXPECT_THAT(*finish(round).at({1, 0}).sum->host, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
   EXPECT_FALSE(round.idle());
   read_.clear();
   ASSERT_TRUE(round.advance(weights_));
@@ -143,7 +144,7 @@ TEST_F(Round, begins_the_next_one_while_its_changes_travel_and_moves_with_what_t
   const auto sums = finish(round);
   EXPECT_EQ(read_.size(), 6u) << "goes on with what was done ahead";
   EXPECT_NEAR(saw_, 5 - 2 * 0.15f, 1e-4f) << "in its last step";
-  EXPECT_THAT(*sums.at({1, 0}).sum, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
+  EXPECT_THAT(*sums.at({1, 0}).sum->host, ElementsAre(FloatNear(0.9f, 1e-5f), 12));
   EXPECT_EQ(seen_, 6) << "one sequence of moments";
   ASSERT_TRUE(round.advance(weights_));
   round.on_applied(weights_);

@@ -12,28 +12,28 @@ using collective::TreeNode;
 using Slices = std::vector<std::uint32_t>;
 using Nodes = std::vector<TreeNode>;
 
-void add(float* out, std::span<const float* const> inputs, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    float sum = inputs[0][i];
-    for (std::size_t k = 1; k < inputs.size(); ++k) sum += inputs[k][i];
-    out[i] = sum;
-  }
+SharedSum sum_of(float value) {
+  return std::make_shared<Sum>(Sum{std::make_shared<std::vector<float>>(1, value)});
 }
 
 PartialStore store_of(std::uint32_t slices) {
-  return {Tree::of_slices(slices), add, [] { return std::make_shared<std::vector<float>>(1); }};
+  return {Tree::of_slices(slices), [](std::span<const SharedSum> children) -> Result<SharedSum> {
+            float sum = 0;
+            for (const SharedSum& child : children) sum += child->host->front();
+            return sum_of(sum);
+          }};
 }
 
 // Slice i is worth 2^i and was fed i + 1 samples.
 void compute(PartialStore& store, const SumTask& task) {
   float sum = 0;
   DataFingerprint data_fingerprint = task.kept_fingerprint;
-  for (const auto& kept : task.kept_sums) sum += (*kept)[0];
+  for (const auto& kept : task.kept_sums) sum += kept->host->front();
   for (std::uint32_t slice : task.slices) {
     sum += static_cast<float>(1u << slice);
     data_fingerprint += DataFingerprint{{0, slice}, slice + 1};
   }
-  store.keep(task, std::make_shared<const std::vector<float>>(1, sum), data_fingerprint);
+  store.keep(task, sum_of(sum), data_fingerprint);
 }
 
 // Computes all that is wanted; the slices of each block in turn.
@@ -55,7 +55,7 @@ TEST(PartialStore, asks_for_the_slices_of_a_wanted_node_at_once) {
   store.begin(1);
   store.want({{1, 0}});
   EXPECT_EQ(store.missing(), (Slices{0, 1}));
-  EXPECT_TRUE(store.take_complete().empty());
+  EXPECT_TRUE(store.take_complete()->empty());
   const auto tasks = store.next(4, 2);
   ASSERT_EQ(tasks.size(), 1u);
   EXPECT_EQ(tasks[0].node, (TreeNode{1, 0}));
@@ -63,7 +63,7 @@ TEST(PartialStore, asks_for_the_slices_of_a_wanted_node_at_once) {
   EXPECT_TRUE(tasks[0].wanted);
   compute(store, tasks[0]);
   EXPECT_TRUE(store.missing().empty());
-  EXPECT_TRUE(store.take_complete().empty()) << "its ranges were told";
+  EXPECT_TRUE(store.take_complete()->empty()) << "its ranges were told";
 }
 
 TEST(PartialStore, returns_what_it_kept_whole_when_another_plan_wants_it) {
@@ -72,12 +72,12 @@ TEST(PartialStore, returns_what_it_kept_whole_when_another_plan_wants_it) {
   store.want({{1, 0}});
   finish(store, 4, 1);
   store.want({{1, 0}, {0, 3}});
-  const auto sums = store.take_complete();
+  const auto sums = *store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ(sums[0].node, (TreeNode{1, 0}));
-  EXPECT_EQ((*sums[0].sum)[0], 3);
+  EXPECT_EQ(sums[0].sum->host->front(), 3);
   EXPECT_EQ(sums[0].data_fingerprint, (DataFingerprint{{0, 1}, 3}));
-  EXPECT_TRUE(store.take_complete().empty());
+  EXPECT_TRUE(store.take_complete()->empty());
   EXPECT_EQ(store.missing(), Slices{3});
 }
 
@@ -92,12 +92,12 @@ TEST(PartialStore, keeps_its_sums_when_it_takes_over_the_slices_of_another) {
   ASSERT_EQ(tasks.size(), 1u);
   EXPECT_EQ(tasks[0].given(), (Nodes{{1, 0}, {0, 2}, {0, 3}}));
   ASSERT_EQ(tasks[0].kept_sums.size(), 1u);
-  EXPECT_EQ((*tasks[0].kept_sums[0])[0], 3);
+  EXPECT_EQ(tasks[0].kept_sums[0]->host->front(), 3);
   compute(store, tasks[0]);
   store.want({{2, 0}});
-  const auto sums = store.take_complete();
+  const auto sums = *store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
-  EXPECT_EQ((*sums[0].sum)[0], 15);
+  EXPECT_EQ(sums[0].sum->host->front(), 15);
   EXPECT_EQ(sums[0].data_fingerprint, (DataFingerprint{{0, 6}, 10}));
 }
 
@@ -108,9 +108,9 @@ TEST(PartialStore, merges_kept_sums_that_make_up_a_wanted_node) {
   finish(store, 4, 1);
   store.want({{1, 0}});
   EXPECT_TRUE(store.missing().empty());
-  const auto sums = store.take_complete();
+  const auto sums = *store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
-  EXPECT_EQ((*sums[0].sum)[0], 3);
+  EXPECT_EQ(sums[0].sum->host->front(), 3);
 }
 
 TEST(PartialStore, computes_the_largest_node_first_and_fills_lanes_with_the_others) {
@@ -136,9 +136,9 @@ TEST(PartialStore, computes_the_parts_of_a_node_that_is_too_large_and_completes_
   EXPECT_FALSE(first[0].wanted);
   EXPECT_EQ(finish(store, 2, 2), (std::vector<Slices>{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
   store.want({{3, 0}});
-  const auto sums = store.take_complete();
+  const auto sums = *store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
-  EXPECT_EQ((*sums[0].sum)[0], 255);
+  EXPECT_EQ(sums[0].sum->host->front(), 255);
   EXPECT_EQ(sums[0].data_fingerprint.sample_count, 36u);
 }
 
