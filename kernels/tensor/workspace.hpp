@@ -6,12 +6,15 @@
 #include <cstddef>
 
 #include "kernels/tensor/buffer.hpp"
+#include "runtime/base/bytes.hpp"
 
 namespace gpunode::tensor {
 
 class Workspace {
  public:
   explicit Workspace(BufferPool& pool) : pool_(&pool) {}
+  // Over memory that the caller keeps: it never grows.
+  explicit Workspace(MutableByteView memory) : data_(memory.data()), size_(memory.size()) {}
 
   // Makes at least `bytes` available; nothing may be in use. Fails with: out_of_memory.
   Result<void> reserve(std::size_t bytes);
@@ -22,6 +25,7 @@ class Workspace {
     return static_cast<T*>(take_bytes(count * sizeof(T)));
   }
   void* take_bytes(std::size_t bytes);
+  std::size_t free_bytes() const { return size_ - used_; }
 
   class Scope {
    public:
@@ -36,8 +40,10 @@ class Workspace {
   };
 
  private:
-  BufferPool* pool_;
+  BufferPool* pool_ = nullptr;
   Buffer buffer_;
+  std::byte* data_ = nullptr;  // the buffer's
+  std::size_t size_ = 0;
   std::size_t used_ = 0;
 };
 

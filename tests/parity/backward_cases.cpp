@@ -81,6 +81,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   one.name = "attention_backward " + s.text();
   one.operation = "attention_backward";
   one.inputs = {numbers(1, s.out().element_count()), numbers(2, s.qkv().element_count(), 2)};
+  one.tokens = s.lengths;
   one.output_sizes = {one.inputs[1].size(),
                       static_cast<std::size_t>(s.statistics().element_count()),
                       one.inputs[0].size()};
@@ -91,7 +92,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
                                    .heads = s.heads,
                                    .kv_heads = s.kv_heads(),
                                    .causal = s.causal,
-                                   .lengths = s.length_tensor(),
+                                   .lengths = s.length_tensor(run.tokens),
                                    .out = {run.out[2], s.out()},
                                    .statistics = {run.out[1], s.statistics()}});
     if (!done) return done;
@@ -103,7 +104,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
                                        .heads = s.heads,
                                        .kv_heads = s.kv_heads(),
                                        .causal = s.causal,
-                                       .lengths = s.length_tensor(),
+                                       .lengths = s.length_tensor(run.tokens),
                                        .dqkv = {run.out[0], s.qkv()}});
   };
   // Each place costs two evaluations of the definition: fewer of them where it is large.

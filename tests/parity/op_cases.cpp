@@ -95,6 +95,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   one.name = "attention " + s.text();
   one.operation = "attention";
   one.inputs = {numbers(1, s.qkv().element_count(), 2)};
+  one.tokens = s.lengths;
   one.output_sizes = {static_cast<std::size_t>(s.out().element_count()),
                       static_cast<std::size_t>(s.statistics().element_count())};
   one.run = [s](Run& run) {
@@ -103,7 +104,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
                               .heads = s.heads,
                               .kv_heads = s.kv_heads(),
                               .causal = s.causal,
-                              .lengths = s.length_tensor(),
+                              .lengths = s.length_tensor(run.tokens),
                               .out = {run.out[0], s.out()},
                               .statistics = {run.out[1], s.statistics()}});
   };

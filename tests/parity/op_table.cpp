@@ -90,8 +90,10 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend, std
     if (!data) return data.error();
     run.in.push_back(*data);
   }
+  std::vector<Vector> starts;  // an upload reads its source when it runs
+  starts.reserve(one.output_sizes.size());
   for (std::size_t size : one.output_sizes) {
-    auto data = place(Vector(size, 0.5f));
+    auto data = place(starts.emplace_back(size, 0.5f));
     if (!data) return data.error();
     run.out.push_back(*data);
   }
@@ -100,9 +102,10 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend, std
     if (!data) return data.error();
     run.tokens = *data;
   }
-  std::vector<double> sums(one.sums, 0.5);
+  const std::vector<double> sum_starts(one.sums, 0.5);
+  std::vector<double> sums(one.sums);
   if (one.sums > 0) {
-    auto data = place(sums);
+    auto data = place(sum_starts);
     if (!data) return data.error();
     run.sums = *data;
   }

@@ -24,8 +24,10 @@ struct AttentionShape {
   tensor::Shape qkv() const { return {samples, length, joined()}; }
   tensor::Shape out() const { return {samples, length, channels()}; }
   tensor::Shape statistics() const { return {samples, heads, length, 2}; }
-  tensor::TokenTensor length_tensor() const {
-    return lengths.empty() ? tensor::TokenTensor{} : tensor::TokenTensor{lengths.data(), {samples}};
+  tensor::TokenTensor length_tensor() const { return length_tensor(lengths.data()); }
+  // With `place` where they are in a device's memory.
+  tensor::TokenTensor length_tensor(const std::int32_t* place) const {
+    return lengths.empty() ? tensor::TokenTensor{} : tensor::TokenTensor{place, {samples}};
   }
   std::string text() const;  // "2x65x4x32 shared 2 full lengths"
 };

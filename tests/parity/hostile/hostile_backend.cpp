@@ -1,0 +1,134 @@
+#include "tests/parity/hostile/hostile_backend.hpp"
+
+#include <cstring>
+
+#include "runtime/base/digest.hpp"
+#include "tests/parity/hostile/hostile_device.hpp"
+#include "tests/parity/hostile/hostile_operations.hpp"
+
+namespace gpunode::hostile {
+namespace {
+
+class HostileMemory final : public tensor::Memory {
+ public:
+  explicit HostileMemory(std::shared_ptr<HostileDevice> shared) : shared_(std::move(shared)) {}
+  const tensor::Device& device() const override { return device_; }
+  Result<void*> allocate(std::size_t bytes) override { return shared_->window().allocate(bytes); }
+  void release(void* data, std::size_t) override { shared_->release(data); }
+
+ private:
+  std::shared_ptr<HostileDevice> shared_;
+  tensor::Device device_{tensor::DeviceKind::cuda, 0, "hostile device"};
+};
+
+class Backend final : public HostileBackend {
+ public:
+  explicit Backend(std::shared_ptr<HostileDevice> shared)
+      : shared_(std::move(shared)),
+        memory_(std::make_shared<HostileMemory>(shared_)),
+        capabilities_(shared_->cpu().capabilities()),
+        operations_(late_operations(shared_->arithmetic())) {
+    capabilities_.memory_bytes = shared_->options().memory_bytes;
+    capabilities_.host_accessible = false;
+  }
+
+  const tensor::Device& device() const override { return memory_->device(); }
+  const ops::Capabilities& capabilities() const override { return capabilities_; }
+  const ops::Operations& operations() const override { return operations_; }
+  std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
+  Report report() const override { return shared_->report(); }
+
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override {
+    return std::unique_ptr<tensor::Stream>(
+        std::make_unique<HostileStream>(shared_, shared_->next_stream()));
+  }
+
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    if (from.empty()) return {};
+    if (shared_->window().contains(from.data()))
+      return shared_->fault("upload: its source is not the host's but " +
+                            shared_->window().text_of(from.data()));
+    auto name = enter(stream, {"upload", {}, "from"}, from.data(), to, from.size());
+    if (!name) return name.error();
+    shared_->count([&](Report& report) { ++report.uploads, report.bytes_up += from.size(); });
+    void* place = shared_->window().behind(to);
+    own(stream)->queue().push(
+        [this_device = shared_, from, place, before = digest_of(from), name = std::move(*name)] {
+          std::memcpy(place, from.data(), from.size());
+          if (digest_of({static_cast<const std::byte*>(place), from.size()}) != before)
+            this_device->fault(name + ": its source, " + std::to_string(from.size()) +
+                               " bytes of " + this_device->window().text_of(from.data()) +
+                               ", changed before the copy had run: synchronise first");
+        });
+    return {};
+  }
+
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    if (to.empty()) return {};
+    if (shared_->window().contains(to.data()))
+      return shared_->fault("download: its destination is not the host's but " +
+                            shared_->window().text_of(to.data()));
+    auto name = enter(stream, {"download", {}, "to"}, from, to.data(), to.size());
+    if (!name) return name.error();
+    shared_->count([&](Report& report) { ++report.downloads, report.bytes_down += to.size(); });
+    std::memset(to.data(), kPoison, to.size());
+    const void* place = shared_->window().behind(from);
+    own(stream)->queue().push([place, to] { std::memcpy(to.data(), place, to.size()); });
+    return {};
+  }
+
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    if (bytes == 0) return {};
+    const auto* source = static_cast<const std::byte*>(from);
+    if (source < static_cast<std::byte*>(to) + bytes && to < source + bytes)
+      return shared_->fault("copy: its ranges overlap, at " + shared_->window().text_of(from) +
+                            " and " + shared_->window().text_of(to));
+    auto name = enter(stream, {"copy", {}}, from, to, bytes);
+    if (!name) return name.error();
+    shared_->count([](Report& report) { ++report.copies; });
+    const void* source_place = shared_->window().behind(from);
+    void* place = shared_->window().behind(to);
+    own(stream)->queue().push([=] { std::memcpy(place, source_place, bytes); });
+    return {};
+  }
+
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    if (bytes == 0) return {};
+    auto name = enter(stream, {"clear", {}}, nullptr, to, bytes);
+    if (!name) return name.error();
+    shared_->count([](Report& report) { ++report.clears; });
+    void* place = shared_->window().behind(to);
+    own(stream)->queue().push([=] { std::memset(place, 0, bytes); });
+    return {};
+  }
+
+ private:
+  Result<std::string> enter(tensor::Stream& stream, HostileDevice::Call call, const void* from,
+                            void* to, std::size_t bytes) {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault(call.name + ": the stream is another device's");
+    std::vector<ops::Access> accesses;
+    if (from)
+      accesses.push_back({"from", static_cast<const std::byte*>(from), bytes, ops::Use::read});
+    accesses.push_back({"to", static_cast<const std::byte*>(to), bytes, ops::Use::write});
+    call.accesses = accesses;
+    return shared_->enter(*mine, call);
+  }
+
+  std::shared_ptr<HostileDevice> shared_;
+  std::shared_ptr<HostileMemory> memory_;
+  ops::Capabilities capabilities_;
+  ops::Operations operations_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HostileBackend>> open_backend(const Options& options) {
+  auto window = DeviceWindow::open(options.memory_bytes);
+  if (!window) return window.error();
+  return std::unique_ptr<HostileBackend>(
+      std::make_unique<Backend>(std::make_shared<HostileDevice>(options, std::move(*window))));
+}
+
+}  // namespace gpunode::hostile

@@ -1,0 +1,46 @@
+// The hostile device: a backend that computes like the CPU, with its bits, and treats its users like a
+// GPU at its worst, so that a program that is right here keeps its numbers on the device and waits
+// for what it needs.
+//   memory     the host cannot read or write it: following one of its addresses kills the process
+//   streams    threads that run what was queued late, in order, at random speed from a seed
+//   upload     reads its source when the copy runs, and notices one that changed meanwhile
+//   download   fills its destination with a pattern until the copy has run
+//   operations every address must be the device's, in a live piece; each is known by name, with what
+//              it reads and writes (kernels/ops/access.hpp)
+// Every fault is the error of the call that made it, where there is one, of every later synchronise(),
+// and the first of report().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/ops/backend.hpp"
+#include "tests/parity/hostile/late_queue.hpp"
+
+namespace gpunode::hostile {
+
+struct Options {
+  std::uint64_t seed = 1;
+  Pace pace = Pace::random;
+  std::uint64_t memory_bytes = 1ull << 30;
+  // What does the arithmetic: the CPU's operations, or a test's in their place.
+  std::optional<ops::Operations> arithmetic = {};
+};
+
+struct Report {
+  std::string first_error;  // empty: no fault
+  std::uint64_t operations = 0, copies = 0, clears = 0, uploads = 0, downloads = 0;
+  std::uint64_t bytes_up = 0, bytes_down = 0;
+};
+
+class HostileBackend : public ops::Backend {
+ public:
+  virtual Report report() const = 0;
+};
+
+// Fails with: internal (the system gave no addresses).
+Result<std::unique_ptr<HostileBackend>> open_backend(const Options& options = {});
+
+}  // namespace gpunode::hostile

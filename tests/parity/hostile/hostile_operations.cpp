@@ -1,0 +1,73 @@
+#include "tests/parity/hostile/hostile_operations.hpp"
+
+namespace gpunode::hostile {
+namespace {
+
+// All that is left of a workspace: whatever runs on the device may use it until it has run.
+MutableByteView rest_of(tensor::Workspace& workspace) {
+  tensor::Workspace::Scope scope(workspace);
+  const std::size_t bytes = workspace.free_bytes();
+  return {static_cast<std::byte*>(workspace.take_bytes(bytes)), bytes};
+}
+
+template <class Args>
+Result<void> enqueue(ops::Operation<Args>* arithmetic, const char* operation,
+                     tensor::Stream& any_stream, tensor::Workspace& workspace, Args args) {
+  HostileStream* stream = own(any_stream);
+  if (!stream)
+    return {ErrorCode::internal, std::string(operation) + ": the stream is another device's"};
+  HostileDevice& device = stream->device();
+  std::vector<ops::Access> accesses = ops::accesses_of(args);
+  MutableByteView scratch;
+  if constexpr (ops::kTakesWorkspace<Args>) scratch = rest_of(workspace);
+  if (!scratch.empty())
+    accesses.push_back({"workspace", scratch.data(), scratch.size(), ops::Use::write});
+  auto name = device.enter(*stream, {operation, accesses});
+  if (!name) return name.error();
+  ops::visit(args, [&](std::string_view, auto*& data, std::initializer_list<ops::Part>) {
+    if (device.window().contains(data)) data = device.window().behind(data);
+  });
+  if (!scratch.empty()) scratch = {device.window().behind(scratch.data()), scratch.size()};
+  device.count([](Report& report) { ++report.operations; });
+  stream->queue().push([&device, arithmetic, args, scratch, name = std::move(*name)] {
+    auto own_stream = device.cpu().open_stream();
+    tensor::Workspace own_workspace(scratch);
+    if (auto done = arithmetic(**own_stream, own_workspace, args); !done)
+      device.fault(name + ": " + done.error().message());
+  });
+  return {};
+}
+
+template <auto kEntry, class Args>
+struct Entry {
+  static inline const char* name = nullptr;
+  static Result<void> run(tensor::Stream& stream, tensor::Workspace& workspace, const Args& args) {
+    HostileStream* mine = own(stream);
+    const ops::Operations* table = mine ? &mine->device().arithmetic() : nullptr;
+    return enqueue<Args>(table ? table->*kEntry : nullptr, name, stream, workspace, args);
+  }
+};
+
+struct Enter {
+  const ops::Operations& arithmetic;
+  ops::Operations& late;
+  template <auto kEntry>
+  void operator()(std::string_view name) const {
+    if (arithmetic.*kEntry) late.*kEntry = entry_for<kEntry>(name, arithmetic.*kEntry);
+  }
+  template <auto kEntry, class Args>
+  static ops::Operation<Args>* entry_for(std::string_view name, ops::Operation<Args>*) {
+    Entry<kEntry, Args>::name = name.data();
+    return Entry<kEntry, Args>::run;
+  }
+};
+
+}  // namespace
+
+ops::Operations late_operations(const ops::Operations& arithmetic) {
+  ops::Operations late;
+  ops::for_each_operation(Enter{arithmetic, late});
+  return late;
+}
+
+}  // namespace gpunode::hostile
