@@ -380,8 +380,6 @@ struct Access {
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
   Use use = Use::read;
-
-  bool is_write() const { return use != Use::read; }
 };
 
 // All ranges of one call that hold bytes, without what it takes from its workspace.

@@ -25,6 +25,7 @@ WIDE_CLASSES = {
 # Public functions that only tests call, as path:name.
 CALLED_BY_TESTS = {
     "kernels/cpu/cpu_backend.hpp:pin_instruction_set": "one process, one instruction set: parity",
+    "kernels/ops/access.hpp:accesses_of": "the hostile device asks it of every call",
     "kernels/tensor/buffer.hpp:in_use_bytes": "shows that nothing leaks",
     "kernels/tensor/buffer.hpp:held_bytes": "shows that the pool is bounded",
     "runtime/collective/all_reduce.hpp:dropped_messages": "shows that bad messages are refused",
