@@ -4,9 +4,9 @@
 //
 // The gradient vector has parameter_count + 1 elements: the last one is the loss sum, so that the
 // exchange sums the loss by the same tree. State, gradients and sums lie in the memory of the
-// device that computes (device.hpp); the host has what leaves for other members and disks. In mode `local` a step is a round of inner steps, the
-// sum is one of changed weights (local_round.hpp), and the first moment is the outer momentum; the
-// second stays zero.
+// device that computes (device.hpp); the host has what leaves for other members and disks. In mode
+// `local` a step is a round of inner steps, the sum is one of changed weights (local_round.hpp), and
+// the first moment is the outer momentum; the second stays zero.
 #pragma once
 
 #include <cstdint>

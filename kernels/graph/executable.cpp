@@ -45,9 +45,8 @@ void* Executable::place_of(ValueId id, const Places& places) const {
   return (place.piece == Piece::slice ? places.slice : places.scratch) + place.offset;
 }
 
-Result<void> Executable::run(std::size_t stage, const ops::Operations& operations,
-                             tensor::Stream& stream, tensor::Workspace& workspace,
-                             const Places& places) const {
+Result<void> Executable::run(std::size_t stage, ops::Backend& backend, tensor::Stream& stream,
+                             tensor::Workspace& workspace, const Places& places) const {
   const std::size_t range_first =
       stage < graph_.forward_stages ? 0 : graph_.made_final[stage - graph_.forward_stages].first;
   for (std::size_t at = first_node_[stage]; at < first_node_[stage + 1]; ++at) {
@@ -64,7 +63,8 @@ Result<void> Executable::run(std::size_t stage, const ops::Operations& operation
       resolve(node.in[index], in[index], in_data[index]);
     for (std::size_t index = 0; index < node.out.size(); ++index)
       resolve(node.out[index], out[index], out_data[index]);
-    const Call call{.ops = operations,
+    const Call call{.backend = backend,
+                    .ops = backend.operations(),
                     .stream = stream,
                     .workspace = workspace,
                     .attributes = node.attributes,

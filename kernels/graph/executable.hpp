@@ -34,7 +34,7 @@ class Executable {
 
   // Queues the nodes of one stage; backward's follow forward's. Fails with: what an operation fails
   // with.
-  Result<void> run(std::size_t stage, const ops::Operations& operations, tensor::Stream& stream,
+  Result<void> run(std::size_t stage, ops::Backend& backend, tensor::Stream& stream,
                    tensor::Workspace& workspace, const Places& places) const;
   // Where an input, the losses or the logits lie.
   void* place_of(ValueId id, const Places& places) const;

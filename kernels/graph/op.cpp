@@ -37,7 +37,7 @@ void embedding_gradient(Gradients& gradients, const Node& node) {
 }
 
 Result<void> run_embedding_backward(const Call& call) {
-  start_from(call.in(2), call.out(0));
+  if (auto started = start_from(call, call.in(2), call.out(0)); !started) return started;
   return call.ops.embedding_backward(call.stream, call.workspace,
                                      {.tokens = call.tokens(0),
                                       .dx = call.in(1),
@@ -69,7 +69,7 @@ void layernorm_gradient(Gradients& gradients, const Node& node) {
 }
 
 Result<void> run_layernorm_backward(const Call& call) {
-  start_from(call.in(5), call.out(0));
+  if (auto started = start_from(call, call.in(5), call.out(0)); !started) return started;
   return call.ops.layernorm_backward(call.stream, call.workspace,
                                      {.dy = call.in(0),
                                       .x = call.in(1),
@@ -111,7 +111,8 @@ void linear_gradient(Gradients& gradients, const Node& node) {
 
 Result<void> run_linear_weight(const Call& call) {
   const tensor::Tensor dweight = call.out(0);
-  if (call.has(2)) start_from(call.in(2), dweight);
+  if (call.has(2))
+    if (auto started = start_from(call, call.in(2), dweight); !started) return started;
   return call.ops.matmul(call.stream, call.workspace,
                          {.a = as_rows(call.in(0), dweight.shape[0]),
                           .b = as_rows(call.in(1), dweight.shape[1]),
@@ -220,9 +221,8 @@ void add_gradient(Gradients& gradients, const Node& node) {
 Result<void> run_last_row(const Call& call) {
   const tensor::ConstTensor x = call.in(0);
   const auto count = static_cast<std::size_t>(call.out(0).element_count());
-  std::memcpy(call.out(0).data, x.data + x.element_count() - call.out(0).element_count(),
-              count * sizeof(float));
-  return {};
+  return call.backend.copy(call.stream, x.data + x.element_count() - call.out(0).element_count(),
+                           call.out(0).data, count * sizeof(float));
 }
 
 Result<void> run_cross_entropy(const Call& call) {

@@ -16,7 +16,8 @@ class Gradients;
 
 // A node about to run: its operands' places in the device's memory.
 struct Call {
-  const ops::Operations& ops;
+  ops::Backend& backend;
+  const ops::Operations& ops;  // the backend's
   tensor::Stream& stream;
   tensor::Workspace& workspace;
   const Attributes& attributes;

@@ -180,7 +180,7 @@ class AttentionGraph {
     for (std::size_t stage = 0; stage < stages; ++stage) {
       if (stage >= graph.forward_stages)
         places.gradient = gradient->data() + graph.made_final[stage - graph.forward_stages].first;
-      EXPECT_TRUE(executable_->run(stage, backend_->operations(), *stream_, workspace_, places));
+      EXPECT_TRUE(executable_->run(stage, *backend_, *stream_, workspace_, places));
       if (stage + 1 != graph.forward_stages) continue;
       const auto* losses = static_cast<const float*>(executable_->place_of(graph.losses, places));
       for (std::size_t row = 0; row < graph[graph.losses].element_count(); ++row)

@@ -91,7 +91,7 @@ std::vector<float> results(const graph::Executable& executable, const ops::Backe
   for (std::size_t stage = 0; stage < executable.stages(); ++stage) {
     if (stage >= graph.forward_stages)
       places.gradient = out.data() + graph.made_final[stage - graph.forward_stages].first;
-    EXPECT_TRUE(executable.run(stage, backend.operations(), *stream, workspace, places));
+    EXPECT_TRUE(executable.run(stage, backend, *stream, workspace, places));
     if (stage + 1 != graph.forward_stages) continue;
     const auto* losses = static_cast<const float*>(executable.place_of(graph.losses, places));
     out.insert(out.end(), losses, losses + graph[graph.losses].element_count());

@@ -2,8 +2,6 @@
 // made of.
 #pragma once
 
-#include <cstring>
-
 #include "kernels/graph/gradients.hpp"
 #include "kernels/graph/op.hpp"
 
@@ -19,12 +17,11 @@ tensor::View<T> as_rows(tensor::View<T> x, std::int64_t columns) {
 }
 
 // What is to be added lies in `to` already where the plan has put both in one place.
-inline void start_from(tensor::ConstTensor before, tensor::Tensor to) {
+inline Result<void> start_from(const Call& call, tensor::ConstTensor before, tensor::Tensor to) {
   const auto bytes = static_cast<std::size_t>(to.element_count()) * sizeof(float);
-  if (!before)
-    std::memset(to.data, 0, bytes);
-  else if (before.data != to.data)
-    std::memcpy(to.data, before.data, bytes);
+  if (!before) return call.backend.clear(call.stream, to.data, bytes);
+  if (before.data == to.data) return {};
+  return call.backend.copy(call.stream, before.data, to.data, bytes);
 }
 
 template <auto Entry>

@@ -25,7 +25,7 @@ void rmsnorm_gradient(Gradients& gradients, const Node& node) {
 }
 
 Result<void> run_rmsnorm_backward(const Call& call) {
-  start_from(call.in(4), call.out(0));
+  if (auto started = start_from(call, call.in(4), call.out(0)); !started) return started;
   return call.ops.rmsnorm_backward(call.stream, call.workspace,
                                    {.dy = call.in(0),
                                     .x = call.in(1),
@@ -52,7 +52,7 @@ Result<void> run_swiglu_backward(const Call& call) {
 
 // Turned where it lies; the plan has put both in one place if nobody else needs what is turned.
 Result<void> run_rotary(const Call& call) {
-  start_from(call.in(0), call.out(0));
+  if (auto started = start_from(call, call.in(0), call.out(0)); !started) return started;
   return call.ops.rotary(call.stream, call.workspace,
                          {.angles = call.in(1),
                           .x = call.out(0),

@@ -210,8 +210,7 @@ graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) co
 
 Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t stage,
                                const graph::Places& places) {
-  auto done =
-      slot.executable->run(stage, backend_.operations(), *worker.stream, worker.workspace, places);
+  auto done = slot.executable->run(stage, backend_, *worker.stream, worker.workspace, places);
   if (!done) return done;
   return worker.stream->synchronise();
 }

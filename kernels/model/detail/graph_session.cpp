@@ -89,8 +89,7 @@ class GraphSession final : public Session {
                                .position = static_cast<std::int64_t>(position_)};
     void* input = (*executable)->place_of(graph.inputs.front(), places);
     if (auto done = backend.upload(*stream_, bytes_of(tokens), input); !done) return done;
-    if (auto done = (*executable)->run(0, backend.operations(), *stream_, workspace_, places);
-        !done)
+    if (auto done = (*executable)->run(0, backend, *stream_, workspace_, places); !done)
       return done;
     const void* logits = (*executable)->place_of(graph.logits, places);
     if (auto done = backend.download(*stream_, logits, std::as_writable_bytes(logits_out)); !done)
