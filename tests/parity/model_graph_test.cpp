@@ -60,7 +60,7 @@ TEST(ModelGraph, IsWhatTheFileShows) {
 }
 
 // Losses and gradients of one slice, stage by stage, by the calling thread.
-std::vector<float> results(const graph::Executable& executable, const ops::Backend& backend,
+std::vector<float> results(const graph::Executable& executable, ops::Backend& backend,
                            const std::vector<float>& weights) {
   const graph::Graph& graph = executable.graph();
   auto pool = tensor::BufferPool(backend.memory(), std::uint64_t{1} << 32);
@@ -87,7 +87,7 @@ std::vector<float> results(const graph::Executable& executable, const ops::Backe
     }
   }
   std::vector<float> out(graph.parameter_count);
-  auto stream = std::move(*const_cast<ops::Backend&>(backend).open_stream());
+  auto stream = std::move(*backend.open_stream());
   for (std::size_t stage = 0; stage < executable.stages(); ++stage) {
     if (stage >= graph.forward_stages)
       places.gradient = out.data() + graph.made_final[stage - graph.forward_stages].first;
