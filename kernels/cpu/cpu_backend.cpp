@@ -69,6 +69,8 @@ class CpuBackend final : public ops::Backend {
     operations_.conv2d_backward = conv2d_backward;
     operations_.batchnorm = batchnorm;
     operations_.batchnorm_backward = batchnorm_backward;
+    operations_.batchnorm_statistics = batchnorm_statistics;
+    operations_.follow = follow;
     operations_.max_pool2d = max_pool2d;
     operations_.max_pool2d_backward = max_pool2d_backward;
     operations_.mean_pool = mean_pool;

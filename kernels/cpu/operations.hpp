@@ -34,6 +34,8 @@ ops::Operation<ops::Conv2dArgs> conv2d;
 ops::Operation<ops::Conv2dBackwardArgs> conv2d_backward;
 ops::Operation<ops::BatchnormArgs> batchnorm;
 ops::Operation<ops::BatchnormBackwardArgs> batchnorm_backward;
+ops::Operation<ops::BatchnormStatisticsArgs> batchnorm_statistics;
+ops::Operation<ops::FollowArgs> follow;
 ops::Operation<ops::MaxPool2dArgs> max_pool2d;
 ops::Operation<ops::MaxPool2dBackwardArgs> max_pool2d_backward;
 ops::Operation<ops::MeanPoolArgs> mean_pool;

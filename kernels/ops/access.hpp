@@ -319,6 +319,20 @@ void visit(BatchnormBackwardArgs& args, Each&& each) {
 }
 
 template <class Each>
+void visit(BatchnormStatisticsArgs& args, Each&& each) {
+  detail::whole(each, "mean", args.mean, Use::read);
+  detail::whole(each, "rstd", args.rstd, Use::read);
+  detail::whole(each, "mean_sum", args.mean_sum, Use::write);
+  detail::whole(each, "variance_sum", args.variance_sum, Use::write);
+}
+
+template <class Each>
+void visit(FollowArgs& args, Each&& each) {
+  detail::whole(each, "sum", args.sum, Use::read);
+  detail::whole(each, "values", args.values, Use::update);
+}
+
+template <class Each>
 void visit(MaxPool2dArgs& args, Each&& each) {
   detail::whole(each, "x", args.x, Use::read);
   detail::whole(each, "y", args.y, Use::write);

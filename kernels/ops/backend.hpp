@@ -27,6 +27,7 @@
 #include "kernels/ops/relu.hpp"
 #include "kernels/ops/rmsnorm.hpp"
 #include "kernels/ops/rotary.hpp"
+#include "kernels/ops/running.hpp"
 #include "kernels/ops/swiglu.hpp"
 #include "kernels/ops/tanh.hpp"
 #include "kernels/ops/wire_forms.hpp"
@@ -65,6 +66,8 @@ struct Operations {
   Operation<Conv2dBackwardArgs>* conv2d_backward = nullptr;
   Operation<BatchnormArgs>* batchnorm = nullptr;
   Operation<BatchnormBackwardArgs>* batchnorm_backward = nullptr;
+  Operation<BatchnormStatisticsArgs>* batchnorm_statistics = nullptr;
+  Operation<FollowArgs>* follow = nullptr;
   Operation<MaxPool2dArgs>* max_pool2d = nullptr;
   Operation<MaxPool2dBackwardArgs>* max_pool2d_backward = nullptr;
   Operation<MeanPoolArgs>* mean_pool = nullptr;

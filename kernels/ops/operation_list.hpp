@@ -39,6 +39,8 @@ void for_each_operation(Each&& each) {
   GPUNODE_ENTRY(conv2d_backward);
   GPUNODE_ENTRY(batchnorm);
   GPUNODE_ENTRY(batchnorm_backward);
+  GPUNODE_ENTRY(batchnorm_statistics);
+  GPUNODE_ENTRY(follow);
   GPUNODE_ENTRY(max_pool2d);
   GPUNODE_ENTRY(max_pool2d_backward);
   GPUNODE_ENTRY(mean_pool);
@@ -52,7 +54,7 @@ void for_each_operation(Each&& each) {
   GPUNODE_ENTRY(unpack_top);
   GPUNODE_ENTRY(block_digest);
 #undef GPUNODE_ENTRY
-  static_assert(sizeof(Operations) == 40 * sizeof(void*), "an operation is missing in this list");
+  static_assert(sizeof(Operations) == 42 * sizeof(void*), "an operation is missing in this list");
 }
 
 }  // namespace gpunode::ops

@@ -209,6 +209,66 @@ void add_batchnorm_backward(std::vector<Case>& table, const RowsCase& s) {
   table.push_back(std::move(one));
 }
 
+// What a slice measured, as a sum over its samples. The last channel has no spread at all.
+void add_statistics(std::vector<Case>& table, const RowsCase& s) {
+  constexpr std::int64_t kOfSamples = 6;
+  const tensor::Shape vector{s.columns};
+  const std::size_t columns = size_of(s.columns);
+  Case one;
+  one.name = "batchnorm_statistics " + shape_text({s.rows, s.columns});
+  one.operation = "batchnorm_statistics";
+  one.inputs = {numbers(1, s.columns), numbers(2, s.columns)};
+  for (float& rstd : one.inputs[1]) rstd = 1.0f / std::sqrt(1.1f + rstd);
+  one.inputs[1].back() = 1.0f / std::sqrt(static_cast<float>(kEpsilon));
+  one.output_sizes = {columns, columns};
+  one.tolerance = 3e-6;
+  one.run = [=](Run& run) {
+    return run.ops.batchnorm_statistics(run.stream, run.workspace,
+                                        {.mean = {run.in[0], vector},
+                                         .rstd = {run.in[1], vector},
+                                         .mean_sum = {run.out[0], vector},
+                                         .variance_sum = {run.out[1], vector},
+                                         .epsilon = static_cast<float>(kEpsilon),
+                                         .samples = kOfSamples,
+                                         .rows = s.rows});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    Vector64 means, variances;
+    const double unbiased =
+        s.rows > 1 ? static_cast<double>(s.rows) / static_cast<double>(s.rows - 1) : 1.0;
+    for (const double mean : in[0]) means.push_back(kOfSamples * mean);
+    for (const double rstd : in[1])
+      variances.push_back(kOfSamples * (1 / (rstd * rstd) - kEpsilon) * unbiased);
+    return std::vector<Vector64>{means, variances};
+  };
+  table.push_back(std::move(one));
+}
+
+// Values that follow the mean of a sum; the values come out as what they have become.
+void add_follow(std::vector<Case>& table, std::int64_t count) {
+  constexpr double kShare = 0.125, kScale = 0.0625;
+  const tensor::Shape vector{count};
+  Case one;
+  one.name = "follow " + shape_text({count});
+  one.operation = "follow";
+  one.inputs = {numbers(1, count, 32)};
+  one.output_sizes = {size_of(count)};
+  one.tolerance = 1e-6;
+  one.run = [=](Run& run) {
+    return run.ops.follow(run.stream, run.workspace,
+                          {.sum = {run.in[0], vector},
+                           .values = {run.out[0], vector},
+                           .scale = static_cast<float>(kScale),
+                           .share = static_cast<float>(kShare)});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    Vector64 values;
+    for (const double sum : in[0]) values.push_back(0.5 + kShare * (sum * kScale - 0.5));
+    return std::vector<Vector64>{values};
+  };
+  table.push_back(std::move(one));
+}
+
 struct PoolCase {
   std::int64_t samples, height, width, channels, window, stride, padding;
 
@@ -340,7 +400,10 @@ void add_image_cases(std::vector<Case>& table) {
   for (const RowsCase& shape : {RowsCase{70, 37}, {64, 16}, {2, 5}, {1000, 24, 30}}) {
     add_batchnorm(table, shape);
     add_batchnorm_backward(table, shape);
+    add_statistics(table, shape);
   }
+  add_statistics(table, {1, 3});
+  for (const std::int64_t count : {1, 37, 700}) add_follow(table, count);
   for (const PoolCase& shape : {PoolCase{2, 9, 8, 21, 3, 2, 1}, {3, 6, 4, 16, 2, 2, 0}})
     add_max_pool2d(table, shape);
   add_mean_pool(table, 3, {49, 37});

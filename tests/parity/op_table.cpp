@@ -146,7 +146,8 @@ bool has_the_same_bits(const std::string& operation) {
                                                "relu_backward", "tanh",
                                                "tanh_backward", "wire_bf16",
                                                "wire_int8",     "wire_int8_carrying",
-                                               "block_digest"};
+                                               "block_digest",  "batchnorm_statistics",
+                                               "follow"};
   return kNames.contains(operation);
 }
 

@@ -31,6 +31,9 @@ void enter_kernels(ops::Operations& table) {
   table.column_sum = Runner::template run<"column_sum", column_sum_work>;
   table.adamw = Runner::template run<"adamw", adamw_work>;
   table.square_sum = Runner::template run<"square_sum", square_sum_work>;
+  table.batchnorm_statistics =
+      Runner::template run<"batchnorm_statistics", batchnorm_statistics_work>;
+  table.follow = Runner::template run<"follow", follow_work>;
   table.rmsnorm = Runner::template run<"rmsnorm", rmsnorm_work>;
   table.rmsnorm_backward = Runner::template run<"rmsnorm_backward", rmsnorm_backward_work>;
   table.swiglu = Runner::template run<"swiglu", swiglu_work>;

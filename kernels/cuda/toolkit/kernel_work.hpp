@@ -2,6 +2,8 @@
 // a kernel of ours. Free of CUDA's runtime, so that the emulation takes the same way.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/toolkit/launch.hpp"
 #include "kernels/ops/backend.hpp"
 
@@ -164,6 +166,24 @@ inline AdamwLaunch adamw_work(const ops::AdamwArgs& args) {
 }
 inline SquareSumLaunch square_sum_work(const ops::SquareSumArgs& args) {
   return {args.x.data, args.sum, args.x.element_count(), args.x.element_count()};
+}
+
+inline BatchnormStatisticsLaunch batchnorm_statistics_work(
+    const ops::BatchnormStatisticsArgs& args) {
+  const auto samples = static_cast<float>(args.samples);
+  const float unbiased = static_cast<float>(args.rows) /
+                         static_cast<float>(std::max<std::int64_t>(args.rows - 1, 1)) * samples;
+  return {args.mean.data,
+          args.rstd.data,
+          args.mean_sum.data,
+          args.variance_sum.data,
+          args.mean.element_count(),
+          args.epsilon,
+          samples,
+          unbiased};
+}
+inline FollowLaunch follow_work(const ops::FollowArgs& args) {
+  return {args.sum.data, args.values.data, args.sum.element_count(), args.scale, args.share};
 }
 
 inline unsigned char* bytes_at(MutableByteView bytes) {

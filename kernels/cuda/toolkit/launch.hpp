@@ -92,6 +92,22 @@ struct SquareSumLaunch {
 };
 cudaError_t launch(const SquareSumLaunch& work, cudaStream_t stream);
 
+struct BatchnormStatisticsLaunch {
+  const float *mean, *rstd;
+  float *mean_sum, *variance_sum;
+  std::int64_t count;
+  float epsilon, samples, unbiased;  // unbiased: samples * rows / max(rows - 1, 1)
+};
+cudaError_t launch(const BatchnormStatisticsLaunch& work, cudaStream_t stream);
+
+struct FollowLaunch {
+  const float* sum;
+  float* values;
+  std::int64_t count;
+  float scale, share;
+};
+cudaError_t launch(const FollowLaunch& work, cudaStream_t stream);
+
 struct GeluLaunch {
   const float* x;
   float* y;

@@ -1,0 +1,40 @@
+// Running statistics, one thread an element. The same operations in the same order as the CPU's,
+// each correctly rounded, so the two agree bit for bit.
+#include "kernels/cuda/toolkit/launch.hpp"
+
+namespace gpunode::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void measure(BatchnormStatisticsLaunch w) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= w.count) return;
+  const float rstd = w.rstd[i];
+  const float variance = __fsub_rn(__fdiv_rn(1.0f, __fmul_rn(rstd, rstd)), w.epsilon);
+  w.mean_sum[i] = __fmul_rn(w.samples, w.mean[i]);
+  // As std::max: a NaN stays one.
+  w.variance_sum[i] = __fmul_rn(variance < 0.0f ? 0.0f : variance, w.unbiased);
+}
+
+__global__ void approach(FollowLaunch w) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= w.count) return;
+  const float value = w.values[i];
+  const float step = __fsub_rn(__fmul_rn(w.sum[i], w.scale), value);
+  w.values[i] = __fadd_rn(value, __fmul_rn(w.share, step));
+}
+
+}  // namespace
+
+cudaError_t launch(const BatchnormStatisticsLaunch& work, cudaStream_t stream) {
+  GPUNODE_LAUNCH(measure, (work.count + kThreads - 1) / kThreads, kThreads, stream, work);
+  return cudaGetLastError();
+}
+
+cudaError_t launch(const FollowLaunch& work, cudaStream_t stream) {
+  GPUNODE_LAUNCH(approach, (work.count + kThreads - 1) / kThreads, kThreads, stream, work);
+  return cudaGetLastError();
+}
+
+}  // namespace gpunode::cuda
