@@ -21,6 +21,10 @@ std::size_t longest(std::span<const model::ElementRange> stages) {
   return count;
 }
 
+std::array<float, model::kTailElements> tail_of(const model::LossSum& sum) {
+  return {sum.loss, sum.weight};
+}
+
 }  // namespace
 
 std::uint64_t LayeredPass::slice_gradient_bytes(std::span<const model::ElementRange> stages) {
@@ -172,7 +176,7 @@ struct LayeredPass::Run {
       return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
     auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
     if (!loss) return loss.error();
-    slice.forward.loss = *loss;
+    slice.forward.tail = tail_of(*loss);
     return {};
   }
 
@@ -223,18 +227,20 @@ struct LayeredPass::Run {
                                      target.sum->place() + range.first + first, count);
   }
 
-  // The loss lies behind the last parameter and is final with it.
-  void sum_losses(std::size_t index) {
+  // The tail lies behind the last parameter and is final with it.
+  void sum_tails(std::size_t index) {
     const Node& node = nodes[index];
     const PassNode& target = given[index];
+    const std::size_t first = pass.options_.parameter_count;
     std::vector<const float*> inputs;
-    for (const SharedSum& kept : target.task.kept_sums) inputs.push_back(&kept->host->back());
+    for (const SharedSum& kept : target.task.kept_sums) inputs.push_back(&(*kept->host)[first]);
     for (std::size_t slice = 0; slice < target.task.slices.size(); ++slice)
-      inputs.push_back(&slices[node.first_slice + slice].forward.loss);
+      inputs.push_back(slices[node.first_slice + slice].forward.tail.data());
+    const std::span<float> tail = std::span(*target.sum->host).subspan(first);
     if (node.program)
-      Device::sum_tails(*node.program, inputs, std::span(&target.sum->host->back(), 1));
+      Device::sum_tails(*node.program, inputs, tail);
     else
-      target.sum->host->back() = *inputs.front();
+      std::copy_n(inputs.front(), tail.size(), tail.begin());
   }
 
   Result<void> tell(int worker, const Work& work) {
@@ -247,8 +253,8 @@ struct LayeredPass::Run {
       auto read = pass.options_.device->to_host(worker, sum.place() + range.first, place);
       if (!read) return read;
     }
-    if (last) sum_losses(node);
-    on_final(node, range.first, range.count + (last ? 1 : 0));
+    if (last) sum_tails(node);
+    on_final(node, range.first, range.count + (last ? model::kTailElements : 0));
     return {};
   }
 
@@ -289,7 +295,7 @@ Result<void> LayeredPass::forward(int worker, std::size_t slot,
   for (; done.stages < stages; ++done.stages) {
     auto loss = options_.program->forward(worker, slot, done.stages, samples);
     if (!loss) return loss.error();
-    done.loss = *loss;
+    done.tail = tail_of(*loss);
   }
   return {};
 }

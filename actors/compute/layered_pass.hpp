@@ -6,6 +6,7 @@
 // Owner: the trainer. Memory: a slot of the program and two stages' gradients a slice.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
 #include <vector>
@@ -17,7 +18,7 @@
 
 namespace gpunode::compute {
 
-// A node to be summed, and where to: parameter_count + 1 elements, the last one the loss.
+// A node to be summed, and where to: parameter_count elements and the tail, a model::LossSum.
 struct PassNode {
   SumTask task;
   std::vector<std::vector<model::Sample>> samples;  // of each of task.slices
@@ -61,7 +62,7 @@ class LayeredPass {
 
   struct Ahead {
     std::size_t stages = 0;  // done
-    float loss = 0;
+    std::array<float, model::kTailElements> tail{};
   };
   Result<void> forward(int worker, std::size_t slot, const std::vector<model::Sample>& samples,
                        std::size_t stages, Ahead& done);

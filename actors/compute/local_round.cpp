@@ -87,9 +87,10 @@ Result<void> LocalRound::take_inner_step(std::uint64_t rounds_before, Run& run) 
     samples += data_fingerprint.sample_count;
   }
   const std::span<const float> gradient(sums->sum);
-  run.loss_sum += static_cast<double>(gradient.back());
-  if (auto done = options_.update(data_step + 1, gradient.first(gradient.size() - 1), samples,
-                                  run.weights, run.moments);
+  const std::span<const float> tail = gradient.subspan(run.weights.size());
+  run.tails.resize(tail.size());
+  for (std::size_t i = 0; i < tail.size(); ++i) run.tails[i] += static_cast<double>(tail[i]);
+  if (auto done = options_.update(data_step + 1, gradient, samples, run.weights, run.moments);
       !done)
     return done;
   ++run.steps_done;
@@ -101,7 +102,7 @@ void LocalRound::end_run() {
   change->change = std::move(run_->start);
   for (std::size_t i = 0; i < run_->weights.size(); ++i) change->change[i] -= run_->weights[i];
   const double parts = static_cast<double>(run_->slices.size() * options_.inner_steps);
-  change->loss = static_cast<float>(run_->loss_sum / parts);
+  for (const double sum : run_->tails) change->tail.push_back(static_cast<float>(sum / parts));
   change->data_fingerprint = std::move(run_->data_fingerprint);
   for (std::uint32_t slice : run_->slices) changes_[slice] = change;
   if (!next_) next_ = std::move(run_->moments);
@@ -147,11 +148,13 @@ NodeSum LocalRound::sum_of(TreeNode node) const {
         found != change->data_fingerprint.end())
       data_fingerprint += found->second;
   }
-  auto sum = std::make_shared<std::vector<float>>(order.front()->change.size() + 1);
+  const std::size_t elements = order.front()->change.size();
+  auto sum = std::make_shared<std::vector<float>>(elements + order.front()->tail.size());
   for (const auto& change : order) {
     const auto count = static_cast<float>(parts[change]);
-    for (std::size_t i = 0; i < change->change.size(); ++i) (*sum)[i] += count * change->change[i];
-    sum->back() += count * change->loss;
+    for (std::size_t i = 0; i < elements; ++i) (*sum)[i] += count * change->change[i];
+    for (std::size_t i = 0; i < change->tail.size(); ++i)
+      (*sum)[elements + i] += count * change->tail[i];
   }
   return {node, std::make_shared<Sum>(Sum{std::move(sum)}), data_fingerprint};
 }

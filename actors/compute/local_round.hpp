@@ -32,13 +32,14 @@ namespace gpunode::compute {
 
 // Gradient sums of slices at one point of the data, with other weights than the job's.
 struct SliceSums {
-  std::vector<float> sum;  // over all slices; the last element is the loss
+  std::vector<float> sum;  // over all slices; behind the gradient's elements its tail
   std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint;  // by slice
 };
 // The inner optimizer's state; empty: zeros.
 struct Moments {
   std::vector<float> first, second;
 };
+// The gradient comes with its tail.
 using InnerUpdate =
     std::function<Result<void>(std::uint64_t step, std::span<const float> gradient_sum,
                                std::uint64_t sample_count, std::span<float> weights, Moments&)>;
@@ -83,12 +84,12 @@ class LocalRound {
     std::vector<float> start = {}, weights = {};
     Moments moments = {};
     std::uint64_t steps_done = 0;
-    double loss_sum = 0;
+    std::vector<double> tails = {};  // summed over inner steps
     std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint = {};
   };
   struct Change {
     std::vector<float> change;  // start minus end
-    float loss = 0;             // of a slice and inner step
+    std::vector<float> tail;    // mean of a slice and inner step
     std::map<std::uint32_t, collective::DataFingerprint> data_fingerprint;
   };
   std::vector<std::uint32_t> slices_of(collective::TreeNode node) const;

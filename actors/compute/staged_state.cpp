@@ -8,10 +8,12 @@
 
 namespace gpunode::compute {
 
-Result<void> StagedState::begin(std::uint64_t step, std::uint64_t token_count,
+Result<void> StagedState::begin(std::uint64_t step, std::uint64_t samples,
                                 collective::SharedFloats total) {
   step_ = step;
-  token_count_ = token_count;
+  samples_ = samples;
+  weight_is_here_ = false;
+  waiting_.clear();
   const std::size_t count = optimizer_.element_count();
   total_.reset();
   if (made_.count() != count) {
@@ -38,7 +40,18 @@ Result<void> StagedState::begin(std::uint64_t step, std::uint64_t token_count,
 
 Result<void> StagedState::add(std::uint64_t first, std::uint64_t count,
                               const DeviceState& standing) {
-  const std::uint64_t end = std::min<std::uint64_t>(first + count, made_.count());
+  waiting_.push_back({first, count});
+  weight_is_here_ = weight_is_here_ || first + count == total_->size();
+  // Without anything predicted there is no update to make: the step will be skipped.
+  if (!weight_is_here_ || !(over().weight > 0)) return {};
+  for (const model::ElementRange& part : std::exchange(waiting_, {}))
+    if (auto done = add_part(part, standing); !done) return done;
+  return {};
+}
+
+Result<void> StagedState::add_part(const model::ElementRange& part, const DeviceState& standing) {
+  const std::size_t first = part.first;
+  const std::size_t end = std::min(first + part.count, made_.count());
   std::vector<std::size_t> made;
   const auto blocks = std::views::iota(std::size_t{0}, missing_.size());
   const auto after = std::ranges::partition_point(
@@ -66,7 +79,7 @@ Result<void> StagedState::add(std::uint64_t first, std::uint64_t count,
 // The sum's part comes to the device with the block that needs it.
 Result<void> StagedState::make(const std::vector<std::size_t>& blocks,
                                const DeviceState& standing) {
-  const double scale = 1.0 / static_cast<double>(token_count_);
+  const model::Adamw::Reach reach{step_, 1.0 / over().weight, over().samples};
   const std::span<const float> host = std::span(*total_).first(made_.count());
   const std::span<const float> sum =
       device_.shares_memory() ? host : std::span(sum_.as<const float>(), host.size());
@@ -83,7 +96,7 @@ Result<void> StagedState::make(const std::vector<std::size_t>& blocks,
       done = lane.backend().copy(lane.stream(), standing.all().data() + place,
                                  made_.all().data() + place, range.count * sizeof(float));
     }
-    return done ? optimizer_.update(lane, blocks[index], step_, scale, sum, made_.values()) : done;
+    return done ? optimizer_.update(lane, blocks[index], reach, sum, made_.values()) : done;
   });
 }
 
@@ -112,8 +125,8 @@ Result<std::optional<model::StepOutcome>> StagedState::take(DeviceState& standin
   const auto squares = model::download_squares(device_.spread(), squares_.as<const double>(),
                                                optimizer_.block_count());
   if (!squares) return squares.error();
-  const model::StepOutcome outcome = optimizer_.outcome_of(step_, token_count_, *squares);
-  if (outcome.skipped || outcome.scale != 1.0 / static_cast<double>(token_count_))
+  const model::StepOutcome outcome = optimizer_.outcome_of(step_, over(), *squares);
+  if (outcome.skipped || outcome.scale != 1.0 / over().weight)
     return std::optional<model::StepOutcome>();
   std::swap(standing, made_);
   total_.reset();

@@ -28,10 +28,11 @@ class StagedState {
   bool is_of(std::uint64_t step, const std::vector<float>& total) const {
     return total_ && step_ == step && total_.get() == &total;
   }
-  // Throws away what was there and begins anew. Fails with: out_of_memory.
-  Result<void> begin(std::uint64_t step, std::uint64_t token_count, collective::SharedFloats total);
-  // Elements [first, first + count) of the sum are here; each is told once. `standing` is the state
-  // as it is. Fails with: internal.
+  // Throws away what was there and begins anew: a sum over so many samples, whose last element says
+  // what its gradients are divided by. Fails with: out_of_memory.
+  Result<void> begin(std::uint64_t step, std::uint64_t samples, collective::SharedFloats total);
+  // Elements [first, first + count) of the sum are here; each is told once. What comes before the
+  // last element waits for it. `standing` is the state as it is. Fails with: internal.
   Result<void> add(std::uint64_t first, std::uint64_t count, const DeviceState& standing);
   // So many of the first weights are made.
   std::size_t ready() const { return ready_; }
@@ -44,13 +45,17 @@ class StagedState {
   void drop() { total_.reset(); }
 
  private:
+  Result<void> add_part(const model::ElementRange& part, const DeviceState& standing);
+  model::SumOf over() const { return {total_->back(), static_cast<double>(samples_)}; }
   Result<void> make(const std::vector<std::size_t>& blocks, const DeviceState& standing);
   Result<void> hash_whole_blocks(std::span<const std::size_t> made);
 
   const model::Adamw& optimizer_;
   Device& device_;
-  std::uint64_t step_ = 0, token_count_ = 1;
-  collective::SharedFloats total_;  // null: nothing was begun
+  std::uint64_t step_ = 0, samples_ = 1;
+  bool weight_is_here_ = false;
+  std::vector<model::ElementRange> waiting_;  // for it
+  collective::SharedFloats total_;            // null: nothing was begun
   DeviceState made_;
   tensor::Buffer sum_;      // on a device of its own memory: parts of the sum that are here
   tensor::Buffer squares_;  // by block of the optimizer

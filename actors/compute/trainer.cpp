@@ -150,25 +150,25 @@ Result<void> Trainer::make_parts() {
   return install(0, {});
 }
 
-// The loss is summed as the parameters are: left to right.
+// The tail is summed as the parameters are: left to right.
 Result<SharedSum> Trainer::join(std::span<const SharedSum> children) {
   const std::size_t count = model_->parameter_count();
   auto made = device_->make_sum(pool_->take(), count);
   if (!made) return made;
   std::vector<const float*> inputs;
-  float loss = children.front()->host->back();
-  for (const SharedSum& child : children) {
-    inputs.push_back(child->place());
-    if (child != children.front()) loss += child->host->back();
-  }
+  for (const SharedSum& child : children) inputs.push_back(child->place());
   if (auto done = device_->add(0, inputs, {(*made)->place(), count}); !done) return done.error();
-  (*made)->host->back() = loss;
+  for (std::size_t at = count; at < element_count(); ++at) {
+    float total = (*children.front()->host)[at];
+    for (const SharedSum& child : children.subspan(1)) total += (*child->host)[at];
+    (*(*made)->host)[at] = total;
+  }
   return made;
 }
 
 // A total that is this member's own sum lies there already.
 Result<std::span<const float>> Trainer::on_device(const std::vector<float>& total) {
-  const std::span<const float> host = std::span(total).first(total.size() - 1);
+  const std::span<const float> host = std::span(total).first(model_->parameter_count());
   if (device_->shares_memory()) return host;
   if (const SharedSum own = store_.sum_in(total))
     return std::span<const float>(own->place(), host.size());
@@ -311,7 +311,8 @@ LocalRound::Options Trainer::local_options() {
 model::OuterStep Trainer::outer_step() const {
   return {.scale = 1.0f / static_cast<float>(spec_.train.slices),
           .rate = static_cast<float>(spec_.exchange.outer_rate),
-          .momentum = static_cast<float>(spec_.exchange.outer_momentum)};
+          .momentum = static_cast<float>(spec_.exchange.outer_momentum),
+          .trained_count = model::trained_count(model_->parameters())};
 }
 
 // Weights and moments lie with the round, on the host, as several runs of one may begin from the
@@ -324,18 +325,18 @@ Result<void> Trainer::inner_update(std::uint64_t step, std::span<const float> gr
   moments.second.resize(count);
   const std::span<float> kept[] = {weights, moments.first, moments.second};
   model::Adamw::Values values{kept[0], kept[1], kept[2]};
-  std::span<const float> sum = gradient;
+  std::span<const float> sum = gradient.first(count);
   if (!device_->shares_memory()) {
     values = inner_state_.values();
-    if (auto grown = device_->pool().grow(total_, gradient.size_bytes()); !grown) return grown;
+    if (auto grown = device_->pool().grow(total_, sum.size_bytes()); !grown) return grown;
+    Result<void> done = device_->to_device(0, sum, total_.as<float>());
     sum = {total_.as<const float>(), count};
-    Result<void> done = device_->to_device(0, gradient, total_.as<float>());
     for (std::size_t part = 0; part < 3 && done; ++part)
       done = device_->to_device(0, kept[part], inner_state_.all().data() + part * count);
     if (!done) return done;
   }
-  const auto outcome = inner_optimizer_->apply(step, sum, samples * model_->tokens_per_sample(),
-                                               values, device_->spread());
+  const auto outcome =
+      inner_optimizer_->apply(step, sum, over(gradient, samples), values, device_->spread());
   Result<void> done;
   if (!outcome) done = outcome.error();
   for (std::size_t part = 0; part < 3 && done && !device_->shares_memory(); ++part)
@@ -407,12 +408,12 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
   return sums;
 }
 
-Result<model::StepOutcome> Trainer::update(std::uint64_t step, const std::vector<float>& total,
-                                           std::uint64_t tokens) {
-  if (local_) return update_locally(std::span(total).first(total.size() - 1));
+Result<model::StepOutcome> Trainer::update(std::uint64_t step, const std::vector<float>& total) {
+  if (local_) return update_locally(std::span(total).first(model_->parameter_count()));
   const auto sum = on_device(total);
   if (!sum) return sum.error();
-  return optimizer_->apply(step, *sum, tokens, state_.values(), device_->spread());
+  return optimizer_->apply(step, *sum, over(total, spec_.train.batch), state_.values(),
+                           device_->spread());
 }
 
 // In mode local the host has weights and velocity, and the device's state is a copy of them.
@@ -430,8 +431,8 @@ Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change
 
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
   GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
-  GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and the loss");
-  const std::uint64_t tokens = tokens_of_step();
+  GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
+  const double weight = total.back();
   const Time begin = clock_->now();
   std::optional<model::StepOutcome> staged;
   if (staged_->is_of(step, total)) {
@@ -441,10 +442,10 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   }
   if (!staged)
     if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-  const Result<model::StepOutcome> outcome = staged ? *staged : update(step, total, tokens);
+  const Result<model::StepOutcome> outcome = staged ? *staged : update(step, total);
   if (!outcome) return outcome.error();
   staged_->drop();
-  clipped_ = outcome->scale < 1.0 / static_cast<double>(tokens);
+  clipped_ = outcome->scale < 1.0 / weight;
   step_ = step;
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
@@ -454,7 +455,7 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   const Time loaded = clock_->now();
   const Result<Digest> digest = staged ? staged_->digest() : state_digest();
   if (!digest) return digest.error();
-  StepReport report{.loss = static_cast<double>(total.back()) / static_cast<double>(tokens),
+  StepReport report{.loss = weight > 0 ? double{total[model_->parameter_count()]} / weight : 0,
                     .gradient_norm = outcome->gradient_norm,
                     .learning_rate = outcome->learning_rate,
                     .skipped = outcome->skipped,
@@ -543,17 +544,19 @@ Result<HeldOutLoss> Trainer::evaluate() {
     else
       errors[group] = sum.error();
   });
-  model::Evaluation total{.loss = 0, .correct = 0};
+  model::Evaluation total{.loss = 0, .weight = 0, .correct = 0};
   for (std::size_t group = 0; group < groups; ++group) {
     if (errors[group]) return *errors[group];
     total.loss += sums[group].loss;
+    total.weight += sums[group].weight;
     total.correct = total.correct && sums[group].correct
                         ? std::optional(*total.correct + *sums[group].correct)
                         : std::nullopt;
   }
-  const auto predicted = static_cast<double>(count * tokens);
-  HeldOutLoss result{total.loss / predicted, {}, count, held_out};
-  if (total.correct) result.accuracy = static_cast<double>(*total.correct) / predicted;
+  if (!(total.weight > 0))
+    return Error{ErrorCode::not_found, "nothing is predicted in the held-out part"};
+  HeldOutLoss result{total.loss / total.weight, {}, count, held_out};
+  if (total.correct) result.accuracy = static_cast<double>(*total.correct) / total.weight;
   return result;
 }
 

@@ -2,8 +2,8 @@
 // slices, the update, the state's bytes. No mailbox and no clock in here; the trainer actor owns
 // one and calls it from its thread only. Steps count from 1; step 0 is the initial state.
 //
-// The gradient vector has parameter_count + 1 elements: the last one is the loss sum, so that the
-// exchange sums the loss by the same tree. State, gradients and sums lie in the memory of the
+// Behind its parameter_count elements a gradient has a tail, the loss and its weight, so that the
+// exchange sums these by the same tree. State, gradients and sums lie in the memory of the
 // device that computes (device.hpp); the host has what leaves for other members and disks. In mode
 // `local` a step is a round of inner steps, the sum is one of changed weights (local_round.hpp), and
 // the first moment is the outer momentum; the second stays zero.
@@ -113,7 +113,7 @@ class Trainer {
   // Fails with: out_of_memory (names what the job needs), unsupported, internal.
   static Result<std::unique_ptr<Trainer>> create(Options options);
 
-  std::uint64_t element_count() const { return model_->parameter_count() + 1; }
+  std::uint64_t element_count() const { return model_->parameter_count() + model::kTailElements; }
   std::uint64_t step() const { return step_; }  // applied steps
   const collective::Tree& tree() const { return tree_; }
 
@@ -176,11 +176,11 @@ class Trainer {
   Result<void> compute_local(const TellRange& tell);
   Result<SliceSums> sum_slices(std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
                                std::span<const float> weights);
-  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total,
-                                    std::uint64_t tokens);
+  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total);
   Result<model::StepOutcome> update_locally(std::span<const float> change);
-  std::uint64_t tokens_of_step() const {
-    return std::uint64_t{spec_.train.batch} * model_->tokens_per_sample();
+  // What a sum is over, by its tail and so many samples.
+  model::SumOf over(std::span<const float> sum, std::uint64_t samples) const {
+    return {.weight = sum.back(), .samples = static_cast<double>(samples)};
   }
   // trainer_speculation.cpp
   Result<void> forward_ahead();

@@ -17,11 +17,11 @@ Result<void> Trainer::update_speculatively(std::uint64_t step,
                                            const collective::SharedFloats& total,
                                            std::uint64_t first, std::uint64_t count) {
   if (step != step_ + 1 || clipped_ || !speculates()) return {};
-  GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and the loss");
+  GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and a tail");
   GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
   if (!staged_->is_of(step, *total)) {
     if (auto dropped = drop_ahead(); !dropped) return dropped;
-    if (auto begun = staged_->begin(step, tokens_of_step(), total); !begun) return begun;
+    if (auto begun = staged_->begin(step, spec_.train.batch, total); !begun) return begun;
   }
   if (auto added = staged_->add(first, count, state_); !added) return added;
   return idle() ? forward_ahead() : Result<void>();

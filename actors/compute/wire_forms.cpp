@@ -47,41 +47,60 @@ void carry_in_int8(ops::Backend& backend, WireForm& form) {
       };
 }
 
-WireForm with_last_as_it_is(WireForm form) {
-  constexpr std::size_t kLast = sizeof(float);
-  WireForm whole;
-  whole.bytes = [form](std::size_t count) { return count ? form.bytes(count - 1) + kLast : 0; };
-  whole.encode = [form](std::span<const float> in, MutableByteView out) {
-    if (in.empty()) return;
-    form.encode(in.first(in.size() - 1), out.first(out.size() - kLast));
-    std::memcpy(out.data() + out.size() - kLast, &in.back(), kLast);
+// The last `exact` floats of a chunk travel as they are, the others in this form.
+WireForm with_exact_end(WireForm form, std::size_t exact) {
+  const auto end_of = [exact](std::size_t count) { return std::min(count, exact); };
+  const auto begin_of = [exact](auto floats) {
+    return floats.first(floats.size() - std::min(floats.size(), exact));
   };
-  whole.decode = [form](ByteView in, std::span<float> out) {
-    if (out.empty()) return;
-    form.decode(in.first(in.size() - kLast), out.first(out.size() - 1));
-    std::memcpy(&out.back(), in.data() + in.size() - kLast, kLast);
+  const auto rest_of = [end_of](auto bytes, std::size_t count) {
+    return bytes.first(bytes.size() - end_of(count) * sizeof(float));
+  };
+  const auto copy_end = [end_of](const void* last, void* to, std::size_t count) {
+    const std::size_t bytes = end_of(count) * sizeof(float);
+    if (bytes > 0) std::memcpy(to, static_cast<const std::byte*>(last) - bytes, bytes);
+  };
+  WireForm whole;
+  whole.bytes = [form, end_of](std::size_t count) {
+    return form.bytes(count - end_of(count)) + end_of(count) * sizeof(float);
+  };
+  whole.encode = [=](std::span<const float> in, MutableByteView out) {
+    const MutableByteView packed = rest_of(out, in.size());
+    form.encode(begin_of(in), packed);
+    copy_end(in.data() + in.size(), out.data() + packed.size(), in.size());
+  };
+  whole.decode = [=](ByteView in, std::span<float> out) {
+    const std::span<float> packed = begin_of(out);
+    form.decode(rest_of(in, out.size()), packed);
+    copy_end(in.data() + in.size(), out.data() + packed.size(), out.size());
   };
   if (!form.encode_carrying) return whole;
-  whole.encode_carrying = [form](std::span<const float> in, const collective::Carry& with,
-                                 MutableByteView out) {
-    if (in.empty()) return;
-    const auto rest = [](auto floats) { return floats.first(floats.size() - !floats.empty()); };
-    const float last = in.back();
-    form.encode_carrying(rest(in), {rest(with.carried), rest(with.lost), rest(with.arrives)},
-                         out.first(out.size() - kLast));
-    std::memcpy(out.data() + out.size() - kLast, &last, kLast);
-    if (!with.arrives.empty()) with.arrives.back() = last;
+  whole.encode_carrying = [=](std::span<const float> in, const collective::Carry& with,
+                              MutableByteView out) {
+    const MutableByteView packed = rest_of(out, in.size());
+    copy_end(in.data() + in.size(), out.data() + packed.size(), in.size());
+    if (!with.arrives.empty() && with.arrives.data() != in.data())
+      copy_end(in.data() + in.size(), with.arrives.data() + begin_of(with.arrives).size(),
+               in.size());
+    form.encode_carrying(begin_of(in),
+                         {begin_of(with.carried), begin_of(with.lost), begin_of(with.arrives)},
+                         packed);
   };
   return whole;
 }
 
 }  // namespace
 
+std::size_t exact_end_of(const model::Model& model) {
+  return model.parameter_count() - model::trained_count(model.parameters()) + model::kTailElements;
+}
+
 // A result travels in the form of the partial sums in every mode: what the owner's encoding leaves
 // out of it is made up for in the next step, as what a member leaves out is. So `topk` needs no
 // dense way back, and its bytes do not grow with the members.
 Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend& backend,
-                                                                   const job::ExchangeSpec& spec) {
+                                                                   const job::ExchangeSpec& spec,
+                                                                   std::size_t exact_end) {
   using Mode = job::ExchangeMode;
   const Mode mode = spec.mode == Mode::local ? spec.form : spec.mode;
   const ops::Operations& ops = backend.operations();
@@ -111,7 +130,7 @@ Result<std::shared_ptr<const collective::WireForms>> wire_forms_of(ops::Backend&
     case Mode::local:
       return Error{ErrorCode::internal, "local rounds cannot be the form of local rounds"};
   }
-  forms.partial = with_last_as_it_is(std::move(forms.partial));
+  forms.partial = with_exact_end(std::move(forms.partial), exact_end);
   forms.result = forms.partial;
   return std::make_shared<const collective::WireForms>(std::move(forms));
 }

@@ -364,8 +364,7 @@ void begin(Self* self, const TrainerReady& ready) {
   core.routing = job::facts_of(options.spec.exchange.mode).routing;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;
-  // Weights and two moments, the loss left out.
-  core.state_bytes = (ready.element_count - 1) * 3 * sizeof(float);
+  core.state_bytes = state.state_bytes();
   core.seed = mix(core.self.boot, options.id.low);
   auto made = job::JobCore::create(std::move(core));
   if (!made) return fail(self, made.error());

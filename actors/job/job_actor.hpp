@@ -21,6 +21,7 @@
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_phase.hpp"
 #include "actors/messages.hpp"
+#include "kernels/model/model.hpp"
 #include "runtime/collective/sum_program.hpp"
 #include "runtime/collective/wire_form.hpp"
 #include "runtime/job/job_core.hpp"
@@ -104,7 +105,8 @@ std::optional<std::uint64_t> resumed_from(const std::string& command,
 
 // Stands where a trainer or a checkpoint writer would, at a job's witness and where the job is
 // over: is ready at once, and does nothing. `element_count`: of a gradient.
-caf::actor spawn_idle(caf::actor_system& system, caf::actor job, std::uint64_t element_count = 1);
+caf::actor spawn_idle(caf::actor_system& system, caf::actor job,
+                      std::uint64_t element_count = model::kTailElements);
 
 caf::actor spawn_job(caf::actor_system& system, JobActorOptions options);
 

@@ -20,7 +20,7 @@ std::uint64_t on_the_way(const State& state) {
 
 bool is_crowded(const State& state) {
   const std::uint64_t count = on_the_way(state);
-  const std::uint64_t bytes = (state.element_count - 1) * 3 * sizeof(float);  // of one
+  const std::uint64_t bytes = state.state_bytes();  // of one
   return count > 0 && (count >= kMostOnTheWay || (count + 1) * bytes > kBytesOnTheWay);
 }
 

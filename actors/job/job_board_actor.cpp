@@ -61,7 +61,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
     if (!model) return model.error();
     options.spawn_checkpoints = checkpoint_writer(self, id, spec, *model);
     options.spawn_trainer = [system, count = (*model)->parameter_count()](caf::actor job) {
-      return spawn_idle(*system, std::move(job), count + 1);
+      return spawn_idle(*system, std::move(job), count + model::kTailElements);
     };
     return {};
   }
@@ -69,6 +69,10 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
   if (!trainer) return trainer.error();
   options.spawn_checkpoints = checkpoint_writer(self, id, spec, trainer->model);
   options.finds_checkpoint = true;
+  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange,
+                                      compute::exact_end_of(*trainer->model));
+  if (!forms) return forms.error();
+  options.core.forms = std::move(*forms);
   trainer->spans = std::move(spans);
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
@@ -297,9 +301,6 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   };
   options.core.add = state.options.add;
   options.spans = spans;
-  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
-  if (!forms) return forms.error();
-  options.core.forms = std::move(*forms);
   options.core.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;

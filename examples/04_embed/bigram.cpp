@@ -11,7 +11,8 @@
 namespace embed {
 namespace {
 
-using gpunode::ErrorCode, gpunode::Result, gpunode::model::Sample, gpunode::model::Token;
+using gpunode::ErrorCode, gpunode::Result, gpunode::model::Evaluation, gpunode::model::LossSum;
+using gpunode::model::Sample, gpunode::model::Token;
 constexpr std::size_t kBytes = 256;
 
 class BigramSession final : public gpunode::model::Session {
@@ -45,22 +46,21 @@ class BigramProgram final : public gpunode::model::Program {
     std::copy(parameters.begin(), parameters.end(), scores_.begin());
     return {};
   }
-  Result<float> gradient(int, std::span<const Sample> samples, std::span<float> sum) override {
+  Result<LossSum> gradient(int, std::span<const Sample> samples, std::span<float> sum) override {
     std::fill(sum.begin(), sum.end(), 0.0f);
-    Result<double> loss = run(samples, sum.data());
-    return loss ? Result(static_cast<float>(*loss)) : loss.error();
+    const auto done = run(samples, sum.data());
+    return done ? Result(LossSum{float(done->loss), float(done->weight)}) : done.error();
   }
-  Result<gpunode::model::Evaluation> evaluate(int, std::span<const Sample> samples) override {
-    Result<double> loss = run(samples, nullptr);
-    return loss ? Result(gpunode::model::Evaluation{*loss}) : loss.error();
+  Result<Evaluation> evaluate(int, std::span<const Sample> samples) override {
+    return run(samples, nullptr);
   }
   Result<std::unique_ptr<gpunode::model::Session>> session() override {
     return {std::make_unique<BigramSession>(scores_)};
   }
 
  private:
-  // Loss sum; adds softmax(row) - onehot(next) to each row met, if `gradient` is given.
-  Result<double> run(std::span<const Sample> samples, float* gradient) const {
+  // Loss and how many bytes were predicted; adds softmax(row) - onehot(next) to each row met, if `gradient` is given.
+  Result<Evaluation> run(std::span<const Sample> samples, float* gradient) const {
     double loss = 0;
     std::array<float, kBytes> weight;
     for (const Sample& sample : samples) {
@@ -79,7 +79,7 @@ class BigramProgram final : public gpunode::model::Program {
         out[next] -= 1.0f;
       }
     }
-    return loss;
+    return Evaluation{loss, static_cast<double>(samples.size() * context_)};
   }
   std::size_t context_;
   std::vector<float> scores_;

@@ -46,8 +46,30 @@ ValueId Builder::parameter(std::string name, std::initializer_list<std::int64_t>
                                  .differentiable = true});
   graph_.parameter_count += graph_[id].element_count();
   graph_.parameters.push_back(id);
-  declared_.push_back({id, initial, shape.size() > 1});
+  declared_.push_back({.value = id, .initial = initial, .decay = shape.size() > 1});
   return id;
+}
+
+ValueId Builder::buffer(std::string name, std::initializer_list<std::int64_t> shape,
+                        Initial initial, float momentum) {
+  const ValueId id =
+      graph_.add({.name = prefix_ + std::move(name), .shape = shape, .role = Role::parameter});
+  buffers_.push_back({.value = id, .initial = initial, .momentum = momentum});
+  return id;
+}
+
+void Builder::place_buffers() {
+  for (const Declared& one : buffers_) {
+    Value& value = graph_[one.value];
+    value.first = graph_.parameter_count;
+    graph_.parameter_count += value.element_count();
+    graph_.parameters.push_back(one.value);
+    declared_.push_back(one);
+  }
+  // Until here such a gradient's `first` was the number of its buffer's value.
+  for (const Node& node : graph_.measures)
+    for (const ValueId sum : node.out) graph_[sum].first = graph_[graph_[sum].first].first;
+  buffers_.clear();
 }
 
 ValueId Builder::constant(std::string name, std::initializer_list<std::int64_t> shape,
@@ -162,10 +184,27 @@ ValueId Builder::conv2d(ValueId x, ValueId weight, Steps steps) {
               {.stride = steps.stride, .padding = steps.padding})[0];
 }
 
-ValueId Builder::batchnorm(ValueId x, ValueId weight, ValueId bias, float epsilon) {
+ValueId Builder::batchnorm(ValueId x, ValueId weight, ValueId bias, Statistics running,
+                           float epsilon) {
+  if (!options_.training && running.mean != kNone)
+    return batchnorm_inference(x, weight, bias, running, epsilon);
   const tensor::Shape vector{last_extent(shape(x))};
-  return node(Op::batchnorm, {x, weight, bias}, {shape(x), vector, vector},
-              shape(weight) == vector && shape(bias) == vector, {.epsilon = epsilon})[0];
+  bool fits = shape(weight) == vector && shape(bias) == vector;
+  for (const ValueId buffer : {running.mean, running.variance})
+    fits = fits && (buffer == kNone) == (running.mean == kNone) &&
+           (buffer == kNone || shape(buffer) == vector);
+  const auto made = node(Op::batchnorm, {x, weight, bias}, {shape(x), vector, vector}, fits,
+                         {.epsilon = epsilon});
+  if (running.mean == kNone || !fits) return made[0];
+  Node& measure = graph_.measures.emplace_back(
+      Node{.op = Op::batchnorm_statistics,
+           .in = {made[1], made[2]},
+           .attributes = {.epsilon = epsilon,
+                          .samples = options_.samples,
+                          .rows = shape(x).element_count() / last_extent(shape(x))}});
+  for (const ValueId buffer : {running.mean, running.variance})
+    measure.out.push_back(graph_.add({.shape = vector, .role = Role::gradient, .first = buffer}));
+  return made[0];
 }
 
 ValueId Builder::batchnorm_inference(ValueId x, ValueId weight, ValueId bias, Statistics statistics,
@@ -250,14 +289,17 @@ void Builder::predict(ValueId logits, ValueId targets) {
   graph_.logits = logits;
   graph_.targets = targets;
   if (options_.cached > 0) return;
-  graph_.losses = node(Op::cross_entropy, {logits, targets}, {rows_of(shape(logits))},
-                       rows_of(shape(logits)).element_count() == shape(targets).element_count())[0];
+  graph_.losses =
+      node(Op::cross_entropy, {logits, targets}, {rows_of(shape(logits))},
+           graph_[targets].role == Role::input &&
+               rows_of(shape(logits)).element_count() == shape(targets).element_count())[0];
 }
 
 Result<Graph> Builder::finish() {
   if (failure_) return *failure_;
   if (graph_.logits == kNone)
     return Error{ErrorCode::invalid_argument, "the model's forward pass never calls predict()"};
+  place_buffers();
   return std::move(graph_);
 }
 

@@ -34,6 +34,7 @@ struct Declared {
   ValueId value = kNone;
   Initial initial;
   bool decay = false;
+  float momentum = 0;  // of a buffer: see buffer(); of a parameter 0
 };
 
 class Builder {
@@ -42,6 +43,7 @@ class Builder {
     std::int64_t samples = 1;    // B: in one slice
     std::int64_t positions = 1;  // T: read at once
     std::int64_t cached = 0;     // in a session: positions that its cache holds; else 0
+    bool training = true;        // else what was measured in training is used, not measured
   };
   explicit Builder(Options options) : options_(options) {}
 
@@ -52,6 +54,11 @@ class Builder {
   ValueId input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape);
   // Matrices decay, vectors do not.
   ValueId parameter(std::string name, std::initializer_list<std::int64_t> shape, Initial initial);
+  // Numbers that training measures in place of learning them: a step moves them by the share
+  // `momentum` towards what its samples say. They lie behind all parameters in the flat vector, in
+  // the order in which they are declared.
+  ValueId buffer(std::string name, std::initializer_list<std::int64_t> shape, Initial initial,
+                 float momentum);
   // A table of numbers that never changes; one with a known name is the one made before.
   ValueId constant(std::string name, std::initializer_list<std::int64_t> shape,
                    std::shared_ptr<const std::vector<float>> contents);
@@ -83,13 +90,14 @@ class Builder {
   };
   // x (B, H, W, C), weight (O, KH, KW, C) -> (B, OH, OW, O)
   ValueId conv2d(ValueId x, ValueId weight, Steps steps);
-  // x (..., C), weight and bias (C) -> (..., C), with the statistics of the slice
-  ValueId batchnorm(ValueId x, ValueId weight, ValueId bias,
-                    float epsilon = ops::kBatchnormEpsilon);
-  // The same with these statistics (C); it has no gradient.
   struct Statistics {
-    ValueId mean = kNone, variance = kNone;
+    ValueId mean, variance;  // (C), (C); both or neither
   };
+  // x (..., C), weight and bias (C) -> (..., C). In training with the statistics of the slice, which
+  // the buffers `running`, if there are any, follow; else with those of the buffers.
+  ValueId batchnorm(ValueId x, ValueId weight, ValueId bias, Statistics running = {kNone, kNone},
+                    float epsilon = ops::kBatchnormEpsilon);
+  // With these statistics; it has no gradient.
   ValueId batchnorm_inference(ValueId x, ValueId weight, ValueId bias, Statistics statistics,
                               float epsilon = ops::kBatchnormEpsilon);
   // x (B, H, W, C) -> (B, OH, OW, C): the largest of each window
@@ -108,10 +116,11 @@ class Builder {
   ValueId attention(ValueId qkv, const AttentionOptions& options);
   // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
   ValueId predicting(ValueId x);
-  // logits (..., V), targets (-1: none for this row): ends the model. In a session the logits are
+  // logits (..., V), targets, an input (-1: none for this row): ends the model. In a session the logits are
   // what it gives.
   void predict(ValueId logits, ValueId targets);
 
+  // Parameters, then, once finish() was called, buffers.
   const std::vector<Declared>& declared() const { return declared_; }
   // The forward graph. Fails with: invalid_argument (what the first wrong call was).
   Result<Graph> finish();
@@ -121,11 +130,13 @@ class Builder {
   // A result of `op` with this shape; notes a wrong call unless `fits`.
   std::vector<ValueId> node(Op op, std::vector<ValueId> in, std::vector<tensor::Shape> results,
                             bool fits, Attributes attributes = {});
+  // Behind the parameters, where what is measured for them lies too.
+  void place_buffers();
 
   Options options_;
   Graph graph_;
   std::string prefix_;
-  std::vector<Declared> declared_;
+  std::vector<Declared> declared_, buffers_;
   std::optional<Error> failure_;
 };
 

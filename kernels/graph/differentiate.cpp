@@ -10,7 +10,13 @@ namespace gpunode::graph {
 Result<void> differentiate(Graph& graph) {
   Gradients gradients(graph);
   const std::size_t stages = graph.forward_stages;
-  for (std::size_t at = graph.nodes.size(); at-- > 0;) {
+  const std::size_t forward_nodes = graph.nodes.size();
+  for (Node& node : graph.measures) {
+    node.stage = stages;
+    graph.nodes.push_back(std::move(node));
+  }
+  graph.measures.clear();
+  for (std::size_t at = forward_nodes; at-- > 0;) {
     const Node node = graph.nodes[at];  // a copy: the list grows
     // The losses are summed: their gradient is 1 each, and the rule of their operation knows it.
     const bool is_loss = node.out[0] == graph.losses;
@@ -24,7 +30,7 @@ Result<void> differentiate(Graph& graph) {
     row.backward(gradients, node);
   }
   for (const ValueId parameter : graph.parameters)
-    if (gradients.so_far(parameter) == kNone)
+    if (graph[parameter].differentiable && gradients.so_far(parameter) == kNone)
       return {ErrorCode::invalid_argument, "the loss does not depend on the parameter '" +
                                                graph[parameter].name + "': leave it out"};
   graph.backward_stages = stages;

@@ -20,11 +20,12 @@ enum class Dtype : std::uint8_t { f32, i32 };
 
 enum class Role : std::uint8_t {
   input,      // given at each run: tokens, targets, pixels
-  parameter,  // part of the flat parameter vector
+  parameter,  // part of the flat parameter vector; one that is not differentiable is a buffer
   constant,   // the same in every run: the graph carries its contents
   cache,      // lives from run to run: a session's keys and values
   interim,    // made and used within a run
-  gradient    // of a parameter: lies where the parameter lies, in the flat gradient
+  gradient    // of a parameter: lies where the parameter lies, in the flat gradient; of a buffer:
+              // what a slice has measured, as a sum over its samples
 };
 
 using ValueId = std::uint32_t;
@@ -52,6 +53,7 @@ struct Attributes {
   std::int64_t window = 0;               // of a pool
   std::int64_t stride = 0, padding = 0;  // of a convolution or a pool
   float epsilon = 0;                     // of a normalisation
+  std::int64_t samples = 0, rows = 0;    // of a slice, of what is normalised: statistics
   ops::GeluForm form = ops::GeluForm::tanh;
   bool operator==(const Attributes&) const = default;
 };
@@ -90,6 +92,7 @@ enum class Op : std::uint8_t {
   batchnorm,               // x, weight, bias -> y, mean, rstd
   batchnorm_backward,      // dy, x, weight, mean, rstd -> dx, dweight, dbias
   batchnorm_inference,     // x, weight, bias, mean, variance -> y, mean, rstd
+  batchnorm_statistics,    // mean, rstd -> sums of means and variances over samples
   max_pool2d,              // x -> y, places
   max_pool2d_backward,     // dy, places -> dx
   mean_pool,               // x -> y
@@ -113,7 +116,9 @@ struct Constant {
 
 struct Graph {
   std::vector<Value> values;
-  std::vector<Node> nodes;         // in the order of running: forward, then backward
+  std::vector<Node> nodes;     // in the order of running: forward, then backward
+  std::vector<Node> measures;  // of training: what backward begins with, which fills buffers' parts
+                               // of the gradient; differentiate() takes them
   std::size_t forward_stages = 1;  // stages 0 .. forward_stages-1; backward's come after
   std::size_t backward_stages = 0;
   // By stage: the parameters that no earlier one reads; the gradients that are final after it.
@@ -123,7 +128,7 @@ struct Graph {
   std::size_t constant_count = 0;  // elements of all of them, gaps included
   std::vector<ValueId> inputs, parameters, caches;
   ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
-  ValueId logits = kNone, targets = kNone;  // (rows, V), (rows)
+  ValueId logits = kNone, targets = kNone;  // (rows, V), (rows); targets are an input
 
   Value& operator[](ValueId id) { return values[id]; }
   const Value& operator[](ValueId id) const { return values[id]; }

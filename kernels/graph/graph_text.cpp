@@ -12,7 +12,8 @@ std::string name_of(const Graph& graph, ValueId id) {
   const Value& value = graph[id];
   if (value.role == Role::gradient) {
     for (const ValueId parameter : graph.parameters)
-      if (graph[parameter].first == value.first) return "d:" + graph[parameter].name;
+      if (graph[parameter].first == value.first)
+        return (graph[parameter].differentiable ? "d:" : "sum:") + graph[parameter].name;
   }
   return value.name.empty() ? "%" + std::to_string(id) : value.name;
 }
@@ -34,6 +35,8 @@ std::string attributes_text(const Attributes& attributes) {
   if (attributes.window > 0) text += " window=" + std::to_string(attributes.window);
   if (attributes.stride > 0) text += " stride=" + std::to_string(attributes.stride);
   if (attributes.padding > 0) text += " padding=" + std::to_string(attributes.padding);
+  if (attributes.samples > 0) text += " samples=" + std::to_string(attributes.samples);
+  if (attributes.rows > 0) text += " rows=" + std::to_string(attributes.rows);
   if (attributes.inverse) text += " inverse";
   if (attributes.form == ops::GeluForm::erf) text += " erf";
   if (attributes.epsilon > 0) {
@@ -65,8 +68,8 @@ std::string text_of(const Graph& graph) {
   for (const Constant& one : graph.constants)
     text += "constant " + graph[one.value].name + " " + graph[one.value].shape.text() + "\n";
   for (const ValueId id : graph.parameters)
-    text += "parameter " + graph[id].name + " " + graph[id].shape.text() + " at " +
-            std::to_string(graph[id].first) + "\n";
+    text += (graph[id].differentiable ? "parameter " : "buffer ") + graph[id].name + " " +
+            graph[id].shape.text() + " at " + std::to_string(graph[id].first) + "\n";
   std::size_t stage = ~std::size_t{0};
   for (const Node& node : graph.nodes) {
     if (node.stage != stage) text += stage_text(graph, stage = node.stage);

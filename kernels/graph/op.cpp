@@ -323,6 +323,7 @@ const OpRow kRows[] = {
     rows::batchnorm(),
     rows::batchnorm_backward(),
     rows::batchnorm_inference(),
+    rows::batchnorm_statistics(),
     rows::max_pool2d(),
     rows::max_pool2d_backward(),
     rows::mean_pool(),

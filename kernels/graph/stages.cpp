@@ -94,6 +94,9 @@ void arrange_stages(Graph& graph) {
       if (id != kNone && graph[id].role == Role::gradient)
         last[graph[id].first] = {node.stage - forward, range_of(graph[id])};
   }
+  // Buffers are not read in training; they lie behind all that is.
+  for (const ValueId id : graph.parameters)
+    if (!seen[id] && !graph[id].differentiable) reads.back().push_back(range_of(graph[id]));
   for (const auto& [first, one] : last) finals[one.first].push_back(one.second);
   const auto read_number = join_stages(reads, true, graph.read_first);
   std::vector<std::size_t> final_number;

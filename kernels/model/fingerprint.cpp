@@ -81,9 +81,9 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
   if (!loss) return loss.error().within("fingerprint");
 
   Adamw optimizer(model.parameters(), AdamwOptions{}, backend);
-  const auto tokens = samples.size() * model.tokens_per_sample();
+  const SumOf of{loss->weight, static_cast<double>(samples.size())};
   const auto updated =
-      optimizer.apply(1, device->gradient, tokens, device->values, ops::serial(device->lane));
+      optimizer.apply(1, device->gradient, of, device->values, ops::serial(device->lane));
   if (!updated) return updated.error().within("fingerprint");
   DigestStream digest;
   digest.add(std::as_bytes(std::span(&*loss, 1)));

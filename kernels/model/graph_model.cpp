@@ -39,12 +39,17 @@ std::uint64_t planned_bytes(const GraphModel& model, std::size_t samples, const 
 Result<void> GraphModel::prepare() {
   graph::Builder builder({.samples = 1, .positions = context()});
   forward(builder);
+  if (auto finished = builder.finish(); !finished) return finished.error();
   const auto executable = compile(*this, graph::Purpose::train, 1);
   if (!executable) return executable.error();
   const graph::Graph& graph = (*executable)->graph();
   for (const graph::Declared& one : builder.declared()) {
     const graph::Value& value = graph[one.value];
-    ParameterSpec spec{value.name, {}, one.decay};
+    ParameterSpec spec{value.name,
+                       {},
+                       one.decay,
+                       value.differentiable ? ParameterKind::trained : ParameterKind::buffer,
+                       one.momentum};
     for (int at = 0; at < value.shape.rank(); ++at) spec.shape.push_back(value.shape[at]);
     parameters_.push_back(std::move(spec));
     initials_.push_back(one.initial);

@@ -2,8 +2,15 @@
 
 namespace gpunode::model {
 
+std::size_t trained_count(const std::vector<ParameterSpec>& parameters) {
+  std::size_t count = 0;
+  for (const ParameterSpec& one : parameters)
+    if (one.kind == ParameterKind::trained) count += one.element_count();
+  return count;
+}
+
 // Not called where stages() gives none; a model that names stages has its own.
-Result<float> Program::forward(int, std::size_t, std::size_t, std::span<const Sample>) {
+Result<LossSum> Program::forward(int, std::size_t, std::size_t, std::span<const Sample>) {
   return {ErrorCode::unsupported, "the model has no stages"};
 }
 

@@ -34,10 +34,21 @@ using Settings = std::map<std::string, std::string>;
 
 using Token = std::int32_t;
 
+enum class ParameterKind : std::uint8_t {
+  trained,  // moved by its gradient
+  // Measured, as batch normalisation's statistics are. Its elements of a gradient are what the slice
+  // measured times the slice's samples; a step moves it by `momentum` of the way to their mean. It
+  // is part of state, checkpoint and digest as the weights are, but not of the norm that clipping
+  // goes by, does not decay, and its moments stay zero. Buffers come behind all trained ones.
+  buffer
+};
+
 struct ParameterSpec {
   std::string name;                 // unique in its model, e.g. "blocks.0.attention.weight"
   std::vector<std::int64_t> shape;  // row-major
   bool decay = false;               // weight decay applies (matrices, not biases and norms)
+  ParameterKind kind = ParameterKind::trained;
+  float momentum = 0;  // of a buffer: 0 to 1
 
   std::size_t element_count() const {
     std::size_t count = 1;
@@ -45,6 +56,9 @@ struct ParameterSpec {
     return count;
   }
 };
+
+// Elements of the flat vector before the first buffer.
+std::size_t trained_count(const std::vector<ParameterSpec>& parameters);
 
 // One raw sample: its number in the data source and Model::sample_bytes() bytes.
 struct Sample {
@@ -54,8 +68,16 @@ struct Sample {
 
 using tensor::ElementRange;  // of the flat vector
 
+// What stands behind the last element of a gradient, and is summed by the same tree.
+struct LossSum {
+  float loss = 0;    // summed over predicted tokens
+  float weight = 0;  // how many these are: a token or label that counts nothing is left out
+};
+inline constexpr std::size_t kTailElements = sizeof(LossSum) / sizeof(float);
+
 struct Evaluation {
-  double loss = 0;  // summed over predicted tokens
+  double loss = 0;    // summed over predicted tokens
+  double weight = 0;  // how many these are
   // Of these the ones whose target has the largest score; absent: the model does not say.
   std::optional<std::uint64_t> correct = {};
 };
@@ -91,13 +113,13 @@ class Program {
   virtual Result<void> load_part(std::span<const float> parameters, ElementRange part);
 
   // Computes one slice: writes into `gradient_sum` (parameter_count values, overwritten) the
-  // gradient of the loss summed over all tokens of `samples`, and returns that loss sum. The bits
+  // gradient of the loss summed over all tokens of `samples`, and returns that sum. The bits
   // depend on weights and samples only, not on worker, threads or earlier calls. Without samples (a
   // job may have more slices than samples) gradient and loss are zero. Thread: the calling one does
   // all the work; different workers may run at the same time. Fails with: invalid_argument (bytes
   // of the wrong length), out_of_memory, internal. After a failure: `gradient_sum` unspecified.
-  virtual Result<float> gradient(int worker, std::span<const Sample> samples,
-                                 std::span<float> gradient_sum) = 0;
+  virtual Result<LossSum> gradient(int worker, std::span<const Sample> samples,
+                                   std::span<float> gradient_sum) = 0;
 
   // What gradient() does, in the model's stages, for whoever sends one part of the gradient while
   // the next is computed, or has the weights of one part before those of the next. A slice under
@@ -107,8 +129,8 @@ class Program {
   virtual void make_slots(std::size_t count) { static_cast<void>(count); }
   // The model's forward_stages()[stage], every one once, in order, with the same samples. The last
   // returns the loss sum. Thread and failures: as gradient(); a slot is one thread's at a time.
-  virtual Result<float> forward(int worker, std::size_t slot, std::size_t stage,
-                                std::span<const Sample> samples);
+  virtual Result<LossSum> forward(int worker, std::size_t slot, std::size_t stage,
+                                  std::span<const Sample> samples);
   // Writes the elements of the model's stages()[stage] into `part`, which is overwritten. After
   // forward(), every stage once, in order. Fails with: invalid_argument, internal.
   virtual Result<void> backward(int worker, std::size_t slot, std::size_t stage,
@@ -136,7 +158,7 @@ class Model {
   // What one raw sample consists of, in this order; the data of a job must have the same.
   virtual std::vector<SampleField> sample_fields() const = 0;
   std::size_t sample_bytes() const { return bytes_of(sample_fields()); }
-  virtual std::size_t tokens_per_sample() const = 0;  // predicted tokens, the loss's divisor
+  virtual std::size_t tokens_per_sample() const = 0;  // predicted tokens, at most
   virtual std::size_t vocabulary() const = 0;         // values of Session's logits
 
   // Writes the initial weights (parameter_count values): a function of seed and element number.

@@ -39,7 +39,16 @@ Result<std::size_t> elements_of(const ParameterSpec& parameter) {
 Result<void> validate_parameters(const Model& model) {
   std::set<std::string> names;
   std::size_t sum = 0;
+  bool behind = false;  // all trained ones
   for (const ParameterSpec& parameter : model.parameters()) {
+    const bool is_buffer = parameter.kind == ParameterKind::buffer;
+    if (behind && !is_buffer)
+      return wrong("parameter '" + parameter.name +
+                   "' follows a buffer: buffers come behind all trained parameters");
+    behind = is_buffer;
+    if (is_buffer && !(parameter.momentum > 0 && parameter.momentum <= 1))
+      return wrong("buffer '" + parameter.name + "' has the momentum " +
+                   std::to_string(parameter.momentum) + ": it is above 0 and at most 1");
     if (parameter.name.empty()) return wrong("a parameter has no name");
     if (!names.insert(parameter.name).second)
       return wrong("two parameters are named '" + parameter.name +
@@ -111,7 +120,7 @@ Result<void> validate(const Model& model) {
     if (field.name.empty() || field.count == 0)
       return wrong("the sample's field '" + field.name + "' has no name or no elements");
   if (model.tokens_per_sample() == 0)
-    return wrong("tokens_per_sample() is 0: the loss is divided by it");
+    return wrong("tokens_per_sample() is 0: a sample has at least one to predict");
   if (model.vocabulary() == 0) return wrong("vocabulary() is 0");
   const std::size_t count = model.parameter_count();
   const auto stages = model.stages(), forward = model.forward_stages();

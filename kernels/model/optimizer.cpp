@@ -33,7 +33,10 @@ Adamw::Adamw(const std::vector<ParameterSpec>& parameters, AdamwOptions options,
   for (const ParameterSpec& spec : parameters) {
     const std::size_t end = element_count_ + spec.element_count();
     for (std::size_t begin = element_count_; begin < end; begin += kBlockElements)
-      blocks_.push_back({begin, std::min(begin + kBlockElements, end), spec.decay});
+      blocks_.push_back(
+          {begin, std::min(begin + kBlockElements, end), spec.decay, spec.kind, spec.momentum});
+    GPUNODE_CHECK(spec.kind == ParameterKind::trained || backend.operations().follow,
+                  "the optimizer's backend has what buffers need");
     element_count_ = end;
   }
 }
@@ -58,32 +61,47 @@ Result<std::vector<double>> download_squares(const ops::Spread& spread, const do
   return values;
 }
 
-StepOutcome Adamw::outcome_of(std::uint64_t step, std::uint64_t token_count,
+StepOutcome Adamw::outcome_of(std::uint64_t step, const SumOf& of,
                               std::span<const double> squares) const {
-  double total = 0;
-  for (double square : squares) total += square;
+  double total = 0, of_buffers = 0;
+  for (std::size_t block = 0; block < blocks_.size(); ++block)
+    (blocks_[block].kind == ParameterKind::buffer ? of_buffers : total) += squares[block];
+  const bool counts = of.weight > 0 && std::isfinite(of.weight);
   StepOutcome outcome;
-  outcome.scale = 1.0 / static_cast<double>(token_count);
+  outcome.scale = counts ? 1.0 / of.weight : 0;
   outcome.gradient_norm = std::sqrt(total) * outcome.scale;
   outcome.learning_rate = learning_rate(options_, step);
-  outcome.skipped = !std::isfinite(total);
+  outcome.skipped = !counts || !std::isfinite(total) || !std::isfinite(of_buffers);
   if (options_.clip > 0 && outcome.gradient_norm > options_.clip)
     outcome.scale *= options_.clip / outcome.gradient_norm;
   return outcome;
 }
 
-Result<void> Adamw::update(ops::Lane& lane, std::size_t block, std::uint64_t step, double scale,
+Result<void> Adamw::follow(ops::Lane& lane, const Block& block, double samples,
+                           std::span<const float> sum, const Values& values) const {
+  const tensor::Shape extent{static_cast<std::int64_t>(block.end - block.begin)};
+  return lane.backend().operations().follow(
+      lane.stream(), lane.workspace(),
+      {.sum = {sum.data() + block.begin, extent},
+       .values = {values.weights.data() + block.begin, extent},
+       .scale = static_cast<float>(1.0 / samples),
+       .share = block.momentum});
+}
+
+Result<void> Adamw::update(ops::Lane& lane, std::size_t block, const Reach& reach,
                            std::span<const float> gradient_sum, const Values& values) const {
+  if (blocks_[block].kind == ParameterKind::buffer)
+    return follow(lane, blocks_[block], reach.samples, gradient_sum, values);
   const ElementRange range = this->block(block);
   const tensor::Shape extent{static_cast<std::int64_t>(range.count)};
   ops::AdamwArgs args;
-  args.scale = static_cast<float>(scale);
-  args.rate = static_cast<float>(learning_rate(options_, step));
+  args.scale = static_cast<float>(reach.scale);
+  args.rate = static_cast<float>(learning_rate(options_, reach.step));
   args.beta1 = static_cast<float>(options_.beta1);
   args.beta2 = static_cast<float>(options_.beta2);
   args.epsilon = static_cast<float>(options_.epsilon);
-  args.upscale1 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta1, step)));
-  args.upscale2 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta2, step)));
+  args.upscale1 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta1, reach.step)));
+  args.upscale2 = static_cast<float>(1.0 / (1.0 - tensor::exact_power(options_.beta2, reach.step)));
   args.decay = blocks_[block].decay ? static_cast<float>(options_.weight_decay) : 0.0f;
   args.gradient = {gradient_sum.data() + range.first, extent};
   args.weights = {values.weights.data() + range.first, extent};
@@ -93,11 +111,10 @@ Result<void> Adamw::update(ops::Lane& lane, std::size_t block, std::uint64_t ste
 }
 
 Result<StepOutcome> Adamw::apply(std::uint64_t step, std::span<const float> gradient_sum,
-                                 std::uint64_t token_count, const Values& values,
-                                 const ops::Spread& spread) {
+                                 const SumOf& of, const Values& values, const ops::Spread& spread) {
   GPUNODE_CHECK(gradient_sum.size() == element_count_ && values.weights.size() == element_count_,
                 "adamw: wrong number of parameters");
-  GPUNODE_CHECK(step > 0 && token_count > 0, "adamw: steps and tokens count from 1");
+  GPUNODE_CHECK(step > 0 && of.samples > 0, "adamw: steps and samples count from 1");
   if (auto grown = pool_.grow(squares_, blocks_.size() * sizeof(double)); !grown)
     return grown.error();
   auto* squares = squares_.as<double>();
@@ -107,10 +124,10 @@ Result<StepOutcome> Adamw::apply(std::uint64_t step, std::span<const float> grad
   if (!done) return done.error();
   const auto found = download_squares(spread, squares, blocks_.size());
   if (!found) return found.error();
-  const StepOutcome outcome = outcome_of(step, token_count, *found);
+  const StepOutcome outcome = outcome_of(step, of, *found);
   if (outcome.skipped) return outcome;
   done = spread(blocks_.size(), [&](ops::Lane& lane, std::size_t block) {
-    return update(lane, block, step, outcome.scale, gradient_sum, values);
+    return update(lane, block, {step, outcome.scale, of.samples}, gradient_sum, values);
   });
   if (!done) return done.error();
   return outcome;

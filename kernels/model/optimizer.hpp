@@ -29,11 +29,18 @@ struct AdamwOptions {
 // Learning rate of `step` (first step is 1); the same bits on every machine.
 double learning_rate(const AdamwOptions& options, std::uint64_t step);
 
+// What a sum is over: the divisors of gradients and of what buffers follow.
+struct SumOf {
+  double weight = 1;   // predicted tokens: LossSum::weight, summed
+  double samples = 1;  // raw ones
+};
+
 struct StepOutcome {
-  bool skipped = false;      // the sum held an infinity or NaN: weights and state are unchanged
+  // The sum held an infinity or NaN, or nothing was predicted: weights and state are unchanged.
+  bool skipped = false;
   double gradient_norm = 0;  // of the mean gradient, before clipping
   double learning_rate = 0;
-  double scale = 0;  // of the sum: 1 / tokens, times what clipping leaves
+  double scale = 0;  // of the gradients' sum: 1 / weight, times what clipping leaves
 };
 
 class Adamw {
@@ -45,11 +52,10 @@ class Adamw {
   struct Values {
     std::span<float> weights, first, second;
   };
-  // One update. `gradient_sum` is the sum over `token_count` tokens; it is scaled here, once. Fails
-  // with: out_of_memory, internal; the values are then unspecified.
+  // One update. `gradient_sum` is the sum over `of`; it is scaled here, once. Fails with:
+  // out_of_memory, internal; the values are then unspecified.
   Result<StepOutcome> apply(std::uint64_t step, std::span<const float> gradient_sum,
-                            std::uint64_t token_count, const Values& values,
-                            const ops::Spread& spread);
+                            const SumOf& of, const Values& values, const ops::Spread& spread);
 
   // The pieces of apply(), for whoever makes an update part by part, or beside the state: the norm
   // of a step from the squares of all blocks, and one block's update with the scale that follows.
@@ -61,9 +67,14 @@ class Adamw {
   // Writes the block's sum of squares to squares[block], in the device's memory.
   Result<void> square_sum(ops::Lane& lane, std::size_t block, std::span<const float> gradient_sum,
                           double* squares) const;
-  StepOutcome outcome_of(std::uint64_t step, std::uint64_t token_count,
+  StepOutcome outcome_of(std::uint64_t step, const SumOf& of,
                          std::span<const double> squares) const;
-  Result<void> update(ops::Lane& lane, std::size_t block, std::uint64_t step, double scale,
+  // How far a step goes: `scale` of a StepOutcome, and samples of its sum.
+  struct Reach {
+    std::uint64_t step = 1;
+    double scale = 1, samples = 1;
+  };
+  Result<void> update(ops::Lane& lane, std::size_t block, const Reach& reach,
                       std::span<const float> gradient_sum, const Values& values) const;
 
   const AdamwOptions& options() const { return options_; }
@@ -73,7 +84,12 @@ class Adamw {
   struct Block {  // consecutive elements of one parameter
     std::size_t begin, end;
     bool decay;
+    ParameterKind kind;
+    float momentum;
   };
+  Result<void> follow(ops::Lane& lane, const Block& block, double samples,
+                      std::span<const float> sum, const Values& values) const;
+
   AdamwOptions options_;
   std::vector<Block> blocks_;
   std::size_t element_count_ = 0;

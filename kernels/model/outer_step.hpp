@@ -5,6 +5,7 @@
 // Models", 2023.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 namespace gpunode::model {
@@ -13,6 +14,8 @@ struct OuterStep {
   float scale = 1;    // of the summed changes: 1 / slices
   float rate = 0.7f;  // how far the mean change is followed
   float momentum = 0.9f;
+  // Elements from here on are buffers (ParameterKind): they take the mean change as it is.
+  std::size_t trained_count = ~std::size_t{0};
 };
 
 // changes: start minus end, summed. velocity: updated with the weights.

@@ -86,7 +86,7 @@ TEST(Classifier, learns_a_rule_and_keeps_to_it_on_rows_that_it_has_not_seen) {
     ASSERT_TRUE(ready.program->load(ready.weights));
     const auto batch = std::span(rows.samples).subspan((step * 32) % 256, 32);
     ASSERT_TRUE(ready.program->gradient(0, batch, ready.gradient));
-    ASSERT_TRUE(optimizer.apply(step, ready.gradient, 32, {ready.weights, first, second},
+    ASSERT_TRUE(optimizer.apply(step, ready.gradient, {32, 32}, {ready.weights, first, second},
                                 ops::serial(lane)));
   }
   const double after = ready.loss(ready.weights, unseen.samples) / 200;

@@ -51,7 +51,7 @@ std::vector<std::vector<float>> gradients(const Model& model, int workers, std::
         EXPECT_TRUE(loss);
         result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift));
         result.resize(model.parameter_count());
-        result.push_back(*loss);
+        result.push_back(loss->loss);
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -101,7 +101,7 @@ TEST(Determinism, StagesGiveTheBitsOfTheWholeGradient) {
     for (std::size_t slice = 0; slice < kSlices; ++slice) {
       auto loss = (*program)->forward((slice + stage) % 2, slice + 1, stage, slices.samples[slice]);
       ASSERT_TRUE(loss);
-      staged[slice].back() = *loss;
+      staged[slice].back() = loss->loss;
     }
   }
   EXPECT_EQ(begin, weights.size());
@@ -130,7 +130,7 @@ TEST(Determinism, StagesOfASliceWithoutSamplesAreZeros) {
   for (std::size_t stage = 0; stage <= last; ++stage)
     ASSERT_TRUE((*program)->forward(0, 0, stage, slices.samples[0]));
   for (std::size_t stage = 0; stage <= last; ++stage)
-    EXPECT_EQ(*(*program)->forward(0, 0, stage, {}), 0.0f);
+    EXPECT_EQ((*program)->forward(0, 0, stage, {})->weight, 0.0f);
   for (std::size_t stage = 0; stage < (*model)->stages().size(); ++stage) {
     std::vector<float> part((*model)->stages()[stage].count, 1.0f);
     ASSERT_TRUE((*program)->backward(0, 0, stage, part));

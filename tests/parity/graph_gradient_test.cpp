@@ -95,7 +95,8 @@ class Differences {
     ASSERT_TRUE(program_->load(weights_));
     const auto loss = program_->gradient(0, samples_, gradient);
     ASSERT_TRUE(loss) << loss.error().message();
-    EXPECT_NEAR(*loss, loss_at(weights_), 1e-4 * (1 + std::abs(*loss)));
+    EXPECT_EQ(loss->weight, counted()) << "targets that have a part in the loss";
+    EXPECT_NEAR(loss->loss, loss_at(weights_), 1e-4 * (1 + std::abs(loss->loss)));
     std::size_t first = 0;
     for (const ParameterSpec& spec : model_.parameters()) {
       const auto part = std::span(gradient).subspan(first, spec.element_count());
@@ -130,6 +131,19 @@ class Differences {
         (8 * (moved(reach) - moved(-reach)) - (moved(2 * reach) - moved(-2 * reach))) /
         (12 * reach);
     EXPECT_NEAR(slope, expected, 3e-3 * norm + 5e-3) << name << (random ? " at random" : "");
+  }
+
+  float counted() const {
+    float count = 0;
+    for (const Sample& sample : samples_) {
+      std::vector<std::int32_t> tokens(kPositions), targets(model_.tokens_per_sample());
+      const InputPart parts[] = {{"tokens", Dtype::i32, tokens.data(), tokens.size()},
+                                 {"targets", Dtype::i32, targets.data(), targets.size()},
+                                 {"values", Dtype::f32, nullptr, 0}};
+      EXPECT_TRUE(model_.read(sample, parts));
+      for (const std::int32_t target : targets) count += target >= 0;
+    }
+    return count;
   }
 
   double loss_at(std::span<const float> weights) {

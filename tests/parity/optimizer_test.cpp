@@ -17,6 +17,7 @@ namespace {
 const std::vector<ParameterSpec> kParameters = {
     {"weight", {300, 350}, true}, {"bias", {77}, false}, {"other", {64, 64}, true}};
 constexpr std::size_t kCount = 300 * 350 + 77 + 64 * 64;
+constexpr double kSamples = 3;
 
 std::vector<float> some_gradient(std::uint64_t seed, double size) {
   Rng rng(seed);
@@ -42,7 +43,8 @@ struct Trained {
         if (auto done = task(lane, backwards ? count - 1 - index : index); !done) return done;
       return {};
     };
-    return *optimizer.apply(step, gradient, tokens, {weights, first, second}, spread);
+    return *optimizer.apply(step, gradient, {static_cast<double>(tokens), kSamples},
+                            {weights, first, second}, spread);
   }
 };
 
@@ -77,6 +79,35 @@ TEST(Adamw, DecaysMatricesOnly) {
   EXPECT_FLOAT_EQ(trained.weights[0], 0.5f - 1e-3f * 0.1f * 0.5f);
   EXPECT_EQ(trained.weights[300 * 350], 0.5f);
   EXPECT_FLOAT_EQ(trained.weights[300 * 350 + 77], 0.5f - 1e-3f * 0.1f * 0.5f);
+}
+
+TEST(Adamw, DividesByTheWeightOfTheLossAndBuffersByTheSamples) {
+  const auto backend = cpu::open_backend();
+  const std::vector<ParameterSpec> parameters = {
+      {"weight", {2}},
+      {"mean", {2}, false, ParameterKind::buffer, 0.25f},
+      {"variance", {1}, false, ParameterKind::buffer, 1.0f}};
+  Adamw optimizer(parameters, {.clip = 1}, *backend);
+  tensor::BufferPool pool(backend->memory(), 1 << 20);
+  auto lane = *ops::Lane::open(*backend, pool);
+  std::vector<float> weights = {1, 2, 3, 4, 5}, first(5), second(5);
+  const auto apply = [&](const std::vector<float>& sum, SumOf of) {
+    return *optimizer.apply(1, sum, of, {weights, first, second}, ops::serial(lane));
+  };
+  const StepOutcome outcome = apply({3, 4, 80, 8, 1e6f}, {.weight = 10, .samples = 8});
+  EXPECT_DOUBLE_EQ(outcome.gradient_norm, 0.5) << "buffers are no part of it";
+  EXPECT_DOUBLE_EQ(outcome.scale, 0.1) << "and do not make it clip";
+  EXPECT_LT(weights[0], 1);
+  EXPECT_FLOAT_EQ(weights[2], 3 + 0.25f * (10 - 3));
+  EXPECT_FLOAT_EQ(weights[3], 4 + 0.25f * (1 - 4));
+  EXPECT_FLOAT_EQ(weights[4], 1e6f / 8);
+  EXPECT_NE(first[0], 0);
+  for (std::size_t at = 2; at < 5; ++at) EXPECT_TRUE(first[at] == 0 && second[at] == 0);
+
+  const auto standing = weights;
+  EXPECT_TRUE(apply({3, 4, 80, std::numeric_limits<float>::infinity(), 1}, {10, 8}).skipped);
+  EXPECT_TRUE(apply({0, 0, 0, 0, 0}, {.weight = 0, .samples = 8}).skipped) << "nothing predicted";
+  EXPECT_EQ(weights, standing);
 }
 
 TEST(Adamw, SkipsAStepWhoseSumIsNotFinite) {

@@ -48,7 +48,8 @@ TEST(Program, GivesZerosForASliceWithoutSamples) {
   ready.gradient[0] = 7;
   auto loss = ready.program->gradient(0, {}, ready.gradient);
   ASSERT_TRUE(loss);
-  EXPECT_EQ(*loss, 0.0f);
+  EXPECT_EQ(loss->loss, 0.0f);
+  EXPECT_EQ(loss->weight, 0.0f);
   for (float value : ready.gradient) ASSERT_EQ(value, 0.0f);
   EXPECT_EQ(ready.program->evaluate(0, {})->loss, 0.0);
   EXPECT_EQ(ready.program->evaluate(0, {})->correct, 0u);

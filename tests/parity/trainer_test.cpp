@@ -62,8 +62,10 @@ class TrainerTest : public ::testing::Test {
         samples.push_back({data.samples[row].sample,
                            {reinterpret_cast<const std::uint8_t*>(data.sample(row).data()),
                             data.sample(row).size()}});
-      std::vector<float>& sum = slices_.emplace_back(weights.size() + 1);
-      sum.back() = *program->gradient(0, samples, std::span(sum).first(weights.size()));
+      std::vector<float>& sum = slices_.emplace_back(weights.size() + model::kTailElements);
+      const auto told = *program->gradient(0, samples, std::span(sum).first(weights.size()));
+      sum[weights.size()] = told.loss;
+      sum.back() = told.weight;
     }
     return slices_;
   }

@@ -18,8 +18,8 @@ LocalTrainer::LocalTrainer(const model::Model& model, ops::Backend& backend, Tra
   compute::PassNode& root = root_.emplace_back();
   root.task.node = tree.root();
   root.task.wanted = true;
-  root.sum = std::make_shared<compute::Sum>(
-      compute::Sum{std::make_shared<std::vector<float>>(model.parameter_count() + 1)});
+  root.sum = std::make_shared<compute::Sum>(compute::Sum{
+      std::make_shared<std::vector<float>>(model.parameter_count() + model::kTailElements)});
   for (std::uint32_t slice = 0; slice < options.slices; ++slice) root.task.slices.push_back(slice);
 }
 
@@ -66,11 +66,12 @@ Result<StepReport> LocalTrainer::step(std::uint64_t number, std::span<const std:
   }
   if (auto done = pass_->run(root_, [](std::size_t, std::size_t, std::size_t) {}); !done)
     return done.error();
-  const std::size_t tokens = options_.batch * model_.tokens_per_sample();
+  const double weight = root.sum->host->back();
   StepReport report;
-  report.loss = static_cast<double>(root.sum->host->back()) / static_cast<double>(tokens);
+  report.loss = double{(*root.sum->host)[state_.count()]} / weight;
   const std::span<const float> sum(root.sum->place(), state_.count());
-  auto outcome = optimizer_.apply(number, sum, tokens, state_.values(), device_->spread());
+  auto outcome = optimizer_.apply(number, sum, {weight, static_cast<double>(options_.batch)},
+                                  state_.values(), device_->spread());
   if (!outcome) return outcome.error();
   report.outcome = *outcome;
   if (auto done = program_->load(weights()); !done) return done.error();

@@ -16,7 +16,7 @@ class PacedProgram final : public model::Program {
  public:
   Result<void> load(std::span<const float>) override { return {}; }
   Result<void> load_part(std::span<const float>, model::ElementRange) override { return {}; }
-  Result<float> gradient(int, std::span<const model::Sample>, std::span<float>) override {
+  Result<model::LossSum> gradient(int, std::span<const model::Sample>, std::span<float>) override {
     return {ErrorCode::unsupported, "by stages only"};
   }
   Result<model::Evaluation> evaluate(int, std::span<const model::Sample>) override {
@@ -27,11 +27,11 @@ class PacedProgram final : public model::Program {
   }
   void make_slots(std::size_t count) override { values_.resize(std::max(values_.size(), count)); }
   // Small enough that the norm of the mean gradient stays below 1.
-  Result<float> forward(int, std::size_t slot, std::size_t,
-                        std::span<const model::Sample> samples) override {
+  Result<model::LossSum> forward(int, std::size_t slot, std::size_t,
+                                 std::span<const model::Sample> samples) override {
     values_[slot] = samples.empty() ? 0.0f : 1e-6f * static_cast<float>(samples[0].index % 1000);
     take(kLayer);
-    return values_[slot];
+    return model::LossSum{values_[slot], static_cast<float>(16 * samples.size())};
   }
   Result<void> backward(int, std::size_t slot, std::size_t, std::span<float> part) override {
     std::fill(part.begin(), part.end(), values_[slot]);

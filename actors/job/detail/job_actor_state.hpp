@@ -43,8 +43,12 @@ struct State {
   caf::actor trainer, checkpoints;
   std::optional<job::JobCore> core;
   std::optional<JobLedger> ledger;
-  std::uint64_t element_count = 0;  // of a gradient, the loss included
-  bool speculates = false;          // the trainer makes use of parts of a total
+  std::uint64_t element_count = 0;  // of a gradient, its tail included
+  // Weights and two moments.
+  std::uint64_t state_bytes() const {
+    return (element_count - model::kTailElements) * 3 * sizeof(float);
+  }
+  bool speculates = false;  // the trainer makes use of parts of a total
   JobPhase phase = JobPhase::preparing;
   std::string reason;
   bool finished = false;  // every member has committed the last step

@@ -77,6 +77,17 @@ Result<void> run_batchnorm_backward(const Call& call) {
                                       .dbias = call.out(2)});
 }
 
+Result<void> run_batchnorm_statistics(const Call& call) {
+  return call.ops.batchnorm_statistics(call.stream, call.workspace,
+                                       {.mean = call.in(0),
+                                        .rstd = call.in(1),
+                                        .mean_sum = call.out(0),
+                                        .variance_sum = call.out(1),
+                                        .epsilon = call.attributes.epsilon,
+                                        .samples = call.attributes.samples,
+                                        .rows = call.attributes.rows});
+}
+
 Result<void> run_max_pool2d(const Call& call) {
   return call.ops.max_pool2d(
       call.stream, call.workspace,
@@ -135,6 +146,9 @@ OpRow rows::batchnorm_backward() {
 }
 OpRow rows::batchnorm_inference() {
   return {"batchnorm_inference", is_on<&O::batchnorm>, run_batchnorm, nullptr, {{0, 0}}};
+}
+OpRow rows::batchnorm_statistics() {
+  return {"batchnorm_statistics", is_on<&O::batchnorm_statistics>, run_batchnorm_statistics};
 }
 OpRow rows::max_pool2d() {
   return {"max_pool2d", is_on<&O::max_pool2d>, run_max_pool2d, max_pool2d_gradient};

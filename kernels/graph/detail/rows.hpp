@@ -44,6 +44,7 @@ OpRow conv2d_backward();
 OpRow batchnorm();
 OpRow batchnorm_backward();
 OpRow batchnorm_inference();
+OpRow batchnorm_statistics();
 OpRow max_pool2d();
 OpRow max_pool2d_backward();
 OpRow mean_pool();

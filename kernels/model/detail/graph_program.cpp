@@ -17,12 +17,24 @@ std::string names_of(const std::vector<std::string_view>& missing) {
   return names;
 }
 
+// Targets that have a part in the loss.
+std::size_t counted_targets(ByteView targets) {
+  std::size_t count = 0;
+  for (; !targets.empty(); targets = targets.subspan(sizeof(std::int32_t))) {
+    std::int32_t target = 0;
+    std::memcpy(&target, targets.data(), sizeof target);
+    count += target != ops::kNoTarget;
+  }
+  return count;
+}
+
 }  // namespace
 
 Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
                                  std::size_t samples) {
-  graph::Builder builder(
-      {.samples = static_cast<std::int64_t>(samples), .positions = model.context()});
+  graph::Builder builder({.samples = static_cast<std::int64_t>(samples),
+                          .positions = model.context(),
+                          .training = purpose == graph::Purpose::train});
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
@@ -30,8 +42,10 @@ Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose
 }
 
 Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens) {
-  graph::Builder builder(
-      {.samples = 1, .positions = static_cast<std::int64_t>(tokens), .cached = model.context()});
+  graph::Builder builder({.samples = 1,
+                          .positions = static_cast<std::int64_t>(tokens),
+                          .cached = model.context(),
+                          .training = false});
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
@@ -183,6 +197,7 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
   }
   at = slot.inputs.data();
   for (const graph::ValueId id : graph.inputs) {
+    if (id == graph.targets) slot.counted = counted_targets({at, graph[id].bytes()});
     void* place = slot.executable->place_of(id, {.slice = slot.memory.as<std::byte>()});
     if (auto done = backend_.upload(stream, {at, graph[id].bytes()}, place); !done) return done;
     at += graph[id].bytes();
@@ -251,12 +266,12 @@ Result<std::uint64_t> GraphProgram::correct_of(Worker& worker, const Slot& slot)
   return correct;
 }
 
-Result<float> GraphProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
-                                    std::span<const Sample> samples) {
+Result<LossSum> GraphProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
+                                      std::span<const Sample> samples) {
   Slot& slot = slot_at(slot_number);
   if (samples.empty()) {
     slot.samples = 0;
-    return 0.0f;
+    return LossSum{};
   }
   Worker& worker = worker_at(worker_number);
   if (auto ready = require_loaded(); !ready) return ready.error();
@@ -265,10 +280,10 @@ Result<float> GraphProgram::forward(int worker_number, std::size_t slot_number, 
       return done.error();
   if (auto done = prepare(worker, *slot.executable); !done) return done.error();
   if (auto done = run(worker, slot, stage, places_of(worker, slot)); !done) return done.error();
-  if (stage + 1 < slot.executable->graph().forward_stages) return 0.0f;
+  if (stage + 1 < slot.executable->graph().forward_stages) return LossSum{};
   const auto loss = loss_of(worker, slot);
   if (!loss) return loss.error();
-  return static_cast<float>(*loss);
+  return LossSum{static_cast<float>(*loss), static_cast<float>(slot.counted)};
 }
 
 Result<void> GraphProgram::backward(int worker_number, std::size_t slot_number, std::size_t stage,
@@ -287,13 +302,13 @@ Result<void> GraphProgram::backward(int worker_number, std::size_t slot_number, 
   return run(worker, slot, slot.executable->graph().forward_stages + stage, places);
 }
 
-Result<float> GraphProgram::gradient(int worker, std::span<const Sample> samples,
-                                     std::span<float> gradient_sum) {
+Result<LossSum> GraphProgram::gradient(int worker, std::span<const Sample> samples,
+                                       std::span<float> gradient_sum) {
   if (auto ready = require_loaded(); !ready) return ready.error();
   if (gradient_sum.size() != model_.parameter_count())
     return {ErrorCode::invalid_argument, "the gradient's size is not the model's"};
   const auto slot = static_cast<std::size_t>(worker);
-  Result<float> loss = 0.0f;
+  Result<LossSum> loss = LossSum{};
   for (std::size_t stage = 0; stage < model_.forward_stages().size(); ++stage) {
     loss = forward(worker, slot, stage, samples);
     if (!loss) return loss;
@@ -310,7 +325,7 @@ Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sam
   if (auto ready = require_loaded(); !ready) return ready.error();
   Worker& worker = worker_at(worker_number);
   Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
-  Evaluation sum{.loss = 0, .correct = 0};
+  Evaluation sum{.loss = 0, .weight = 0, .correct = 0};
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
     if (auto done = prepare(slot, graph::Purpose::forward, group, *worker.stream); !done)
@@ -322,6 +337,7 @@ Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sam
     const auto correct = correct_of(worker, slot);
     if (!correct) return correct.error();
     sum.loss += *loss;
+    sum.weight += static_cast<double>(slot.counted);
     *sum.correct += *correct;
   }
   slot.samples = 0;

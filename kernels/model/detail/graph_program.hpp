@@ -27,12 +27,12 @@ class GraphProgram final : public Program {
   GraphProgram(const GraphModel& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
-  Result<float> gradient(int worker, std::span<const Sample> samples,
-                         std::span<float> gradient_sum) override;
+  Result<LossSum> gradient(int worker, std::span<const Sample> samples,
+                           std::span<float> gradient_sum) override;
   void make_slots(std::size_t count) override;
   Result<void> load_part(std::span<const float> parameters, ElementRange part) override;
-  Result<float> forward(int worker, std::size_t slot, std::size_t stage,
-                        std::span<const Sample> samples) override;
+  Result<LossSum> forward(int worker, std::size_t slot, std::size_t stage,
+                          std::span<const Sample> samples) override;
   Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                         std::span<float> part) override;
   Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
@@ -61,6 +61,7 @@ class GraphProgram final : public Program {
     tensor::Buffer memory;
     std::vector<std::byte> inputs;  // as the host has read them
     std::size_t samples = 0;
+    std::size_t counted = 0;  // targets that have a part in the loss
   };
   Worker& worker_at(int worker);
   Slot& slot_at(std::size_t slot);

@@ -16,6 +16,7 @@ using collective::Tree;
 using collective::TreeNode;
 
 constexpr std::size_t kCount = 50000;  // parameters
+constexpr std::size_t kElements = kCount + model::kTailElements;
 constexpr std::size_t kForwardStages = 2;
 
 // A value of a slice's gradient: of many sizes, so that another order of additions shows.
@@ -31,10 +32,10 @@ class FakeProgram : public model::Program {
  public:
   explicit FakeProgram(std::vector<model::ElementRange> stages) : stages_(std::move(stages)) {}
   Result<void> load(std::span<const float>) override { return {}; }
-  Result<float> gradient(int, std::span<const model::Sample> samples,
-                         std::span<float> sum) override {
+  Result<model::LossSum> gradient(int, std::span<const model::Sample> samples,
+                                  std::span<float> sum) override {
     fill(samples[0].index, 0, sum);
-    return value(samples[0].index, kCount);
+    return tail(samples[0].index);
   }
   Result<model::Evaluation> evaluate(int, std::span<const model::Sample>) override {
     return model::Evaluation{};
@@ -45,12 +46,12 @@ class FakeProgram : public model::Program {
   void make_slots(std::size_t count) override {
     if (slots_.size() < count) slots_.resize(count);
   }
-  Result<float> forward(int, std::size_t slot, std::size_t stage,
-                        std::span<const model::Sample> samples) override {
+  Result<model::LossSum> forward(int, std::size_t slot, std::size_t stage,
+                                 std::span<const model::Sample> samples) override {
     if (stage == 0) slots_[slot] = {samples[0].index, 0, 0};
     EXPECT_EQ(slots_[slot].slice, samples[0].index);
     EXPECT_EQ(slots_[slot].forwarded++, stage) << "stages come in order, one at a time";
-    return stage + 1 == kForwardStages ? value(samples[0].index, kCount) : 0.0f;
+    return stage + 1 == kForwardStages ? tail(samples[0].index) : model::LossSum{};
   }
   Result<void> backward(int, std::size_t slot, std::size_t stage, std::span<float> part) override {
     EXPECT_EQ(slots_[slot].forwarded, kForwardStages);
@@ -65,6 +66,9 @@ class FakeProgram : public model::Program {
   std::uint64_t throws_at_slice = 99;
 
  private:
+  static model::LossSum tail(std::uint64_t slice) {
+    return {value(slice, kCount), value(slice, kCount + 1)};
+  }
   static void fill(std::uint64_t slice, std::size_t first, std::span<float> part) {
     for (std::size_t i = 0; i < part.size(); ++i) part[i] = value(slice, first + i);
   }
@@ -85,8 +89,8 @@ float sum_of(const Tree& tree, TreeNode node, std::size_t element) {
 }
 
 std::shared_ptr<std::vector<float>> whole(const Tree& tree, TreeNode node) {
-  auto sum = std::make_shared<std::vector<float>>(kCount + 1);
-  for (std::size_t i = 0; i <= kCount; ++i) (*sum)[i] = sum_of(tree, node, i);
+  auto sum = std::make_shared<std::vector<float>>(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) (*sum)[i] = sum_of(tree, node, i);
   return sum;
 }
 
@@ -95,7 +99,7 @@ PassNode node_of(const Tree& tree, TreeNode node, const std::vector<TreeNode>& k
   made.task.node = node;
   made.task.kept = kept;
   made.task.wanted = true;
-  made.sum = std::make_shared<Sum>(Sum{std::make_shared<std::vector<float>>(kCount + 1, -7.0f)});
+  made.sum = std::make_shared<Sum>(Sum{std::make_shared<std::vector<float>>(kElements, -7.0f)});
   for (TreeNode below : kept)
     made.task.kept_sums.push_back(std::make_shared<Sum>(Sum{whole(tree, below)}));
   for (std::uint32_t slice = tree.first_slice(node);
@@ -128,7 +132,7 @@ void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int
   const auto device = *Device::open(*backend, pool);
   LayeredPass pass(options_of(program, pool, *device, stages, tree));
   std::mutex mutex;
-  std::vector<std::vector<int>> told(nodes.size(), std::vector<int>(kCount + 1));
+  std::vector<std::vector<int>> told(nodes.size(), std::vector<int>(kElements));
   auto done = pass.run(nodes, [&](std::size_t node, std::size_t first, std::size_t count) {
     std::lock_guard lock(mutex);
     for (std::size_t i = first; i < first + count; ++i) {
@@ -138,7 +142,7 @@ void check(const Tree& tree, const std::vector<model::ElementRange>& stages, int
   });
   ASSERT_TRUE(done);
   for (const auto& times : told)
-    EXPECT_EQ(std::count(times.begin(), times.end(), 1), static_cast<std::ptrdiff_t>(kCount + 1));
+    EXPECT_EQ(std::count(times.begin(), times.end(), 1), static_cast<std::ptrdiff_t>(kElements));
 }
 
 TEST(LayeredPass, tells_every_range_of_a_node_once_with_the_bits_of_its_tree) {

@@ -64,7 +64,9 @@ class NoProgram : public Program {
  public:
   bool throws = false;
   Result<void> load(std::span<const float>) override { return {}; }
-  Result<float> gradient(int, std::span<const Sample>, std::span<float>) override { return 0.0f; }
+  Result<LossSum> gradient(int, std::span<const Sample>, std::span<float>) override {
+    return LossSum{};
+  }
   Result<Evaluation> evaluate(int, std::span<const Sample>) override { return Evaluation{}; }
   Result<std::unique_ptr<Session>> session() override {
     if (throws) throw std::runtime_error("my session failed");
@@ -117,6 +119,20 @@ TEST(Validate, NamesCountsThatDoNotFit) {
   expect_wrong([](Odd& odd) { odd.fields[0].name.clear(); }, "has no name");
   expect_wrong([](Odd& odd) { odd.tokens = 0; }, "tokens_per_sample() is 0");
   expect_wrong([](Odd& odd) { odd.values = 0; }, "vocabulary() is 0");
+}
+
+TEST(Validate, WantsBuffersBehindAllThatIsTrained) {
+  expect_wrong([](Odd& odd) { odd.specs[0].kind = ParameterKind::buffer; }, "has the momentum 0");
+  expect_wrong(
+      [](Odd& odd) {
+        odd.specs[0].kind = ParameterKind::buffer;
+        odd.specs[0].momentum = 0.1f;
+      },
+      "parameter 'bias' follows a buffer");
+  Odd odd;
+  odd.specs[1].kind = ParameterKind::buffer;
+  odd.specs[1].momentum = 1;
+  EXPECT_TRUE(validate(odd));
 }
 
 TEST(Validate, NamesParametersThatACheckpointCouldNotTellApart) {

@@ -29,6 +29,14 @@ TEST(OuterStep, without_momentum_and_with_rate_one_takes_the_mean_of_the_members
   EXPECT_THAT(weights, ElementsAre(FloatEq(8)));
 }
 
+TEST(OuterStep, gives_buffers_the_mean_change_and_no_velocity) {
+  std::vector<float> weights = {1, 2}, velocity = {0, 0};
+  const OuterStep step{.scale = 0.25f, .rate = 0.5f, .momentum = 0.5f, .trained_count = 1};
+  ASSERT_TRUE(apply_outer_step(step, std::vector<float>{4, 8}, weights, velocity));
+  EXPECT_THAT(velocity, ElementsAre(FloatEq(1), FloatEq(0)));
+  EXPECT_THAT(weights, ElementsAre(FloatEq(1 - 0.5f * 1.5f), FloatEq(2 - 2)));
+}
+
 TEST(OuterStep, leaves_everything_as_it_is_if_a_change_is_not_finite) {
   for (float bad :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
