@@ -20,8 +20,9 @@ Result<void> Classifier::read(const Sample& sample, std::span<const InputPart> i
               ", but classes = " + std::to_string(vocabulary()) + ": raise it"};
 }
 
-Classifier::Inputs Classifier::inputs_of(graph::Builder& builder) const {
-  const graph::ValueId rows = builder.input("features", graph::Dtype::f32, {features()});
+Classifier::Inputs Classifier::inputs_of(graph::Builder& builder,
+                                         std::initializer_list<std::int64_t> shape) const {
+  const graph::ValueId rows = builder.input("features", graph::Dtype::f32, shape);
   return {rows, builder.input("label", graph::Dtype::i32, {1})};
 }
 

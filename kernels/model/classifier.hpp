@@ -18,10 +18,12 @@ class Classifier : public GraphModel {
 
  protected:
   struct Inputs {
-    graph::ValueId features, labels;  // (B, features), (B, 1)
+    graph::ValueId features, labels;  // (B, ...), (B, 1)
   };
-  // The inputs that read() fills; the first call of a forward pass.
-  Inputs inputs_of(graph::Builder& builder) const;
+  // The inputs that read() fills; the first call of a forward pass. A row's features may be given
+  // another shape (...).
+  Inputs inputs_of(graph::Builder& builder) const { return inputs_of(builder, {features()}); }
+  Inputs inputs_of(graph::Builder& builder, std::initializer_list<std::int64_t> shape) const;
 };
 
 }  // namespace gpunode::model

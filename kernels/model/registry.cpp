@@ -8,6 +8,7 @@
 #include "kernels/model/llama.hpp"
 #include "kernels/model/mlp.hpp"
 #include "kernels/model/model_code.hpp"
+#include "kernels/model/resnet.hpp"
 #include "runtime/base/nearest.hpp"
 
 namespace gpunode::model {
@@ -16,7 +17,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Factory, std::less<>> factories{
-      {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}};
+      {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}, {"resnet", make_resnet}};
 };
 
 Registry& registry() {

@@ -29,7 +29,10 @@ const Described kModels[] = {
     {"llama.txt",
      "llama",
      {{"layers", "2"}, {"heads", "4"}, {"channels", "64"}, {"hidden", "176"}, {"context", "16"}}},
-    {"mlp.txt", "mlp", {{"features", "12"}, {"classes", "5"}, {"hidden", "48"}}}};
+    {"mlp.txt", "mlp", {{"features", "12"}, {"classes", "5"}, {"hidden", "48"}}},
+    {"resnet.txt",
+     "resnet",
+     {{"height", "6"}, {"width", "7"}, {"channels", "2"}, {"classes", "5"}, {"filters", "8"}}}};
 
 const GraphModel& graph_model(const Model& model) {
   return dynamic_cast<const GraphModel&>(model);

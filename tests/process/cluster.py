@@ -178,6 +178,21 @@ class World:
         return found
 
 
+def shared_data(name, variable):
+    """Data too large to lie in the project: where the variable says, or in shared/data beside the
+    checkout, or beside a folder above it for a worktree. None where it is absent."""
+    named = os.environ.get(variable)
+    if named:
+        return os.path.abspath(named)
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for _ in range(3):
+        folder = os.path.dirname(folder)
+        path = os.path.join(folder, "shared", "data", name)
+        if os.path.exists(path):
+            return path
+    return None
+
+
 def wait_until(condition, what, timeout=TIMEOUT, every=0.05):
     """Polls until the condition gives something true, and returns that."""
     deadline = time.monotonic() + timeout

@@ -49,17 +49,7 @@ every = 500
 
 
 def text_file():
-    """Beside the checkout, or beside a folder above it for a worktree; None where there is none."""
-    named = os.environ.get("GPUNODE_TINYSHAKESPEARE")
-    if named:
-        return os.path.abspath(named)
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for _ in range(3):
-        folder = os.path.dirname(folder)
-        path = os.path.join(folder, "shared", "data", "tinyshakespeare.txt")
-        if os.path.exists(path):
-            return path
-    return None
+    return cluster.shared_data("tinyshakespeare.txt", "GPUNODE_TINYSHAKESPEARE")
 
 
 class Learning(cluster.ProcessTest):
