@@ -13,7 +13,7 @@
 #include "kernels/model/graph_model.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/dataset/table_dataset.hpp"
-#include "runtime/dataset/text_source.hpp"
+#include "tests/parity/rows_source.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -63,20 +63,6 @@ class Partial final : public model::GraphModel {
   bool generates() const override { return false; }
 };
 
-std::shared_ptr<dataset::TextSource> rows_source() {
-  std::string text;
-  for (std::uint64_t row = 0; row < 60; ++row) {
-    // Some rows have many small features, some few, so that slices weigh differently.
-    for (std::uint64_t at = 0; at < kFeatures; ++at)
-      text +=
-          std::to_string(static_cast<double>(mix(row, at) % 1000) / (1000.0 + 40.0 * row)) + ",";
-    text += std::to_string(row % kClasses) + "\n";
-  }
-  const ByteView bytes = as_bytes(text);
-  return std::make_shared<dataset::TextSource>(
-      dataset::TextSource::from_memory({{"a", Bytes(bytes.begin(), bytes.end())}}));
-}
-
 std::vector<float> floats_of(const SharedBytes& bytes) {
   std::vector<float> floats(bytes.view.size() / sizeof(float));
   std::memcpy(floats.data(), bytes.view.data(), bytes.view.size());
@@ -96,7 +82,7 @@ class TrainerTail : public testing::TestWithParam<std::string> {
     model_ = GetParam() == "partial"
                  ? Partial::open()
                  : std::shared_ptr<model::Model>(*model::make_model("resnet", settings));
-    data_ = *dataset::TableDataset::create(rows_source(), 0.2);
+    data_ = *dataset::TableDataset::create(rows_source(kFeatures, kClasses), 0.2);
   }
 
   std::unique_ptr<Trainer> trainer() {

@@ -10,9 +10,11 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/block_digest.hpp"
+#include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "tests/parity/hostile/hostile_backend.hpp"
 #include "tests/parity/letters_source.hpp"
+#include "tests/parity/rows_source.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -43,18 +45,21 @@ class HostileTrainer : public testing::TestWithParam<std::string> {
     model::Settings settings = {
         {"layers", "2"}, {"channels", "16"}, {"heads", "2"}, {"context", "8"}};
     if (kind == "llama") settings["kv_heads"] = "1";
+    if (kind == "resnet") settings = {{"height", "3"}, {"width", "4"}, {"filters", "4"}};
     model_ = std::move(*model::make_model(kind, settings));
-    source_ = letters_source();
+    if (kind == "resnet")
+      data_ = *dataset::TableDataset::create(rows_source(12, 10), 0.2);
+    else
+      data_ = *dataset::TextDataset::create(letters_source(),
+                                            {.context = 8, .validation_fraction = 0.2});
   }
 
   std::unique_ptr<Trainer> trainer(ops::Backend& backend, int workers) {
-    auto data = dataset::TextDataset::create(source_, {.context = 8, .validation_fraction = 0.2});
-    EXPECT_TRUE(data);
     auto made = Trainer::create(
         {.model = model_,
          .backend = &backend,
          .spec = spec_,
-         .reader = ingest::SliceReader(*data, {spec_.train.seed, spec_.train.batch, kSlices}),
+         .reader = ingest::SliceReader(data_, {spec_.train.seed, spec_.train.batch, kSlices}),
          .clock = &clock_,
          .workers = workers,
          .evaluated_tokens = 64});
@@ -121,7 +126,7 @@ class HostileTrainer : public testing::TestWithParam<std::string> {
   job::JobSpec spec_;
   SystemClock clock_;
   std::shared_ptr<const model::Model> model_;
-  std::shared_ptr<dataset::TextSource> source_;
+  std::shared_ptr<const dataset::Dataset> data_;
 };
 
 TEST_P(HostileTrainer, takes_the_cpus_course_with_every_seed) {
@@ -142,16 +147,15 @@ TEST_P(HostileTrainer, has_the_cpus_fingerprint_but_for_the_devices_name) {
   const auto host = cpu::open_backend();
   const auto device = hostile::open_backend();
   ASSERT_TRUE(device);
-  auto data = dataset::TextDataset::create(source_, {.context = 8});
-  const auto wanted = fingerprint_of(spec_.train, *model_, *host, **data);
-  const auto found = fingerprint_of(spec_.train, *model_, **device, **data);
+  const auto wanted = fingerprint_of(spec_.train, *model_, *host, *data_);
+  const auto found = fingerprint_of(spec_.train, *model_, **device, *data_);
   ASSERT_TRUE(wanted);
   ASSERT_TRUE(found) << found.error().message();
   EXPECT_EQ(found->digest, wanted->digest);
   EXPECT_EQ((*device)->report().first_error, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, HostileTrainer, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Models, HostileTrainer, testing::Values("gpt", "llama", "resnet"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace
