@@ -1,10 +1,14 @@
 #include "actors/inference/served_model.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "actors/named_tensors.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "kernels/ops/lane.hpp"
+#include "runtime/dataset/table_dataset.hpp"
 #include "runtime/snapshot/checkpoint.hpp"
 #include "runtime/snapshot/export.hpp"
 
@@ -47,6 +51,15 @@ Result<Loaded> load_export(const storage::FileSystem& files, const storage::Path
   });
 }
 
+// Of a model that reads rows of a table; 0 of any other.
+std::size_t features_of(const model::Model& model) {
+  const std::vector<SampleField> fields = model.sample_fields();
+  const bool reads_rows =
+      fields.size() == 2 && fields[0].name == "features" && fields[0].dtype == SampleDtype::f32 &&
+      fields[1] == SampleField{"label", SampleDtype::i32, 1} && model.tokens_per_sample() == 1;
+  return reads_rows ? fields[0].count : 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
@@ -57,7 +70,8 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
                       ? load_checkpoint(*options.files, options.path)
                       : load_export(*options.files, options.path);
     if (!loaded) return loaded.error();
-    if (loaded->model->vocabulary() > 256)
+    const std::size_t features = features_of(*loaded->model);
+    if (features == 0 && loaded->model->vocabulary() > 256)
       return Error{ErrorCode::unsupported,
                    "only models over bytes are served as text; this one has " +
                        std::to_string(loaded->model->vocabulary()) + " tokens"};
@@ -77,11 +91,20 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
     served->model_ = std::move(loaded->model);
     served->facts_ = {storage::sha256_of(bytes_of(std::span<const float>(loaded->weights))).text(),
                       loaded->step, served->model_->name()};
+    served->features_ = features;
     // Ready means that a probe was answered.
-    auto probe = served->generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
-    if (!probe) return probe.error().within("probe of the loaded model");
+    if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
     return served;
   });
+}
+
+Result<void> ServedModel::probe() {
+  if (features_ > 0) {
+    const auto told = class_of(std::vector<float>(features_));
+    return told ? Result<void>() : told.error();
+  }
+  const auto told = generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
+  return told ? Result<void>() : told.error();
 }
 
 Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline) {
@@ -89,34 +112,71 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
     Time begin = clock_->now();
     if (begin >= deadline)
       return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
-    auto session = model::make_session(*program_);
-    if (!session) return session.error();
-    model::Generator generator(std::move(*session), model_->vocabulary(),
-                               {.temperature = request.temperature,
-                                .top_k = static_cast<int>(request.top_k),
-                                .seed = request.seed});
-    std::vector<model::Token> prompt;
-    for (char c : request.prompt) prompt.push_back(static_cast<unsigned char>(c));
-    if (auto read = generator.prompt(prompt); !read) return read.error();
     GenerateAnswer answer{.text = {},
                           .tokens = 0,
                           .finish = "length",
                           .model_digest = facts_.digest,
                           .step = facts_.step,
                           .seconds = 0};
-    while (answer.tokens < request.max_tokens) {
-      if (clock_->now() >= deadline) {
-        answer.finish = "deadline";
-        break;
-      }
-      auto token = generator.next();
-      if (!token) return token.error();
-      answer.text.push_back(static_cast<char>(*token));
-      ++answer.tokens;
-    }
+    const auto done = features_ > 0 ? tell_classes(request, deadline, answer)
+                                    : continue_text(request, deadline, answer);
+    if (!done) return done.error();
     answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
     return answer;
   });
+}
+
+Result<void> ServedModel::continue_text(const GenerateRequest& request, Time deadline,
+                                        GenerateAnswer& answer) {
+  auto session = model::make_session(*program_);
+  if (!session) return session.error();
+  model::Generator generator(std::move(*session), model_->vocabulary(),
+                             {.temperature = request.temperature,
+                              .top_k = static_cast<int>(request.top_k),
+                              .seed = request.seed});
+  std::vector<model::Token> prompt;
+  for (char c : request.prompt) prompt.push_back(static_cast<unsigned char>(c));
+  if (auto read = generator.prompt(prompt); !read) return read.error();
+  while (answer.tokens < request.max_tokens) {
+    if (clock_->now() >= deadline) {
+      answer.finish = "deadline";
+      break;
+    }
+    auto token = generator.next();
+    if (!token) return token.error();
+    answer.text.push_back(static_cast<char>(*token));
+    ++answer.tokens;
+  }
+  return {};
+}
+
+Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time deadline,
+                                       GenerateAnswer& answer) {
+  std::string_view left = request.prompt;
+  while (!left.empty() && answer.tokens < request.max_tokens) {
+    if (clock_->now() >= deadline) {
+      answer.finish = "deadline";
+      break;
+    }
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(left.size(), line.size() + 1));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto features = dataset::features_of(line, features_);
+    if (!features) return features.error();
+    const auto told = class_of(*features);
+    if (!told) return told.error();
+    answer.text += std::to_string(*told) + "\n";
+    ++answer.tokens;
+  }
+  return {};
+}
+
+Result<std::size_t> ServedModel::class_of(std::span<const float> features) {
+  std::vector<std::uint8_t> bytes(model_->sample_bytes());  // the label is 0
+  std::memcpy(bytes.data(), features.data(), features.size_bytes());
+  std::vector<float> scores(model_->vocabulary());
+  if (auto done = program_->scores(0, {0, bytes}, scores); !done) return done.error();
+  return static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
 }
 
 }  // namespace gpunode::inference

@@ -1,5 +1,6 @@
-// One model that is served: weights on a device, and texts continued with them. No mailbox; the
-// model actor owns one and calls it from its thread.
+// One model that is served: weights on a device, and texts continued with them; or, of a model that
+// tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from
+// its thread.
 #pragma once
 
 #include <memory>
@@ -30,24 +31,30 @@ class ServedModel {
     int workers = 1;
   };
   // Loads and checks every byte, then answers a probe. Fails with: not_found, corrupted (naming
-  // shard and byte range), unsupported (not a text model), out_of_memory.
+  // shard and byte range), unsupported (a model of neither texts nor rows), out_of_memory.
   static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
   const ModelFacts& facts() const { return facts_; }
 
-  // Continues the prompt. Past `deadline` the text is cut there, and says so.
+  // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
+  // each has the features as a table has them. Past `deadline` the text is cut there, and says so.
   // Fails with: timeout (nothing done before the deadline), what Session::append fails with or
-  // throws.
+  // throws; invalid_argument (a line that is no row).
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:
   explicit ServedModel(const Options& options) : clock_(options.clock) {}
+  Result<void> probe();
+  Result<void> continue_text(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
+  Result<void> tell_classes(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
+  Result<std::size_t> class_of(std::span<const float> features);
 
   const Clock* clock_;
   std::unique_ptr<model::Model> model_;
   tensor::Buffer weights_{};  // in the device's memory
   std::unique_ptr<model::Program> program_;
   ModelFacts facts_;
+  std::size_t features_ = 0;  // of a row; 0: the model reads texts
 };
 
 }  // namespace gpunode::inference

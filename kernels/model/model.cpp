@@ -14,6 +14,10 @@ Result<LossSum> Program::forward(int, std::size_t, std::size_t, std::span<const 
   return {ErrorCode::unsupported, "the model has no stages"};
 }
 
+Result<void> Program::scores(int, const Sample&, std::span<float>) {
+  return {ErrorCode::unsupported, "the model tells no scores"};
+}
+
 Result<void> Program::load_part(std::span<const float>, ElementRange) {
   return {ErrorCode::unsupported, "the model has no stages"};
 }

@@ -139,6 +139,10 @@ class Program {
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
   virtual Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) = 0;
 
+  // The scores of what one sample predicts, vocabulary() values each, as evaluation has them; its
+  // targets do not matter. As gradient() in all else; unsupported where a program does not tell.
+  virtual Result<void> scores(int worker, const Sample& sample, std::span<float> out);
+
   // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
   // Fails with: out_of_memory; unsupported for models that do not generate.
   virtual Result<std::unique_ptr<Session>> session() = 0;

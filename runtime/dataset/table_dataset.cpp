@@ -111,6 +111,23 @@ class Parser {
 
 }  // namespace
 
+Result<std::vector<float>> features_of(std::string_view line, std::size_t count) {
+  const std::vector<std::string_view> cells = cells_of(line, separator_of(trimmed(line)));
+  if (cells.size() != count)
+    return Error{ErrorCode::invalid_argument, "a row of " + std::to_string(cells.size()) +
+                                                  " cells: the model reads " +
+                                                  std::to_string(count) + " features"};
+  std::vector<float> features;
+  for (const std::string_view cell : cells) {
+    const auto value = parsed<float>(cell);
+    if (!value || !std::isfinite(*value))
+      return Error{ErrorCode::invalid_argument,
+                   "'" + std::string(cell.substr(0, 40)) + "' is no finite number"};
+    features.push_back(*value);
+  }
+  return features;
+}
+
 Result<std::shared_ptr<const TableDataset>> TableDataset::create(
     std::shared_ptr<const TextSource> source, double validation_fraction) {
   GPUNODE_CHECK(source != nullptr, "a data set without a source");

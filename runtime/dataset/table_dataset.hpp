@@ -10,6 +10,10 @@
 
 namespace gpunode::dataset {
 
+// The numbers of a line that has no label. Fails with invalid_argument: a cell that is no finite
+// number, or another number of cells.
+Result<std::vector<float>> features_of(std::string_view line, std::size_t count);
+
 class TableDataset final : public Dataset {
  public:
   // Fields: features f32[columns - 1], label i32[1]. Fails with invalid_argument, naming file, line,

@@ -182,6 +182,28 @@ TEST(Resnet, EvaluatesEachSampleAloneWithTheStatisticsOfTheState) {
   EXPECT_NEAR(ready.program->evaluate(0, ready.samples)->loss, trained, 1e-4);
 }
 
+TEST(Resnet, TellsTheScoresThatEvaluationJudges) {
+  Ready ready;
+  std::uint64_t correct = 0;
+  double loss = 0;
+  for (const Sample& sample : ready.samples) {
+    std::vector<float> scores(4);
+    ASSERT_TRUE(ready.program->scores(0, sample, scores));
+    const auto label = static_cast<std::size_t>(sample.index % 4);
+    double total = 0;
+    for (const float score : scores) total += std::exp(double{score});
+    loss += std::log(total) - scores[label];
+    correct +=
+        std::ranges::max_element(scores) - scores.begin() == static_cast<std::ptrdiff_t>(label);
+  }
+  const auto judged = ready.program->evaluate(0, ready.samples);
+  EXPECT_NEAR(loss, judged->loss, 1e-4);
+  EXPECT_EQ(correct, judged->correct);
+  std::vector<float> few(3);
+  EXPECT_EQ(ready.program->scores(0, ready.samples[0], few).error().code,
+            ErrorCode::invalid_argument);
+}
+
 // Each pass of a step sees the same samples: what evaluation uses comes to what training measures.
 TEST(Resnet, ItsStatisticsFollowTrainingUntilBothAgree) {
   Ready ready;

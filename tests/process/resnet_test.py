@@ -77,6 +77,27 @@ class Digits(training.TrainingTest):
         self.check_all([one, two])
         for node in (one, two):
             self.assertGreaterEqual(self.accuracy(node), 0.98, f"of the held-out digits, {node.name}")
+        self.check_served(one, two)
+
+    def check_served(self, server, client):
+        """The trained model tells digits by the running statistics of its checkpoint, each alone."""
+        with open(self.data, encoding="utf-8") as stream:
+            rows = [line.split() for line in list(stream)[:200]]
+        asked = "".join("\t".join(row[:-1]) + "\n" for row in rows)
+        served = server.ask("serve", "small")
+        self.assertEqual(served.code, 0, str(served))
+        cluster.wait_until(lambda: client.ask("models", "--json").json["models"], "it is known")
+        path = self.world.write("rows.txt", asked)
+        told = client.ask("generate", "--model", "small", "--max-tokens", "1000", "--prompt-file",
+                          path, "--json")
+        self.assertEqual(told.code, 0, str(told))
+        classes = told.json["text"].split()
+        self.assertEqual(told.json["tokens"], len(rows))
+        right = sum(one == row[-1] for one, row in zip(classes, rows))
+        self.assertGreaterEqual(right, 0.98 * len(rows))
+        wrong = client.ask("generate", "--model", "small", "--prompt", "1 2 3")
+        self.assertNotEqual(wrong.code, 0)
+        self.assertIn("the model reads 64 features", wrong.out + wrong.err)
 
     def test_members_that_round_their_gradients_or_train_alone_for_a_while_learn_it_too(self):
         for name, exchange in (("int8", 'mode = "int8"'),

@@ -141,7 +141,8 @@ std::vector<Command> make_commands() {
       {"models", "list the models that are served, and where", "", {}, {kState, kJson}, run_models},
       {"generate",
        "generate text with a served model",
-       "The text goes to standard output, what is said about it to standard error.",
+       "The text goes to standard output, what is said about it to standard error. A model that "
+       "tells classes reads rows of a table, without labels, and answers each with a line.",
        {},
        {{"--model", "NAME", "the model (required)"},
         {"--prompt", "TEXT", "how the text begins (default: a line end)"},

@@ -321,6 +321,30 @@ Result<LossSum> GraphProgram::gradient(int worker, std::span<const Sample> sampl
   return loss;
 }
 
+Result<void> GraphProgram::run_forward(Worker& worker, Slot& slot,
+                                       std::span<const Sample> samples) {
+  if (auto done = prepare(slot, graph::Purpose::forward, samples, *worker.stream); !done)
+    return done;
+  if (auto done = prepare(worker, *slot.executable); !done) return done;
+  return run(worker, slot, 0, places_of(worker, slot));
+}
+
+Result<void> GraphProgram::scores(int worker_number, const Sample& sample, std::span<float> out) {
+  if (auto ready = require_loaded(); !ready) return ready;
+  Worker& worker = worker_at(worker_number);
+  Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
+  if (auto done = run_forward(worker, slot, std::span(&sample, 1)); !done) return done;
+  const auto found = values_of(slot.executable->graph().logits, worker, slot);
+  slot.samples = 0;
+  if (!found) return found.error();
+  if (found->size() != out.size())
+    return {ErrorCode::invalid_argument, "room for " + std::to_string(out.size()) + " scores, " +
+                                             model_.name() + " tells " +
+                                             std::to_string(found->size())};
+  std::ranges::copy(*found, out.begin());
+  return {};
+}
+
 Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sample> samples) {
   if (auto ready = require_loaded(); !ready) return ready.error();
   Worker& worker = worker_at(worker_number);
@@ -328,10 +352,7 @@ Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sam
   Evaluation sum{.loss = 0, .weight = 0, .correct = 0};
   for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
     const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
-    if (auto done = prepare(slot, graph::Purpose::forward, group, *worker.stream); !done)
-      return done.error();
-    if (auto done = prepare(worker, *slot.executable); !done) return done.error();
-    if (auto done = run(worker, slot, 0, places_of(worker, slot)); !done) return done.error();
+    if (auto done = run_forward(worker, slot, group); !done) return done.error();
     const auto loss = loss_of(worker, slot);
     if (!loss) return loss.error();
     const auto correct = correct_of(worker, slot);

@@ -36,6 +36,7 @@ class GraphProgram final : public Program {
   Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                         std::span<float> part) override;
   Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
+  Result<void> scores(int worker, const Sample& sample, std::span<float> out) override;
   Result<std::unique_ptr<Session>> session() override;
 
   const GraphModel& model() const { return model_; }
@@ -76,6 +77,8 @@ class GraphProgram final : public Program {
   Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
                    const graph::Places& places);
   Result<void> place_constants(SharedExecutable executable);
+  // Runs the forward pass of these samples. Fails with: what prepare() and run() fail with.
+  Result<void> run_forward(Worker& worker, Slot& slot, std::span<const Sample> samples);
   // Of the slot's slice, after its last forward stage: a value as floats; the sum over the losses;
   // how many targets have the largest score of their row.
   Result<std::vector<float>> values_of(graph::ValueId id, Worker& worker, const Slot& slot);

@@ -26,6 +26,14 @@ Row row(const TableDataset& data, std::uint64_t index) {
   return row;
 }
 
+TEST(TableDataset, a_line_without_a_label_is_read_alike) {
+  for (const char* line : {"1.5\t-2\r", "1.5,-2", "  1.5   -2 "})
+    EXPECT_EQ(*features_of(line, 2), (std::vector<float>{1.5f, -2})) << line;
+  EXPECT_EQ(features_of("1,2,3", 2).error().detail, "a row of 3 cells: the model reads 2 features");
+  EXPECT_EQ(features_of("1,two", 2).error().detail, "'two' is no finite number");
+  EXPECT_EQ(features_of("1,nan", 2).error().code, ErrorCode::invalid_argument);
+}
+
 TEST(TableDataset, a_line_is_a_sample_and_its_last_cell_the_label) {
   for (const char* text : {"1.5\t-2\t3\n4\t5\t0\n", "1.5,-2,3\r\n4, 5 ,0",
                            "  1.5  -2 3 \n\n4 5 0\n", "width,height,kind\n1.5,-2,3\n4,5,0\n"}) {
