@@ -1,9 +1,11 @@
 #include "actors/job/job_environment.hpp"
 
+#include "actors/checkpoint/stored_model.hpp"
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
+#include "kernels/model/started_model.hpp"
 #include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -29,6 +31,38 @@ void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
   fitness.data_digest.assign(digest.value.begin(), digest.value.end());
   fitness.data_bytes = source.size_bytes();
   fitness.sample_count = reader.data().sample_count();
+}
+
+// The job's settings, and those of the model that it starts from where it says nothing. Fails with:
+// invalid_argument (it says something else).
+Result<model::Settings> started_settings(const job::JobSpec& spec, const model::Model& start) {
+  const auto differs = [&](const std::string& what, const std::string& found,
+                           const std::string& wanted) {
+    return Error{ErrorCode::invalid_argument, "start = " + spec.model_start + " has " + what +
+                                                  " = " + found + ", the job says " + wanted +
+                                                  ": leave it out of the job file"};
+  };
+  if (start.kind() != spec.model_kind) return differs("kind", start.kind(), spec.model_kind);
+  model::Settings settings = start.config();
+  for (const auto& [key, value] : spec.model_settings) {
+    const auto found = settings.find(key);
+    if (key != "context" && found != settings.end() && found->second != value)
+      return differs(key, found->second, value);
+    settings[key] = value;
+  }
+  return settings;
+}
+
+// A context that is not that of the start may change a table of positions.
+Result<void> check_same_parameters(const model::Model& start, const model::Model& model) {
+  const auto& had = start.parameters();
+  const auto& wanted = model.parameters();
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (i >= had.size() || had[i].name != wanted[i].name || had[i].shape != wanted[i].shape)
+      return {ErrorCode::invalid_argument,
+              "[model] the start has another " + wanted[i].name +
+                  ": leave out the settings that are not those of the start"};
+  return {};
 }
 
 using SharedData = std::shared_ptr<const dataset::Dataset>;
@@ -63,9 +97,22 @@ Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& mode
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
     const job::JobSpec& spec) const {
+  if (!spec.model_start.empty()) return started_model(spec);
   auto model = model::make_model(spec.model_kind, spec.model_settings);
   if (!model) return model.error().within("[model]");
   return std::shared_ptr<const model::Model>(std::move(*model));
+}
+
+Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
+    const job::JobSpec& spec) const {
+  auto start = checkpoint::load_stored_model(*options_.files, spec.model_start);
+  if (!start) return start.error().within("[model] start");
+  const auto settings = started_settings(spec, *start->model);
+  if (!settings) return settings.error().within("[model]");
+  auto model = model::make_model(spec.model_kind, *settings);
+  if (!model) return model.error().within("[model]");
+  if (auto same = check_same_parameters(*start->model, **model); !same) return same.error();
+  return std::make_shared<const model::StartedModel>(std::move(*model), std::move(start->weights));
 }
 
 // Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,

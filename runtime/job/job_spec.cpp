@@ -111,6 +111,7 @@ const std::vector<Row>& rows() {
       text_row("data.format", [](JobSpec& s) -> std::string& { return s.data.format; }),
       number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
+      text_row("model.start", [](JobSpec& s) -> std::string& { return s.model_start; }),
       number_row("train.seed", &JobSpec::train, &TrainSpec::seed),
       number_row("train.steps", &JobSpec::train, &TrainSpec::steps),
       number_row("train.batch", &JobSpec::train, &TrainSpec::batch),

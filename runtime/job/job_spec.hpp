@@ -71,6 +71,9 @@ struct JobSpec {
   DataSpec data;
   std::string model_kind = "gpt";
   std::map<std::string, std::string> model_settings;
+  // A file or folder whose weights are those before the first step, the same on every member, for
+  // as long as the job runs; its settings stand in for those that are absent. Empty: drawn by seed.
+  std::string model_start;
   TrainSpec train;
   CheckpointSpec checkpoint;
   ExchangeSpec exchange;
@@ -91,8 +94,8 @@ struct JobSpec {
   std::string model_digest;        // of the model's settings, parameters and initial weights
 };
 
-// The keys of a job file by section ("", "data", "train", "checkpoint", "exchange"); the model's
-// keys are the model's own.
+// The keys of a job file by section ("", "data", "model", "train", "checkpoint", "exchange"); the
+// model has keys of its own besides.
 std::vector<std::string> known_keys(const std::string& section);
 
 // One setting, by its job-file key "train.steps". Fails with invalid_argument, naming the nearest

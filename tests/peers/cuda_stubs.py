@@ -1,12 +1,10 @@
-"""Lets PyTorch's wheel be imported where CUDA's libraries are not, without the gigabytes of packages
-that it names.
+"""Lets PyTorch's wheel be imported without the gigabytes of CUDA's packages that it names.
 
-The wheel links CUDA's libraries although only a GPU needs them. For each one that the loader does
-not find, a shared library of that name is put beside PyTorch's own, whose functions do nothing but
-say that there is no device; each has the functions of all. Needs cc, nm and ldd.
-usage: cuda_stubs.py TORCH_LIB_FOLDER [--all]    --all: also in place of those that are found
+The wheel links CUDA's libraries although only a GPU needs them. For each one a shared library of its
+name is put beside PyTorch's own, where the loader looks before it looks elsewhere; its functions do
+nothing but say that there is no device, and each library has those of all. Needs cc, nm and ldd.
+usage: cuda_stubs.py TORCH_LIB_FOLDER
 """
-import os
 import pathlib
 import re
 import subprocess
@@ -14,6 +12,15 @@ import sys
 import tempfile
 
 NO_DEVICE = 100  # cudaErrorNoDevice
+# Functions of which PyTorch asks more than an error.
+ANSWERS = {
+    "cudaGetErrorString": 'const char* cudaGetErrorString() { return "a stub without a device"; }',
+    "cudaGetErrorName": 'const char* cudaGetErrorName() { return "stub"; }',
+    "cudaGetLastError": "int cudaGetLastError() { return 0; }",
+    "cudaPeekAtLastError": "int cudaPeekAtLastError() { return 0; }",
+    "cudaStreamIsCapturing":
+        "int cudaStreamIsCapturing(void* stream, int* status) { return *status = 0; }",
+}
 
 
 def output(*command):
@@ -41,7 +48,7 @@ def build(folder, soname, names):
     versions = {}
     for name, version in sorted(names.items()):
         answer = 0 if name.startswith("__") else NO_DEVICE
-        source.append(f"long {name}() {{ return {answer}; }}")
+        source.append(ANSWERS.get(name, f"long {name}() {{ return {answer}; }}"))
         if version:
             versions.setdefault(version, []).append(name)
     script = [f"{version} {{ {'; '.join(members)}; }};" for version, members in versions.items()]
@@ -54,18 +61,16 @@ def build(folder, soname, names):
                         str(code)], check=True)
 
 
-def main(folder, replace_all):
+def main(folder):
     own = sorted(folder.glob("lib*.so*"))
     absent, present = set(), set()
     for library in own:
         for soname, path in needed(library).items():
-            if path is None or (replace_all and re.match(r"libcu|libnv|libnccl", soname)):
+            if path is None or re.match(r"libcu|libnv|libnccl", soname):
                 absent.add(soname)
             elif path.parent.resolve() != folder.resolve():
                 present.add(path)
     absent -= {library.name for library in own}
-    if not absent:
-        return
     wanted, given = {}, set()
     for library in own:
         wanted |= symbols(library, "--undefined-only")
@@ -80,4 +85,4 @@ def main(folder, replace_all):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), "--all" in sys.argv[2:])
+    main(pathlib.Path(sys.argv[1]))
