@@ -1,5 +1,7 @@
 #include "actors/job/job_environment.hpp"
 
+#include <algorithm>
+
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
@@ -67,6 +69,11 @@ Result<void> check_same_parameters(const model::Model& start, const model::Model
 
 using SharedData = std::shared_ptr<const dataset::Dataset>;
 
+// How wide the numbers are of which samples are windows.
+std::uint32_t token_bytes_of(const job::DataSpec& spec) {
+  return spec.format == "tokens" ? spec.token_bytes : 1;
+}
+
 // The data in its format, if its samples are what the model reads.
 Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& model,
                              std::shared_ptr<const dataset::TextSource> source) {
@@ -82,13 +89,18 @@ Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& mode
     if ((*table)->fields() != fields) return differs(to_text((*table)->fields()));
     return SharedData(std::move(*table));
   }
-  const bool reads_text = fields.size() == 1 && fields[0].name == "text" &&
-                          fields[0].dtype == SampleDtype::u8 && fields[0].count > 1;
-  if (!reads_text) return differs("text u8");
-  auto text = dataset::TextDataset::create(std::move(source),
-                                           {.context = fields[0].count - 1,
-                                            .stride = 1,
-                                            .validation_fraction = spec.validation_fraction});
+  const std::uint32_t token_bytes = token_bytes_of(spec);
+  const SampleField has = token_bytes == 1 ? SampleField{"text", SampleDtype::u8, 0}
+                                           : SampleField{"tokens", SampleDtype::i32, 0};
+  const bool reads_it = fields.size() == 1 && fields[0].name == has.name &&
+                        fields[0].dtype == has.dtype && fields[0].count > 1;
+  if (!reads_it) return differs(token_bytes == 1 ? "text u8" : "tokens i32");
+  auto text = dataset::TextDataset::create(
+      std::move(source), {.context = fields[0].count - 1,
+                          .stride = 1,
+                          .validation_fraction = spec.validation_fraction,
+                          .token_bytes = token_bytes,
+                          .vocabulary = static_cast<std::uint32_t>(model.vocabulary())});
   if (!text) return text.error();
   return SharedData(std::move(*text));
 }
@@ -112,7 +124,8 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
   auto model = model::make_model(spec.model_kind, *settings);
   if (!model) return model.error().within("[model]");
   if (auto same = check_same_parameters(*start->model, **model); !same) return same.error();
-  return std::make_shared<const model::StartedModel>(std::move(*model), std::move(start->weights));
+  return std::shared_ptr<const model::Model>(
+      std::make_shared<model::StartedModel>(std::move(*model), std::move(start->weights)));
 }
 
 // Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,
@@ -216,7 +229,8 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
       .batch = spec.train.batch,
       .steps = steps * spec.inner_steps(),
       .table = spec.data.format == "table",
-      .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
+      .token_bytes = token_bytes_of(spec.data),
+      .context = std::max(2u, (*model)->sample_fields().front().count) - 1,
       .stride = 1,
       .validation_fraction = spec.data.validation_fraction};
   return dataset::scan_sum(*source, settings);

@@ -18,8 +18,11 @@
 namespace gpunode::job {
 
 struct DataSpec {
-  std::string path;                  // a file or a folder; the same bytes on every member
-  std::string format = "text";       // or "table": numbers, a sample a line, its label last
+  std::string path;  // a file or a folder; the same bytes on every member
+  // "text": bytes. "tokens": ids of tokens as whole numbers, little-endian, of token_bytes each.
+  // "table": numbers, a sample a line, its label last.
+  std::string format = "text";
+  std::uint32_t token_bytes = 2;     // or 4, for vocabularies above 65536
   double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
 };
 
