@@ -4,6 +4,7 @@
 #include <charconv>
 #include <mutex>
 
+#include "kernels/model/bert.hpp"
 #include "kernels/model/gpt.hpp"
 #include "kernels/model/llama.hpp"
 #include "kernels/model/mlp.hpp"
@@ -16,7 +17,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Factory, std::less<>> factories{
-      {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}};
+      {"bert", make_bert}, {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}};
 };
 
 Registry& registry() {

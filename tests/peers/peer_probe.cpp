@@ -2,7 +2,7 @@
 // samples, and writes what it computes. The gradient goes out as a model's weights would, so that
 // its tensors bear transformers' names and layouts.
 // usage: peer_probe MODEL SAMPLES OUT    SAMPLES: raw samples one behind the other
-//   OUT/logits (fp32, samples by positions by vocabulary), OUT/loss (text: the sum),
+//   OUT/input.NAME (the graph's inputs, 4 bytes an element), OUT/logits (fp32, samples by positions by vocabulary), OUT/loss (text: the sum),
 //   OUT/gradient/ and OUT/export/ (folders of transformers)
 #include <cstdio>
 #include <fstream>
@@ -44,9 +44,14 @@ Result<void> read_inputs(const model::GraphModel& model, const graph::Executable
   return {};
 }
 
-Result<std::vector<float>> logits_of(const model::GraphModel& model, ops::Backend& backend,
-                                     const std::vector<float>& weights,
-                                     std::span<const Sample> samples) {
+void write(const Path& path, const void* data, std::size_t bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+}
+
+Result<void> write_logits(const model::GraphModel& model, ops::Backend& backend,
+                          const std::vector<float>& weights, std::span<const Sample> samples,
+                          const Path& out) {
   graph::Builder builder(
       {.samples = static_cast<std::int64_t>(samples.size()), .positions = model.context()});
   model.forward(builder);
@@ -70,13 +75,15 @@ Result<std::vector<float>> logits_of(const model::GraphModel& model, ops::Backen
                              .parameters = weights.data(),
                              .constants = constants.data()};
   if (auto done = read_inputs(model, run, places, samples); !done) return done.error();
+  for (const graph::ValueId id : graph.inputs)
+    write(out / ("input." + graph[id].name), run.place_of(id, places), graph[id].bytes());
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   for (std::size_t stage = 0; stage < run.stages(); ++stage)
     if (auto done = run.run(stage, backend.operations(), **stream, workspace, places); !done)
       return done.error();
-  const auto* logits = static_cast<const float*>(run.place_of(graph.logits, places));
-  return std::vector<float>(logits, logits + graph[graph.logits].element_count());
+  write(out / "logits", run.place_of(graph.logits, places), graph[graph.logits].bytes());
+  return {};
 }
 
 Result<void> probe(const Path& path, const Path& samples_path, const Path& out) {
@@ -89,8 +96,7 @@ Result<void> probe(const Path& path, const Path& samples_path, const Path& out) 
   const auto backend = cpu::open_backend();
   const auto* model = dynamic_cast<const model::GraphModel*>(stored->model.get());
   GPUNODE_CHECK(model != nullptr, "all kinds of transformers' are graphs");
-  auto logits = logits_of(*model, *backend, stored->weights, samples);
-  if (!logits) return logits.error();
+  if (auto done = write_logits(*model, *backend, stored->weights, samples, out); !done) return done;
   auto program = model->program(*backend, 1);
   if (!program) return program.error();
   if (auto done = (*program)->load(stored->weights); !done) return done;
@@ -100,9 +106,6 @@ Result<void> probe(const Path& path, const Path& samples_path, const Path& out) 
   if (!loss) return loss.error();
   if (auto saved = checkpoint::save_for_transformers(files, *stored, out / "gradient"); !saved)
     return saved.error();
-  std::ofstream(out / "logits", std::ios::binary)
-      .write(reinterpret_cast<const char*>(logits->data()),
-             static_cast<std::streamsize>(logits->size() * sizeof(float)));
   std::ofstream(out / "loss") << std::to_string(*loss) << '\n';
   return {};
 }

@@ -1,4 +1,4 @@
-// GPT-2, and the Llama family with Mistral and Qwen2, as transformers names and writes them.
+// GPT-2, the Llama family with Mistral and Qwen2, and BERT, as transformers names and writes them.
 #include "kernels/model/detail/hub_families.hpp"
 
 #include <cstdlib>
@@ -189,10 +189,90 @@ HubFamily llama() {
           .any_context = true};
 }
 
+// ---- BERT with its head of masked tokens.
+Result<void> read_bert(const HubConfig& config, Settings& settings) {
+  // A config does not tell them: their numbers in BERT's own vocabularies.
+  const bool usual = number_of(settings, "vocabulary") > 103;
+  settings["opening"] = usual ? "101" : "-1";
+  settings["separator"] = usual ? "102" : "-1";
+  settings["mask"] = usual ? "103" : "-1";
+  settings["mask_seed"] = "1";
+  settings["padding"] = "0";
+  if (!given(config, "pad_token_id")) return {};
+  const auto padding = whole_of(config, "pad_token_id");
+  if (!padding) return padding.error();
+  settings["padding"] = std::to_string(*padding);
+  return {};
+}
+
+void write_bert(const Settings& settings, HubConfig& config) {
+  const Number padding = number_of(settings, "padding");
+  if (padding >= 0)
+    config["pad_token_id"] = padding;
+  else
+    config["pad_token_id"] = std::monostate{};
+}
+
+HubFamily bert() {
+  return {
+      .kind = "bert",
+      .model_types = {"bert"},
+      .prefix = "bert.",
+      .rows = {{"token_table", {{"bert.embeddings.word_embeddings.weight"}}},
+               {"position_table", {{"bert.embeddings.position_embeddings.weight"}}},
+               {"segment_table", {{"bert.embeddings.token_type_embeddings.weight"}}},
+               {"norm.weight", {{"bert.embeddings.LayerNorm.weight"}}},
+               {"norm.bias", {{"bert.embeddings.LayerNorm.bias"}}},
+               {"blocks.*.attention.weight",
+                {{"bert.encoder.layer.*.attention.self.query.weight", HubShare::queries},
+                 {"bert.encoder.layer.*.attention.self.key.weight", HubShare::keys},
+                 {"bert.encoder.layer.*.attention.self.value.weight", HubShare::keys}}},
+               {"blocks.*.attention.bias",
+                {{"bert.encoder.layer.*.attention.self.query.bias", HubShare::queries},
+                 {"bert.encoder.layer.*.attention.self.key.bias", HubShare::keys},
+                 {"bert.encoder.layer.*.attention.self.value.bias", HubShare::keys}}},
+               {"blocks.*.projection.weight",
+                {{"bert.encoder.layer.*.attention.output.dense.weight"}}},
+               {"blocks.*.projection.bias", {{"bert.encoder.layer.*.attention.output.dense.bias"}}},
+               {"blocks.*.norm1.weight",
+                {{"bert.encoder.layer.*.attention.output.LayerNorm.weight"}}},
+               {"blocks.*.norm1.bias", {{"bert.encoder.layer.*.attention.output.LayerNorm.bias"}}},
+               {"blocks.*.expand.weight", {{"bert.encoder.layer.*.intermediate.dense.weight"}}},
+               {"blocks.*.expand.bias", {{"bert.encoder.layer.*.intermediate.dense.bias"}}},
+               {"blocks.*.reduce.weight", {{"bert.encoder.layer.*.output.dense.weight"}}},
+               {"blocks.*.reduce.bias", {{"bert.encoder.layer.*.output.dense.bias"}}},
+               {"blocks.*.norm2.weight", {{"bert.encoder.layer.*.output.LayerNorm.weight"}}},
+               {"blocks.*.norm2.bias", {{"bert.encoder.layer.*.output.LayerNorm.bias"}}},
+               {"head.transform.weight", {{"cls.predictions.transform.dense.weight"}}},
+               {"head.transform.bias", {{"cls.predictions.transform.dense.bias"}}},
+               {"head.norm.weight", {{"cls.predictions.transform.LayerNorm.weight"}}},
+               {"head.norm.bias", {{"cls.predictions.transform.LayerNorm.bias"}}},
+               {"head.bias", {{"cls.predictions.bias"}}}},
+      .keys = {{"num_hidden_layers", "layers", Number{12}},
+               {"num_attention_heads", "heads", Number{12}},
+               {"hidden_size", "channels", Number{768}},
+               {"intermediate_size", "hidden", Number{3072}},
+               {"max_position_embeddings", "context", Number{512}},
+               {"vocab_size", "vocabulary", Number{30522}},
+               {"type_vocab_size", "segments", Number{2}},
+               {"layer_norm_eps", "epsilon", 1e-12}},
+      .fixed = {{"hidden_act", {text("gelu")}},
+                {"position_embedding_type", {text("absolute")}},
+                {"is_decoder", {false}},
+                {"add_cross_attention", {false}},
+                {"tie_word_embeddings", {true}}},
+      .passed_over = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
+                      "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",
+                      "cls.seq_relationship.weight", "cls.seq_relationship.bias"},
+      .read = read_bert,
+      .write = write_bert,
+      .architecture = [](const Settings&) -> std::string_view { return "BertForMaskedLM"; }};
+}
+
 }  // namespace
 
 std::span<const HubFamily> hub_families() {
-  static const std::vector<HubFamily> families{gpt(), llama()};
+  static const std::vector<HubFamily> families{gpt(), llama(), bert()};
   return families;
 }
 
