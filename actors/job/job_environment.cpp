@@ -1,6 +1,7 @@
 #include "actors/job/job_environment.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/job/job_fitness.hpp"
@@ -35,6 +36,9 @@ void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
   fitness.sample_count = reader.data().sample_count();
 }
 
+// Settings that say how a model reads samples and not what its weights mean.
+constexpr std::array kOfReading{"context", "mask", "mask_seed", "padding", "opening", "separator"};
+
 // The job's settings, and those of the model that it starts from where it says nothing. Fails with:
 // invalid_argument (it says something else).
 Result<model::Settings> started_settings(const job::JobSpec& spec, const model::Model& start) {
@@ -48,7 +52,8 @@ Result<model::Settings> started_settings(const job::JobSpec& spec, const model::
   model::Settings settings = start.config();
   for (const auto& [key, value] : spec.model_settings) {
     const auto found = settings.find(key);
-    if (key != "context" && found != settings.end() && found->second != value)
+    const bool of_reading = std::ranges::find(kOfReading, key) != kOfReading.end();
+    if (!of_reading && found != settings.end() && found->second != value)
       return differs(key, found->second, value);
     settings[key] = value;
   }
