@@ -163,12 +163,16 @@ TEST(Bert, learns_to_fill_gaps) {
   const double gaps = static_cast<double>(ready.targets(unseen.samples));
   Adamw optimizer(ready.model->parameters(),
                   {.peak_rate = 0.01, .warmup_steps = 20, .total_steps = 400}, *ready.backend);
+  std::vector<float> first(ready.weights.size()), second(ready.weights.size());
+  tensor::BufferPool pool(ready.backend->memory(), 1 << 20);
+  auto lane = *ops::Lane::open(*ready.backend, pool);
   const double before = ready.loss(ready.weights, unseen.samples) / gaps;
   for (std::uint64_t step = 1; step <= 400; ++step) {
     ASSERT_TRUE(ready.program->load(ready.weights));
     const auto batch = std::span(circles.samples).subspan((step * 32) % 512, 32);
     ASSERT_TRUE(ready.program->gradient(0, batch, ready.gradient));
-    optimizer.apply(step, ready.gradient, ready.targets(batch), ready.weights);
+    ASSERT_TRUE(optimizer.apply(step, ready.gradient, ready.targets(batch),
+                                {ready.weights, first, second}, ops::serial(lane)));
   }
   const double after = ready.loss(ready.weights, unseen.samples) / gaps;
   EXPECT_GT(before, 2.5) << "of ln 20";

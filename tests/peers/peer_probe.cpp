@@ -102,8 +102,10 @@ Result<void> probe(const Path& path, const Path& samples_path, const Path& out) 
   if (auto done = (*program)->load(stored->weights); !done) return done;
   if (auto saved = checkpoint::save_for_transformers(files, *stored, out / "export"); !saved)
     return saved.error();
-  const auto loss = (*program)->gradient(0, samples, stored->weights);
+  std::vector<float> gradient(stored->weights.size());
+  const auto loss = (*program)->gradient(0, samples, gradient);
   if (!loss) return loss.error();
+  stored->weights = std::move(gradient);
   if (auto saved = checkpoint::save_for_transformers(files, *stored, out / "gradient"); !saved)
     return saved.error();
   std::ofstream(out / "loss") << std::to_string(*loss) << '\n';
