@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 usage() {
   cat <<'TEXT'
 usage: tools/check.sh [flags]
-  (none)       packages, format, build; then unit, parity, house, sim, process, install
+  (none)       packages, format, build; then unit, parity, house, sim, process, install, and peers
+               where their environment is already
   --quick      build and run the unit tests only
   --sanitize   unit and sim under the address and undefined-behaviour sanitizers (preset asan)
   --threads    unit (with a job of three nodes in one process) and sim under the thread sanitizer
@@ -17,6 +18,7 @@ usage: tools/check.sh [flags]
   --learn      also train on the real text of the learning test (minutes)
   --kill-all   also kill every member at every point and at 20 random moments, run 50 faults of
                every kind in one job, and hang what has never been done before (minutes)
+  --peers      fetch the peers' environment first (tests/peers/environment.sh: 600 MB of PyPI)
   --pace       also measure throughput and who is slowest; on a quiet machine only
   --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
   --help       this text
@@ -37,6 +39,7 @@ while [ $# -gt 0 ]; do
     --learn) learn=yes ;;
     --kill-all) kill_all=yes ;;
     --pace) pace=yes ;;
+    --peers) export GPUNODE_PEERS_FETCH=1 ;;
     --quick) quick=yes ;;
     --jobs) shift; jobs=${1:-} ; [[ $jobs =~ ^[1-9][0-9]*$ ]] ||
               die 2 "--jobs needs a number, got '${jobs}'" "tools/check.sh --jobs 2" ;;
@@ -177,6 +180,8 @@ if [ $sanitize = no ] && [ $threads = no ]; then
     tests sim $dir "$jobs" -L '^sim$' -LE '^(learn|killall)$'
     tests process $dir 1 -L '^process$' -LE '^(learn|killall)$'
     tests install $dir 1 -L '^install$'
+    # They skip themselves where their environment is not.
+    tests peers $dir 1 -L '^peers$'
   fi
   if [ $learn = yes ] || [ $kill_all = yes ] || [ $pace = yes ]; then
     [ $quick = no ] || stage "build (rest)" build release ON

@@ -3,53 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "actors/named_tensors.hpp"
+#include "actors/checkpoint/stored_model.hpp"
 #include "kernels/model/model_code.hpp"
-#include "kernels/model/registry.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "kernels/ops/lane.hpp"
 #include "runtime/dataset/table_dataset.hpp"
-#include "runtime/snapshot/checkpoint.hpp"
-#include "runtime/snapshot/export.hpp"
 
 namespace gpunode::inference {
 namespace {
-
-struct Loaded {
-  std::unique_ptr<model::Model> model;
-  std::vector<float> weights;
-  std::uint64_t step = 0;
-};
-
-// The described model, whose weights `read` fills in.
-template <class Read>
-Result<Loaded> load_weights(const snapshot::ModelDescription& description, std::uint64_t step,
-                            Read read) {
-  auto model = model::make_model(description.kind, description.settings);
-  if (!model) return model.error();
-  Loaded loaded{std::move(*model), {}, step};
-  loaded.weights.resize(loaded.model->parameter_count());
-  Result<void> done = read(named_tensors(*loaded.model, std::span(loaded.weights)));
-  if (!done) return done.error();
-  return loaded;
-}
-
-Result<Loaded> load_checkpoint(const storage::FileSystem& files, const storage::Path& path) {
-  auto checkpoint = snapshot::Checkpoint::open(files, path);
-  if (!checkpoint) return checkpoint.error();
-  const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
-  return load_weights(meta.model, meta.key.step, [&](const snapshot::StateTarget& target) {
-    return checkpoint->read_into(target);
-  });
-}
-
-Result<Loaded> load_export(const storage::FileSystem& files, const storage::Path& path) {
-  auto description = snapshot::read_exported_model(files, path);
-  if (!description) return description.error();
-  return load_weights(*description, 0, [&](const snapshot::StateTarget& target) {
-    return snapshot::load_exported(files, path, target);
-  });
-}
 
 // Of a model that reads rows of a table; 0 of any other.
 std::size_t features_of(const model::Model& model) {
@@ -64,11 +25,7 @@ std::size_t features_of(const model::Model& model) {
 
 Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
-    auto entry = options.files->inspect(options.path);
-    if (!entry) return entry.error();
-    auto loaded = entry->kind == storage::EntryKind::folder
-                      ? load_checkpoint(*options.files, options.path)
-                      : load_export(*options.files, options.path);
+    auto loaded = checkpoint::load_stored_model(*options.files, options.path);
     if (!loaded) return loaded.error();
     const std::size_t features = features_of(*loaded->model);
     if (features == 0 && loaded->model->vocabulary() > 256)

@@ -1,9 +1,14 @@
 #include "actors/job/job_environment.hpp"
 
+#include <algorithm>
+#include <array>
+
+#include "actors/checkpoint/stored_model.hpp"
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
+#include "kernels/model/started_model.hpp"
 #include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -31,7 +36,48 @@ void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
   fitness.sample_count = reader.data().sample_count();
 }
 
+// Settings that say how a model reads samples and not what its weights mean.
+constexpr std::array kOfReading{"context", "mask", "mask_seed", "padding", "opening", "separator"};
+
+// The job's settings, and those of the model that it starts from where it says nothing. Fails with:
+// invalid_argument (it says something else).
+Result<model::Settings> started_settings(const job::JobSpec& spec, const model::Model& start) {
+  const auto differs = [&](const std::string& what, const std::string& found,
+                           const std::string& wanted) {
+    return Error{ErrorCode::invalid_argument, "start = " + spec.model_start + " has " + what +
+                                                  " = " + found + ", the job says " + wanted +
+                                                  ": leave it out of the job file"};
+  };
+  if (start.kind() != spec.model_kind) return differs("kind", start.kind(), spec.model_kind);
+  model::Settings settings = start.config();
+  for (const auto& [key, value] : spec.model_settings) {
+    const auto found = settings.find(key);
+    const bool of_reading = std::ranges::find(kOfReading, key) != kOfReading.end();
+    if (!of_reading && found != settings.end() && found->second != value)
+      return differs(key, found->second, value);
+    settings[key] = value;
+  }
+  return settings;
+}
+
+// A context that is not that of the start may change a table of positions.
+Result<void> check_same_parameters(const model::Model& start, const model::Model& model) {
+  const auto& had = start.parameters();
+  const auto& wanted = model.parameters();
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (i >= had.size() || had[i].name != wanted[i].name || had[i].shape != wanted[i].shape)
+      return {ErrorCode::invalid_argument,
+              "[model] the start has another " + wanted[i].name +
+                  ": leave out the settings that are not those of the start"};
+  return {};
+}
+
 using SharedData = std::shared_ptr<const dataset::Dataset>;
+
+// How wide the numbers are of which samples are windows.
+std::uint32_t token_bytes_of(const job::DataSpec& spec) {
+  return spec.format == "tokens" ? spec.token_bytes : 1;
+}
 
 // The data in its format, if its samples are what the model reads.
 Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& model,
@@ -48,13 +94,18 @@ Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& mode
     if ((*table)->fields() != fields) return differs(to_text((*table)->fields()));
     return SharedData(std::move(*table));
   }
-  const bool reads_text = fields.size() == 1 && fields[0].name == "text" &&
-                          fields[0].dtype == SampleDtype::u8 && fields[0].count > 1;
-  if (!reads_text) return differs("text u8");
-  auto text = dataset::TextDataset::create(std::move(source),
-                                           {.context = fields[0].count - 1,
-                                            .stride = 1,
-                                            .validation_fraction = spec.validation_fraction});
+  const std::uint32_t token_bytes = token_bytes_of(spec);
+  const SampleField has = token_bytes == 1 ? SampleField{"text", SampleDtype::u8, 0}
+                                           : SampleField{"tokens", SampleDtype::i32, 0};
+  const bool reads_it = fields.size() == 1 && fields[0].name == has.name &&
+                        fields[0].dtype == has.dtype && fields[0].count > 1;
+  if (!reads_it) return differs(token_bytes == 1 ? "text u8" : "tokens i32");
+  auto text = dataset::TextDataset::create(
+      std::move(source), {.context = fields[0].count - 1,
+                          .stride = 1,
+                          .validation_fraction = spec.validation_fraction,
+                          .token_bytes = token_bytes,
+                          .vocabulary = static_cast<std::uint32_t>(model.vocabulary())});
   if (!text) return text.error();
   return SharedData(std::move(*text));
 }
@@ -63,9 +114,23 @@ Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& mode
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
     const job::JobSpec& spec) const {
+  if (!spec.model_start.empty()) return started_model(spec);
   auto model = model::make_model(spec.model_kind, spec.model_settings);
   if (!model) return model.error().within("[model]");
   return std::shared_ptr<const model::Model>(std::move(*model));
+}
+
+Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
+    const job::JobSpec& spec) const {
+  auto start = checkpoint::load_stored_model(*options_.files, spec.model_start);
+  if (!start) return start.error().within("[model] start");
+  const auto settings = started_settings(spec, *start->model);
+  if (!settings) return settings.error().within("[model]");
+  auto model = model::make_model(spec.model_kind, *settings);
+  if (!model) return model.error().within("[model]");
+  if (auto same = check_same_parameters(*start->model, **model); !same) return same.error();
+  return std::shared_ptr<const model::Model>(
+      std::make_shared<model::StartedModel>(std::move(*model), std::move(start->weights)));
 }
 
 // Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,
@@ -169,7 +234,8 @@ Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint
       .batch = spec.train.batch,
       .steps = steps * spec.inner_steps(),
       .table = spec.data.format == "table",
-      .context = static_cast<std::uint32_t>((*model)->sample_bytes() - 1),
+      .token_bytes = token_bytes_of(spec.data),
+      .context = std::max(2u, (*model)->sample_fields().front().count) - 1,
       .stride = 1,
       .validation_fraction = spec.data.validation_fraction};
   return dataset::scan_sum(*source, settings);

@@ -37,6 +37,7 @@ class JobEnvironment {
   // compared. Slow.
   Result<void> matches(const job::JobSpec& spec) const;
 
+  // Slow where the job starts from weights in a file.
   Result<std::shared_ptr<const model::Model>> make_model(const job::JobSpec& spec) const;
   Result<compute::Trainer::Options> trainer_options(const job::JobSpec& spec) const;
   // Recomputes by separate code what the job's committed steps were fed. Slow.
@@ -48,6 +49,7 @@ class JobEnvironment {
   const Options& options() const { return options_; }
 
  private:
+  Result<std::shared_ptr<const model::Model>> started_model(const job::JobSpec& spec) const;
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
   Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
 

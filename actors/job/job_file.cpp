@@ -74,12 +74,12 @@ Result<void> read_setting(const std::string& section, const std::string& key,
   std::string full = section.empty() ? key : section + "." + key;
   auto text = value_text(full, node);
   if (!text) return text.error();
-  if (section == "model" && key != "kind") {
-    spec.model_settings[key] = *text;
-    return {};
-  }
   std::vector<std::string> known = job::known_keys(section);
   if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (section == "model") {
+      spec.model_settings[key] = *text;
+      return {};
+    }
     if (section.empty()) {
       if (std::find(kSections.begin(), kSections.end(), key) != kSections.end())
         return bad("'" + key + "' is a section, not a key: write [" + key + "]" + place(node));
@@ -111,8 +111,9 @@ Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& ba
       if (auto done = read_setting(name, std::string(inner_key.str()), inner, spec); !done)
         return done.error();
   }
-  if (!spec.data.path.empty() && spec.data.path[0] != '/')
-    spec.data.path = (std::filesystem::path(base_directory) / spec.data.path).lexically_normal();
+  for (std::string* path : {&spec.data.path, &spec.model_start})
+    if (!path->empty() && path->front() != '/')
+      *path = (std::filesystem::path(base_directory) / *path).lexically_normal();
   if (auto valid = job::validate(spec); !valid) return valid.error();
   return spec;
 }

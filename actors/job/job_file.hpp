@@ -10,7 +10,7 @@
 
 namespace gpunode::jobs {
 
-// A relative data.path is taken from `base_directory`. Fails with invalid_argument: not TOML (line
+// Relative paths, data.path and model.start, are taken from `base_directory`. Fails with invalid_argument: not TOML (line
 // and column), an unknown section or key (naming the nearest known one), a bad value.
 Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& base_directory);
 

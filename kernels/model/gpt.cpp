@@ -15,9 +15,12 @@ using graph::ValueId;
 constexpr float kDeviation = 0.02f;
 
 constexpr IntegerKey<GptConfig> kKeys[] = {
-    {"layers", &GptConfig::layers, 1, 1000},        {"heads", &GptConfig::heads, 1, 1000},
-    {"channels", &GptConfig::channels, 1, 65536},   {"context", &GptConfig::context, 1, 65536},
-    {"vocabulary", &GptConfig::vocabulary, 2, 256}, {"expansion", &GptConfig::expansion, 1, 64}};
+    {"layers", &GptConfig::layers, 1, 1000},
+    {"heads", &GptConfig::heads, 1, 1000},
+    {"channels", &GptConfig::channels, 1, 65536},
+    {"context", &GptConfig::context, 1, 65536},
+    {"vocabulary", &GptConfig::vocabulary, 2, kVocabularyLimit},
+    {"expansion", &GptConfig::expansion, 1, 64}};
 
 // x (..., C) -> (..., C)
 ValueId norm(Builder& g, const std::string& name, std::int64_t C, ValueId x) {

@@ -1,6 +1,6 @@
-// GPT over bytes or other small vocabularies: token and position embedding, pre-norm blocks of
+// GPT over bytes or tokens: token and position embedding, pre-norm blocks of
 // causal attention and a GELU network, output weights tied to the token table. A sample is context
-// + 1 bytes: each of the first `context` predicts its successor. Source: Radford et al., "Language
+// + 1 of them: each of the first `context` predicts its successor. Source: Radford et al., "Language
 // Models are Unsupervised Multitask Learners", 2019.
 #pragma once
 
@@ -13,7 +13,7 @@ struct GptConfig {
   std::int64_t heads = 4;         // H, divides channels
   std::int64_t channels = 128;    // C; more: wider, cost grows with its square
   std::int64_t context = 64;      // T, tokens seen at once
-  std::int64_t vocabulary = 256;  // V, byte values that may occur: 0 .. V-1
+  std::int64_t vocabulary = 256;  // V, tokens 0 .. V-1; up to 256 are bytes of a text
   std::int64_t expansion = 4;     // inner width of the network in each block, in channels
 };
 

@@ -11,7 +11,6 @@ using graph::Builder;
 using graph::ValueId;
 
 constexpr float kDeviation = 0.02f;
-constexpr float kEpsilon = 1e-5f;
 
 constexpr IntegerKey<LlamaConfig> kKeys[] = {
     {"layers", &LlamaConfig::layers, 1, 1000},
@@ -20,40 +19,45 @@ constexpr IntegerKey<LlamaConfig> kKeys[] = {
     {"channels", &LlamaConfig::channels, 2, 65536},
     {"hidden", &LlamaConfig::hidden, 1, 1048576},
     {"context", &LlamaConfig::context, 1, 65536},
-    {"vocabulary", &LlamaConfig::vocabulary, 2, 256},
+    {"vocabulary", &LlamaConfig::vocabulary, 2, kVocabularyLimit},
     {"theta", &LlamaConfig::theta, 1, 1000000000},
-    {"attention_bias", &LlamaConfig::attention_bias, 0, 1}};
-
-ValueId norm(Builder& g, const std::string& name, std::int64_t C, ValueId x) {
-  return g.rmsnorm(x, g.parameter(name + ".weight", {C}, graph::constant(1)), kEpsilon);
-}
+    {"attention_bias", &LlamaConfig::attention_bias, 0, 1},
+    {"tied", &LlamaConfig::tied, 0, 1}};
+constexpr RealKey<LlamaConfig> kReals[] = {{"epsilon", &LlamaConfig::epsilon, 1e-12, 1e-2}};
 
 }  // namespace
 
 void Llama::forward(Builder& g) const {
-  const auto [L, H, K, C, F, T, V, theta, bias] = config_;
+  const auto [L, H, K, C, F, T, V, theta, bias, tied, epsilon] = config_;
   const float residual = kDeviation / std::sqrt(2.0f * static_cast<float>(L));
+  const auto norm = [&g, C = C, epsilon = static_cast<float>(epsilon)](const char* name,
+                                                                       ValueId x) {
+    return g.rmsnorm(x, g.parameter(std::string(name) + ".weight", {C}, graph::constant(1)),
+                     epsilon);
+  };
   const Inputs inputs = inputs_of(g);
   const ValueId token_table = g.parameter("token_table", {V, C}, graph::normal(kDeviation));
   ValueId x = g.embedding(inputs.tokens, token_table);  // (B, T, C)
   for (std::int64_t layer = 0; layer < L; ++layer) {
     g.scope("blocks." + std::to_string(layer) + ".");
     g.pause();
-    ValueId y = norm(g, "norm1", C, x);
+    ValueId y = norm("norm1", x);
     y = linear(g, {"attention", (H + 2 * K) * (C / H), C, kDeviation, bias == 1}, y);
     y = g.rotary(y, H, K, static_cast<double>(theta));
     y = g.attention(y, {.heads = H, .kv_heads = K});
     x = g.add(x, linear(g, {"projection", C, C, residual, false}, y));
     g.pause();
-    y = norm(g, "norm2", C, x);
+    y = norm("norm2", x);
     y = g.swiglu(linear(g, {"expand", 2 * F, C, kDeviation, false}, y));
     g.pause();
     x = g.add(x, linear(g, {"reduce", C, F, residual, false}, y));
   }
   g.scope("");
   g.pause();
-  x = norm(g, "norm", C, g.predicting(x));
-  g.predict(linear(g, {"head", V, C, kDeviation, false}, x), inputs.targets);
+  x = norm("norm", g.predicting(x));
+  const ValueId logits =
+      tied == 1 ? g.linear(x, token_table) : linear(g, {"head", V, C, kDeviation, false}, x);
+  g.predict(logits, inputs.targets);
 }
 
 std::string Llama::name() const {
@@ -61,7 +65,7 @@ std::string Llama::name() const {
 }
 
 Settings Llama::config() const {
-  return settings_of(kKeys, config_);
+  return settings_of(kKeys, config_, kReals);
 }
 
 Result<std::unique_ptr<Llama>> Llama::open(LlamaConfig config) {
@@ -84,7 +88,7 @@ Result<std::unique_ptr<Llama>> Llama::open(LlamaConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_llama(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings);
+  const auto config = read_settings(kKeys, settings, kReals);
   if (!config) return config.error();
   auto made = Llama::open(*config);
   if (!made) return made.error();

@@ -1,6 +1,6 @@
-// The Llama family over bytes or other small vocabularies: token embedding, pre-norm blocks of causal
+// The Llama family over bytes or tokens: token embedding, pre-norm blocks of causal
 // attention with rotary positions and grouped queries, and a SwiGLU network; RMS normalisation, no
-// biases, output weights of their own. Mistral- and Qwen2-like configurations are settings of it.
+// biases, output weights of their own unless tied. Mistral- and Qwen2-like configurations are settings of it.
 // Sources: Touvron et al., "LLaMA", 2023; Ainslie et al., "GQA", 2023.
 #pragma once
 
@@ -15,9 +15,11 @@ struct LlamaConfig {
   std::int64_t channels = 128;      // C; C / H is even
   std::int64_t hidden = 344;        // F, inner width of the network
   std::int64_t context = 64;        // T, tokens seen at once
-  std::int64_t vocabulary = 256;    // V, byte values that may occur: 0 .. V-1
+  std::int64_t vocabulary = 256;    // V, tokens 0 .. V-1; up to 256 are bytes of a text
   std::int64_t theta = 10000;       // base of the rotary angles; larger for longer contexts
   std::int64_t attention_bias = 0;  // 1: queries, keys and values have biases, as in Qwen2
+  std::int64_t tied = 0;            // 1: the token table is the output weight too
+  double epsilon = 1e-5;            // of the normalisations
 };
 
 class Llama final : public TextModel {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <mutex>
 
+#include "kernels/model/bert.hpp"
 #include "kernels/model/gpt.hpp"
 #include "kernels/model/llama.hpp"
 #include "kernels/model/mlp.hpp"
@@ -16,8 +17,11 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, Factory, std::less<>> factories{
-      {"gpt", make_gpt}, {"llama", make_llama}, {"mlp", make_mlp}, {"resnet", make_resnet}};
+  std::map<std::string, Factory, std::less<>> factories{{"bert", make_bert},
+                                                        {"gpt", make_gpt},
+                                                        {"llama", make_llama},
+                                                        {"mlp", make_mlp},
+                                                        {"resnet", make_resnet}};
 };
 
 Registry& registry() {
@@ -90,6 +94,24 @@ Result<std::int64_t> take_integer(const Settings& settings, const std::string& k
                                              std::to_string(range.low) + " to " +
                                              std::to_string(range.high)};
   return value;
+}
+
+Result<double> take_real(const Settings& settings, const std::string& key, RealRange range) {
+  const auto found = settings.find(key);
+  if (found == settings.end()) return range.fallback;
+  const std::string& text = found->second;
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() ||
+      !(value >= range.low && value <= range.high))
+    return {ErrorCode::invalid_argument, key + " = '" + text + "' is not a number from " +
+                                             real_text(range.low) + " to " + real_text(range.high)};
+  return value;
+}
+
+std::string real_text(double value) {
+  char buffer[64];
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
 }  // namespace gpunode::model

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/model/model.hpp"
@@ -35,6 +37,14 @@ struct IntegerRange {
 Result<std::int64_t> take_integer(const Settings& settings, const std::string& key,
                                   IntegerRange range);
 
+// The number under `key`, or `fallback`. Fails with: invalid_argument outside [low, high].
+struct RealRange {
+  double fallback, low, high;
+};
+Result<double> take_real(const Settings& settings, const std::string& key, RealRange range);
+// The shortest text that reads as this number.
+std::string real_text(double value);
+
 // A whole number among a model's settings, and what may be chosen.
 template <class Config>
 struct IntegerKey {
@@ -42,26 +52,42 @@ struct IntegerKey {
   std::int64_t Config::*field;
   std::int64_t low, high;
 };
+// Any other number.
+template <class Config>
+struct RealKey {
+  const char* name;
+  double Config::*field;
+  double low, high;
+};
 
 // Reads all of `keys` from settings into a configuration, whose own values stand in for what is
 // absent; and the other way. Fails with: invalid_argument (an unknown key, a value out of range).
 template <class Config, std::size_t kCount>
-Result<Config> read_settings(const IntegerKey<Config> (&keys)[kCount], const Settings& settings) {
+Result<Config> read_settings(const IntegerKey<Config> (&keys)[kCount], const Settings& settings,
+                             std::span<const RealKey<std::type_identity_t<Config>>> reals = {}) {
   Config config;
   std::vector<std::string> names;
   for (const auto& key : keys) names.push_back(key.name);
+  for (const auto& key : reals) names.push_back(key.name);
   if (auto known = reject_unknown(settings, names); !known) return known.error();
   for (const auto& key : keys) {
     auto value = take_integer(settings, key.name, {config.*key.field, key.low, key.high});
     if (!value) return value.error();
     config.*key.field = *value;
   }
+  for (const auto& key : reals) {
+    auto value = take_real(settings, key.name, {config.*key.field, key.low, key.high});
+    if (!value) return value.error();
+    config.*key.field = *value;
+  }
   return config;
 }
 template <class Config, std::size_t kCount>
-Settings settings_of(const IntegerKey<Config> (&keys)[kCount], const Config& config) {
+Settings settings_of(const IntegerKey<Config> (&keys)[kCount], const Config& config,
+                     std::span<const RealKey<std::type_identity_t<Config>>> reals = {}) {
   Settings settings;
   for (const auto& key : keys) settings[key.name] = std::to_string(config.*key.field);
+  for (const auto& key : reals) settings[key.name] = real_text(config.*key.field);
   return settings;
 }
 

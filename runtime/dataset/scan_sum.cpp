@@ -120,8 +120,9 @@ class Windows final : public Samples {
       : source_(source),
         reader_(source),
         window_(settings.context + std::uint64_t{1}),
-        stride_(settings.stride) {
-    const std::uint64_t size = source.size_bytes();
+        stride_(settings.stride),
+        width_(settings.token_bytes) {
+    const std::uint64_t size = source.size_bytes() / width_;
     std::uint64_t block = 4096;
     while (block < 16 * window_ || (size + block - 1) / block > 65536) block += 4096;
     const std::uint64_t blocks = (size + block - 1) / block;
@@ -147,13 +148,21 @@ class Windows final : public Samples {
   void read(std::uint64_t sample, std::vector<std::byte>& target) override {
     while (sample >= stretches_[at_].after) ++at_;
     const Stretch& here = stretches_[at_];
-    target.resize(window_);
-    reader_.window(here.begin + (sample - here.first) * stride_, target);
+    const std::uint64_t first = here.begin + (sample - here.first) * stride_;
+    std::vector<std::byte>& stored = width_ == 2 ? narrow_ : target;
+    stored.resize(window_ * width_);
+    reader_.window(first * width_, stored);
+    if (width_ != 2) return;
+    target.assign(window_ * 4, std::byte{0});
+    for (std::uint64_t at = 0; at < window_; ++at) {
+      target[at * 4] = narrow_[at * 2];
+      target[at * 4 + 1] = narrow_[at * 2 + 1];
+    }
   }
 
  private:
   struct Stretch {
-    std::uint64_t begin, first, after;  // its first byte, its samples
+    std::uint64_t begin, first, after;  // its first byte or token, its samples
   };
   // Windows begin at its first byte and every stride behind it; the last still ends inside.
   void stretch(std::uint64_t begin, std::uint64_t end) {
@@ -165,7 +174,8 @@ class Windows final : public Samples {
 
   const TextSource& source_;
   Reader reader_;
-  std::uint64_t window_, stride_, count_ = 0;
+  std::uint64_t window_, stride_, width_, count_ = 0;
+  std::vector<std::byte> narrow_;
   std::vector<Stretch> stretches_;
   std::size_t at_ = 0;
 };
@@ -232,6 +242,8 @@ class Rows final : public Samples {
 Result<Proof> scan_sum(const TextSource& source, const ScanSettings& settings) {
   if (settings.batch == 0 || settings.stride == 0 || settings.context == 0)
     return refused("batch, stride and context must not be 0");
+  if (settings.token_bytes != 1 && settings.token_bytes != 2 && settings.token_bytes != 4)
+    return refused("token_bytes must be 1, 2 or 4");
   if (!(settings.validation_fraction >= 0.0 && settings.validation_fraction < 1.0))
     return refused("validation_fraction must be in [0, 1)");
   if (settings.steps > (std::uint64_t{1} << 62) / settings.batch) return refused("too many steps");

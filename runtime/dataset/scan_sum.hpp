@@ -17,8 +17,9 @@ namespace gpunode::dataset {
 struct ScanSettings {
   std::uint64_t seed = 1;
   std::uint32_t batch = 1;
-  std::uint64_t steps = 0;  // steps [0, steps) were committed
-  bool table = false;       // rows of numbers; else text, and:
+  std::uint64_t steps = 0;        // steps [0, steps) were committed
+  bool table = false;             // rows of numbers; else text or tokens, and:
+  std::uint32_t token_bytes = 1;  // 1: text; 2, 4: tokens of so many bytes, samples of i32
   std::uint32_t context = 64;
   std::uint32_t stride = 1;
   double validation_fraction = 0.1;

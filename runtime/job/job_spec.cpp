@@ -109,8 +109,10 @@ const std::vector<Row>& rows() {
       text_row("on_lost_quorum", [](JobSpec& s) -> std::string& { return s.on_lost_quorum; }),
       text_row("data.path", [](JobSpec& s) -> std::string& { return s.data.path; }),
       text_row("data.format", [](JobSpec& s) -> std::string& { return s.data.format; }),
+      number_row("data.token_bytes", &JobSpec::data, &DataSpec::token_bytes),
       number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
+      text_row("model.start", [](JobSpec& s) -> std::string& { return s.model_start; }),
       number_row("train.seed", &JobSpec::train, &TrainSpec::seed),
       number_row("train.steps", &JobSpec::train, &TrainSpec::steps),
       number_row("train.batch", &JobSpec::train, &TrainSpec::batch),
@@ -262,8 +264,11 @@ Result<void> validate(const JobSpec& spec) {
     return bad("on_lost_quorum must be \"wait\" or \"continue\", not '" + spec.on_lost_quorum +
                "'");
   if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder");
-  if (spec.data.format != "text" && spec.data.format != "table")
-    return bad("data.format must be \"text\" or \"table\", not '" + spec.data.format + "'");
+  const std::string& format = spec.data.format;
+  if (format != "text" && format != "tokens" && format != "table")
+    return bad("data.format must be \"text\", \"tokens\" or \"table\", not '" + format + "'");
+  if (spec.data.token_bytes != 2 && spec.data.token_bytes != 4)
+    return bad("data.token_bytes must be 2 or 4");
   if (!(spec.data.validation_fraction >= 0 && spec.data.validation_fraction < 1))
     return bad("data.validation_fraction must be at least 0 and below 1");
   if (auto valid = validate_train(spec.train); !valid) return valid;

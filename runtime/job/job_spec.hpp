@@ -18,8 +18,11 @@
 namespace gpunode::job {
 
 struct DataSpec {
-  std::string path;                  // a file or a folder; the same bytes on every member
-  std::string format = "text";       // or "table": numbers, a sample a line, its label last
+  std::string path;  // a file or a folder; the same bytes on every member
+  // "text": bytes. "tokens": ids of tokens as whole numbers, little-endian, of token_bytes each.
+  // "table": numbers, a sample a line, its label last.
+  std::string format = "text";
+  std::uint32_t token_bytes = 2;     // or 4, for vocabularies above 65536
   double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
 };
 
@@ -71,6 +74,9 @@ struct JobSpec {
   DataSpec data;
   std::string model_kind = "gpt";
   std::map<std::string, std::string> model_settings;
+  // A file or folder whose weights are those before the first step, the same on every member, for
+  // as long as the job runs; its settings stand in for those that are absent. Empty: drawn by seed.
+  std::string model_start;
   TrainSpec train;
   CheckpointSpec checkpoint;
   ExchangeSpec exchange;
@@ -91,8 +97,8 @@ struct JobSpec {
   std::string model_digest;        // of the model's settings, parameters and initial weights
 };
 
-// The keys of a job file by section ("", "data", "train", "checkpoint", "exchange"); the model's
-// keys are the model's own.
+// The keys of a job file by section ("", "data", "model", "train", "checkpoint", "exchange"); the
+// model has keys of its own besides.
 std::vector<std::string> known_keys(const std::string& section);
 
 // One setting, by its job-file key "train.steps". Fails with invalid_argument, naming the nearest

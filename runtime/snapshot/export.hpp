@@ -4,18 +4,13 @@
 #pragma once
 
 #include "runtime/snapshot/checkpoint.hpp"
+#include "runtime/snapshot/safetensors_file.hpp"
 #include "runtime/snapshot/state_view.hpp"
-#include "runtime/storage/checksum.hpp"
 #include "runtime/storage/file_system.hpp"
 
 namespace gpunode::snapshot {
 
-struct Export {
-  storage::Sha256 sha256;  // of the file
-  std::uint64_t size_bytes = 0;
-
-  bool operator==(const Export&) const = default;
-};
+using Export = Written;
 
 // Writes the file, replacing what is there, durably and all or nothing. Fails with corrupted (bad
 // block of a shard), disk_full, permission_denied.

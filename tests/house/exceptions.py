@@ -29,6 +29,7 @@ CALLED_BY_TESTS = {
     "kernels/tensor/buffer.hpp:in_use_bytes": "shows that nothing leaks",
     "kernels/tensor/buffer.hpp:held_bytes": "shows that the pool is bounded",
     "runtime/collective/all_reduce.hpp:dropped_messages": "shows that bad messages are refused",
+    "runtime/dataset/text_dataset.hpp:block_tokens": "shows how much is held out at once",
     "runtime/directory/directory.hpp:rejected_updates": "shows that bad messages are refused",
     "runtime/job/state_transfer.hpp:has_snapshot": "shows that a snapshot is let go",
     "runtime/membership/swim.hpp:local_health": "shows that a slow node doubts itself",

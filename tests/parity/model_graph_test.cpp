@@ -25,6 +25,14 @@ struct Described {
   Settings settings;
 };
 const Described kModels[] = {
+    {"bert.txt",
+     "bert",
+     {{"layers", "2"},
+      {"heads", "2"},
+      {"channels", "64"},
+      {"hidden", "128"},
+      {"context", "16"},
+      {"segments", "5"}}},
     {"gpt.txt", "gpt", {{"layers", "2"}, {"heads", "2"}, {"channels", "64"}, {"context", "16"}}},
     {"llama.txt",
      "llama",

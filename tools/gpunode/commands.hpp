@@ -22,6 +22,8 @@ int run_generate(const Invocation& invocation);
 int run_checkpoint_ls(const Invocation& invocation);
 int run_checkpoint_verify(const Invocation& invocation);
 int run_checkpoint_export(const Invocation& invocation);
+int run_model_import(const Invocation& invocation);
+int run_model_export(const Invocation& invocation);
 int run_doctor(const Invocation& invocation);
 int run_version(const Invocation& invocation);
 int run_help(const Invocation& invocation);

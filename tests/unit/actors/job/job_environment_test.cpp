@@ -6,6 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "actors/checkpoint/stored_model.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -82,6 +83,53 @@ TEST_F(Environment, TellsWhatTheModelThrows) {
   ASSERT_FALSE(fitness);
   EXPECT_NE(fitness.error().detail.find("my settings are wrong"), std::string::npos);
   EXPECT_FALSE(environment.prove(spec_, 1));
+}
+
+TEST_F(Environment, StartsFromTheWeightsOfAFile) {
+  checkpoint::StoredModel start;
+  start.model = std::move(*model::make_model(
+      "gpt", {{"layers", "1"}, {"channels", "32"}, {"context", "16"}, {"vocabulary", "200"}}));
+  start.weights.assign(start.model->parameter_count(), 0.25f);
+  spec_.model_start = folder_.path() / "start";
+  ASSERT_TRUE(checkpoint::save_model(files_, start, spec_.model_start));
+  const JobEnvironment environment(options_);
+  const auto made = environment.make_model(spec_);
+  ASSERT_TRUE(made) << made.error().detail;
+  EXPECT_EQ((*made)->vocabulary(), 200u);  // of which the job says nothing
+  std::vector<float> weights((*made)->parameter_count());
+  (*made)->initialise(1, weights);
+  EXPECT_EQ(weights, start.weights);
+
+  const auto refusal = [&](const char* key, const char* value) {
+    job::JobSpec other = spec_;
+    other.model_settings[key] = value;
+    const auto refused = JobEnvironment(options_).make_model(other);
+    return refused ? std::string() : refused.error().detail;
+  };
+  EXPECT_NE(refusal("layers", "2").find("has layers = 1, the job says 2"), std::string::npos);
+  EXPECT_NE(refusal("context", "8").find("another position_table"), std::string::npos);
+  spec_.model_start += "r";
+  EXPECT_EQ(environment.make_model(spec_).error().code, ErrorCode::not_found);
+}
+
+TEST_F(Environment, TakesTokensForALargeVocabularyOnly) {
+  spec_.data.format = "tokens";  // 5000 of 'aa', 24929
+  EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
+                "reads samples of text u8[17], the data has tokens i32"),
+            std::string::npos);
+  spec_.model_settings["vocabulary"] = "24930";
+  const auto options = JobEnvironment(options_).trainer_options(spec_);
+  ASSERT_TRUE(options) << options.error().detail;
+  EXPECT_EQ(options->reader->data().fields(), options->model->sample_fields());
+  EXPECT_TRUE(JobEnvironment(options_).prove(spec_, 3)->each_once());
+  spec_.model_settings["vocabulary"] = "24929";
+  EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
+                "holds token 24929 at position 0"),
+            std::string::npos);
+  spec_.data.format = "text";
+  EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
+                "reads samples of tokens i32[17], the data has text u8"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ labels = ["cpu"]
 path = "text"
 [model]
 kind = "gpt"
+start = "weights"
 layers = 2
 [train]
 steps = 40
@@ -26,6 +27,7 @@ TEST(JobFile, a_good_file_fills_the_spec_and_finds_its_data_beside_it) {
   auto spec = parse_job_file(kGood, "/home/jobs");
   ASSERT_TRUE(spec) << spec.error().message();
   EXPECT_EQ(spec->data.path, "/home/jobs/text");
+  EXPECT_EQ(spec->model_start, "/home/jobs/weights");
   EXPECT_EQ(spec->train.steps, 40u);
   EXPECT_EQ(spec->train.tree, (std::vector<std::uint32_t>{2, 2}));
   EXPECT_EQ(spec->train.learning_rate, 1e-3);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include <memory>
 
 #include "runtime/base/rng.hpp"
@@ -110,6 +112,36 @@ TEST(ScanSum, equals_the_running_sum_of_a_table) {
   EXPECT_EQ(proof->sum, data_fingerprint(**data, settings, 2).sum);
   EXPECT_EQ(proof->sample_count, 270u);
   EXPECT_TRUE(proof->each_once());
+}
+
+TEST(ScanSum, equals_the_running_sum_of_tokens) {
+  for (const std::uint32_t width : {2u, 4u}) {
+    std::vector<std::pair<std::string, Bytes>> files;
+    for (std::uint32_t file = 0; file < 3; ++file) {
+      Bytes bytes(9000 * width);
+      for (std::uint32_t at = 0; at < 9000; ++at) {
+        const std::uint32_t token = (at * 7 + file) % 60000;
+        std::memcpy(bytes.data() + at * width, &token, width);
+      }
+      files.emplace_back(std::to_string(file), std::move(bytes));
+    }
+    auto source = std::make_shared<TextSource>(TextSource::from_memory(std::move(files)));
+    auto data = TextDataset::create(
+        source,
+        {.context = 8, .validation_fraction = 0.2, .token_bytes = width, .vocabulary = 60000});
+    ASSERT_TRUE(data.has_value()) << data.error().detail;
+    const ScanSettings settings{.seed = 3,
+                                .batch = 7,
+                                .steps = 900,
+                                .token_bytes = width,
+                                .context = 8,
+                                .validation_fraction = 0.2};
+    const Result<Proof> proof = scan_sum(*source, settings);
+    ASSERT_TRUE(proof.has_value());
+    EXPECT_EQ(proof->sum, data_fingerprint(**data, settings, 2).sum);
+    EXPECT_EQ(proof->sample_count, (*data)->sample_count());
+    EXPECT_TRUE(proof->each_once());
+  }
 }
 
 TEST(ScanSum, sees_another_seed_step_count_or_byte) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -52,7 +53,7 @@ Split split_of(const TextDataset& data, std::size_t size) {
   Bytes all(size);
   data.source().copy(0, all);
   std::map<Bytes, std::size_t> places;
-  const std::size_t window = data.window_bytes();
+  const std::size_t window = data.window_tokens();
   for (std::size_t at = 0; at + window <= size; ++at)
     places.emplace(Bytes(all.begin() + static_cast<std::ptrdiff_t>(at),
                          all.begin() + static_cast<std::ptrdiff_t>(at + window)),
@@ -80,7 +81,7 @@ TEST(TextDataset, held_out_blocks_are_drawn_over_the_text_and_no_window_crosses_
     auto made = TextDataset::create(numbered(kSize),
                                     {.context = 30, .stride = stride, .validation_fraction = 0.2});
     ASSERT_TRUE(made.has_value());
-    EXPECT_EQ((*made)->block_bytes(), 4096u);
+    EXPECT_EQ((*made)->block_tokens(), 4096u);
     const Split split = split_of(**made, kSize);
     std::size_t held = 0;
     std::set<std::size_t> blocks;
@@ -108,7 +109,7 @@ TEST(TextDataset, the_split_is_the_same_for_every_job_on_the_data) {
 
 TEST(TextDataset, a_block_has_room_for_sixteen_windows) {
   auto data = TextDataset::create(numbered(400'000), {.context = 1000});
-  EXPECT_EQ((*data)->block_bytes(), 16384u);
+  EXPECT_EQ((*data)->block_tokens(), 16384u);
 }
 
 TEST(TextDataset, nothing_held_out_is_possible) {
@@ -134,6 +135,54 @@ TEST(TextDataset, too_little_text_and_bad_settings_are_refused) {
   EXPECT_EQ(code(100, {.context = 4, .validation_fraction = 1.0}), refused);
   EXPECT_EQ(code(100, {.context = 4, .validation_fraction = -0.1}), refused);
   EXPECT_EQ(code(100, {.context = 4, .validation_fraction = std::stod("nan")}), refused);
+}
+
+// Two files of token ids 0, 10, 20, ...
+std::shared_ptr<const TextSource> tokens_of(std::size_t width) {
+  std::vector<std::pair<std::string, Bytes>> files;
+  for (std::uint32_t file = 0, token = 0; file < 2; ++file) {
+    Bytes bytes(20 * width);
+    for (std::size_t at = 0; at < 20; ++at, token += 10)
+      std::memcpy(bytes.data() + at * width, &token, width);
+    files.emplace_back(file == 0 ? "a" : "b", std::move(bytes));
+  }
+  return std::make_shared<TextSource>(TextSource::from_memory(std::move(files)));
+}
+
+TEST(TextDataset, token_ids_become_samples_of_whole_numbers) {
+  for (const std::uint32_t width : {2u, 4u}) {
+    auto data = TextDataset::create(
+        tokens_of(width),
+        {.context = 4, .validation_fraction = 0.1, .token_bytes = width, .vocabulary = 391});
+    ASSERT_TRUE(data.has_value()) << data.error().detail;
+    EXPECT_EQ((*data)->fields(), (std::vector<SampleField>{{"tokens", SampleDtype::i32, 5}}));
+    EXPECT_EQ((*data)->sample_count(), 32u);  // of 36 tokens
+    for (const std::uint64_t index : {0u, 17u, 31u}) {
+      const Bytes bytes = sample(**data, index);
+      for (std::size_t at = 0; at < 5; ++at) {
+        std::int32_t token = -1;
+        std::memcpy(&token, bytes.data() + at * 4, 4);
+        EXPECT_EQ(token, static_cast<std::int32_t>((index + at) * 10)) << width;
+      }
+    }
+  }
+}
+
+TEST(TextDataset, says_where_a_token_is_none_of_the_vocabulary) {
+  const auto refusal = [](std::size_t width, TextSettings settings) {
+    auto data = TextDataset::create(tokens_of(width), settings);
+    return data ? std::string() : data.error().detail;
+  };
+  EXPECT_EQ(refusal(2, {.context = 4, .token_bytes = 2, .vocabulary = 250}),
+            "data: b holds token 250 at position 5, but the model's vocabulary is 250: raise it, "
+            "or check data.token_bytes");
+  EXPECT_NE(refusal(2, {.context = 4, .token_bytes = 4, .vocabulary = 391}).find("at position 0"),
+            std::string::npos);
+  EXPECT_NE(refusal(2, {.context = 4, .token_bytes = 3, .vocabulary = 391}), "");
+  auto odd = std::make_shared<TextSource>(TextSource::from_memory({{"odd", Bytes(101)}}));
+  auto data = TextDataset::create(odd, {.context = 4, .token_bytes = 2, .vocabulary = 9});
+  ASSERT_FALSE(data.has_value());
+  EXPECT_EQ(data.error().detail, "data: odd has 101 bytes and ends inside a token of 2");
 }
 
 }  // namespace

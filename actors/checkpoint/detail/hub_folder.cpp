@@ -1,0 +1,211 @@
+#include "actors/checkpoint/detail/hub_folder.hpp"
+
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/model/hub_weights.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/snapshot/safetensors_file.hpp"
+
+namespace gpunode::checkpoint::detail {
+namespace {
+
+using model::HubConfig;
+using model::HubTensor;
+using nlohmann::json;
+using snapshot::SafetensorsFile;
+using snapshot::TensorEntry;
+using storage::Path;
+
+constexpr std::uint64_t kLongestConfigBytes = 16 << 20;
+constexpr const char* kConfig = "config.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+Error bad(const Path& path, const std::string& what) {
+  return {ErrorCode::invalid_argument, path.string() + ": " + what};
+}
+
+Result<json> read_json(const storage::FileSystem& files, const Path& path) {
+  auto text = files.read(path, kLongestConfigBytes);
+  if (!text) return text.error();
+  json document = json::parse(as_text(*text), nullptr, false);
+  if (!document.is_object()) return bad(path, "is no JSON object");
+  return document;
+}
+
+void flatten(const json& object, const std::string& prefix, HubConfig& config) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = prefix + key;
+    if (value.is_null())
+      config[name] = std::monostate{};
+    else if (value.is_boolean())
+      config[name] = value.get<bool>();
+    else if (value.is_number_integer())
+      config[name] = value.get<std::int64_t>();
+    else if (value.is_number())
+      config[name] = value.get<double>();
+    else if (value.is_string())
+      config[name] = value.get<std::string>();
+    else if (value.is_object() && prefix.empty())
+      flatten(value, name + ".", config);
+  }
+}
+
+json unflattened(const HubConfig& config) {
+  json document = json::object();
+  for (const auto& [key, value] : config) {
+    const std::size_t dot = key.find('.');
+    json& at = dot == std::string::npos ? document[key]
+                                        : document[key.substr(0, dot)][key.substr(dot + 1)];
+    std::visit(
+        [&](const auto& one) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::monostate>)
+            at = nullptr;
+          else
+            at = one;
+        },
+        value);
+  }
+  return document;
+}
+
+// The files that hold the folder's tensors.
+Result<std::vector<SafetensorsFile>> open_weights(const storage::FileSystem& files,
+                                                  const Path& folder) {
+  std::set<std::string> names;
+  if (files.exists(folder / kWeights)) {
+    names.insert(kWeights);
+  } else if (files.exists(folder / kIndex)) {
+    auto index = read_json(files, folder / kIndex);
+    if (!index) return index.error();
+    const auto map = index->find("weight_map");
+    if (map == index->end() || !map->is_object()) return bad(folder / kIndex, "has no weight_map");
+    for (const auto& [tensor, file] : map->items()) {
+      if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
+        return bad(folder / kIndex, "the file of " + tensor + " is no name");
+      names.insert(file.get<std::string>());
+    }
+  } else {
+    return Error{ErrorCode::not_found,
+                 folder.string() + " has neither " + kWeights + " nor " + kIndex +
+                     ": save the model with save_pretrained(..., safe_serialization=True)"};
+  }
+  std::vector<SafetensorsFile> opened;
+  for (const std::string& name : names) {
+    auto file = SafetensorsFile::open(files, folder / name);
+    if (!file) return file.error();
+    opened.push_back(std::move(*file));
+  }
+  return opened;
+}
+
+struct Found {
+  const SafetensorsFile* file;
+  const TensorEntry* entry;
+};
+
+// What the files hold of a name, by the name.
+using Holdings = std::map<std::string, Found, std::less<>>;
+
+Result<Holdings> holdings_of(const std::vector<SafetensorsFile>& files) {
+  Holdings holdings;
+  for (const SafetensorsFile& file : files)
+    for (const TensorEntry& entry : file.header().tensors)
+      if (!holdings.emplace(entry.name, Found{&file, &entry}).second)
+        return bad(file.path(), entry.name + " stands in another file too");
+  return holdings;
+}
+
+std::vector<std::uint64_t> unsigned_shape(const HubTensor& tensor) {
+  return {tensor.shape.begin(), tensor.shape.end()};
+}
+
+// Takes the tensor out of the holdings.
+Result<Found> take(const Path& folder, const HubTensor& tensor, Holdings& holdings) {
+  auto found = holdings.find(tensor.name);
+  for (const std::string& other : tensor.others)
+    if (found == holdings.end()) found = holdings.find(other);
+  const std::string expected = snapshot::shape_text(unsigned_shape(tensor));
+  if (found == holdings.end())
+    return bad(folder, tensor.name + " of shape " + expected + " is missing");
+  const Found taken = found->second;
+  if (taken.entry->shape != unsigned_shape(tensor))
+    return bad(taken.file->path(), found->first + " has shape " +
+                                       snapshot::shape_text(taken.entry->shape) +
+                                       ", its config.json asks for " + expected);
+  holdings.erase(found);
+  return taken;
+}
+
+}  // namespace
+
+Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path& folder,
+                                    LoadOptions options) {
+  auto document = read_json(files, folder / kConfig);
+  if (!document) return document.error();
+  HubConfig config;
+  flatten(*document, "", config);
+  auto description = model::model_of_hub(config, options.context);
+  if (!description) return description.error().within(folder.string());
+  auto made = model::make_model(description->kind, description->settings);
+  if (!made) return made.error().within(folder.string());
+  auto tensors = model::hub_tensors(**made);
+  if (!tensors) return tensors.error();
+  auto opened = open_weights(files, folder);
+  if (!opened) return opened.error();
+  auto holdings = holdings_of(*opened);
+  if (!holdings) return holdings.error();
+  StoredModel stored{std::move(*made), {}, 0};
+  stored.weights.resize(stored.model->parameter_count());
+  std::vector<float> values;
+  for (const HubTensor& tensor : *tensors) {
+    const auto found = take(folder, tensor, *holdings);
+    if (!found) return found.error();
+    values.resize(tensor.element_count());
+    if (auto read = found->file->read(*found->entry, values); !read) return read.error();
+    model::from_hub(tensor, values, stored.weights);
+  }
+  for (const auto& [name, found] : *holdings)
+    if (!model::hub_passes_over(*stored.model, name))
+      return bad(found.file->path(),
+                 name + " of shape " + snapshot::shape_text(found.entry->shape) +
+                     " belongs to nothing that " + stored.model->name() + " has");
+  return stored;
+}
+
+Result<snapshot::Export> save_hub_folder(storage::FileSystem& files, const StoredModel& stored,
+                                         const Path& folder) {
+  const auto config = model::hub_config_of(*stored.model);
+  if (!config) return config.error();
+  const auto architecture = model::hub_architecture_of(*stored.model);
+  if (!architecture) return architecture.error();
+  const auto tensors = model::hub_tensors(*stored.model);
+  if (!tensors) return tensors.error();
+  json document = unflattened(*config);
+  document["architectures"] = {*architecture};
+  std::vector<TensorEntry> entries;
+  std::map<std::string_view, const HubTensor*> by_name;
+  for (const HubTensor& tensor : *tensors) {
+    entries.push_back({tensor.name, snapshot::ElementType::f32, unsigned_shape(tensor), 0, 0});
+    by_name[tensor.name] = &tensor;
+  }
+  if (auto done = files.create_folder(folder); !done) return done.error();
+  const std::string text = document.dump(2) + "\n";
+  if (auto done = files.write_atomic(folder / kConfig, {as_bytes(text)}); !done)
+    return done.error();
+  const auto header = snapshot::plan_safetensors(std::move(entries), {{"format", "pt"}});
+  std::vector<float> values;
+  return snapshot::write_safetensors(
+      files, header, folder / kWeights,
+      [&](const TensorEntry& entry, const snapshot::TensorSink& sink) {
+        const HubTensor& tensor = *by_name.at(entry.name);
+        values.resize(tensor.element_count());
+        model::to_hub(tensor, stored.weights, values);
+        return sink(bytes_of(std::span<const float>(values)));
+      });
+}
+
+}  // namespace gpunode::checkpoint::detail

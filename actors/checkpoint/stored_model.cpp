@@ -1,0 +1,65 @@
+#include "actors/checkpoint/stored_model.hpp"
+
+#include "actors/checkpoint/detail/hub_folder.hpp"
+#include "actors/named_tensors.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/snapshot/checkpoint.hpp"
+
+namespace gpunode::checkpoint {
+namespace {
+
+// The described model, whose weights `read` fills in.
+template <class Read>
+Result<StoredModel> load_weights(const snapshot::ModelDescription& description, std::uint64_t step,
+                                 Read read) {
+  auto model = model::make_model(description.kind, description.settings);
+  if (!model) return model.error();
+  StoredModel stored{std::move(*model), {}, step};
+  stored.weights.resize(stored.model->parameter_count());
+  Result<void> done = read(named_tensors(*stored.model, std::span(stored.weights)));
+  if (!done) return done.error();
+  return stored;
+}
+
+Result<StoredModel> load_checkpoint(const storage::FileSystem& files, const storage::Path& path) {
+  auto checkpoint = snapshot::Checkpoint::open(files, path);
+  if (!checkpoint) return checkpoint.error();
+  const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
+  return load_weights(meta.model, meta.key.step, [&](const snapshot::StateTarget& target) {
+    return checkpoint->read_into(target);
+  });
+}
+
+Result<StoredModel> load_export(const storage::FileSystem& files, const storage::Path& path) {
+  auto description = snapshot::read_exported_model(files, path);
+  if (!description) return description.error();
+  return load_weights(*description, 0, [&](const snapshot::StateTarget& target) {
+    return snapshot::load_exported(files, path, target);
+  });
+}
+
+}  // namespace
+
+Result<StoredModel> load_stored_model(const storage::FileSystem& files, const storage::Path& path,
+                                      LoadOptions options) {
+  auto entry = files.inspect(path);
+  if (!entry) return entry.error();
+  if (entry->kind != storage::EntryKind::folder) return load_export(files, path);
+  if (files.exists(path / "config.json")) return detail::load_hub_folder(files, path, options);
+  return load_checkpoint(files, path);
+}
+
+Result<snapshot::Export> save_model(storage::FileSystem& files, const StoredModel& stored,
+                                    const storage::Path& path) {
+  return snapshot::export_weights(
+      files, {stored.model->kind(), stored.model->config()},
+      named_tensors(*stored.model, std::span<const float>(stored.weights)), path);
+}
+
+Result<snapshot::Export> save_for_transformers(storage::FileSystem& files,
+                                               const StoredModel& stored,
+                                               const storage::Path& folder) {
+  return detail::save_hub_folder(files, stored, folder);
+}
+
+}  // namespace gpunode::checkpoint

@@ -1,0 +1,43 @@
+// A model with its weights, from whatever holds one: a folder of Hugging Face's transformers
+// (config.json and model.safetensors), a file that `checkpoint export` or `model import` wrote, or
+// a checkpoint's folder; and written for transformers again. Blocks for as long as the disk takes;
+// costs 4 bytes a parameter. No state.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/model/model.hpp"
+#include "runtime/snapshot/export.hpp"
+#include "runtime/storage/file_system.hpp"
+
+namespace gpunode::checkpoint {
+
+struct StoredModel {
+  std::unique_ptr<model::Model> model;
+  std::vector<float> weights;  // parameter_count()
+  std::uint64_t step = 0;      // of a checkpoint; else 0
+};
+
+struct LoadOptions {
+  // Of a transformers folder whose model has no table of positions: how many it shall read at most;
+  // 0: as many as its config says.
+  std::int64_t context = 0;
+};
+
+// Fails with: not_found; corrupted; unsupported (a model that is not known here, and what of it);
+// invalid_argument (a tensor that is missing, is one too many, or has another shape: its name, the
+// shape found and the one expected).
+Result<StoredModel> load_stored_model(const storage::FileSystem& files, const storage::Path& path,
+                                      LoadOptions options = {});
+
+// Writes one file that jobs start from and nodes serve. Fails with: disk_full, permission_denied.
+Result<snapshot::Export> save_model(storage::FileSystem& files, const StoredModel& stored,
+                                    const storage::Path& path);
+// Writes config.json and model.safetensors into the folder, which is made; the latter's digest and
+// size. Fails with: unsupported (transformers has no such model), disk_full, permission_denied.
+Result<snapshot::Export> save_for_transformers(storage::FileSystem& files,
+                                               const StoredModel& stored,
+                                               const storage::Path& folder);
+
+}  // namespace gpunode::checkpoint

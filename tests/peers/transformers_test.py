@@ -1,0 +1,207 @@
+"""Models of Hugging Face's transformers, tiny and with random weights, against ours: what transformers
+writes is read by us, scores and gradients are the same, and what we write is read by transformers.
+
+Tolerances are relative to the largest value of the tensor: 1e-4 for scores and the loss, 1e-3 for
+gradients, both in fp32. About 40 s, of which half is Python importing its libraries.
+usage: transformers_test.py PEER_PROBE [TEST...]
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy
+import torch
+import transformers
+from safetensors.torch import load_file
+
+PROBE = sys.argv.pop(1)
+SAMPLES = 3
+SCORES, GRADIENTS = 1e-4, 1e-3
+
+
+def relative(ours, theirs):
+    return ((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30)).item()
+
+
+def randomised(model):
+    """The model with no value left that a mistake could hide behind: no zero bias, no unit norm."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.08 * torch.randn(parameter.shape, generator=generator)
+    return model.eval()
+
+
+def tokens_of(config, positions):
+    generator = torch.Generator().manual_seed(9)
+    return torch.randint(config.vocab_size, (SAMPLES, positions + 1), generator=generator)
+
+
+class Peer(unittest.TestCase):
+    def setUp(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.folder = pathlib.Path(work.name)
+
+    def probe(self, model, samples):
+        """Ours on the raw samples: scores, loss, {name: gradient}, exported folder."""
+        model.save_pretrained(self.folder / "theirs")
+        (self.folder / "samples").write_bytes(samples)
+        done = subprocess.run([PROBE, self.folder / "theirs", self.folder / "samples", self.folder],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        scores = torch.from_numpy(numpy.fromfile(self.folder / "logits", dtype=numpy.float32))
+        loss = float((self.folder / "loss").read_text())
+        return scores, loss, load_file(self.folder / "gradient" / "model.safetensors")
+
+    def expect_gradients(self, model, ours):
+        theirs = dict(model.named_parameters())
+        self.assertEqual(set(ours), set(theirs))
+        # A bias of keys moves all scores of a query alike: its gradient is but rounding, and is held
+        # against the others.
+        least = 1e-3 * max(parameter.grad.abs().max() for parameter in theirs.values())
+        for name, parameter in theirs.items():
+            with self.subTest(gradient=name):
+                largest = max(parameter.grad.abs().max(), least)
+                error = (ours[name] - parameter.grad).abs().max() / largest
+                self.assertLess(error.item(), GRADIENTS)
+
+    def expect_read_back(self, model):
+        again = type(model).from_pretrained(self.folder / "export")
+        self.assertEqual(again.state_dict().keys(), model.state_dict().keys())
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(tensor, again.state_dict()[name]), name)
+        return again.eval()
+
+    def causal(self, model):
+        """All that is said of a model that predicts the next token."""
+        model = randomised(model)
+        config = model.config
+        tokens = tokens_of(config, config.max_position_embeddings)
+        raw = tokens.to(torch.uint8 if config.vocab_size <= 256 else torch.int32).numpy().tobytes()
+        scores, loss, gradients = self.probe(model, raw)
+        theirs = model(tokens[:, :-1]).logits
+        self.assertLess(relative(scores.view(theirs.shape), theirs), SCORES)
+        reference = torch.nn.functional.cross_entropy(theirs.flatten(0, 1), tokens[:, 1:].flatten(),
+                                                      reduction="sum")
+        self.assertLess(abs(loss / reference.item() - 1), SCORES)
+        reference.backward()
+        self.expect_gradients(model, gradients)
+        again = self.expect_read_back(model)
+        self.assertTrue(torch.equal(again(tokens[:, :-1]).logits, theirs))
+
+
+class Gpt2(Peer):
+    def config(self, **changes):
+        return transformers.GPT2Config(**{"n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 24,
+                                          "vocab_size": 300, **changes})
+
+    def test_is_ours(self):
+        self.causal(transformers.GPT2LMHeadModel(self.config()))
+
+    def test_over_bytes_and_with_a_narrow_network(self):
+        self.causal(transformers.GPT2LMHeadModel(self.config(vocab_size=120, n_inner=64)))
+
+    def test_without_its_head_has_shorter_names(self):
+        model = randomised(transformers.GPT2LMHeadModel(self.config()))
+        samples = tokens_of(model.config, 24).to(torch.int32).numpy().tobytes()
+        whole = self.probe(model, samples)[0]
+        self.assertTrue(torch.equal(self.probe(model.transformer, samples)[0], whole))
+
+
+class Llama(Peer):
+    def settings(self, **changes):
+        return {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                "hidden_size": 32, "intermediate_size": 88, "max_position_embeddings": 24,
+                "vocab_size": 300, **changes}
+
+    def test_with_grouped_queries_is_ours(self):
+        self.causal(transformers.LlamaForCausalLM(transformers.LlamaConfig(**self.settings())))
+
+    def test_with_tied_weights_another_base_and_epsilon(self):
+        config = transformers.LlamaConfig(**self.settings(
+            tie_word_embeddings=True, rms_norm_eps=3e-5, vocab_size=99,
+            rope_parameters={"rope_type": "default", "rope_theta": 500000.0}))
+        self.causal(transformers.LlamaForCausalLM(config))
+
+    def test_qwen2_has_biases_of_queries_keys_and_values(self):
+        self.causal(transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**self.settings())))
+
+    def test_mistral_without_a_window_is_a_llama(self):
+        config = transformers.MistralConfig(**self.settings(sliding_window=None))
+        model = randomised(transformers.MistralForCausalLM(config))
+        tokens = tokens_of(config, 24)
+        scores = self.probe(model, tokens.to(torch.int32).numpy().tobytes())[0]
+        theirs = model(tokens[:, :-1]).logits
+        self.assertLess(relative(scores.view(theirs.shape), theirs), SCORES)
+
+    def test_in_bf16_is_read_too(self):
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**self.settings()))
+        model = randomised(model).to(torch.bfloat16)
+        tokens = tokens_of(model.config, 24)
+        scores = self.probe(model, tokens.to(torch.int32).numpy().tobytes())[0]
+        read = transformers.LlamaForCausalLM.from_pretrained(self.folder / "theirs",
+                                                             dtype=torch.float32)
+        theirs = read.eval()(tokens[:, :-1]).logits
+        self.assertLess(relative(scores.view(theirs.shape), theirs), SCORES)
+
+
+class Bert(Peer):
+    def config(self, **changes):
+        return transformers.BertConfig(**{
+            "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32,
+            "intermediate_size": 48, "max_position_embeddings": 24, "vocab_size": 300, **changes})
+
+    def input(self, name):
+        return torch.from_numpy(
+            numpy.fromfile(self.folder / f"input.{name}", dtype=numpy.int32)).long()
+
+    def samples(self, vocabulary, padding, separator):
+        """Two segments each, the last samples with more and more padding."""
+        generator = torch.Generator().manual_seed(3)
+        tokens = torch.randint(104 if vocabulary > 257 else 1, vocabulary, (5, 24),
+                               generator=generator)
+        tokens[:, 7] = separator
+        for sample in range(1, 5):
+            tokens[sample, 24 - 4 * sample:] = padding
+        return tokens
+
+    def expect_the_same(self, config, separator):
+        model = randomised(transformers.BertForMaskedLM(config))
+        tokens = self.samples(config.vocab_size, config.pad_token_id, separator)
+        raw = tokens.to(torch.uint8 if config.vocab_size <= 257 else torch.int32).numpy().tobytes()
+        scores, loss, gradients = self.probe(model, raw)
+        shown, segments = self.input("tokens").view(5, 24), self.input("segments").view(5, 24)
+        targets, lengths = self.input("targets").view(5, 24), self.input("lengths")
+        self.assertEqual(lengths.tolist(), [24, 20, 16, 12, 8])
+        self.assertEqual(torch.where(targets >= 0, targets, shown).tolist(), tokens.tolist())
+        self.assertEqual(segments[0].tolist(), [0] * 8 + [1] * 16)
+        real = torch.arange(24) < lengths[:, None]
+        theirs = model(input_ids=shown, token_type_ids=segments, attention_mask=real.long()).logits
+        self.assertLess(relative(scores.view(theirs.shape)[real], theirs[real]), SCORES)
+        self.assertGreater((targets >= 0).sum(), 5)
+        reference = torch.nn.functional.cross_entropy(theirs.flatten(0, 1), targets.flatten(),
+                                                      ignore_index=-1, reduction="sum")
+        self.assertLess(abs(loss / reference.item() - 1), SCORES)
+        reference.backward()
+        self.expect_gradients(model, gradients)
+        self.expect_read_back(model)
+
+    def test_with_segments_padding_and_hidden_tokens_is_ours(self):
+        self.expect_the_same(self.config(), separator=102)
+
+    def test_with_another_padding_and_epsilon(self):
+        self.expect_the_same(self.config(pad_token_id=9, layer_norm_eps=1e-5), separator=102)
+
+
+if __name__ == "__main__":
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    unittest.main(verbosity=2)

@@ -1,0 +1,81 @@
+// `model import` and `model export`: models of Hugging Face's transformers to a file that jobs start
+// from and nodes serve, and back. Straight on files, with or without a node.
+#include <filesystem>
+
+#include "actors/checkpoint/stored_model.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using checkpoint::StoredModel;
+using nlohmann::json;
+using std::filesystem::path;
+
+constexpr std::uint64_t kLongestContext = 1 << 24;
+
+path absolute_path(const std::string& given) {
+  return std::filesystem::absolute(given).lexically_normal();
+}
+
+// What a person wants to know of it, and the section of a job file that describes it.
+void show(const Invocation& invocation, const StoredModel& stored, const path& out,
+          const snapshot::Export& written, bool for_jobs) {
+  const auto settings = stored.model->config();
+  if (invocation.json()) {
+    print_json({{"path", out.string()},
+                {"bytes", written.size_bytes},
+                {"sha256", written.sha256.text()},
+                {"kind", stored.model->kind()},
+                {"settings", settings},
+                {"parameters", stored.model->parameter_count()}});
+    return;
+  }
+  print(aligned({{"path", out.string()},
+                 {"bytes", std::to_string(written.size_bytes)},
+                 {"sha256", written.sha256.text()},
+                 {"model", stored.model->name()},
+                 {"parameters", std::to_string(stored.model->parameter_count())}}));
+  if (!for_jobs) return;
+  std::string section = "\nA job that goes on from it has in its file:\n\n[model]\nkind = \"" +
+                        stored.model->kind() + "\"\nstart = \"" + out.string() + "\"\n";
+  for (const auto& [key, value] : settings) section += key + " = " + value + "\n";
+  print(section);
+}
+
+// Reads the operand's model, writes it by `save`. The exit code.
+template <class Save>
+int convert(const Invocation& invocation, const std::string& from, bool for_jobs, Save save) {
+  const std::string out = invocation.arguments.text("--out");
+  if (out.empty())
+    return fail(invocation, {ErrorCode::invalid_argument, "--out is missing"}, kUsage);
+  const auto context = invocation.arguments.whole("--context", 0, 1, kLongestContext);
+  if (!context) return fail(invocation, context.error(), kUsage);
+  storage::PosixFileSystem files;
+  std::error_code unreadable;
+  const path source = std::filesystem::canonical(absolute_path(from), unreadable);
+  const auto stored =
+      checkpoint::load_stored_model(files, unreadable ? absolute_path(from) : source,
+                                    {.context = static_cast<std::int64_t>(*context)});
+  if (!stored) return fail(invocation, stored.error());
+  const auto written = save(files, *stored, absolute_path(out));
+  if (!written) return fail(invocation, written.error());
+  show(invocation, *stored, absolute_path(out), *written, for_jobs);
+  return kOk;
+}
+
+}  // namespace
+
+int run_model_import(const Invocation& invocation) {
+  return convert(invocation, invocation.arguments.text("FOLDER"), true, checkpoint::save_model);
+}
+
+int run_model_export(const Invocation& invocation) {
+  return convert(invocation, invocation.arguments.text("PATH"), false,
+                 checkpoint::save_for_transformers);
+}
+
+}  // namespace gpunode::cli
