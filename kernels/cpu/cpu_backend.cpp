@@ -17,6 +17,11 @@ class CpuStream final : public tensor::Stream {
   Result<void> synchronise() override { return {}; }
 };
 
+class CpuEvent final : public tensor::Event {
+ public:
+  Result<void> synchronise() override { return {}; }
+};
+
 std::string library_text() {
   static const std::map<int, std::string> kNames = {{dnnl_cpu_isa_sse41, "sse4.1"},
                                                     {dnnl_cpu_isa_avx, "avx"},
@@ -109,6 +114,10 @@ class CpuBackend final : public ops::Backend {
     std::memset(to, 0, bytes);
     return {};
   }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream&) override {
+    return std::unique_ptr<tensor::Event>(std::make_unique<CpuEvent>());
+  }
+  Result<void> wait(tensor::Stream&, const tensor::Event&) override { return {}; }
 
  private:
   ops::Capabilities capabilities_;

@@ -113,6 +113,11 @@ class Backend {
                             std::size_t bytes) = 0;
   // Zero bytes.
   virtual Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) = 0;
+  // An event behind all that is queued on the stream. Fails with: internal.
+  virtual Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) = 0;
+  // What is queued on the stream from now on runs after what the event stands behind, on whichever
+  // stream of this backend that is; the caller does not wait. Fails with: internal.
+  virtual Result<void> wait(tensor::Stream& stream, const tensor::Event& event) = 0;
 };
 
 }  // namespace gpunode::ops

@@ -1,5 +1,6 @@
 // Stream: work that a device does in order. Ops are queued on one and may return before they ran;
-// on the CPU a stream is the calling thread and every op has run when it returns.
+// on the CPU a stream is the calling thread and every op has run when it returns. Event: a point in a
+// stream's work, for other streams and the host to wait for.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -10,6 +11,14 @@ class Stream {
  public:
   virtual ~Stream() = default;
   // Waits until everything queued has run. Fails with: internal (a kernel failed).
+  virtual Result<void> synchronise() = 0;
+};
+
+// Does not keep its stream alive.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // Waits until everything that was queued before the event has run. Fails with: as above.
   virtual Result<void> synchronise() = 0;
 };
 

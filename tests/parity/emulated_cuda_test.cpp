@@ -48,6 +48,12 @@ class EmulatedBackend final : public ops::Backend {
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
     return host_->clear(stream, to, bytes);
   }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    return host_->record(stream);
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
+    return host_->wait(stream, event);
+  }
 
  private:
   std::unique_ptr<ops::Backend> host_ = cpu::open_backend();

@@ -81,6 +81,19 @@ class CudaBackend final : public ops::Backend {
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
     return check(cudaMemsetAsync(to, 0, bytes, own(stream).stream()), "clearing GPU memory");
   }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    cudaEvent_t made = nullptr;
+    auto done = check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "making an event");
+    if (!done) return done.error();
+    auto event = std::make_unique<CudaEvent>(context_, made);
+    done = check(cudaEventRecord(made, own(stream).stream()), "recording an event");
+    if (!done) return done.error();
+    return std::unique_ptr<tensor::Event>(std::move(event));
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
+    return check(cudaStreamWaitEvent(own(stream).stream(), own(event).event()),
+                 "letting a stream wait");
+  }
 
  private:
   std::shared_ptr<Context> context_;

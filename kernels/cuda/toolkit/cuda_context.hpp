@@ -71,9 +71,27 @@ class CudaStream final : public tensor::Stream {
   cudaStream_t stream_;
 };
 
-// Every stream that reaches a CUDA operation was opened by this backend.
+class CudaEvent final : public tensor::Event {
+ public:
+  CudaEvent(std::shared_ptr<Context> context, cudaEvent_t event)
+      : context_(std::move(context)), event_(event) {}
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  Result<void> synchronise() override {
+    return check(cudaEventSynchronize(event_), "waiting for the GPU");
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  cudaEvent_t event_;
+};
+
+// Every stream and event that reaches this backend was made by it.
 inline CudaStream& own(tensor::Stream& stream) {
   return static_cast<CudaStream&>(stream);
+}
+inline const CudaEvent& own(const tensor::Event& event) {
+  return static_cast<const CudaEvent&>(event);
 }
 
 }  // namespace gpunode::cuda

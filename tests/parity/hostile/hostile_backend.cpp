@@ -14,7 +14,7 @@ class HostileMemory final : public tensor::Memory {
   explicit HostileMemory(std::shared_ptr<HostileDevice> shared) : shared_(std::move(shared)) {}
   const tensor::Device& device() const override { return device_; }
   Result<void*> allocate(std::size_t bytes) override { return shared_->window().allocate(bytes); }
-  void release(void* data, std::size_t) override { shared_->release(data); }
+  void release(void* data, std::size_t bytes) override { shared_->release(data, bytes); }
 
  private:
   std::shared_ptr<HostileDevice> shared_;
@@ -39,8 +39,21 @@ class Backend final : public HostileBackend {
   Report report() const override { return shared_->report(); }
 
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
-    return std::unique_ptr<tensor::Stream>(
-        std::make_unique<HostileStream>(shared_, shared_->next_stream()));
+    return std::unique_ptr<tensor::Stream>(std::make_unique<HostileStream>(shared_));
+  }
+  Result<void> host_reads(ByteView bytes) override { return shared_->host_reads(bytes); }
+
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault("record: the stream is another device's");
+    return std::unique_ptr<tensor::Event>(std::make_unique<HostileEvent>(*mine));
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
+    HostileStream* mine = own(stream);
+    const auto* known = dynamic_cast<const HostileEvent*>(&event);
+    if (!mine || !known) return shared_->fault("wait: stream or event is another device's");
+    known->hold(*mine);
+    return {};
   }
 
   Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {

@@ -6,7 +6,10 @@
 //   upload     reads its source when the copy runs, and notices one that changed meanwhile
 //   download   fills its destination with a pattern until the copy has run
 //   operations every address must be the device's, in a live piece; each is known by name, with what
-//              it reads and writes (kernels/ops/access.hpp)
+//              it reads and writes (kernels/ops/access.hpp); on demand each runs on guarded
+//              copies, and may touch nothing else
+//   order      two calls that meet in memory, at least one writing, and that no synchronise() and no
+//              event orders are a fault, which names both; so is memory released before its last use
 // Every fault is the error of the call that made it, where there is one, of every later synchronise(),
 // and the first of report().
 #pragma once
@@ -17,6 +20,7 @@
 #include <string>
 
 #include "kernels/ops/backend.hpp"
+#include "tests/parity/hostile/guarded_copies.hpp"
 #include "tests/parity/hostile/late_queue.hpp"
 
 namespace gpunode::hostile {
@@ -24,6 +28,7 @@ namespace gpunode::hostile {
 struct Options {
   std::uint64_t seed = 1;
   Pace pace = Pace::random;
+  Guard guard = Guard::none;  // whether operations run on guarded copies of their arguments
   std::uint64_t memory_bytes = 1ull << 30;
   // What does the arithmetic: the CPU's operations, or a test's in their place.
   std::optional<ops::Operations> arithmetic = {};
@@ -38,6 +43,9 @@ struct Report {
 class HostileBackend : public ops::Backend {
  public:
   virtual Report report() const = 0;
+  // Says that the host reads these bytes of its own now, e.g. sends what was downloaded to them.
+  // Fails with: internal, when a download to them may not have run yet.
+  virtual Result<void> host_reads(ByteView bytes) = 0;
 };
 
 // Fails with: internal (the system gave no addresses).

@@ -8,19 +8,39 @@ HostileStream* own(tensor::Stream& stream) {
   return dynamic_cast<HostileStream*>(&stream);
 }
 
-HostileStream::HostileStream(std::shared_ptr<HostileDevice> device, std::size_t number)
+HostileStream::HostileStream(std::shared_ptr<HostileDevice> device)
     : device_(std::move(device)),
-      number_(number),
+      number_(device_->with_ledger([](AccessLedger& ledger) { return ledger.open_stream(); })),
       queue_(std::make_shared<LateQueue>(device_->options().pace,
-                                         mix(device_->options().seed, number))) {}
+                                         mix(device_->options().seed, number_))) {}
 
 HostileStream::~HostileStream() {
   queue_->wait_for_all();
+  device_->with_ledger([&](AccessLedger& ledger) { ledger.close_stream(number_); });
 }
 
 Result<void> HostileStream::synchronise() {
-  queue_->wait_for_all();
+  return HostileEvent(*this).synchronise();
+}
+
+HostileEvent::HostileEvent(HostileStream& stream)
+    : device_(stream.shared_device()),
+      queue_(stream.shared_queue()),
+      number_(queue_->pushed()),
+      clock_(device_->with_ledger(
+          [&](AccessLedger& ledger) { return ledger.clock_of(stream.number()); })) {}
+
+Result<void> HostileEvent::synchronise() {
+  queue_->wait_for(number_);
+  device_->with_ledger([&](AccessLedger& ledger) { ledger.host_learns(clock_); });
   return device_->state();
+}
+
+void HostileEvent::hold(HostileStream& stream) const {
+  device_->with_ledger(
+      [&](AccessLedger& ledger) { ledger.stream_learns(stream.number(), clock_); });
+  if (stream.shared_queue() == queue_) return;
+  stream.queue().push([queue = queue_, number = number_] { queue->wait_for(number); });
 }
 
 HostileDevice::HostileDevice(Options options, std::unique_ptr<DeviceWindow> window)
@@ -29,8 +49,37 @@ HostileDevice::HostileDevice(Options options, std::unique_ptr<DeviceWindow> wind
       cpu_(cpu::open_backend()),
       arithmetic_(options_.arithmetic.value_or(cpu_->operations())) {}
 
-void HostileDevice::release(const void* data) {
+std::string HostileDevice::text_of(const AccessLedger::Conflict& conflict,
+                                   const std::string& call) const {
+  const ops::Access &mine = conflict.access, &theirs = conflict.earlier_access;
+  const auto verb = [](const ops::Access& access) {
+    return access.use == ops::Use::read ? " reads '" : " writes '";
+  };
+  return std::string(conflict.kind()) + ": " + call + verb(mine) + std::string(mine.field) + "' (" +
+         window_->text_of(mine.data) + ", " + std::to_string(mine.bytes) +
+         " bytes), and nothing says that it runs after " + conflict.earlier + ", which" +
+         verb(theirs) + std::string(theirs.field) + "' (" + window_->text_of(theirs.data) + ", " +
+         std::to_string(theirs.bytes) + " bytes): wait for an event between them, or synchronise";
+}
+
+void HostileDevice::release(const void* data, std::size_t bytes) {
+  const ops::Access access{"memory", static_cast<const std::byte*>(data), bytes, ops::Use::write};
+  const auto conflict =
+      with_ledger([&](AccessLedger& ledger) { return ledger.enter_host(access); });
+  if (conflict) {  // the piece stays, or its last user would take the process with it
+    fault("release: " + window_->text_of(data) + " may still be in use by " + conflict->earlier +
+          ", as '" + std::string(conflict->earlier_access.field) + "': synchronise first");
+    return;
+  }
   if (auto reason = window_->release(data)) fault("release: " + *reason);
+}
+
+Result<void> HostileDevice::host_reads(ByteView bytes) {
+  const ops::Access access{"bytes", bytes.data(), bytes.size(), ops::Use::read};
+  const auto conflict =
+      with_ledger([&](AccessLedger& ledger) { return ledger.enter_host(access); });
+  if (!conflict) return {};
+  return fault(text_of(*conflict, "the host"));
 }
 
 Error HostileDevice::fault(std::string text) {
@@ -51,17 +100,17 @@ Report HostileDevice::report() const {
 }
 
 Result<std::string> HostileDevice::enter(HostileStream& stream, const Call& call) {
-  std::string name;
-  {
-    std::lock_guard lock(mutex_);
-    name = call.name + " #" + std::to_string(++calls_) + " on stream " +
-           std::to_string(stream.number());
-  }
+  const std::uint64_t number = with_ledger([&](AccessLedger&) { return ++calls_; });
+  const std::string name =
+      call.name + " #" + std::to_string(number) + " on stream " + std::to_string(stream.number());
   for (const ops::Access& access : call.accesses) {
     if (access.field == call.host_field) continue;
     if (auto reason = window_->reason_against(access.data, access.bytes))
       return fault(name + ": its argument '" + std::string(access.field) + "' " + *reason);
   }
+  const auto conflict = with_ledger(
+      [&](AccessLedger& ledger) { return ledger.enter(stream.number(), name, call.accesses); });
+  if (conflict) return fault(text_of(*conflict, name));
   return name;
 }
 

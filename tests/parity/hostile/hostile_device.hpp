@@ -2,7 +2,6 @@
 // queued, and keeps the first fault. Thread-safe.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "kernels/ops/access.hpp"
+#include "tests/parity/hostile/access_ledger.hpp"
 #include "tests/parity/hostile/device_window.hpp"
 #include "tests/parity/hostile/hostile_backend.hpp"
 
@@ -19,18 +19,34 @@ class HostileDevice;
 
 class HostileStream final : public tensor::Stream {
  public:
-  HostileStream(std::shared_ptr<HostileDevice> device, std::size_t number);
+  explicit HostileStream(std::shared_ptr<HostileDevice> device);
   ~HostileStream() override;
   Result<void> synchronise() override;
 
   HostileDevice& device() const { return *device_; }
   std::size_t number() const { return number_; }
   LateQueue& queue() { return *queue_; }
+  const std::shared_ptr<LateQueue>& shared_queue() const { return queue_; }
+  const std::shared_ptr<HostileDevice>& shared_device() const { return device_; }
 
  private:
   std::shared_ptr<HostileDevice> device_;
   std::size_t number_;
   std::shared_ptr<LateQueue> queue_;
+};
+
+class HostileEvent final : public tensor::Event {
+ public:
+  explicit HostileEvent(HostileStream& stream);
+  Result<void> synchronise() override;
+  // What the stream queues from now on runs after this event.
+  void hold(HostileStream& stream) const;
+
+ private:
+  std::shared_ptr<HostileDevice> device_;
+  std::shared_ptr<LateQueue> queue_;
+  std::uint64_t number_;  // of the last piece of work before it
+  Clock clock_;
 };
 
 class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
@@ -49,15 +65,20 @@ class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
   // Keeps a fault; returns it as an error.
   Error fault(std::string text);
   Result<void> state() const;  // the first fault
-  void release(const void* data);
+  void release(const void* data, std::size_t bytes);
+  Result<void> host_reads(ByteView bytes);
 
   const Options& options() const { return options_; }
   DeviceWindow& window() { return *window_; }
   ops::Backend& cpu() { return *cpu_; }
   const ops::Operations& arithmetic() const { return arithmetic_; }
-  std::size_t next_stream() { return streams_++; }
-  Report report() const;
   // Under the lock.
+  template <class Work>
+  auto with_ledger(Work work) {
+    std::lock_guard lock(mutex_);
+    return work(ledger_);
+  }
+  Report report() const;
   template <class Change>
   void count(Change change) {
     std::lock_guard lock(mutex_);
@@ -69,10 +90,12 @@ class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
   const std::unique_ptr<DeviceWindow> window_;
   const std::unique_ptr<ops::Backend> cpu_;
   const ops::Operations arithmetic_;
-  std::atomic<std::size_t> streams_{0};
   mutable std::mutex mutex_;
+  AccessLedger ledger_;
   Report report_;
   std::uint64_t calls_ = 0;
+
+  std::string text_of(const AccessLedger::Conflict& conflict, const std::string& call) const;
 };
 
 // The stream as one of this device's, or null.

@@ -10,6 +10,45 @@ MutableByteView rest_of(tensor::Workspace& workspace) {
   return {static_cast<std::byte*>(workspace.take_bytes(bytes)), bytes};
 }
 
+// One call, with addresses that only the device knows.
+template <class Args>
+struct LateCall {
+  HostileDevice* device;
+  ops::Operation<Args>* arithmetic;
+  Args args;
+  MutableByteView scratch;
+  const char* operation;
+  std::string name;
+
+  Result<void> run(const Args& arguments, MutableByteView workspace_bytes) const {
+    auto stream = device->cpu().open_stream();
+    tensor::Workspace workspace(workspace_bytes);
+    return arithmetic(**stream, workspace, arguments);
+  }
+  Result<void> run_guarded() const {
+    GuardedCopies copies(ops::accesses_of(args), scratch.size(), device->options().guard);
+    Args moved = args;
+    ops::visit(moved,
+               [&]<class T>(std::string_view, T*& data, std::initializer_list<ops::Part> parts) {
+                 for (const ops::Part& part : parts) {
+                   if (part.bytes == 0) continue;
+                   auto* begin = reinterpret_cast<const std::byte*>(data);
+                   data = reinterpret_cast<T*>(copies.copy_of(begin + part.first) - part.first);
+                   return;
+                 }
+               });
+    FaultTrap::Scope scope(operation, copies.all().data(), copies.all().size());
+    auto done = run(moved, copies.scratch());
+    if (auto reason = copies.finish(scope.fault())) return device->fault(name + " " + *reason);
+    return done;
+  }
+  void operator()() const {
+    FaultTrap::Scope scope(operation, nullptr, 0);
+    auto done = device->options().guard == Guard::none ? run(args, scratch) : run_guarded();
+    if (!done) device->fault(name + ": " + done.error().message());
+  }
+};
+
 template <class Args>
 Result<void> enqueue(ops::Operation<Args>* arithmetic, const char* operation,
                      tensor::Stream& any_stream, tensor::Workspace& workspace, Args args) {
@@ -29,12 +68,8 @@ Result<void> enqueue(ops::Operation<Args>* arithmetic, const char* operation,
   });
   if (!scratch.empty()) scratch = {device.window().behind(scratch.data()), scratch.size()};
   device.count([](Report& report) { ++report.operations; });
-  stream->queue().push([&device, arithmetic, args, scratch, name = std::move(*name)] {
-    auto own_stream = device.cpu().open_stream();
-    tensor::Workspace own_workspace(scratch);
-    if (auto done = arithmetic(**own_stream, own_workspace, args); !done)
-      device.fault(name + ": " + done.error().message());
-  });
+  stream->queue().push(
+      LateCall<Args>{&device, arithmetic, args, scratch, operation, std::move(*name)});
   return {};
 }
 

@@ -32,13 +32,9 @@ void LateQueue::wait_for(std::uint64_t number) {
   has_run_.wait(lock, [&] { return run_ >= number; });
 }
 
-void LateQueue::wait_for_all() {
-  std::uint64_t last = 0;
-  {
-    std::lock_guard lock(mutex_);
-    last = pushed_;
-  }
-  wait_for(last);
+std::uint64_t LateQueue::pushed() {
+  std::lock_guard lock(mutex_);
+  return pushed_;
 }
 
 void LateQueue::run() {

@@ -27,7 +27,8 @@ class LateQueue {
   // Number of the piece, from 1 on.
   std::uint64_t push(std::function<void()> work);
   void wait_for(std::uint64_t number);
-  void wait_for_all();
+  void wait_for_all() { wait_for(pushed()); }
+  std::uint64_t pushed();  // number of the last piece
 
  private:
   void run();

@@ -53,6 +53,10 @@ class NoBackend : public ops::Backend {
   Result<void> download(tensor::Stream&, const void*, MutableByteView) override { return {}; }
   Result<void> copy(tensor::Stream&, const void*, void*, std::size_t) override { return {}; }
   Result<void> clear(tensor::Stream&, void*, std::size_t) override { return {}; }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream&) override {
+    return std::unique_ptr<tensor::Event>();
+  }
+  Result<void> wait(tensor::Stream&, const tensor::Event&) override { return {}; }
 
  private:
   tensor::Device device_;
