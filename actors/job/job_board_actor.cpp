@@ -297,7 +297,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   };
   options.core.add = state.options.add;
   options.spans = spans;
-  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange);
+  auto forms = compute::wire_forms_of(*environment->options().host, spec.exchange);
   if (!forms) return forms.error();
   options.core.forms = std::move(*forms);
   options.core.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
