@@ -38,10 +38,10 @@ Device::Device(ops::Backend& backend, WorkerPool& workers)
 
 Result<std::unique_ptr<Device>> Device::open(ops::Backend& backend, WorkerPool& workers) {
   std::unique_ptr<Device> device(new Device(backend, workers));
-  for (int worker = 0; worker < workers.workers(); ++worker) {
-    auto lane = ops::Lane::open(backend, *device->pool_);
-    if (!lane) return lane.error();
-    device->lanes_.push_back(*std::move(lane));
+  for (int lane = 0; lane <= workers.workers(); ++lane) {
+    auto opened = ops::Lane::open(backend, *device->pool_);
+    if (!opened) return opened.error();
+    device->lanes_.push_back(*std::move(opened));
   }
   return device;
 }
@@ -56,7 +56,7 @@ ops::Spread Device::spread() {
       if (first) first = done;
     };
     workers_.run(count, [&](int worker, std::size_t index) { note(task(lane(worker), index)); });
-    for (ops::Lane& one : lanes_) note(one.finish());
+    for (int worker = 0; worker < workers_.workers(); ++worker) note(lane(worker).finish());
     return first;
   };
 }
@@ -67,7 +67,7 @@ Result<tensor::Buffer> Device::floats(std::size_t count) {
 
 Result<SharedSum> Device::make_sum(std::shared_ptr<std::vector<float>> host,
                                    std::size_t parameters) {
-  auto sum = std::make_shared<Sum>(Sum{std::move(host)});
+  auto sum = std::make_shared<Sum>(Sum{.host = std::move(host), .home = this});
   if (shares_memory()) return sum;
   auto memory = floats(parameters);
   if (!memory) return memory.error();
@@ -122,12 +122,25 @@ Result<void> Device::write(int worker, ByteView bytes, void* to) {
   return done ? lane(worker).finish() : done;
 }
 
-Result<void> Device::bring_to_host(int worker, Sum& sum) {
+Result<void> Device::bring_to_host(Sum& sum) {
   if (sum.host_is_current) return {};
-  const std::size_t count = sum.device.size() / sizeof(float);
-  auto done = to_host(worker, sum.place(), std::span(*sum.host).first(count));
+  std::lock_guard lock(guests_);
+  const std::size_t count = sum.host->size() - 1;
+  auto done = to_host(workers_.workers(), sum.place(), std::span(*sum.host).first(count));
   sum.host_is_current = done.has_value();
   return done;
+}
+
+Result<SharedSum> Device::adopt(int worker, const SharedSum& sum) {
+  if (sum->home == this) return sum;
+  if (auto there = sum->home->bring_to_host(*sum); !there) return there.error();
+  const std::size_t count = sum->host->size() - 1;
+  auto made = make_sum(sum->host, count);
+  if (!made) return made;
+  auto copied = to_device(worker, std::span(*sum->host).first(count), (*made)->place());
+  if (!copied) return copied.error();
+  (*made)->host_is_current = true;
+  return made;
 }
 
 Result<void> Device::clear(int worker, std::span<float> values) {

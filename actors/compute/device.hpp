@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -16,12 +17,15 @@
 
 namespace gpunode::compute {
 
+class Device;
+
 // A sum as long as the gradient, and what follows the parameters (the loss): where it was computed,
 // and in host memory, from which it travels.
 struct Sum {
   std::shared_ptr<std::vector<float>> host;
   tensor::Buffer device{};      // the parameters; none where `host` is the device's memory
   bool host_is_current = true;  // else the parameters are on the device alone
+  Device* home = nullptr;       // where it is
 
   float* place() const { return device.data() ? device.as<float>() : host->data(); }
 };
@@ -29,7 +33,7 @@ using SharedSum = std::shared_ptr<Sum>;
 
 class Device {
  public:
-  // One lane for each worker. Backend and workers outlive it.
+  // A lane for each worker, and one for other devices' threads. Backend and workers outlive it.
   static Result<std::unique_ptr<Device>> open(ops::Backend& backend, WorkerPool& workers);
 
   ops::Backend& backend() { return backend_; }
@@ -42,6 +46,9 @@ class Device {
   Result<tensor::Buffer> floats(std::size_t count);
   // Room for a sum whose host vector is `host` and which has so many parameters.
   Result<SharedSum> make_sum(std::shared_ptr<std::vector<float>> host, std::size_t parameters);
+  // This sum here: itself, or one beside it that has the same host vector, of which the other
+  // device's became the copy. From any thread.
+  Result<SharedSum> adopt(int worker, const SharedSum& sum);
 
   // The sum of `program`, whose inputs lie in the device's memory, as `out` does.
   Result<void> sum(int worker, const collective::SumProgram& program,
@@ -55,7 +62,8 @@ class Device {
   Result<void> to_host(int worker, const float* from, std::span<float> to) {
     return from == to.data() ? Result<void>() : read(worker, from, std::as_writable_bytes(to));
   }
-  Result<void> bring_to_host(int worker, Sum& sum);
+  // On a lane of its own, so from any thread. One at a time for one sum.
+  Result<void> bring_to_host(Sum& sum);
   Result<void> to_device(int worker, std::span<const float> from, float* to) {
     return from.data() == to ? Result<void>() : write(worker, std::as_bytes(from), to);
   }
@@ -71,7 +79,8 @@ class Device {
   ops::Backend& backend_;
   WorkerPool& workers_;
   std::unique_ptr<tensor::BufferPool> pool_;
-  std::vector<ops::Lane> lanes_;
+  std::vector<ops::Lane> lanes_;  // by worker, and the guests'
+  std::mutex guests_;             // who uses the last lane
 };
 
 }  // namespace gpunode::compute

@@ -15,11 +15,13 @@ void PartialStore::begin(std::uint64_t step) {
   step_ = step;
   kept_.clear();
   wanted_.clear();
+  under_way_.clear();
   returned_.clear();
 }
 
 void PartialStore::discard() {
   kept_.clear();
+  under_way_.clear();
   returned_.clear();
 }
 
@@ -68,29 +70,37 @@ void PartialStore::collect(TreeNode node, SumTask& task) const {
   for (TreeNode child : tree_.children(node)) collect(child, task);
 }
 
-// The widest node below this one, or itself, that is not complete and misses no more than that.
-TreeNode PartialStore::part_of(TreeNode node, std::size_t capacity) const {
-  while (missing_below(node) > capacity) {
-    for (TreeNode child : tree_.children(node)) {
-      if (missing_below(child) == 0) continue;
-      node = child;
-      break;
-    }
-  }
-  return node;
+bool PartialStore::has_under_way(TreeNode node) const {
+  return under_way_.contains(node) ||
+         std::ranges::any_of(tree_.children(node),
+                             [this](TreeNode child) { return has_under_way(child); });
 }
 
-std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t workers) const {
+// The widest node below this one, or itself, that is not complete, misses no more than that and
+// has nothing under way: the first one.
+std::optional<TreeNode> PartialStore::free_part(TreeNode node, std::size_t capacity) const {
+  if (under_way_.contains(node)) return {};
+  const std::size_t missing = missing_below(node);
+  if (missing == 0) return {};
+  if (missing <= capacity && !has_under_way(node)) return node;
+  for (TreeNode child : tree_.children(node))
+    if (const auto part = free_part(child, capacity)) return part;
+  return {};
+}
+
+std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t workers) {
   std::vector<SumTask> tasks;
   std::size_t slices = 0;
   for (TreeNode wanted : wanted_) {
-    if (missing_below(wanted) == 0) continue;
-    const TreeNode node = part_of(wanted, capacity);
+    const auto part = free_part(wanted, capacity);
+    if (!part) continue;
+    const TreeNode node = *part;
     if (slices > 0 && (node != wanted || slices + missing_below(node) > capacity)) break;
     SumTask& task = tasks.emplace_back();
     task.node = node;
     task.wanted = node == wanted;
     collect(node, task);
+    under_way_.insert(node);
     slices += task.slices.size();
     if (!task.wanted || slices % workers == 0) break;
   }
@@ -100,6 +110,7 @@ std::vector<SumTask> PartialStore::next(std::size_t capacity, std::size_t worker
 void PartialStore::keep(const SumTask& task, SharedSum sum, DataFingerprint data_fingerprint) {
   for (TreeNode below : task.kept) kept_.erase(below);
   kept_[task.node] = {task.node, std::move(sum), data_fingerprint};
+  under_way_.erase(task.node);
   if (task.wanted) returned_.push_back(task.node);
 }
 
@@ -140,6 +151,16 @@ Result<std::vector<NodeSum>> PartialStore::take_complete() {
     complete.push_back(kept_.at(node));
   }
   return complete;
+}
+
+Result<void> PartialStore::move_sums(
+    const std::function<Result<SharedSum>(const SharedSum&)>& moved) {
+  for (auto& [node, kept] : kept_) {
+    auto sum = moved(kept.sum);
+    if (!sum) return sum.error();
+    kept.sum = *std::move(sum);
+  }
+  return {};
 }
 
 SharedSum PartialStore::sum_in(const std::vector<float>& host) const {

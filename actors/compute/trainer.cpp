@@ -94,55 +94,49 @@ SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, 
 
 Trainer::Trainer(Options options)
     : model_(std::move(options.model)),
-      backend_(options.backend),
       spec_(std::move(options.spec)),
       tree_(job::tree_of(spec_.train)),
       reader_(std::move(options.reader)),
       clock_(options.clock),
-      workers_(std::max(1, options.workers)),
       store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
       inner_store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
-      slice_memory_(compute::slice_memory(*model_, spec_.train, workers_.workers(),
+      slice_memory_(compute::slice_memory(*model_, spec_.train, std::max(1, options.workers),
                                           options.slice_budget_bytes)),
       pool_(collective::FloatPool::create(element_count())),
       stage_budget_bytes_(options.stage_budget_bytes),
       evaluated_tokens_(options.evaluated_tokens) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
-  GPUNODE_CHECK(options.model && options.backend && options.reader && options.clock,
-                "a trainer needs model, backend, data and clock");
+  GPUNODE_CHECK(options.model && !options.devices.empty() && options.reader && options.clock,
+                "a trainer needs model, device, data and clock");
+  const std::vector<ops::Backend*> devices = options.devices;
+  const int workers = std::max(1, options.workers);
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
-  if (auto begun = trainer->make_parts(); !begun) return begun.error();
+  if (auto begun = trainer->make_parts(devices, workers); !begun) return begun.error();
   return trainer;
 }
 
-Result<void> Trainer::make_parts() {
-  auto program = model::make_program(*model_, *backend_, workers_.workers());
-  if (!program) return program.error();
-  program_ = std::move(*program);
-  auto device = Device::open(*backend_, workers_);
-  if (!device) return device.error();
-  device_ = std::move(*device);
-  pass_ = std::make_unique<LayeredPass>(
-      LayeredPass::Options{.program = program_.get(),
-                           .workers = &workers_,
-                           .device = device_.get(),
-                           .stages = model_->stages(),
-                           .forward_stages = model_->forward_stages().size(),
-                           .parameter_count = model_->parameter_count(),
-                           .tree = tree_});
-  auto state = DeviceState::allocate(*device_, model_->parameter_count());
-  if (!state) return state.error().within("state of " + model_->name());
-  state_ = *std::move(state);
-  optimizer_ =
-      std::make_unique<model::Adamw>(model_->parameters(), adamw_options(spec_.train), *backend_);
-  staged_ = std::make_unique<StagedState>(*optimizer_, *device_);
+Result<void> Trainer::make_parts(std::vector<ops::Backend*> devices, int workers) {
+  const bool local = spec_.exchange.mode == job::ExchangeMode::local;
+  if (local) devices.resize(1);
+  for (ops::Backend* backend : devices) {
+    auto replica = Replica::open({.model = model_.get(),
+                                  .backend = backend,
+                                  .optimizer = adamw_options(spec_.train),
+                                  .tree = tree_,
+                                  .workers = workers,
+                                  .slices_at_once = slice_memory_.slices});
+    if (!replica) return replica.error();
+    by_device_.push_back(replica->get());
+    replicas_.push_back(std::move(*replica));
+  }
+  if (devices.size() > 1) drivers_ = std::make_unique<WorkerPool>(static_cast<int>(devices.size()));
   const std::size_t capacity = spec_.train.slices * 2;
   prefetcher_ = std::make_unique<ingest::Prefetcher>(*reader_, *clock_, capacity);
-  if (spec_.exchange.mode == job::ExchangeMode::local) {
+  if (local) {
     local_ = std::make_unique<LocalRound>(local_options());
-    if (!device_->shares_memory()) {
-      auto inner = DeviceState::allocate(*device_, state_.count());
+    if (!first().device().shares_memory()) {
+      auto inner = DeviceState::allocate(first().device(), model_->parameter_count());
       if (!inner) return inner.error();
       inner_state_ = *std::move(inner);
     }
@@ -150,14 +144,32 @@ Result<void> Trainer::make_parts() {
   return install(0, {});
 }
 
+// Each device's thread does its own; the first failure, in the devices' order.
+Result<void> Trainer::on_all(const std::function<Result<void>(Replica& replica)>& task) {
+  if (replicas_.size() == 1) return task(first());
+  std::vector<Result<void>> done(replicas_.size());
+  drivers_->run(replicas_.size(),
+                [&](int, std::size_t index) { done[index] = task(*replicas_[index]); });
+  for (std::size_t index = 0; index < done.size(); ++index)
+    if (!done[index]) return done[index].error().within(replicas_[index]->name());
+  return {};
+}
+
 // The tail is summed as the parameters are: left to right.
 Result<SharedSum> Trainer::join(std::span<const SharedSum> children) {
   const std::size_t count = model_->parameter_count();
-  auto made = device_->make_sum(pool_->take(), count);
+  Device& device = *children.front()->home;
+  auto made = device.make_sum(pool_->take(), count);
   if (!made) return made;
+  std::vector<SharedSum> here;
   std::vector<const float*> inputs;
-  for (const SharedSum& child : children) inputs.push_back(child->place());
-  if (auto done = device_->add(0, inputs, {(*made)->place(), count}); !done) return done.error();
+  for (const SharedSum& child : children) {
+    auto adopted = device.adopt(0, child);
+    if (!adopted) return adopted;
+    here.push_back(*std::move(adopted));
+    inputs.push_back(here.back()->place());
+  }
+  if (auto done = device.add(0, inputs, {(*made)->place(), count}); !done) return done.error();
   for (std::size_t at = count; at < element_count(); ++at) {
     float total = (*children.front()->host)[at];
     for (const SharedSum& child : children.subspan(1)) total += (*child->host)[at];
@@ -166,15 +178,47 @@ Result<SharedSum> Trainer::join(std::span<const SharedSum> children) {
   return made;
 }
 
-// A total that is this member's own sum lies there already.
-Result<std::span<const float>> Trainer::on_device(const std::vector<float>& total) {
-  const std::span<const float> host = std::span(total).first(model_->parameter_count());
-  if (device_->shares_memory()) return host;
-  if (const SharedSum own = store_.sum_in(total))
-    return std::span<const float>(own->place(), host.size());
-  if (auto grown = device_->pool().grow(total_, host.size_bytes()); !grown) return grown.error();
-  if (auto done = device_->to_device(0, host, total_.as<float>()); !done) return done.error();
-  return std::span(total_.as<const float>(), host.size());
+std::vector<std::string> Trainer::devices() const {
+  std::vector<std::string> names;
+  std::lock_guard lock(drain_mutex_);
+  for (const Replica* replica : by_device_)
+    if (replica && !replica->draining) names.push_back(replica->name());
+  return names;
+}
+
+Result<void> Trainer::drain(std::size_t device) {
+  std::lock_guard lock(drain_mutex_);
+  if (device >= by_device_.size() || !by_device_[device])
+    return Error{ErrorCode::not_found, "the job computes on no device " + std::to_string(device)};
+  const auto stays = [&](const Replica* one) {
+    return one && one != by_device_[device] && !one->draining;
+  };
+  if (std::ranges::none_of(by_device_, stays))
+    return Error{ErrorCode::wrong_state,
+                 "it is the last device of the job on this node: let the "
+                 "node leave instead"};
+  by_device_[device]->draining = true;
+  return {};
+}
+
+// What a drained device has summed goes to another one.
+Result<void> Trainer::let_drained_go() {
+  for (std::size_t at = 0; at < replicas_.size();) {
+    Replica& gone = *replicas_[at];
+    if (!gone.draining) {
+      ++at;
+      continue;
+    }
+    Replica& other = *replicas_[at == 0 ? 1 : 0];
+    auto moved = store_.move_sums([&](const SharedSum& sum) -> Result<SharedSum> {
+      return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
+    });
+    if (!moved) return moved;
+    std::lock_guard lock(drain_mutex_);
+    std::ranges::replace(by_device_, &gone, nullptr);
+    replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return {};
 }
 
 void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
@@ -192,7 +236,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
 
 void Trainer::discard_kept() {
   store_.discard();
-  staged_->drop();
+  for (auto& replica : replicas_) replica->staged().drop();
   if (local_) local_->discard();
   times_ = ahead_times_ = {};
 }
@@ -215,77 +259,164 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
   times.compute_us += collective::microseconds(clock_->now() - since);
   times.data_us += collective::microseconds(starved);
   times.slices = static_cast<std::uint16_t>(times.slices + slices);
-  times.workers = static_cast<std::uint16_t>(workers_.workers());
+  times.workers = 0;
+  for (const auto& replica : replicas_)
+    times.workers = static_cast<std::uint16_t>(times.workers + replica->workers().workers());
   return times;
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
   if (local_) return compute_local(tell);
+  if (auto gone = let_drained_go(); !gone) return gone;
+  if (auto told = tell_complete(tell); !told) return told;
+  const Order order{.store = store_,
+                    .data_step = step_,
+                    .tell = tell,
+                    .on_slice = [](std::uint32_t, const DataFingerprint&) {}};
+  if (replicas_.size() == 1) return compute_block(order);
+  if (auto done = compute_on_all(order); !done) return done;
+  return tell_complete(tell);
+}
+
+Result<void> Trainer::tell_complete(const TellRange& tell) {
   auto complete = store_.take_complete();
   if (!complete) return complete.error();
   for (const NodeSum& whole : *complete) {
-    if (auto here = device_->bring_to_host(0, *whole.sum); !here) return here;
+    if (auto here = whole.sum->home->bring_to_host(*whole.sum); !here) return here;
     tell({{0, step_ + 1, whole.node, whole.sum->host, whole.data_fingerprint, 0,
            whole.sum->host->size(), times_}});
   }
-  return compute_block(store_, step_, tell, [](std::uint32_t, const DataFingerprint&) {});
+  return {};
 }
 
-// The next block of a store's missing slices, of the samples of step data_step + 1.
-Result<void> Trainer::compute_block(PartialStore& store, std::uint64_t data_step,
-                                    const TellRange& tell, const OnSlice& on_slice) {
-  const std::vector<SumTask> tasks =
-      store.next(slice_memory_.slices, static_cast<std::size_t>(workers_.workers()));
-  if (tasks.empty()) return {};
-  const Time begin = clock_->now();
-  const Duration waiting = prefetcher_->starvation().waiting;
-  fault_point("slice", step_ + 1);
-  std::vector<std::uint32_t> slices;
-  for (const SumTask& task : tasks)
-    slices.insert(slices.end(), task.slices.begin(), task.slices.end());
-  if (&store == &store_ && times_.slices == 0) first_block_ = slices;
-  auto taken = take_ahead(data_step, slices);
-  if (!taken) return taken.error();
-  std::vector<ingest::Slice>& data = *taken;  // what the samples refer to
-  const std::size_t ahead = data.size();
-  std::size_t next = 0;
+// Nodes that one device computes at once, and the data that their samples lie in.
+struct Trainer::Block {
+  std::vector<SumTask> tasks;
   std::vector<PassNode> nodes;
-  std::vector<DataFingerprint> fingerprints;
-  for (const SumTask& task : tasks) {
-    auto sum = device_->make_sum(pool_->take(), model_->parameter_count());
+  std::vector<DataFingerprint> fingerprints;  // by node
+  std::vector<ingest::Slice> data;
+  std::size_t ahead = 0;  // so many of the slices are begun
+};
+
+// At most `capacity` of a store's missing slices, of the samples of step data_step + 1.
+Result<Trainer::Block> Trainer::next_block(Replica& replica, const Order& order,
+                                           std::size_t capacity) {
+  Block block;
+  block.tasks = order.store.next(capacity, static_cast<std::size_t>(replica.workers().workers()));
+  if (block.tasks.empty()) return block;
+  std::vector<std::uint32_t> slices;
+  for (const SumTask& task : block.tasks)
+    slices.insert(slices.end(), task.slices.begin(), task.slices.end());
+  if (&order.store == &store_ && times_.slices == 0) first_block_ = slices;
+  auto taken = take_ahead(order.data_step, slices);
+  if (!taken) return taken.error();
+  block.data = std::move(*taken);
+  block.ahead = block.data.size();
+  block.data.reserve(slices.size());
+  std::size_t next = 0;
+  for (const SumTask& task : block.tasks) {
+    auto sum = replica.device().make_sum(pool_->take(), model_->parameter_count());
     if (!sum) return sum.error();
-    PassNode& node = nodes.emplace_back(PassNode{task, {}, *std::move(sum)});
-    DataFingerprint& data_fingerprint = fingerprints.emplace_back(task.kept_fingerprint);
+    PassNode& node = block.nodes.emplace_back(PassNode{task, {}, *std::move(sum)});
+    for (SharedSum& kept : node.task.kept_sums) {
+      auto here = replica.device().adopt(0, kept);
+      if (!here) return here.error();
+      kept = *std::move(here);
+    }
+    DataFingerprint& data_fingerprint = block.fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
-      if (next == data.size()) data.push_back(prefetcher_->take({data_step, slice}));
-      const ingest::Slice& read = data[next++];
+      if (next == block.data.size())
+        block.data.push_back(prefetcher_->take({order.data_step, slice}));
+      const ingest::Slice& read = block.data[next++];
       const DataFingerprint slice_fingerprint{read.data_fingerprint, read.samples.size()};
-      on_slice(slice, slice_fingerprint);
+      order.on_slice(slice, slice_fingerprint);
       data_fingerprint += slice_fingerprint;
       node.samples.push_back(samples_of(read));
     }
   }
-  const Duration starved = prefetcher_->starvation().waiting - waiting;
-  std::atomic<std::size_t> untold = tasks.size() * element_count();
+  return block;
+}
+
+// Tells the ranges of the block's wanted nodes; does not keep the sums.
+Result<void> Trainer::compute_on(Replica& replica, const Order& order, Block& block) {
+  const Duration starved = prefetcher_->starvation().waiting - order.waiting;
+  std::atomic<std::size_t> untold = block.tasks.size() * element_count();
   const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
     const bool last = untold.fetch_sub(count) == count;
-    if (tasks[node].wanted)
-      tell({{0, step_ + 1, tasks[node].node, nodes[node].sum->host, fingerprints[node], first,
-             count, spent(begin, starved, data.size())},
-            last});
+    if (block.tasks[node].wanted)
+      order.tell(
+          {{0, step_ + 1, block.tasks[node].node, block.nodes[node].sum->host,
+            block.fingerprints[node], first, count, spent(order.begin, starved, block.data.size())},
+           last && replicas_.size() == 1});
   };
-  auto done = pass_->run(nodes, on_final, ahead);
+  return replica.pass().run(block.nodes, on_final, block.ahead);
+}
+
+void Trainer::keep(const Order& order, Block& block) {
+  for (std::size_t node = 0; node < block.tasks.size(); ++node)
+    order.store.keep(block.tasks[node], std::move(block.nodes[node].sum), block.fingerprints[node]);
+}
+
+// The next block on the first device.
+Result<void> Trainer::compute_block(Order order) {
+  order.begin = clock_->now();
+  order.waiting = prefetcher_->starvation().waiting;
+  auto block = next_block(first(), order, slice_memory_.slices);
+  if (!block) return block.error();
+  if (block->tasks.empty()) return {};
+  fault_point("slice", step_ + 1);
+  if (auto done = compute_on(first(), order, *block); !done) return done;
+  keep(order, *block);
+  times_ =
+      spent(order.begin, prefetcher_->starvation().waiting - order.waiting, block->data.size());
+  return {};
+}
+
+// All that is missing, on all devices: each begins with its share by speed, as far as measured, and
+// takes some more of the rest when it is through.
+Result<void> Trainer::compute_on_all(Order order) {
+  order.begin = clock_->now();
+  order.waiting = prefetcher_->starvation().waiting;
+  const std::size_t missing = order.store.missing().size();
+  if (missing == 0) return {};
+  double speeds = 0;
+  bool all_known = true;
+  for (const auto& replica : replicas_) {
+    speeds += replica->speed();
+    all_known = all_known && replica->speed() > 0;
+  }
+  std::size_t computed = 0;
+  fault_point("slice", step_ + 1);
+  auto done = on_all([&](Replica& replica) -> Result<void> {
+    const double share =
+        all_known ? replica.speed() / speeds : 1.0 / static_cast<double>(replicas_.size());
+    auto capacity = static_cast<std::size_t>(std::lround(share * static_cast<double>(missing)));
+    while (!replica.draining) {
+      capacity = std::clamp<std::size_t>(capacity, 1, replica.slices_at_once());
+      std::unique_lock lock(share_mutex_);
+      auto block = next_block(replica, order, capacity);
+      if (!block || block->tasks.empty()) return block ? Result<void>() : block.error();
+      lock.unlock();
+      const Time begin = clock_->now();
+      if (auto computing = compute_on(replica, order, *block); !computing) return computing;
+      replica.note_speed(block->data.size(), clock_->now() - begin);
+      lock.lock();
+      keep(order, *block);
+      computed += block->data.size();
+      capacity = order.store.missing().size() / (2 * replicas_.size());
+    }
+    return {};
+  });
   if (!done) return done;
-  for (std::size_t node = 0; node < tasks.size(); ++node)
-    store.keep(tasks[node], std::move(nodes[node].sum), fingerprints[node]);
-  times_ = spent(begin, starved, data.size());
+  times_ = spent(order.begin, prefetcher_->starvation().waiting - order.waiting, computed);
   return {};
 }
 
 LocalRound::Options Trainer::local_options() {
   model::AdamwOptions inner = adamw_options(spec_.train);
   inner.total_steps = spec_.train.steps * spec_.exchange.inner_steps;
-  inner_optimizer_ = std::make_unique<model::Adamw>(model_->parameters(), inner, *backend_);
+  inner_optimizer_ =
+      std::make_unique<model::Adamw>(model_->parameters(), inner, first().device().backend());
   return {
       .inner_steps = spec_.exchange.inner_steps,
       .rounds = spec_.train.steps,
@@ -326,21 +457,22 @@ Result<void> Trainer::inner_update(std::uint64_t step, std::span<const float> gr
   const std::span<float> kept[] = {weights, moments.first, moments.second};
   model::Adamw::Values values{kept[0], kept[1], kept[2]};
   std::span<const float> sum = gradient.first(count);
-  if (!device_->shares_memory()) {
+  Device& device = first().device();
+  if (!device.shares_memory()) {
     values = inner_state_.values();
-    if (auto grown = device_->pool().grow(total_, sum.size_bytes()); !grown) return grown;
-    Result<void> done = device_->to_device(0, sum, total_.as<float>());
-    sum = {total_.as<const float>(), count};
+    if (auto grown = device.pool().grow(inner_sum_, sum.size_bytes()); !grown) return grown;
+    Result<void> done = device.to_device(0, sum, inner_sum_.as<float>());
+    sum = {inner_sum_.as<const float>(), count};
     for (std::size_t part = 0; part < 3 && done; ++part)
-      done = device_->to_device(0, kept[part], inner_state_.all().data() + part * count);
+      done = device.to_device(0, kept[part], inner_state_.all().data() + part * count);
     if (!done) return done;
   }
   const auto outcome =
-      inner_optimizer_->apply(step, sum, over(gradient, samples), values, device_->spread());
+      inner_optimizer_->apply(step, sum, over(gradient, samples), values, device.spread());
   Result<void> done;
   if (!outcome) done = outcome.error();
-  for (std::size_t part = 0; part < 3 && done && !device_->shares_memory(); ++part)
-    done = device_->to_host(0, inner_state_.all().data() + part * count, kept[part]);
+  for (std::size_t part = 0; part < 3 && done && !device.shares_memory(); ++part)
+    done = device.to_host(0, inner_state_.all().data() + part * count, kept[part]);
   return done;
 }
 
@@ -370,12 +502,12 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
                                       const std::vector<std::uint32_t>& slices,
                                       std::span<const float> weights) {
   std::span<const float> there = weights;
-  if (!device_->shares_memory()) {
+  if (!first().device().shares_memory()) {
     there = inner_state_.weights();
-    if (auto done = device_->to_device(0, weights, inner_state_.weights().data()); !done)
-      return done.error();
+    auto done = first().device().to_device(0, weights, inner_state_.weights().data());
+    if (!done) return done.error();
   }
-  if (auto loaded = program_->load(there); !loaded) return loaded.error();
+  if (auto loaded = first().program().load(there); !loaded) return loaded.error();
   std::vector<ingest::SliceKey> keys;
   for (std::uint64_t ahead : {0, 1})
     for (std::uint32_t slice : slices) keys.push_back({data_step + ahead, slice});
@@ -394,12 +526,12 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
     sums.data_fingerprint[slice] = data_fingerprint;
   };
   while (!inner_store_.missing().empty())
-    if (auto done = compute_block(inner_store_, data_step, collect, on_slice); !done)
+    if (auto done = compute_block({inner_store_, data_step, collect, on_slice}); !done)
       return done.error();
   auto complete = inner_store_.take_complete();
   if (!complete) return complete.error();
   for (const NodeSum& whole : *complete) {
-    if (auto here = device_->bring_to_host(0, *whole.sum); !here) return here.error();
+    if (auto here = whole.sum->home->bring_to_host(*whole.sum); !here) return here.error();
     nodes.emplace(whole.node, whole.sum->host);
   }
   sums.sum.resize(element_count());
@@ -408,20 +540,13 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
   return sums;
 }
 
-Result<model::StepOutcome> Trainer::update(std::uint64_t step, const std::vector<float>& total) {
-  if (local_) return update_locally(std::span(total).first(model_->parameter_count()));
-  const auto sum = on_device(total);
-  if (!sum) return sum.error();
-  return optimizer_->apply(step, *sum, over(total, spec_.train.batch), state_.values(),
-                           device_->spread());
-}
-
 // In mode local the host has weights and velocity, and the device's state is a copy of them.
 Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change) {
   const bool applied = model::apply_outer_step(outer_step(), change, host_weights_, velocity_);
   local_->on_applied(host_weights_);
-  Result<void> done = device_->to_device(0, host_weights_, state_.values().weights.data());
-  if (done) done = device_->to_device(0, velocity_, state_.values().first.data());
+  const model::Adamw::Values state = first().state().values();
+  Result<void> done = first().device().to_device(0, host_weights_, state.weights.data());
+  if (done) done = first().device().to_device(0, velocity_, state.first.data());
   if (!done) return done.error();
   return model::StepOutcome{.skipped = !applied,
                             .gradient_norm = 0,
@@ -429,86 +554,117 @@ Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change
                             .scale = 1};
 }
 
+// The outcomes are equal, as the devices' states and the total are.
+Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step,
+                                            const std::vector<float>& total) {
+  const Time begin = clock_->now();
+  Applying done;
+  auto staged = replica.take_staged(step, total);
+  if (!staged) return staged.error();
+  done.staged = staged->has_value();
+  if (*staged) {
+    done.outcome = **staged;
+  } else {
+    if (&replica == &first())
+      if (auto dropped = drop_ahead(); !dropped) return dropped.error();
+    const auto outcome =
+        local_ ? update_locally(std::span(total).first(model_->parameter_count()))
+               : replica.update(step, total, store_.sum_in(total), over(total, spec_.train.batch));
+    if (!outcome) return outcome.error();
+    done.outcome = *outcome;
+  }
+  replica.staged().drop();
+  const Time optimized = clock_->now();
+  const auto loaded_weights =
+      done.staged && ahead_ ? load_rest() : replica.program().load(replica.state().weights());
+  if (!loaded_weights) return loaded_weights.error();
+  const Time loaded = clock_->now();
+  const Result<Digest> digest =
+      done.staged ? Result<Digest>(replica.staged().digest()) : replica.digest();
+  if (!digest) return digest.error();
+  done.state = *digest;
+  done.optimizing = optimized - begin;
+  done.loading = loaded - optimized;
+  done.digesting = clock_->now() - loaded;
+  return done;
+}
+
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
   GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
+  if (auto gone = let_drained_go(); !gone) return gone.error();
   const double weight = total.back();
-  const Time begin = clock_->now();
-  std::optional<model::StepOutcome> staged;
-  if (staged_->is_of(step, total)) {
-    auto taken = staged_->take(state_);
-    if (!taken) return taken.error();
-    staged = *taken;
-  }
-  if (!staged)
-    if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-  const Result<model::StepOutcome> outcome = staged ? *staged : update(step, total);
-  if (!outcome) return outcome.error();
-  staged_->drop();
-  clipped_ = outcome->scale < 1.0 / weight;
+  std::vector<Applying> applied(replicas_.size());
+  auto done = on_all([&](Replica& replica) -> Result<void> {
+    auto one = apply_on(replica, step, total);
+    if (!one) return one.error();
+    const auto at = std::ranges::find(replicas_, &replica, [](auto& held) { return held.get(); });
+    applied[static_cast<std::size_t>(at - replicas_.begin())] = *one;
+    return {};
+  });
+  if (!done) return done.error();
+  for (std::size_t other = 1; other < applied.size(); ++other)
+    if (applied[other].state != applied.front().state)
+      return Error{ErrorCode::device_lost,
+                   replicas_[other]->name() + " came to another state than " + first().name() +
+                       " in step " + std::to_string(step) +
+                       ": the memory or the arithmetic of one of them cannot be trusted"};
+  const Applying& report = applied.front();
+  clipped_ = report.outcome.scale < 1.0 / weight;
   step_ = step;
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
-  const Time optimized = clock_->now();
-  if (auto loaded = staged ? load_rest() : program_->load(state_.weights()); !loaded)
-    return loaded.error();
-  const Time loaded = clock_->now();
-  const Result<Digest> digest = staged ? staged_->digest() : state_digest();
-  if (!digest) return digest.error();
-  StepReport report{.loss = weight > 0 ? double{total[model_->parameter_count()]} / weight : 0,
-                    .gradient_norm = outcome->gradient_norm,
-                    .learning_rate = outcome->learning_rate,
-                    .skipped = outcome->skipped,
-                    .state = *digest};
-  report.optimizing = optimized - begin;
-  report.loading = loaded - optimized;
-  report.digesting = clock_->now() - loaded;
-  return report;
+  return StepReport{.loss = weight > 0 ? double{total[model_->parameter_count()]} / weight : 0,
+                    .gradient_norm = report.outcome.gradient_norm,
+                    .learning_rate = report.outcome.learning_rate,
+                    .skipped = report.outcome.skipped,
+                    .state = report.state,
+                    .optimizing = report.optimizing,
+                    .loading = report.loading,
+                    .digesting = report.digesting};
 }
 
 Result<SharedBytes> Trainer::state_bytes() {
-  Bytes bytes(state_.bytes().size());
-  if (auto done = device_->read(0, state_.all().data(), bytes); !done) return done.error();
+  Bytes bytes(first().state().bytes().size());
+  if (auto done = first().device().read(0, first().state().all().data(), bytes); !done)
+    return done.error();
   return SharedBytes::from(std::move(bytes));
 }
 
 Result<void> Trainer::install(std::uint64_t step, ByteView state) {
   if (local_) local_->forget();
-  staged_->drop();
-  pass_->drop_ahead();
+  first().pass().drop_ahead();
   ahead_.reset();
   ahead_times_ = {};
-  const std::size_t count = model_->parameter_count();
-  Result<void> done;
-  if (step == 0 && state.empty()) {
-    std::vector<float> weights(count);
-    model_->initialise(spec_.train.seed, weights);
-    done = device_->to_device(0, weights, state_.weights().data());
-    if (done) done = device_->clear(0, state_.all().subspan(count));
-  } else if (state.size() == state_.bytes().size()) {
-    done = device_->write(0, state, state_.all().data());
-  } else {
-    done = Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
+  const bool initial = step == 0 && state.empty();
+  if (!initial && state.size() != first().state().bytes().size())
+    return Error{ErrorCode::corrupted, "a state of " + std::to_string(state.size()) +
                                            " bytes does not belong to this model"};
-  }
+  std::vector<float> weights(initial ? model_->parameter_count() : 0);
+  if (initial) model_->initialise(spec_.train.seed, weights);
+  auto done = on_all([&](Replica& replica) {
+    replica.staged().drop();
+    return initial ? replica.install(weights) : replica.install(state);
+  });
   if (done && local_) done = read_back();
   if (!done) return done;
   step_ = step;
   store_.begin(step + 1);
   store_.discard();
-  return program_->load(state_.weights());
+  return {};
 }
 
 // Of mode local: the host's copy of what the state is.
 Result<void> Trainer::read_back() {
-  host_weights_.resize(state_.count());
-  velocity_.resize(state_.count());
-  auto done = device_->to_host(0, state_.values().weights.data(), host_weights_);
-  return done ? device_->to_host(0, state_.values().first.data(), velocity_) : done;
+  host_weights_.resize(model_->parameter_count());
+  velocity_.resize(model_->parameter_count());
+  const model::Adamw::Values state = first().state().values();
+  auto done = first().device().to_host(0, state.weights.data(), host_weights_);
+  return done ? first().device().to_host(0, state.first.data(), velocity_) : done;
 }
 
 Result<Digest> Trainer::state_digest() {
-  return digest_of_state(*device_, state_);
+  return first().digest();
 }
 
 Result<HeldOutLoss> Trainer::evaluate() {
@@ -522,13 +678,14 @@ Result<HeldOutLoss> Trainer::evaluate() {
                  "the held-out part has no whole sample of the model: raise "
                  "data.validation_fraction"};
   if (local_)  // the program may hold those of an inner step
-    if (auto loaded = program_->load(state_.weights()); !loaded) return loaded.error();
+    if (auto loaded = first().program().load(first().state().weights()); !loaded)
+      return loaded.error();
   if (auto dropped = drop_ahead(); !dropped) return dropped.error();
   constexpr std::uint64_t kGroup = 16;
   const std::uint64_t groups = (count + kGroup - 1) / kGroup;
   std::vector<model::Evaluation> sums(groups);
   std::vector<std::optional<Error>> errors(groups);
-  workers_.run(groups, [&](int worker, std::size_t group) {
+  first().workers().run(groups, [&](int worker, std::size_t group) {
     const std::uint64_t begin = group * kGroup, end = std::min(count, begin + kGroup);
     const std::size_t size = data.sample_bytes();
     std::vector<std::uint8_t> bytes((end - begin) * size);
@@ -538,7 +695,7 @@ Result<HeldOutLoss> Trainer::evaluate() {
       data.read_held_out(i * held_out / count, std::as_writable_bytes(place));
       samples.push_back({i, place});
     }
-    auto sum = program_->evaluate(worker, samples);
+    auto sum = first().program().evaluate(worker, samples);
     if (sum)
       sums[group] = *sum;
     else

@@ -4,23 +4,24 @@
 //
 // Behind its parameter_count elements a gradient has a tail, the loss and its weight, so that the
 // exchange sums these by the same tree. State, gradients and sums lie in the memory of the
-// device that computes (device.hpp); the host has what leaves for other members and disks. In mode
-// `local` a step is a round of inner steps, the sum is one of changed weights (local_round.hpp), and
-// the first moment is the outer momentum; the second stays zero.
+// device that computes (device.hpp); the host has what leaves for other members and disks. Several
+// devices (replica.hpp) share the slices, each taking more of them when it is through, and their
+// sums are added in the tree's order; which one computes what shows nowhere but in the time. In mode
+// `local`, which computes on the first device alone, a step is a round of inner steps, the sum is
+// one of changed weights (local_round.hpp), and the first moment is the outer momentum; the second
+// stays zero.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
-#include "actors/compute/device_state.hpp"
-#include "actors/compute/layered_pass.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
-#include "actors/compute/staged_state.hpp"
-#include "actors/compute/worker_pool.hpp"
+#include "actors/compute/replica.hpp"
 #include "actors/ingest/prefetcher.hpp"
 #include "actors/ingest/slice_reader.hpp"
 #include "kernels/model/fingerprint.hpp"
@@ -87,11 +88,11 @@ class Trainer {
  public:
   struct Options {
     std::shared_ptr<const model::Model> model;
-    ops::Backend* backend = nullptr;  // outlives the trainer
+    std::vector<ops::Backend*> devices;  // at least one; they outlive the trainer
     job::JobSpec spec;
     std::optional<ingest::SliceReader> reader;
     const Clock* clock = nullptr;
-    int workers = 1;
+    int workers = 1;  // threads a device
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
     // For the next state, made while the sum comes in; a larger one waits for the whole sum.
@@ -126,17 +127,23 @@ class Trainer {
   // internal, out_of_memory.
   Result<void> compute_some(const TellRange& tell);
   bool idle() const { return local_ ? local_->idle() : store_.missing().empty(); }
-  const SliceMemory& slice_memory() const { return slice_memory_; }
+  const SliceMemory& slice_memory() const { return slice_memory_; }  // of one device
+  // Names of the devices that take slices.
+  std::vector<std::string> devices() const;
+  // The device of this index in Options::devices takes no more slices, and gives back its memory
+  // between two blocks; what it has computed is kept. From any thread. Fails with: not_found,
+  // wrong_state (no other device would be left).
+  Result<void> drain(std::size_t device);
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }
 
-  // Elements [first, first + count) of the total of step() + 1 are here; others may still be
+  // Elements [from, from + count) of the total of step() + 1 are here; others may still be
   // written to, and whether the step will be committed is open. Makes ready beside the state what
   // follows from them, and takes forward of the next step as far as its weights are made. Needs not
   // be told, shows nowhere but in the time that the next steps take, and is thrown away if the step
   // turns out otherwise. Fails with: internal, out_of_memory.
   Result<void> update_speculatively(std::uint64_t step, const collective::SharedFloats& total,
-                                    std::uint64_t first, std::uint64_t count);
+                                    std::uint64_t from, std::uint64_t count);
 
   // Whether update_speculatively() ever does anything.
   bool speculates() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
@@ -160,14 +167,30 @@ class Trainer {
 
  private:
   explicit Trainer(Options options);
-  Result<void> make_parts();
+  Result<void> make_parts(std::vector<ops::Backend*> devices, int workers);
   Result<SharedSum> join(std::span<const SharedSum> children);
-  Result<std::span<const float>> on_device(const std::vector<float>& total);
+  Replica& first() { return *replicas_.front(); }
+  Result<void> on_all(const std::function<Result<void>(Replica& replica)>& task);
+  Result<void> let_drained_go();
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
   using OnSlice = std::function<void(std::uint32_t slice, const collective::DataFingerprint&)>;
-  Result<void> compute_block(PartialStore& store, std::uint64_t data_step, const TellRange& tell,
-                             const OnSlice& on_slice);
+  // Slices of a store, and what is told of them.
+  struct Order {
+    PartialStore& store;
+    std::uint64_t data_step = 0;
+    TellRange tell;
+    OnSlice on_slice;
+    Time begin{};
+    Duration waiting{};  // for data, before
+  };
+  struct Block;
+  Result<Block> next_block(Replica& replica, const Order& order, std::size_t capacity);
+  Result<void> compute_on(Replica& replica, const Order& order, Block& block);
+  void keep(const Order& order, Block& block);
+  Result<void> compute_block(Order order);
+  Result<void> compute_on_all(Order order);
+  Result<void> tell_complete(const TellRange& tell);
   LocalRound::Options local_options();
   Result<void> read_back();
   model::OuterStep outer_step() const;
@@ -176,7 +199,14 @@ class Trainer {
   Result<void> compute_local(const TellRange& tell);
   Result<SliceSums> sum_slices(std::uint64_t data_step, const std::vector<std::uint32_t>& slices,
                                std::span<const float> weights);
-  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total);
+  // A step's application on one device.
+  struct Applying {
+    model::StepOutcome outcome;
+    bool staged = false;
+    Digest state;
+    Duration optimizing{}, loading{}, digesting{};
+  };
+  Result<Applying> apply_on(Replica& replica, std::uint64_t step, const std::vector<float>& total);
   Result<model::StepOutcome> update_locally(std::span<const float> change);
   // What a sum is over, by its tail and so many samples.
   model::SumOf over(std::span<const float> sum, std::uint64_t samples) const {
@@ -191,28 +221,26 @@ class Trainer {
                                                 std::span<const std::uint32_t> slices);
 
   std::shared_ptr<const model::Model> model_;
-  ops::Backend* backend_;
   job::JobSpec spec_;
   collective::Tree tree_;
   std::optional<ingest::SliceReader> reader_;
   const Clock* clock_;
-  WorkerPool workers_;
-  std::unique_ptr<Device> device_;
   PartialStore store_;
   PartialStore inner_store_;           // of an inner step
   std::unique_ptr<LocalRound> local_;  // null but in mode local
   std::unique_ptr<model::Adamw> inner_optimizer_;
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
-  std::unique_ptr<model::Program> program_;
   SliceMemory slice_memory_;
-  std::unique_ptr<LayeredPass> pass_;
-  DeviceState state_;
-  std::unique_ptr<model::Adamw> optimizer_;
-  tensor::Buffer total_;  // on a device of its own memory: a total of other members' sums
+  std::vector<std::unique_ptr<Replica>> replicas_;  // never none
+  std::vector<Replica*> by_device_;                 // Options::devices; null: drained, gone
+  mutable std::mutex drain_mutex_;                  // over by_device_
+  std::unique_ptr<WorkerPool> drivers_;             // a thread a device, where there are several
+  std::mutex share_mutex_;                          // over what the devices' threads take from
   // Of mode local, whose arithmetic between inner steps is the host's: weights and outer velocity,
   // and on a device of its own memory what an inner step works on.
   std::vector<float> host_weights_, velocity_;
   DeviceState inner_state_;
+  tensor::Buffer inner_sum_;
   std::uint64_t step_ = 0;
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
@@ -226,7 +254,6 @@ class Trainer {
     std::vector<ingest::Slice> data;  // what the samples refer to
     std::vector<std::vector<model::Sample>> samples;
   };
-  std::unique_ptr<StagedState> staged_;
   bool clipped_ = false;                    // the last step
   std::vector<std::uint32_t> first_block_;  // slices that the step in work began with
   std::optional<Ahead> ahead_;

@@ -13,6 +13,7 @@
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model_code.hpp"
+#include "runtime/base/log.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -42,13 +43,35 @@ void record(Self* self, telemetry::SpanKind kind, std::uint64_t amount, Time beg
   state.spans->add({kind, telemetry::kNobody, 1, state.step, amount, begin, state.clock->now()});
 }
 
+// The fingerprint of the first device. Devices that compute other bits than it are left out, as who
+// computes a slice may not show in the result.
+Result<model::Fingerprint> keep_equal_devices(Trainer::Options& options) {
+  std::optional<model::Fingerprint> wanted;
+  std::vector<ops::Backend*> equal;
+  for (ops::Backend* device : options.devices) {
+    auto found =
+        fingerprint_of(options.spec.train, *options.model, *device, options.reader->data());
+    if (!found) return found.error().within(device->device().name);
+    if (!wanted) wanted = *found;
+    if (found->digest == wanted->digest)
+      equal.push_back(device);
+    else
+      log::warning("trainer", device->device().name +
+                                  " takes no part in the job: it computes other "
+                                  "bits than " +
+                                  equal.front()->device().name + " (" + found->text + "; " +
+                                  wanted->text + ")");
+  }
+  options.devices = std::move(equal);
+  return *wanted;
+}
+
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
   if (options.check_data)
     if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;
-  auto fingerprint =
-      fingerprint_of(options.spec.train, model, *options.backend, options.reader->data());
+  auto fingerprint = keep_equal_devices(options);
   if (!fingerprint) return fail(self, fingerprint.error());
   std::uint64_t tokens = model.tokens_per_sample();
   self->state.clock = options.clock;

@@ -15,16 +15,21 @@ std::uint64_t Trainer::staged_bytes(const job::JobSpec& spec, const model::Model
 // A sum that is clipped cannot be applied before all of it is here; most often the next one is too.
 Result<void> Trainer::update_speculatively(std::uint64_t step,
                                            const collective::SharedFloats& total,
-                                           std::uint64_t first, std::uint64_t count) {
+                                           std::uint64_t from, std::uint64_t count) {
   if (step != step_ + 1 || clipped_ || !speculates()) return {};
   GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and a tail");
-  GPUNODE_CHECK(first <= total->size() && count <= total->size() - first, "outside the total");
-  if (!staged_->is_of(step, *total)) {
+  GPUNODE_CHECK(from <= total->size() && count <= total->size() - from, "outside the total");
+  if (!first().staged().is_of(step, *total))
     if (auto dropped = drop_ahead(); !dropped) return dropped;
-    if (auto begun = staged_->begin(step, spec_.train.batch, total); !begun) return begun;
-  }
-  if (auto added = staged_->add(first, count, state_); !added) return added;
-  return idle() ? forward_ahead() : Result<void>();
+  auto added = on_all([&](Replica& replica) -> Result<void> {
+    StagedState& staged = replica.staged();
+    if (!staged.is_of(step, *total))
+      if (auto begun = staged.begin(step, spec_.train.batch, total); !begun) return begun;
+    return staged.add(from, count, replica.state());
+  });
+  if (!added) return added;
+  // Which of several devices computes what of the next step is open.
+  return idle() && replicas_.size() == 1 ? forward_ahead() : Result<void>();
 }
 
 // The slices that this step began with: most often right.
@@ -40,26 +45,29 @@ void Trainer::begin_ahead() {
 Result<void> Trainer::forward_ahead() {
   const std::vector<model::ElementRange> stages = model_->forward_stages();
   std::size_t ready = 0;
-  while (ready < stages.size() && stages[ready].first + stages[ready].count <= staged_->ready())
+  while (ready < stages.size() &&
+         stages[ready].first + stages[ready].count <= first().staged().ready())
     ++ready;
   if (step_ + 1 >= spec_.train.steps || first_block_.empty() || ready == 0) return {};
   const Time begin = clock_->now();
   if (!ahead_) begin_ahead();
   if (ready <= stages_loaded_) return {};
   for (; stages_loaded_ < ready; ++stages_loaded_)
-    if (auto done = program_->load_part(staged_->weights(), stages[stages_loaded_]); !done)
+    if (auto done = first().program().load_part(first().staged().weights(), stages[stages_loaded_]);
+        !done)
       return done;
-  auto done = pass_->forward_ahead(ahead_->samples, ready);
+  auto done = first().pass().forward_ahead(ahead_->samples, ready);
   ahead_times_.compute_us += collective::microseconds(clock_->now() - begin);
   return done;
 }
 
 // The staged state became the one that stands: the program lacks what it did not need so far.
 Result<void> Trainer::load_rest() {
-  if (!ahead_) return program_->load(state_.weights());
+  if (!ahead_) return first().program().load(first().state().weights());
   const std::vector<model::ElementRange> stages = model_->forward_stages();
   for (; stages_loaded_ < stages.size(); ++stages_loaded_)
-    if (auto done = program_->load_part(state_.weights(), stages[stages_loaded_]); !done)
+    if (auto done = first().program().load_part(first().state().weights(), stages[stages_loaded_]);
+        !done)
       return done;
   return {};
 }
@@ -69,9 +77,9 @@ Result<void> Trainer::drop_ahead() {
   if (!ahead_) return {};
   const bool loaded = ahead_->data_step != step_ && stages_loaded_ > 0;
   ahead_.reset();
-  pass_->drop_ahead();
+  first().pass().drop_ahead();
   ahead_times_ = {};
-  return loaded ? program_->load(state_.weights()) : Result<void>();
+  return loaded ? first().program().load(first().state().weights()) : Result<void>();
 }
 
 // The data of the first of these slices, if forward of just these was done ahead of this step.

@@ -69,7 +69,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
   if (!trainer) return trainer.error();
   options.spawn_checkpoints = checkpoint_writer(self, id, spec, trainer->model);
   options.finds_checkpoint = true;
-  auto forms = compute::wire_forms_of(*environment->options().backend, spec.exchange,
+  auto forms = compute::wire_forms_of(*environment->options().host, spec.exchange,
                                       compute::exact_end_of(*trainer->model));
   if (!forms) return forms.error();
   options.core.forms = std::move(*forms);

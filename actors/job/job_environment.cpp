@@ -180,7 +180,8 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
     if (auto fits = check_memory(spec, **model); !fits) return fits.error();
     auto data = reader(spec, **model);
     if (!data) return data.error();
-    auto print = compute::fingerprint_of(spec.train, **model, *options_.backend, data->data());
+    auto print =
+        compute::fingerprint_of(spec.train, **model, *options_.devices.front(), data->data());
     if (!print) return print.error();
     Fitness fitness{
         {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
@@ -215,7 +216,7 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
     return {};
   };
   return compute::Trainer::Options{.model = std::move(*model),
-                                   .backend = options_.backend,
+                                   .devices = options_.devices,
                                    .spec = spec,
                                    .reader = std::move(*data),
                                    .clock = options_.clock,

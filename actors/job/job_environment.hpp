@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/compute/trainer.hpp"
 #include "actors/job/job_note_codec.hpp"
@@ -21,7 +22,8 @@ namespace gpunode::jobs {
 class JobEnvironment {
  public:
   struct Options {
-    ops::Backend* backend = nullptr;
+    ops::Backend* host = nullptr;        // what the exchange computes with
+    std::vector<ops::Backend*> devices;  // what jobs compute on: at least one
     storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     int threads = 1;

@@ -39,12 +39,35 @@ namespace {
 
 constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
-// The device that jobs and models of this node use: a GPU that has every operation, else the CPU.
-std::unique_ptr<ops::Backend> open_backend() {
-  auto gpu = cuda::open_backend();
-  if (gpu && (*gpu)->operations().missing().empty()) return std::move(*gpu);
-  if (gpu) log::info("node", "the GPU has no twin yet of every operation; computing on the CPU");
-  return cpu::open_backend();
+// Those of the machine that `wanted` names: "auto" takes all GPUs that have every operation, else
+// the CPU. Fails with: invalid_argument; no_device, unsupported where a named GPU cannot be used.
+Result<Devices> open_devices(const std::string& wanted) {
+  Devices devices{cpu::open_backend(), {}};
+  const auto choice = parse_devices(wanted);
+  if (!choice) return choice.error();
+  for (int ordinal = 0; choice->uses_gpus; ++ordinal) {
+    if (!choice->ordinals.empty() && !choice->ordinals.contains(ordinal)) {
+      if (ordinal > *choice->ordinals.rbegin()) break;
+      continue;
+    }
+    auto gpu = cuda::open_backend(ordinal);
+    Result<void> usable;
+    if (!gpu)
+      usable = gpu.error();
+    else if (const auto lacks = (*gpu)->operations().missing(); !lacks.empty())
+      usable = Error{ErrorCode::unsupported,
+                     (*gpu)->device().name + " lacks the operation " + std::string(lacks.front())};
+    if (usable) {
+      devices.gpus.push_back(std::move(*gpu));
+      continue;
+    }
+    const bool past_the_last = usable.error().code == ErrorCode::no_device && ordinal > 0;
+    if (choice->is_must && !(choice->ordinals.empty() && past_the_last))
+      return usable.error().within("--device " + wanted);
+    if (gpu) log::info("node", usable.error().message() + "; not computing on it");
+    if (!gpu) break;
+  }
+  return devices;
 }
 
 // What the embedder holds. Destroying it ends the node, and frees it unless work is left that would
@@ -87,15 +110,17 @@ class NodeFace final : public Node {
 }  // namespace
 
 Result<void> RunningNode::start_parts() {
-  backend_ = open_backend();
+  auto devices = open_devices(config_.device);
+  if (!devices) return devices.error();
+  devices_ = *std::move(devices);
   if (config_.threads <= 0)
     config_.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<jobs::JobEnvironment>(
-      jobs::JobEnvironment::Options{backend_.get(), parts_.files, parts_.clock, config_.threads,
-                                    entry_->state.path(), parts_.version});
+  environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
+      devices_.host.get(), devices_.computing(), parts_.files, parts_.clock, config_.threads,
+      entry_->state.path(), parts_.version});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});
@@ -140,13 +165,13 @@ void RunningNode::spawn_children() {
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
   children_.job_board = jobs::spawn_job_board(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
-               compute::add_of(*backend_),
+               compute::add_of(*devices_.host),
                [this](std::uint64_t stream, caf::actor job, auto places) {
                  router_->set_job(stream, job, std::move(places));
                },
                children_.calls, children_.cluster, children_.admission, &metrics_});
   children_.serving = inference::spawn_serving(
-      system, {backend_.get(), parts_.files, parts_.clock, &cluster_state_,
+      system, {devices_.computing().front(), parts_.files, parts_.clock, &cluster_state_,
                environment_->checkpoint_root(), children_.calls, &metrics_});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),

@@ -46,8 +46,11 @@ struct NodeConfig {
   std::string token;
   // "key=value" or "key"; jobs may ask for them.
   std::vector<std::string> labels;
-  // Compute threads; 0: one a core.
+  // Compute threads of each device; 0: one a core.
   int threads = 0;
+  // What jobs and models compute on: "auto" (every NVIDIA GPU that can, else the CPU), "cpu", "cuda"
+  // (every GPU, of which there must be one), "cuda:0,2" (just these).
+  std::string device = "auto";
   // Let bulk traffic travel unsealed to peers that allow it too. Trusts all who can read or inject
   // on that network.
   bool bulk_plain = false;

@@ -24,6 +24,7 @@ enum class ErrorCode {
   io_error,            // any other failure of a file or socket
   out_of_memory,       // a budget or the machine is exhausted
   no_device,           // no GPU, or no driver for it
+  device_lost,         // a device does not answer or computes wrongly: its process starts anew
   resource_exhausted,  // a limit of ours was reached: queue, frames, sessions
   wrong_state,         // the thing asked for makes no sense now
   unsupported,         // this build or this machine cannot do it

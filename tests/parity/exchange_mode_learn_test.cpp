@@ -67,7 +67,7 @@ class Learning : public testing::Test {
     GPUNODE_CHECK(data, data.error().message());
     auto made = compute::Trainer::create(
         {.model = std::move(*model),
-         .backend = backend_.get(),
+         .devices = {backend_.get()},
          .spec = spec,
          .reader = ingest::SliceReader(std::move(*data),
                                        {spec.train.seed, spec.train.batch, spec.train.slices}),

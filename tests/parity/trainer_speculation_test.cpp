@@ -42,7 +42,7 @@ class TrainerSpeculationTest : public ::testing::Test {
     auto data = dataset::TextDataset::create(source_, {.context = 16});
     return std::move(*Trainer::create(
         {.model = model_,
-         .backend = backend_.get(),
+         .devices = {backend_.get()},
          .spec = spec_,
          .reader = ingest::SliceReader(*data, {spec_.train.seed, spec_.train.batch, kSlices}),
          .clock = &clock_,

@@ -40,7 +40,7 @@ class TrainerTest : public ::testing::Test {
 
   std::unique_ptr<Trainer> trainer(int workers, std::uint64_t budget) {
     return std::move(*Trainer::create({.model = model_,
-                                       .backend = backend_.get(),
+                                       .devices = {backend_.get()},
                                        .spec = spec_,
                                        .reader = reader(),
                                        .clock = &clock_,
@@ -151,7 +151,7 @@ TEST_F(TrainerTest, ReportsAModelThatTheMachineCannotHold) {
   model_ = std::move(*model::make_model(
       "gpt", {{"layers", "1000"}, {"channels", "65536"}, {"heads", "1"}, {"context", "16"}}));
   auto trainer = Trainer::create({.model = model_,
-                                  .backend = backend_.get(),
+                                  .devices = {backend_.get()},
                                   .spec = spec_,
                                   .reader = reader(),
                                   .clock = &clock_});
@@ -184,7 +184,7 @@ TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
 TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_over_it) {
   const auto evaluate = [&](std::uint64_t tokens) {
     auto made = Trainer::create({.model = model_,
-                                 .backend = backend_.get(),
+                                 .devices = {backend_.get()},
                                  .spec = spec_,
                                  .reader = reader(),
                                  .clock = &clock_,

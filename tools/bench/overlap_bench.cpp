@@ -136,7 +136,7 @@ class Bench {
     for (std::uint16_t rank = 0; rank < options_.members; ++rank) {
       auto trainer = compute::Trainer::create(
           {.model = model_,
-           .backend = backend_.get(),
+           .devices = {backend_.get()},
            .spec = spec,
            .reader =
                ingest::SliceReader(*data, {spec.train.seed, spec.train.batch, spec.train.slices}),

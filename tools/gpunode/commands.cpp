@@ -21,6 +21,9 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--name", "NAME", "a label for people (default: the host's name)"},
       {"--label", "KEY=VALUE", "what jobs may ask for", true},
       {"--threads", "N", "compute threads (default: one a core)"},
+      {"--device", "DEVICES",
+       "what to compute on: auto (every GPU that can, else the CPU; the default), cpu, cuda (every "
+       "GPU), cuda:0,2 (just these)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "", "go to the background once the node is up; it logs to DIR/node.log"},

@@ -89,6 +89,7 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   auto threads = arguments.whole("--threads", 0, 1, 1024);
   if (!threads) return threads.error();
   config.threads = static_cast<int>(*threads);
+  config.device = arguments.text("--device", config.device);
   if (invocation.command->name == "join")
     config.join = without_scheme(arguments.text("HOST[:PORT]"));
   return config;

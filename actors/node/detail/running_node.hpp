@@ -19,11 +19,11 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_environment.hpp"
+#include "actors/node/detail/devices.hpp"
 #include "actors/node/entry.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
-#include "kernels/ops/backend.hpp"
 #include "runtime/base/version.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "runtime/telemetry/registry.hpp"
@@ -85,7 +85,7 @@ class RunningNode {
   NodeParts parts_;
   storage::PosixFileSystem posix_files_;
   SystemClock system_clock_;
-  std::unique_ptr<ops::Backend> backend_;
+  Devices devices_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
   ClusterState cluster_state_;

@@ -1,0 +1,83 @@
+#include "actors/compute/replica.hpp"
+
+#include "kernels/model/model_code.hpp"
+
+namespace gpunode::compute {
+
+namespace {
+
+// What the last measurement counts for in a device's speed.
+constexpr double kNewest = 0.5;
+
+}  // namespace
+
+Replica::Replica(const Options& options)
+    : workers_(options.workers), slices_at_once_(options.slices_at_once) {}
+
+Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
+  const model::Model& model = *options.model;
+  std::unique_ptr<Replica> made(new Replica(options));
+  auto program = model::make_program(model, *options.backend, made->workers_.workers());
+  if (!program) return program.error();
+  made->program_ = std::move(*program);
+  auto device = Device::open(*options.backend, made->workers_);
+  if (!device) return device.error();
+  made->device_ = std::move(*device);
+  made->pass_ = std::make_unique<LayeredPass>(
+      LayeredPass::Options{.program = made->program_.get(),
+                           .workers = &made->workers_,
+                           .device = made->device_.get(),
+                           .stages = model.stages(),
+                           .forward_stages = model.forward_stages().size(),
+                           .parameter_count = model.parameter_count(),
+                           .tree = options.tree});
+  auto state = DeviceState::allocate(*made->device_, model.parameter_count());
+  if (!state) return state.error().within("state of " + model.name());
+  made->state_ = *std::move(state);
+  made->optimizer_ =
+      std::make_unique<model::Adamw>(model.parameters(), options.optimizer, *options.backend);
+  made->staged_ = std::make_unique<StagedState>(*made->optimizer_, *made->device_);
+  return made;
+}
+
+// A total that is this member's own sum lies on its device already.
+Result<model::StepOutcome> Replica::update(std::uint64_t step, const std::vector<float>& total,
+                                           const SharedSum& own, const model::SumOf& of) {
+  std::span<const float> sum = std::span(total).first(state_.count());
+  if (!device_->shares_memory()) {
+    if (own && own->home == device_.get()) {
+      sum = {own->place(), sum.size()};
+    } else {
+      if (auto grown = device_->pool().grow(total_, sum.size_bytes()); !grown) return grown.error();
+      if (auto done = device_->to_device(0, sum, total_.as<float>()); !done) return done.error();
+      sum = {total_.as<const float>(), sum.size()};
+    }
+  }
+  return optimizer_->apply(step, sum, of, state_.values(), device_->spread());
+}
+
+Result<std::optional<model::StepOutcome>> Replica::take_staged(std::uint64_t step,
+                                                               const std::vector<float>& total) {
+  if (!staged_->is_of(step, total)) return std::optional<model::StepOutcome>();
+  return staged_->take(state_);
+}
+
+Result<void> Replica::install(std::span<const float> weights) {
+  auto done = device_->to_device(0, weights, state_.weights().data());
+  if (done) done = device_->clear(0, state_.all().subspan(state_.count()));
+  return done ? program_->load(state_.weights()) : done;
+}
+
+Result<void> Replica::install(ByteView state) {
+  auto done = device_->write(0, state, state_.all().data());
+  return done ? program_->load(state_.weights()) : done;
+}
+
+void Replica::note_speed(std::size_t slices, Duration took) {
+  const double seconds = std::chrono::duration<double>(took).count();
+  if (slices == 0 || seconds <= 0) return;
+  const double now = static_cast<double>(slices) / seconds;
+  speed_ = speed_ == 0 ? now : kNewest * now + (1 - kNewest) * speed_;
+}
+
+}  // namespace gpunode::compute

@@ -1,0 +1,78 @@
+// What one device of a member holds of a job: the program, the training state, the one made beside
+// it, and the threads that keep the device busy. A member with several devices has a replica on
+// each: their slices differ, their states are the same bit for bit after every step, each having
+// applied the same sum by itself. Owner: the trainer, which uses one from one thread at a time.
+// Fails, where it fails, with: out_of_memory, internal.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/compute/device_state.hpp"
+#include "actors/compute/layered_pass.hpp"
+#include "actors/compute/staged_state.hpp"
+#include "actors/compute/worker_pool.hpp"
+#include "kernels/model/model.hpp"
+#include "kernels/model/optimizer.hpp"
+#include "runtime/base/clock.hpp"
+
+namespace gpunode::compute {
+
+class Replica {
+ public:
+  struct Options {
+    const model::Model* model = nullptr;  // outlives the replica, as does the backend
+    ops::Backend* backend = nullptr;
+    model::AdamwOptions optimizer;
+    collective::Tree tree = collective::Tree::of_slices(1);
+    int workers = 1;
+    std::size_t slices_at_once = 1;
+  };
+  // Fails with: as above, and unsupported.
+  static Result<std::unique_ptr<Replica>> open(const Options& options);
+
+  const std::string& name() const { return device_->backend().device().name; }
+  Device& device() { return *device_; }
+  WorkerPool& workers() { return workers_; }
+  model::Program& program() { return *program_; }
+  LayeredPass& pass() { return *pass_; }
+  DeviceState& state() { return state_; }
+  StagedState& staged() { return *staged_; }
+  std::size_t slices_at_once() const { return slices_at_once_; }
+
+  // The state's update by this total of a step, whose own sum, if it is one of this member's, is
+  // `own`.
+  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total,
+                                    const SharedSum& own, const model::SumOf& of);
+  // What was staged of just this step becomes the state; nothing where it cannot.
+  Result<std::optional<model::StepOutcome>> take_staged(std::uint64_t step,
+                                                        const std::vector<float>& total);
+  // Weights, or all three parts of the state; the program has the weights then.
+  Result<void> install(std::span<const float> weights);
+  Result<void> install(ByteView state);
+  Result<Digest> digest() { return digest_of_state(*device_, state_); }
+
+  // How fast it was of late, in slices a second; 0: not known.
+  double speed() const { return speed_; }
+  void note_speed(std::size_t slices, Duration took);
+  // From any thread: it takes no more slices and leaves the trainer soon.
+  std::atomic<bool> draining = false;
+
+ private:
+  explicit Replica(const Options& options);
+
+  WorkerPool workers_;
+  std::size_t slices_at_once_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<model::Program> program_;
+  std::unique_ptr<LayeredPass> pass_;
+  std::unique_ptr<model::Adamw> optimizer_;
+  DeviceState state_;
+  std::unique_ptr<StagedState> staged_;
+  tensor::Buffer total_;  // on a device of its own memory: a total of other members' sums
+  double speed_ = 0;
+};
+
+}  // namespace gpunode::compute
