@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "kernels/model/model.hpp"
 #include "runtime/base/block_digest.hpp"
 
 namespace gpunode::compute {
@@ -125,7 +126,7 @@ Result<void> Device::write(int worker, ByteView bytes, void* to) {
 Result<void> Device::bring_to_host(Sum& sum) {
   if (sum.host_is_current) return {};
   std::lock_guard lock(guests_);
-  const std::size_t count = sum.host->size() - 1;
+  const std::size_t count = sum.host->size() - model::kTailElements;
   auto done = to_host(workers_.workers(), sum.place(), std::span(*sum.host).first(count));
   sum.host_is_current = done.has_value();
   return done;
@@ -134,7 +135,7 @@ Result<void> Device::bring_to_host(Sum& sum) {
 Result<SharedSum> Device::adopt(int worker, const SharedSum& sum) {
   if (sum->home == this) return sum;
   if (auto there = sum->home->bring_to_host(*sum); !there) return there.error();
-  const std::size_t count = sum->host->size() - 1;
+  const std::size_t count = sum->host->size() - model::kTailElements;
   auto made = make_sum(sum->host, count);
   if (!made) return made;
   auto copied = to_device(worker, std::span(*sum->host).first(count), (*made)->place());

@@ -88,7 +88,7 @@ class TrainerTail : public testing::TestWithParam<std::string> {
   std::unique_ptr<Trainer> trainer() {
     auto made = Trainer::create(
         {.model = model_,
-         .backend = backend_.get(),
+         .devices = {backend_.get()},
          .spec = spec_,
          .reader = ingest::SliceReader(data_, {spec_.train.seed, spec_.train.batch, kSlices}),
          .clock = &clock_});

@@ -80,7 +80,7 @@ Result<void> write_logits(const model::GraphModel& model, ops::Backend& backend,
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   for (std::size_t stage = 0; stage < run.stages(); ++stage)
-    if (auto done = run.run(stage, backend.operations(), **stream, workspace, places); !done)
+    if (auto done = run.run(stage, backend, **stream, workspace, places); !done)
       return done.error();
   write(out / "logits", run.place_of(graph.logits, places), graph[graph.logits].bytes());
   return {};

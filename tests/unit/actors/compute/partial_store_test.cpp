@@ -134,12 +134,32 @@ TEST(PartialStore, computes_the_parts_of_a_node_that_is_too_large_and_completes_
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].node, (TreeNode{1, 0}));
   EXPECT_FALSE(first[0].wanted);
-  EXPECT_EQ(finish(store, 2, 2), (std::vector<Slices>{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  compute(store, first[0]);
+  EXPECT_EQ(finish(store, 2, 2), (std::vector<Slices>{{2, 3}, {4, 5}, {6, 7}}));
   store.want({{3, 0}});
   const auto sums = *store.take_complete();
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ(sums[0].sum->host->front(), 255);
   EXPECT_EQ(sums[0].data_fingerprint.sample_count, 36u);
+}
+
+TEST(PartialStore, gives_two_takers_at_once_different_parts_of_a_node) {
+  PartialStore store = store_of(8);
+  store.begin(1);
+  store.want({{3, 0}});
+  const auto fast = store.next(4, 1), slow = store.next(2, 1), again = store.next(4, 1);
+  ASSERT_EQ(fast.size() + slow.size() + again.size(), 3u);
+  EXPECT_EQ(fast[0].node, (TreeNode{2, 0}));
+  EXPECT_EQ(slow[0].node, (TreeNode{1, 2}));
+  EXPECT_EQ(again[0].node, (TreeNode{1, 3})) << "not of the node that has a part under way";
+  EXPECT_TRUE(store.next(8, 1).empty()) << "all is under way";
+  for (const auto* taken : {&again, &fast, &slow}) {
+    EXPECT_TRUE(store.take_complete()->empty());
+    compute(store, taken->front());
+  }
+  const auto sums = *store.take_complete();
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_EQ(sums[0].sum->host->front(), 255);
 }
 
 TEST(PartialStore, forgets_everything_with_the_step_or_when_told) {
