@@ -116,6 +116,11 @@ struct TrainerReady {
 struct TrainerFailed {
   Error error;
 };
+// To the job board: a device is lost to these jobs.
+struct DeviceLost {
+  Error error;
+  std::set<std::string> jobs;  // ids
+};
 struct ApplyTotal {
   std::uint64_t step = 0;
   collective::SharedFloats total;

@@ -166,6 +166,7 @@ struct LayeredPass::Run {
   }
 
   Result<void> carry_out(int worker, const Work& work) {
+    if (pass.options_.use) pass.options_.use->got_on();
     if (work.kind == Kind::sum) return sum_piece(worker, work);
     Slice& slice = slices[work.index];
     const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
@@ -295,6 +296,7 @@ Result<void> LayeredPass::forward(int worker, std::size_t slot,
   for (; done.stages < stages; ++done.stages) {
     auto loss = options_.program->forward(worker, slot, done.stages, samples);
     if (!loss) return loss.error();
+    if (options_.use) options_.use->got_on();
     done.tail = tail_of(*loss);
   }
   return {};

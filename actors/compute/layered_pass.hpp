@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/compute/device.hpp"
+#include "actors/compute/device_roster.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/compute/worker_pool.hpp"
 #include "kernels/model/model.hpp"
@@ -35,6 +36,7 @@ class LayeredPass {
     std::size_t forward_stages = 0;           // how many of those it has
     std::size_t parameter_count = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
+    DeviceUse* use = nullptr;  // is told that work gets on; may be null
   };
   explicit LayeredPass(Options options);
 

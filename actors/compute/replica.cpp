@@ -12,15 +12,18 @@ constexpr double kNewest = 0.5;
 }  // namespace
 
 Replica::Replica(const Options& options)
-    : workers_(options.workers), slices_at_once_(options.slices_at_once) {}
+    : use_(*options.device, options.user),
+      workers_(options.workers),
+      slices_at_once_(options.slices_at_once) {}
 
 Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
   const model::Model& model = *options.model;
+  ops::Backend& backend = options.device->backend();
   std::unique_ptr<Replica> made(new Replica(options));
-  auto program = model::make_program(model, *options.backend, made->workers_.workers());
+  auto program = model::make_program(model, backend, made->workers_.workers());
   if (!program) return program.error();
   made->program_ = std::move(*program);
-  auto device = Device::open(*options.backend, made->workers_);
+  auto device = Device::open(backend, made->workers_);
   if (!device) return device.error();
   made->device_ = std::move(*device);
   made->pass_ = std::make_unique<LayeredPass>(
@@ -30,12 +33,12 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
                            .stages = model.stages(),
                            .forward_stages = model.forward_stages().size(),
                            .parameter_count = model.parameter_count(),
-                           .tree = options.tree});
+                           .tree = options.tree,
+                           .use = &made->use_});
   auto state = DeviceState::allocate(*made->device_, model.parameter_count());
   if (!state) return state.error().within("state of " + model.name());
   made->state_ = *std::move(state);
-  made->optimizer_ =
-      std::make_unique<model::Adamw>(model.parameters(), options.optimizer, *options.backend);
+  made->optimizer_ = std::make_unique<model::Adamw>(model.parameters(), options.optimizer, backend);
   made->staged_ = std::make_unique<StagedState>(*made->optimizer_, *made->device_);
   return made;
 }

@@ -5,11 +5,11 @@
 // Fails, where it fails, with: out_of_memory, internal.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "actors/compute/device_roster.hpp"
 #include "actors/compute/device_state.hpp"
 #include "actors/compute/layered_pass.hpp"
 #include "actors/compute/staged_state.hpp"
@@ -23,8 +23,9 @@ namespace gpunode::compute {
 class Replica {
  public:
   struct Options {
-    const model::Model* model = nullptr;  // outlives the replica, as does the backend
-    ops::Backend* backend = nullptr;
+    const model::Model* model = nullptr;  // outlives the replica, as does the device
+    NodeDevice* device = nullptr;
+    std::string user;  // of the device: the job's id
     model::AdamwOptions optimizer;
     collective::Tree tree = collective::Tree::of_slices(1);
     int workers = 1;
@@ -34,6 +35,8 @@ class Replica {
   static Result<std::unique_ptr<Replica>> open(const Options& options);
 
   const std::string& name() const { return device_->backend().device().name; }
+  DeviceUse& use() { return use_; }
+  const DeviceUse& use() const { return use_; }
   Device& device() { return *device_; }
   WorkerPool& workers() { return workers_; }
   model::Program& program() { return *program_; }
@@ -57,12 +60,11 @@ class Replica {
   // How fast it was of late, in slices a second; 0: not known.
   double speed() const { return speed_; }
   void note_speed(std::size_t slices, Duration took);
-  // From any thread: it takes no more slices and leaves the trainer soon.
-  std::atomic<bool> draining = false;
 
  private:
   explicit Replica(const Options& options);
 
+  DeviceUse use_;
   WorkerPool workers_;
   std::size_t slices_at_once_;
   std::unique_ptr<Device> device_;

@@ -92,11 +92,11 @@ SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, 
   return memory;
 }
 
-Trainer::Trainer(Options options)
-    : model_(std::move(options.model)),
-      spec_(std::move(options.spec)),
+Trainer::Trainer(const Options& options)
+    : model_(options.model),
+      spec_(options.spec),
       tree_(job::tree_of(spec_.train)),
-      reader_(std::move(options.reader)),
+      reader_(options.reader),
       clock_(options.clock),
       store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
       inner_store_(tree_, [this](std::span<const SharedSum> children) { return join(children); }),
@@ -109,25 +109,24 @@ Trainer::Trainer(Options options)
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   GPUNODE_CHECK(options.model && !options.devices.empty() && options.reader && options.clock,
                 "a trainer needs model, device, data and clock");
-  const std::vector<ops::Backend*> devices = options.devices;
-  const int workers = std::max(1, options.workers);
-  std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
-  if (auto begun = trainer->make_parts(devices, workers); !begun) return begun.error();
+  std::unique_ptr<Trainer> trainer(new Trainer(options));
+  if (auto begun = trainer->make_parts(options); !begun) return begun.error();
   return trainer;
 }
 
-Result<void> Trainer::make_parts(std::vector<ops::Backend*> devices, int workers) {
+Result<void> Trainer::make_parts(const Options& options) {
   const bool local = spec_.exchange.mode == job::ExchangeMode::local;
+  std::vector<NodeDevice*> devices = options.devices;
   if (local) devices.resize(1);
-  for (ops::Backend* backend : devices) {
+  for (NodeDevice* device : devices) {
     auto replica = Replica::open({.model = model_.get(),
-                                  .backend = backend,
+                                  .device = device,
+                                  .user = options.user,
                                   .optimizer = adamw_options(spec_.train),
                                   .tree = tree_,
-                                  .workers = workers,
+                                  .workers = std::max(1, options.workers),
                                   .slices_at_once = slice_memory_.slices});
     if (!replica) return replica.error();
-    by_device_.push_back(replica->get());
     replicas_.push_back(std::move(*replica));
   }
   if (devices.size() > 1) drivers_ = std::make_unique<WorkerPool>(static_cast<int>(devices.size()));
@@ -146,10 +145,12 @@ Result<void> Trainer::make_parts(std::vector<ops::Backend*> devices, int workers
 
 // Each device's thread does its own; the first failure, in the devices' order.
 Result<void> Trainer::on_all(const std::function<Result<void>(Replica& replica)>& task) {
-  if (replicas_.size() == 1) return task(first());
+  if (replicas_.size() == 1) return first().use().run([&] { return task(first()); });
   std::vector<Result<void>> done(replicas_.size());
-  drivers_->run(replicas_.size(),
-                [&](int, std::size_t index) { done[index] = task(*replicas_[index]); });
+  drivers_->run(replicas_.size(), [&](int, std::size_t index) {
+    Replica& replica = *replicas_[index];
+    done[index] = replica.use().run([&] { return task(replica); });
+  });
   for (std::size_t index = 0; index < done.size(); ++index)
     if (!done[index]) return done[index].error().within(replicas_[index]->name());
   return {};
@@ -178,34 +179,20 @@ Result<SharedSum> Trainer::join(std::span<const SharedSum> children) {
   return made;
 }
 
-std::vector<std::string> Trainer::devices() const {
-  std::vector<std::string> names;
-  std::lock_guard lock(drain_mutex_);
-  for (const Replica* replica : by_device_)
-    if (replica && !replica->draining) names.push_back(replica->name());
-  return names;
-}
-
-Result<void> Trainer::drain(std::size_t device) {
-  std::lock_guard lock(drain_mutex_);
-  if (device >= by_device_.size() || !by_device_[device])
-    return Error{ErrorCode::not_found, "the job computes on no device " + std::to_string(device)};
-  const auto stays = [&](const Replica* one) {
-    return one && one != by_device_[device] && !one->draining;
-  };
-  if (std::ranges::none_of(by_device_, stays))
-    return Error{ErrorCode::wrong_state,
-                 "it is the last device of the job on this node: let the "
-                 "node leave instead"};
-  by_device_[device]->draining = true;
-  return {};
+// A drained device does if the job has no other one: the node still has those that compute other
+// bits.
+bool Trainer::takes_slices(const Replica& replica) const {
+  if (!replica.use().is_over()) return true;
+  const bool any =
+      std::ranges::any_of(replicas_, [](const auto& one) { return !one->use().is_over(); });
+  return !any && &replica == replicas_.front().get();
 }
 
 // What a drained device has summed goes to another one.
 Result<void> Trainer::let_drained_go() {
   for (std::size_t at = 0; at < replicas_.size();) {
     Replica& gone = *replicas_[at];
-    if (!gone.draining) {
+    if (takes_slices(gone)) {
       ++at;
       continue;
     }
@@ -214,8 +201,6 @@ Result<void> Trainer::let_drained_go() {
       return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
     });
     if (!moved) return moved;
-    std::lock_guard lock(drain_mutex_);
-    std::ranges::replace(by_device_, &gone, nullptr);
     replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   return {};
@@ -266,14 +251,14 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
-  if (local_) return compute_local(tell);
+  if (local_) return first().use().run([&] { return compute_local(tell); });
   if (auto gone = let_drained_go(); !gone) return gone;
   if (auto told = tell_complete(tell); !told) return told;
   const Order order{.store = store_,
                     .data_step = step_,
                     .tell = tell,
                     .on_slice = [](std::uint32_t, const DataFingerprint&) {}};
-  if (replicas_.size() == 1) return compute_block(order);
+  if (replicas_.size() == 1) return first().use().run([&] { return compute_block(order); });
   if (auto done = compute_on_all(order); !done) return done;
   return tell_complete(tell);
 }
@@ -326,7 +311,9 @@ Result<Trainer::Block> Trainer::next_block(Replica& replica, const Order& order,
     DataFingerprint& data_fingerprint = block.fingerprints.emplace_back(task.kept_fingerprint);
     for (std::uint32_t slice : task.slices) {
       if (next == block.data.size())
-        block.data.push_back(prefetcher_->take({order.data_step, slice}));
+        block.data.push_back(replica.use().apart([&] {
+          return prefetcher_->take({order.data_step, slice});
+        }));
       const ingest::Slice& read = block.data[next++];
       const DataFingerprint slice_fingerprint{read.data_fingerprint, read.samples.size()};
       order.on_slice(slice, slice_fingerprint);
@@ -391,9 +378,9 @@ Result<void> Trainer::compute_on_all(Order order) {
     const double share =
         all_known ? replica.speed() / speeds : 1.0 / static_cast<double>(replicas_.size());
     auto capacity = static_cast<std::size_t>(std::lround(share * static_cast<double>(missing)));
-    while (!replica.draining) {
+    while (takes_slices(replica)) {
       capacity = std::clamp<std::size_t>(capacity, 1, replica.slices_at_once());
-      std::unique_lock lock(share_mutex_);
+      auto lock = replica.use().apart([&] { return std::unique_lock(share_mutex_); });
       auto block = next_block(replica, order, capacity);
       if (!block || block->tasks.empty()) return block ? Result<void>() : block.error();
       lock.unlock();
@@ -589,6 +576,28 @@ Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step
   return done;
 }
 
+// Who comes to another state than most is lost; where there is no most, all are.
+Result<void> Trainer::compare_states(std::uint64_t step, std::span<const Applying> applied) {
+  const auto agreeing = [&](const Applying& with) {
+    return std::ranges::count(applied, with.state, &Applying::state);
+  };
+  if (agreeing(applied.front()) == std::ssize(applied)) return {};
+  const Applying& usual = *std::ranges::max_element(applied, {}, agreeing);
+  const bool is_most = 2 * agreeing(usual) > std::ssize(applied);
+  Error error{ErrorCode::device_lost, ""};
+  for (std::size_t at = 0; at < applied.size(); ++at) {
+    if (is_most && applied[at].state == usual.state) continue;
+    DeviceUse& use = replicas_[at]->use();
+    const std::string text = use.device().id() + " (" + replicas_[at]->name() +
+                             ") came to another state than the other devices in step " +
+                             std::to_string(step) +
+                             ": its memory or its arithmetic cannot be trusted";
+    use.device().lose(text);
+    error.detail += (error.detail.empty() ? "" : "; ") + text;
+  }
+  return error;
+}
+
 Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
   GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
@@ -603,12 +612,7 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
     return {};
   });
   if (!done) return done.error();
-  for (std::size_t other = 1; other < applied.size(); ++other)
-    if (applied[other].state != applied.front().state)
-      return Error{ErrorCode::device_lost,
-                   replicas_[other]->name() + " came to another state than " + first().name() +
-                       " in step " + std::to_string(step) +
-                       ": the memory or the arithmetic of one of them cannot be trusted"};
+  if (auto same = compare_states(step, applied); !same) return same.error();
   const Applying& report = applied.front();
   clipped_ = report.outcome.scale < 1.0 / weight;
   step_ = step;
@@ -626,8 +630,9 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
 
 Result<SharedBytes> Trainer::state_bytes() {
   Bytes bytes(first().state().bytes().size());
-  if (auto done = first().device().read(0, first().state().all().data(), bytes); !done)
-    return done.error();
+  auto done = first().use().run(
+      [&] { return first().device().read(0, first().state().all().data(), bytes); });
+  if (!done) return done.error();
   return SharedBytes::from(std::move(bytes));
 }
 
@@ -664,10 +669,14 @@ Result<void> Trainer::read_back() {
 }
 
 Result<Digest> Trainer::state_digest() {
-  return first().digest();
+  return first().use().run([&] { return first().digest(); });
 }
 
 Result<HeldOutLoss> Trainer::evaluate() {
+  return first().use().run([&] { return evaluate_here(); });
+}
+
+Result<HeldOutLoss> Trainer::evaluate_here() {
   const dataset::Dataset& data = reader_->data();
   const std::uint64_t tokens = model_->tokens_per_sample();
   const std::uint64_t held_out = data.held_out_count();
@@ -696,6 +705,7 @@ Result<HeldOutLoss> Trainer::evaluate() {
       samples.push_back({i, place});
     }
     auto sum = first().program().evaluate(worker, samples);
+    first().use().got_on();
     if (sum)
       sums[group] = *sum;
     else

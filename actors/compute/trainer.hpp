@@ -6,7 +6,9 @@
 // exchange sums these by the same tree. State, gradients and sums lie in the memory of the
 // device that computes (device.hpp); the host has what leaves for other members and disks. Several
 // devices (replica.hpp) share the slices, each taking more of them when it is through, and their
-// sums are added in the tree's order; which one computes what shows nowhere but in the time. In mode
+// sums are added in the tree's order; which one computes what shows nowhere but in the time. One that
+// is drained takes no more, and gives back its memory between two blocks; what it has computed is
+// kept. In mode
 // `local`, which computes on the first device alone, a step is a round of inner steps, the sum is
 // one of changed weights (local_round.hpp), and the first moment is the outer momentum; the second
 // stays zero.
@@ -88,7 +90,8 @@ class Trainer {
  public:
   struct Options {
     std::shared_ptr<const model::Model> model;
-    std::vector<ops::Backend*> devices;  // at least one; they outlive the trainer
+    std::vector<NodeDevice*> devices;  // at least one; they outlive the trainer
+    std::string user = {};             // who uses them: the job's id
     job::JobSpec spec;
     std::optional<ingest::SliceReader> reader;
     const Clock* clock = nullptr;
@@ -111,7 +114,8 @@ class Trainer {
   // stands.
   static std::uint64_t staged_bytes(const job::JobSpec& spec, const model::Model& model,
                                     std::uint64_t budget_bytes);
-  // Fails with: out_of_memory (names what the job needs), unsupported, internal.
+  // Fails with: out_of_memory (names what the job needs), unsupported, internal; and as all that
+  // uses a device, with device_lost.
   static Result<std::unique_ptr<Trainer>> create(Options options);
 
   std::uint64_t element_count() const { return model_->parameter_count() + model::kTailElements; }
@@ -128,12 +132,6 @@ class Trainer {
   Result<void> compute_some(const TellRange& tell);
   bool idle() const { return local_ ? local_->idle() : store_.missing().empty(); }
   const SliceMemory& slice_memory() const { return slice_memory_; }  // of one device
-  // Names of the devices that take slices.
-  std::vector<std::string> devices() const;
-  // The device of this index in Options::devices takes no more slices, and gives back its memory
-  // between two blocks; what it has computed is kept. From any thread. Fails with: not_found,
-  // wrong_state (no other device would be left).
-  Result<void> drain(std::size_t device);
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }
 
@@ -166,11 +164,13 @@ class Trainer {
   ingest::Starvation starvation() const { return prefetcher_->starvation(); }
 
  private:
-  explicit Trainer(Options options);
-  Result<void> make_parts(std::vector<ops::Backend*> devices, int workers);
+  explicit Trainer(const Options& options);
+  Result<HeldOutLoss> evaluate_here();
+  Result<void> make_parts(const Options& options);
   Result<SharedSum> join(std::span<const SharedSum> children);
   Replica& first() { return *replicas_.front(); }
   Result<void> on_all(const std::function<Result<void>(Replica& replica)>& task);
+  bool takes_slices(const Replica& replica) const;
   Result<void> let_drained_go();
   void plan_ahead();
   collective::ComputeTimes spent(Time since, Duration starved, std::size_t slices) const;
@@ -206,6 +206,7 @@ class Trainer {
     Digest state;
     Duration optimizing{}, loading{}, digesting{};
   };
+  Result<void> compare_states(std::uint64_t step, std::span<const Applying> applied);
   Result<Applying> apply_on(Replica& replica, std::uint64_t step, const std::vector<float>& total);
   Result<model::StepOutcome> update_locally(std::span<const float> change);
   // What a sum is over, by its tail and so many samples.
@@ -232,8 +233,6 @@ class Trainer {
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
   SliceMemory slice_memory_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // never none
-  std::vector<Replica*> by_device_;                 // Options::devices; null: drained, gone
-  mutable std::mutex drain_mutex_;                  // over by_device_
   std::unique_ptr<WorkerPool> drivers_;             // a thread a device, where there are several
   std::mutex share_mutex_;                          // over what the devices' threads take from
   // Of mode local, whose arithmetic between inner steps is the host's: weights and outer velocity,

@@ -47,20 +47,21 @@ void record(Self* self, telemetry::SpanKind kind, std::uint64_t amount, Time beg
 // computes a slice may not show in the result.
 Result<model::Fingerprint> keep_equal_devices(Trainer::Options& options) {
   std::optional<model::Fingerprint> wanted;
-  std::vector<ops::Backend*> equal;
-  for (ops::Backend* device : options.devices) {
-    auto found =
-        fingerprint_of(options.spec.train, *options.model, *device, options.reader->data());
-    if (!found) return found.error().within(device->device().name);
+  std::vector<NodeDevice*> equal;
+  for (NodeDevice* device : options.devices) {
+    DeviceUse use(*device, options.user);
+    auto found = use.run([&] {
+      return fingerprint_of(options.spec.train, *options.model, device->backend(),
+                            options.reader->data());
+    });
+    if (!found) return found.error().within(device->id());
     if (!wanted) wanted = *found;
     if (found->digest == wanted->digest)
       equal.push_back(device);
     else
-      log::warning("trainer", device->device().name +
-                                  " takes no part in the job: it computes other "
-                                  "bits than " +
-                                  equal.front()->device().name + " (" + found->text + "; " +
-                                  wanted->text + ")");
+      log::warning("trainer",
+                   device->id() + " takes no part in the job: it computes other bits than " +
+                       equal.front()->id() + " (" + found->text + "; " + wanted->text + ")");
   }
   options.devices = std::move(equal);
   return *wanted;

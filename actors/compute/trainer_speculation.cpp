@@ -29,7 +29,8 @@ Result<void> Trainer::update_speculatively(std::uint64_t step,
   });
   if (!added) return added;
   // Which of several devices computes what of the next step is open.
-  return idle() && replicas_.size() == 1 ? forward_ahead() : Result<void>();
+  if (!idle() || replicas_.size() > 1) return {};
+  return first().use().run([&] { return forward_ahead(); });
 }
 
 // The slices that this step began with: most often right.

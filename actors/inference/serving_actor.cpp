@@ -74,6 +74,7 @@ struct Model {
   std::string job;                             // whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
+  ops::Backend* device = nullptr;           // it computes on
   std::function<void(std::string)> answer;  // of the `serve` that waits for it
 };
 struct State {
@@ -136,7 +137,7 @@ Result<void> choose_newest(const ServingOptions& options, Model& model) {
 
 void load(Self* self, const Model& model) {
   const ServingOptions& options = self->state.options;
-  self->send(model.actor, Load{{options.backend, options.files, options.clock, model.path, 1}});
+  self->send(model.actor, Load{{model.device, options.files, options.clock, model.path, 1}});
 }
 
 void serve(Self* self, const Command& command) {
@@ -157,7 +158,10 @@ void serve(Self* self, const Command& command) {
     if (auto found = choose_newest(state.options, chosen); !found)
       return command.answer(error_json(found.error()));
   }
+  auto device = state.options.choose_device();
+  if (!device) return command.answer(error_json(device.error()));
   Model& model = state.models[name] = std::move(chosen);
+  model.device = *device;
   model.answer = command.answer;
   model.actor =
       self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);

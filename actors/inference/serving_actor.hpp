@@ -15,7 +15,7 @@
 namespace gpunode::inference {
 
 struct ServingOptions {
-  ops::Backend* backend = nullptr;
+  std::function<Result<ops::Backend*>()> choose_device;  // for a model that is to be loaded
   storage::FileSystem* files = nullptr;
   const Clock* clock = nullptr;
   const ClusterState* cluster = nullptr;

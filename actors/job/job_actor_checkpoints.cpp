@@ -48,16 +48,16 @@ void tell_what_is_gone(Self* self, const CheckpointsFound& found) {
 void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
   State& state = self->state;
   if (step < state.options.spec.train.steps && is_crowded(state)) {
-    if (!state.left_out_told)
+    if (state.left_out == 0)
       note(self, "no checkpoint of step " + std::to_string(step) +
                      ": the disk is slower than checkpoint.every = " +
                      std::to_string(state.options.spec.checkpoint.every) + " and has yet to take " +
                      std::to_string(on_the_way(state)) +
                      " before it; steps are left out until it keeps up");
-    state.checkpoint_left_out = state.left_out_told = true;
+    state.left_out = 2;
     return;
   }
-  if (!std::exchange(state.checkpoint_left_out, false)) state.left_out_told = false;
+  if (state.left_out > 0) --state.left_out;
   want_checkpoint(self, step, state.ledger->seen().running, digest);
 }
 

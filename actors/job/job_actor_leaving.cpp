@@ -7,6 +7,8 @@
 namespace gpunode::jobs::actor {
 
 void fail(Self* self, const Error& error) {
+  if (self->state.phase == JobPhase::failed) return;  // of a device that is lost, both may tell
+  self->state.device_lost = error.code == ErrorCode::device_lost;
   note(self, "failed: " + error.message());
   feed(self, &job::JobCore::give_up, error.message());  // the others shall not wait for this node
   set_phase(self, JobPhase::failed, error.message());

@@ -91,13 +91,13 @@ void tell_supervisor(Self* self) {
       std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
-  self->send(
-      state.options.supervisor,
-      JobProgress{state.options.id, state.phase, state.reason, status.reported,
-                  state.options.spec.train.steps, status.view_id, status.members,
-                  state.ledger ? state.ledger->seen().loss : std::nullopt,
-                  state.ledger ? state.ledger->tokens_per_second() : 0.0, is_over(state.phase),
-                  state.damaged_found, state.result_due.has_value(), lacks_result(state)});
+  self->send(state.options.supervisor,
+             JobProgress{state.options.id, state.phase, state.reason, status.reported,
+                         state.options.spec.train.steps, status.view_id, status.members,
+                         state.ledger ? state.ledger->seen().loss : std::nullopt,
+                         state.ledger ? state.ledger->tokens_per_second() : 0.0,
+                         is_over(state.phase), state.damaged_found, state.result_due.has_value(),
+                         lacks_result(state), state.device_lost});
 }
 
 void note(Self* self, const std::string& raw) {

@@ -69,11 +69,12 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
   if (!trainer) return trainer.error();
   options.spawn_checkpoints = checkpoint_writer(self, id, spec, trainer->model);
   options.finds_checkpoint = true;
-  auto forms = compute::wire_forms_of(*environment->options().host, spec.exchange,
+  auto forms = compute::wire_forms_of(environment->options().devices->host(), spec.exchange,
                                       compute::exact_end_of(*trainer->model));
   if (!forms) return forms.error();
   options.core.forms = std::move(*forms);
   trainer->spans = std::move(spans);
+  trainer->user = id.text();
   options.spawn_trainer = [system, parts = std::move(*trainer)](caf::actor job) {
     return compute::spawn_trainer(*system, std::move(job), parts);
   };
@@ -119,8 +120,9 @@ void on_progress(Self* self, const JobProgress& progress) {
   if (progress.phase == JobPhase::failed && progress.view_id == 0)
     return tell_refused(self, progress.id, progress.reason);
   // Remember the report, so that `job show` still knows after a restart. Without it the job is
-  // taken up again then: where its result is not on this disk, others give it.
-  if (progress.lacks_result) return;
+  // taken up again then: where its result is not on this disk, others give it; and a device that
+  // was lost is there again.
+  if (progress.lacks_result || progress.device_lost) return;
   auto keep = std::make_shared<storage::DurableRecord>(record(self, progress.id, kOutcome));
   self->send(job->actor, Command{"job.show", "{}",
                                  [keep](std::string text) { (void)keep->store(as_bytes(text)); }});
@@ -168,10 +170,24 @@ void on_manifest(Self* self, const JobId& id, const Result<SharedBytes>& manifes
   look_whether_fit(self, id, std::move(*spec), to_bytes(manifest->view), false);
 }
 
+// A device that hangs does not say so.
+void watch_devices(Self* self) {
+  const JobBoardOptions& options = self->state.options;
+  for (const auto& device : options.environment->options().devices->devices())
+    device->look_for_hangs(now(self), options.device_timeout);
+}
+
+void on_device_lost(Self* self, const DeviceLost& lost) {
+  for (auto& [id, job] : self->state.jobs)
+    if (job.actor && lost.jobs.contains(id.text()))
+      self->send(job.actor, TrainerFailed{lost.error});
+}
+
 // Looks for jobs of others that want more members.
 void scan(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kScanEvery, Tick{});
+  watch_devices(self);
   auto cluster = state.options.cluster->read();
   for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
     auto parsed = parse_job_id(id_text);
@@ -251,6 +267,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       [self](const JobProgress& progress) { on_progress(self, progress); },
       [self](const RecruitWitness& wanted) { recruit(self, wanted); },
       [self](const LostQuorum& lost) { go_on_alone(self, lost.id); },
+      [self](const DeviceLost& lost) { on_device_lost(self, lost); },
       [self](const PeerChanged& peer) { tell_all(self, peer); },
       [self](const LinkChanged& link) { tell_all(self, link); },
       [self](const Tick&) { scan(self); },

@@ -33,6 +33,7 @@ struct JobBoardOptions {
   caf::actor directory_writer;  // SetEntry
   caf::actor audit;             // AuditNote
   telemetry::Registry* metrics = nullptr;
+  Duration device_timeout = std::chrono::seconds(120);  // of no progress; then a device is lost
 };
 
 caf::actor spawn_job_board(caf::actor_system& system, JobBoardOptions options);

@@ -180,8 +180,12 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
     if (auto fits = check_memory(spec, **model); !fits) return fits.error();
     auto data = reader(spec, **model);
     if (!data) return data.error();
-    auto print =
-        compute::fingerprint_of(spec.train, **model, *options_.devices.front(), data->data());
+    const auto devices = options_.devices->ready();
+    if (!devices) return devices.error();
+    compute::DeviceUse use(*devices->front(), "a look whether the node is fit");
+    auto print = use.run([&] {
+      return compute::fingerprint_of(spec.train, **model, use.device().backend(), data->data());
+    });
     if (!print) return print.error();
     Fitness fitness{
         {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
@@ -206,6 +210,8 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
   if (!model) return model.error();
   auto data = guarded(spec, [&] { return reader(spec, **model); });
   if (!data) return data.error();
+  auto devices = options_.devices->ready();
+  if (!devices) return devices.error();
   // The bytes may have become others since the node was last found fit.
   auto check = [spec, reader = *data]() -> Result<void> {
     if (spec.data_digest.empty()) return {};
@@ -216,7 +222,8 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
     return {};
   };
   return compute::Trainer::Options{.model = std::move(*model),
-                                   .devices = options_.devices,
+                                   .devices = *std::move(devices),
+                                   .user = {},
                                    .spec = spec,
                                    .reader = std::move(*data),
                                    .clock = options_.clock,

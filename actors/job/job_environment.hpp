@@ -22,8 +22,7 @@ namespace gpunode::jobs {
 class JobEnvironment {
  public:
   struct Options {
-    ops::Backend* host = nullptr;        // what the exchange computes with
-    std::vector<ops::Backend*> devices;  // what jobs compute on: at least one
+    const compute::DeviceRoster* devices = nullptr;
     storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     int threads = 1;

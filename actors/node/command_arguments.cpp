@@ -30,6 +30,9 @@ const std::map<std::string, Keys>& commands() {
   static const std::map<std::string, Keys> all = {
       {"node.info", none},
       {"nodes", none},
+      {"devices", none},
+      {"device.drain", {{"device", kNeededText}}},
+      {"device.resume", {{"device", kNeededText}}},
       {"metrics", none},
       {"stop", none},
       {"jobs", none},

@@ -22,6 +22,33 @@ std::string node_info_json(const Entry& entry) {
                   {"state_directory", entry.state.path().string()}});
 }
 
+std::string devices_json(const compute::DeviceRoster& devices) {
+  json list = json::array();
+  for (const auto& device : devices.devices()) {
+    const ops::Backend& backend = device->backend();
+    const auto status = device->status();
+    json line = {{"device", device->id()},
+                 {"name", backend.device().name},
+                 {"instruction_set", backend.capabilities().instruction_set},
+                 {"library", backend.capabilities().library},
+                 {"state", compute::to_string(status.condition)},
+                 {"used_by", status.users}};
+    if (backend.capabilities().memory_bytes > 0)
+      line["memory_bytes"] = backend.capabilities().memory_bytes;
+    if (!status.reason.empty()) line["reason"] = status.reason;
+    list.push_back(std::move(line));
+  }
+  return ok_json({{"devices", std::move(list)}});
+}
+
+std::string order_device(compute::DeviceRoster& devices, const std::string& name,
+                         const std::string& arguments) {
+  const auto device = field<std::string>(arguments_of(arguments), "device", "");
+  const auto done = name == "device.drain" ? devices.drain(device) : devices.resume(device);
+  if (!done) return error_json(done.error());
+  return devices_json(devices);
+}
+
 std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {

@@ -41,8 +41,8 @@ constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
 // Those of the machine that `wanted` names: "auto" takes all GPUs that have every operation, else
 // the CPU. Fails with: invalid_argument; no_device, unsupported where a named GPU cannot be used.
-Result<Devices> open_devices(const std::string& wanted) {
-  Devices devices{cpu::open_backend(), {}};
+Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted) {
+  auto devices = std::make_unique<compute::DeviceRoster>(cpu::open_backend());
   const auto choice = parse_devices(wanted);
   if (!choice) return choice.error();
   for (int ordinal = 0; choice->uses_gpus; ++ordinal) {
@@ -58,7 +58,7 @@ Result<Devices> open_devices(const std::string& wanted) {
       usable = Error{ErrorCode::unsupported,
                      (*gpu)->device().name + " lacks the operation " + std::string(lacks.front())};
     if (usable) {
-      devices.gpus.push_back(std::move(*gpu));
+      devices->add("cuda:" + std::to_string(ordinal), std::move(*gpu));
       continue;
     }
     const bool past_the_last = usable.error().code == ErrorCode::no_device && ordinal > 0;
@@ -113,14 +113,18 @@ Result<void> RunningNode::start_parts() {
   auto devices = open_devices(config_.device);
   if (!devices) return devices.error();
   devices_ = *std::move(devices);
+  for (const auto& device : devices_->devices())
+    device->on_lost([this](const auto& lost, const std::string& reason, const auto& users) {
+      on_device_lost(lost.id(), reason, users);
+    });
   if (config_.threads <= 0)
     config_.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
-      devices_.host.get(), devices_.computing(), parts_.files, parts_.clock, config_.threads,
-      entry_->state.path(), parts_.version});
+  environment_ = std::make_unique<jobs::JobEnvironment>(
+      jobs::JobEnvironment::Options{devices_.get(), parts_.files, parts_.clock, config_.threads,
+                                    entry_->state.path(), parts_.version});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});
@@ -163,16 +167,22 @@ void RunningNode::spawn_children() {
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
-  children_.job_board = jobs::spawn_job_board(
-      system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
-               compute::add_of(*devices_.host),
-               [this](std::uint64_t stream, caf::actor job, auto places) {
-                 router_->set_job(stream, job, std::move(places));
-               },
-               children_.calls, children_.cluster, children_.admission, &metrics_});
+  children_.job_board =
+      jobs::spawn_job_board(system, {self, entry.boot, config_.labels, environment_.get(),
+                                     &cluster_state_, entry.link, compute::add_of(devices_->host()),
+                                     [this](std::uint64_t stream, caf::actor job, auto places) {
+                                       router_->set_job(stream, job, std::move(places));
+                                     },
+                                     children_.calls, children_.cluster, children_.admission,
+                                     &metrics_, config_.device_timeout});
   children_.serving = inference::spawn_serving(
-      system, {devices_.computing().front(), parts_.files, parts_.clock, &cluster_state_,
-               environment_->checkpoint_root(), children_.calls, &metrics_});
+      system, {[this]() -> Result<ops::Backend*> {
+                 const auto ready = devices_->ready();
+                 if (!ready) return ready.error();
+                 return &ready->front()->backend();
+               },
+               parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
+               children_.calls, &metrics_});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
                                          std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()),

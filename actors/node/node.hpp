@@ -51,6 +51,12 @@ struct NodeConfig {
   // What jobs and models compute on: "auto" (every NVIDIA GPU that can, else the CPU), "cpu", "cuda"
   // (every GPU, of which there must be one), "cuda:0,2" (just these).
   std::string device = "auto";
+  // A device that shows no sign of getting on for so long while it computes is lost.
+  std::chrono::milliseconds device_timeout = std::chrono::minutes(2);
+  // Called once for each device that is lost, on a thread of its own: the node has left its jobs on
+  // that device, computes no more on it, and goes on with what it has. Nothing but a new process
+  // gives a GPU back. May be empty.
+  std::function<void(const std::string& device, const std::string& reason)> on_device_lost = {};
   // Let bulk traffic travel unsealed to peers that allow it too. Trusts all who can read or inject
   // on that network.
   bool bulk_plain = false;

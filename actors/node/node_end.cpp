@@ -1,5 +1,6 @@
 // How a running node ends: asked for, or because an actor failed that it cannot do without. Whoever
 // comes first ends it, in a thread of its own if it is one of those that end; the others wait.
+#include <algorithm>
 #include <chrono>
 #include <future>
 
@@ -11,6 +12,7 @@ namespace gpunode::node {
 namespace {
 
 constexpr auto kShutdownTimeout = std::chrono::seconds(10);
+constexpr auto kLostShutdownTimeout = std::chrono::seconds(1);
 constexpr auto kLeaveTimeout = std::chrono::seconds(25);  // what a spot notice leaves at least
 constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
 
@@ -26,10 +28,21 @@ void RunningNode::fail(std::string reason) {
   log::error("node", reason + "; this node ends, start it again");
   {
     std::lock_guard lock(end_mutex_);
-    if (ending_) return;
+    if (phase_ >= Phase::ending) return;
     failure_ = std::move(reason);
   }
   end_soon(true);
+}
+
+// Of the jobs at once: their other members need not wait for what will not come.
+void RunningNode::on_device_lost(const std::string& device, const std::string& reason,
+                                 const std::set<std::string>& jobs) {
+  const std::string text = "the device " + device + " is lost: " + reason;
+  log::error("node", text);
+  send(&Children::job_board, DeviceLost{{ErrorCode::device_lost, text}, jobs});
+  if (!config_.on_device_lost) return;
+  std::lock_guard lock(end_mutex_);
+  tellers_.emplace_back([this, device, reason] { config_.on_device_lost(device, reason); });
 }
 
 // The jobs go on without this node before it says goodbye, so nobody waits for a detector.
@@ -64,7 +77,11 @@ void RunningNode::stop_children(bool politely) {
     std::swap(gone, children_);
   }
   gone = {};
-  Time deadline = parts_.clock->now() + kShutdownTimeout;
+  // Work on a device that is lost does not end.
+  const bool hangs = std::ranges::any_of(devices_->devices(), [](const auto& device) {
+    return device->condition() == compute::DeviceCondition::lost;
+  });
+  Time deadline = parts_.clock->now() + (hangs ? kLostShutdownTimeout : kShutdownTimeout);
   while (system_->registry().running() > 0 && parts_.clock->now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (system_->registry().running() > 0)
@@ -78,12 +95,12 @@ void RunningNode::end(bool politely) {
   {
     std::unique_lock lock(end_mutex_);
     // A child may fail, or a command to stop may come, before the start is over.
-    ended_changed_.wait(lock, [this] { return !starting_; });
-    if (ending_) {
-      ended_changed_.wait(lock, [this] { return ended_; });
+    phase_changed_.wait(lock, [this] { return phase_ != Phase::starting; });
+    if (phase_ >= Phase::ending) {
+      phase_changed_.wait(lock, [this] { return phase_ == Phase::ended; });
       return;
     }
-    ending_ = true;
+    phase_ = Phase::ending;
     politely = politely && failure_.empty();
   }
   if (politely && system_) leave_jobs();
@@ -91,8 +108,8 @@ void RunningNode::end(bool politely) {
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (system_) stop_children(politely);
   std::lock_guard lock(end_mutex_);
-  ended_ = true;
-  ended_changed_.notify_all();
+  phase_ = Phase::ended;
+  phase_changed_.notify_all();
 }
 
 }  // namespace gpunode::node

@@ -42,6 +42,8 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
         ok_json({{"text", metrics_text(metrics_, *cluster_state_.read(), *entry_->link)}}));
   if (name == "node.info") return answer(node_info_json(*entry_));
   if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
+  if (name == "devices") return answer(devices_json(*devices_));
+  if (name.starts_with("device.")) return answer(order_device(*devices_, name, arguments));
   if (name == "leave") return leave_if_it_may(arguments, std::move(answer));
   if (name == "stop") {
     answer(ok_json(nlohmann::json::object()));

@@ -67,7 +67,7 @@ class Learning : public testing::Test {
     GPUNODE_CHECK(data, data.error().message());
     auto made = compute::Trainer::create(
         {.model = std::move(*model),
-         .devices = {backend_.get()},
+         .devices = {&device_},
          .spec = spec,
          .reader = ingest::SliceReader(std::move(*data),
                                        {spec.train.seed, spec.train.batch, spec.train.slices}),
@@ -162,6 +162,7 @@ class Learning : public testing::Test {
   storage::PosixFileSystem files_;
   SystemClock clock_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  compute::NodeDevice device_{"cpu", *backend_};
   collective::AddFn add_ = compute::add_of(*backend_);
 };
 

@@ -42,7 +42,7 @@ class TrainerSpeculationTest : public ::testing::Test {
     auto data = dataset::TextDataset::create(source_, {.context = 16});
     return std::move(*Trainer::create(
         {.model = model_,
-         .devices = {backend_.get()},
+         .devices = {&device_},
          .spec = spec_,
          .reader = ingest::SliceReader(*data, {spec_.train.seed, spec_.train.batch, kSlices}),
          .clock = &clock_,
@@ -110,6 +110,7 @@ class TrainerSpeculationTest : public ::testing::Test {
   job::JobSpec spec_;
   SystemClock clock_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  NodeDevice device_{"cpu", *backend_};
   std::shared_ptr<const model::Model> model_;
   std::shared_ptr<dataset::TextSource> source_;
 };

@@ -88,7 +88,7 @@ class TrainerTail : public testing::TestWithParam<std::string> {
   std::unique_ptr<Trainer> trainer() {
     auto made = Trainer::create(
         {.model = model_,
-         .devices = {backend_.get()},
+         .devices = {&device_},
          .spec = spec_,
          .reader = ingest::SliceReader(data_, {spec_.train.seed, spec_.train.batch, kSlices}),
          .clock = &clock_});
@@ -118,6 +118,7 @@ class TrainerTail : public testing::TestWithParam<std::string> {
   job::JobSpec spec_;
   SystemClock clock_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  NodeDevice device_{"cpu", *backend_};
   std::shared_ptr<const model::Model> model_;
   std::shared_ptr<const dataset::Dataset> data_;
 };

@@ -40,7 +40,7 @@ class TrainerTest : public ::testing::Test {
 
   std::unique_ptr<Trainer> trainer(int workers, std::uint64_t budget) {
     return std::move(*Trainer::create({.model = model_,
-                                       .devices = {backend_.get()},
+                                       .devices = {&device_},
                                        .spec = spec_,
                                        .reader = reader(),
                                        .clock = &clock_,
@@ -122,6 +122,7 @@ class TrainerTest : public ::testing::Test {
   job::JobSpec spec_;
   SystemClock clock_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  NodeDevice device_{"cpu", *backend_};
   std::shared_ptr<const model::Model> model_;
   std::shared_ptr<dataset::TextSource> source_;
   std::vector<std::vector<float>> slices_;
@@ -151,7 +152,7 @@ TEST_F(TrainerTest, ReportsAModelThatTheMachineCannotHold) {
   model_ = std::move(*model::make_model(
       "gpt", {{"layers", "1000"}, {"channels", "65536"}, {"heads", "1"}, {"context", "16"}}));
   auto trainer = Trainer::create({.model = model_,
-                                  .devices = {backend_.get()},
+                                  .devices = {&device_},
                                   .spec = spec_,
                                   .reader = reader(),
                                   .clock = &clock_});
@@ -184,7 +185,7 @@ TEST_F(TrainerTest, TheBudgetBoundsTheSlicesUnderWay) {
 TEST_F(TrainerTest, a_long_held_out_part_is_evaluated_on_windows_spread_evenly_over_it) {
   const auto evaluate = [&](std::uint64_t tokens) {
     auto made = Trainer::create({.model = model_,
-                                 .devices = {backend_.get()},
+                                 .devices = {&device_},
                                  .spec = spec_,
                                  .reader = reader(),
                                  .clock = &clock_,

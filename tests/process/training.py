@@ -68,6 +68,7 @@ class Log:
 class TrainingTest(cluster.ProcessTest):
     steps, every, channels = 200, 50, 32
     pace_at = "commit"  # there the node hears nothing meanwhile; at "slice" it does
+    flags = ["--device-timeout", "1h"]  # of each node; what hangs here is to be found otherwise
     switched = False  # whether every link goes through a switch
     digests = {}  # of the undisturbed runs, by steps and channels
 
@@ -94,7 +95,7 @@ class TrainingTest(cluster.ProcessTest):
             own = cluster.free_port_range()
             self.ports[name] = self.switch.add_node(name) if self.switched else (own, own)
         own, shown = self.ports[name]
-        words = ["up", "--advertise", f"127.0.0.1:{shown}"]
+        words = ["up", "--advertise", f"127.0.0.1:{shown}", *self.flags]
         environment = {**self.environment(name), **(env or {})}
         if through:
             words[0:1] = ["join", through.join_address]

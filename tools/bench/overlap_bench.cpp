@@ -102,7 +102,7 @@ class Bench {
   }
 
  private:
-  explicit Bench(const Options& options) : options_(options), backend_(cpu::open_backend()) {}
+  explicit Bench(const Options& options) : options_(options), device_("cpu", *backend_) {}
 
   Result<void> make_members() {
     if (options_.device) {
@@ -136,7 +136,7 @@ class Bench {
     for (std::uint16_t rank = 0; rank < options_.members; ++rank) {
       auto trainer = compute::Trainer::create(
           {.model = model_,
-           .devices = {backend_.get()},
+           .devices = {&device_},
            .spec = spec,
            .reader =
                ingest::SliceReader(*data, {spec.train.seed, spec.train.batch, spec.train.slices}),
@@ -157,7 +157,8 @@ class Bench {
 
   Options options_;
   SystemClock clock_;
-  std::unique_ptr<ops::Backend> backend_;
+  std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  compute::NodeDevice device_;
   std::shared_ptr<const model::Model> model_;
   std::vector<std::unique_ptr<compute::Trainer>> trainers_;
   std::vector<std::unique_ptr<OverlapMember>> members_;

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/start_anew.hpp"
 #include "tools/gpunode/token_source.hpp"
 
 namespace gpunode::cli {
@@ -36,6 +38,17 @@ class SignalWatch {
   void watch(Node* node) {
     std::lock_guard lock(mutex_);
     node_ = node;
+    if (starts_anew_) leave();
+  }
+  // The node leaves, so that its process can start anew. From any thread.
+  void start_anew() {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(starts_anew_, true) || !node_) return;
+    leave();
+  }
+  bool starts_anew() {
+    std::lock_guard lock(mutex_);
+    return starts_anew_;
   }
   // After this nobody here touches the node any more; a signal ends the process.
   void unwatch() {
@@ -54,15 +67,20 @@ class SignalWatch {
       int signal = 0;
       if (sigwait(&signals_, &signal) != 0 || ending_) return;
       std::lock_guard lock(mutex_);
-      if (!node_ || leaver_.joinable()) _exit(128 + signal);
+      if (!node_ || (leaver_.joinable() && !starts_anew_)) _exit(128 + signal);
+      starts_anew_ = false;
       std::fprintf(stderr, "gpunode: leaving the cluster; once more stops at once\n");
-      leaver_ = std::thread([node = node_] { node->leave(); });
+      leave();
     }
+  }
+  void leave() {
+    if (!leaver_.joinable()) leaver_ = std::thread([node = node_] { node->leave(); });
   }
 
   sigset_t signals_{};
   std::mutex mutex_;
   Node* node_ = nullptr;
+  bool starts_anew_ = false;
   std::atomic<bool> ending_ = false;
   std::thread leaver_;
   std::thread listener_;
@@ -90,6 +108,9 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   if (!threads) return threads.error();
   config.threads = static_cast<int>(*threads);
   config.device = arguments.text("--device", config.device);
+  auto timeout = arguments.duration("--device-timeout", config.device_timeout);
+  if (!timeout) return timeout.error();
+  config.device_timeout = *timeout;
   if (invocation.command->name == "join")
     config.join = without_scheme(arguments.text("HOST[:PORT]"));
   return config;
@@ -135,7 +156,15 @@ int run_up(const Invocation& invocation) {
     if (begun->exit_code) return *begun->exit_code;
     background = std::move(begun->child);
   }
+  const std::string on_loss = invocation.arguments.text("--on-device-loss", "restart");
+  if (on_loss != "restart" && on_loss != "stay")
+    return fail(
+        invocation,
+        {ErrorCode::invalid_argument, "--on-device-loss is restart or stay, not '" + on_loss + "'"},
+        kUsage);
   SignalWatch signals;
+  if (on_loss == "restart")
+    config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
   if (!node) return fail(invocation, node.error());
   signals.watch(node->get());
@@ -145,6 +174,7 @@ int run_up(const Invocation& invocation) {
   if (detached) (*node)->wait();
   signals.unwatch();
   if (!detached) return fail(invocation, detached.error());
+  if (signals.starts_anew()) return start_anew(invocation);
   if (std::string why = (*node)->failure(); !why.empty())
     return fail(invocation, {ErrorCode::internal, why});
   std::fprintf(stderr, "gpunode: the node has ended\n");

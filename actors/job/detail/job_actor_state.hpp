@@ -51,15 +51,15 @@ struct State {
   bool speculates = false;  // the trainer makes use of parts of a total
   JobPhase phase = JobPhase::preparing;
   std::string reason;
-  bool finished = false;  // every member has committed the last step
+  bool device_lost = false;  // that is the reason
+  bool finished = false;     // every member has committed the last step
   bool evaluating = false;
   std::optional<TrainerReady> held;  // ready, and waiting for BeginJob
   Time held_until{};
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint32_t checkpoints_writing = 0;
-  bool checkpoint_left_out = false;             // the last one that was due
-  bool left_out_told = false;                   // since the disk last kept up
+  int left_out = 0;  // 2: the last checkpoint that was due; 1: the one before; told when it began
   std::optional<Error> checkpoint_failed;       // why this node's last one is not on its disk
   std::optional<Time> result_due;               // to be written again: the disk did not take it
   DiskWatch disk;                               // what the checkpoint writer has yet to do

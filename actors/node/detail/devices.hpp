@@ -1,27 +1,12 @@
-// The devices of a node, and how an operator names them.
+// How an operator names the devices of a node.
 #pragma once
 
-#include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "kernels/ops/backend.hpp"
+#include "runtime/base/result.hpp"
 
 namespace gpunode::node {
-
-struct Devices {
-  std::unique_ptr<ops::Backend> host;  // the CPU: the exchange adds what arrives in host memory
-  std::vector<std::unique_ptr<ops::Backend>> gpus;
-
-  // What jobs and models compute on, never none.
-  std::vector<ops::Backend*> computing() const {
-    std::vector<ops::Backend*> list;
-    for (const auto& gpu : gpus) list.push_back(gpu.get());
-    if (list.empty()) list.push_back(host.get());
-    return list;
-  }
-};
 
 struct DeviceChoice {
   bool uses_gpus = false;

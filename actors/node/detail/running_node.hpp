@@ -12,12 +12,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "actors/cluster_state.hpp"
+#include "actors/compute/device_roster.hpp"
 #include "actors/job/job_environment.hpp"
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/entry.hpp"
@@ -45,8 +47,8 @@ class RunningNode {
   Result<void> start() {
     auto started = start_parts();
     std::lock_guard lock(end_mutex_);
-    starting_ = false;
-    ended_changed_.notify_all();
+    if (phase_ == Phase::starting) phase_ = Phase::running;
+    phase_changed_.notify_all();
     return started;
   }
 
@@ -63,7 +65,7 @@ class RunningNode {
   }
   void wait() {
     std::unique_lock lock(end_mutex_);
-    ended_changed_.wait(lock, [this] { return ended_; });
+    phase_changed_.wait(lock, [this] { return phase_ == Phase::ended; });
   }
   // Whether work that did not end in time still uses the parts of this node. After the end.
   bool in_use() const { return system_ && system_->registry().running() > 0; }
@@ -77,6 +79,8 @@ class RunningNode {
   void leave_jobs();
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
   void fail(std::string reason);
+  void on_device_lost(const std::string& device, const std::string& reason,
+                      const std::set<std::string>& jobs);
   void stop_children(bool politely);
   void run_command(const std::string& name, const std::string& arguments,
                    std::function<void(std::string)> answer);
@@ -85,7 +89,7 @@ class RunningNode {
   NodeParts parts_;
   storage::PosixFileSystem posix_files_;
   SystemClock system_clock_;
-  Devices devices_;
+  std::unique_ptr<compute::DeviceRoster> devices_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
   ClusterState cluster_state_;
@@ -110,10 +114,12 @@ class RunningNode {
   std::unique_ptr<transport::LocalServer> local_server_;
 
   std::mutex end_mutex_;
-  std::condition_variable ended_changed_;
-  bool starting_ = true, ending_ = false, ended_ = false;
+  std::condition_variable phase_changed_;
+  enum class Phase : std::uint8_t { starting, running, ending, ended };
+  Phase phase_ = Phase::starting;
   std::string failure_;
-  std::jthread ender_;  // of a `leave` or `stop` that came as a command
+  std::jthread ender_;                 // of a `leave` or `stop` that came as a command
+  std::vector<std::jthread> tellers_;  // of devices that are lost, to the embedder
 };
 
 }  // namespace gpunode::node

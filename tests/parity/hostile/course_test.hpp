@@ -32,7 +32,7 @@ struct Course {
 class CourseTest : public testing::TestWithParam<std::string> {
  protected:
   static constexpr std::uint64_t kSteps = 3;
-  using Devices = std::vector<ops::Backend*>;
+  using Devices = std::vector<NodeDevice*>;
 
   explicit CourseTest(const std::string& kind, std::uint32_t slices) {
     spec_.train.batch = slices + 2;
@@ -103,6 +103,10 @@ class CourseTest : public testing::TestWithParam<std::string> {
     course.losses.push_back(report->loss);
   }
 
+  Course run(ops::Backend& backend, int workers, bool speculates) {
+    NodeDevice device("device", backend);
+    return run(Devices{&device}, workers, speculates);
+  }
   Course run(const Devices& devices, int workers, bool speculates) {
     Course course;
     auto first = trainer(devices, workers);

@@ -82,16 +82,19 @@ Result<void> HostileDevice::host_reads(ByteView bytes) {
   return fault(text_of(*conflict, "the host"));
 }
 
-Error HostileDevice::fault(std::string text) {
+Error HostileDevice::fault(std::string text, ErrorCode code) {
   std::lock_guard lock(mutex_);
-  if (report_.first_error.empty()) report_.first_error = text;
-  return {ErrorCode::internal, "hostile device: " + std::move(text)};
+  if (report_.first_error.empty()) {
+    report_.first_error = text;
+    first_code_ = code;
+  }
+  return {code, "hostile device: " + std::move(text)};
 }
 
 Result<void> HostileDevice::state() const {
   std::lock_guard lock(mutex_);
   if (report_.first_error.empty()) return {};
-  return {ErrorCode::internal, "hostile device: " + report_.first_error};
+  return {first_code_, "hostile device: " + report_.first_error};
 }
 
 Report HostileDevice::report() const {

@@ -63,7 +63,7 @@ class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
   // does: a fault of the caller.
   Result<std::string> enter(HostileStream& stream, const Call& call);
   // Keeps a fault; returns it as an error.
-  Error fault(std::string text);
+  Error fault(std::string text, ErrorCode code = ErrorCode::internal);
   Result<void> state() const;  // the first fault
   void release(const void* data, std::size_t bytes);
   Result<void> host_reads(ByteView bytes);
@@ -93,6 +93,7 @@ class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
   mutable std::mutex mutex_;
   AccessLedger ledger_;
   Report report_;
+  ErrorCode first_code_ = ErrorCode::internal;
   std::uint64_t calls_ = 0;
 
   std::string text_of(const AccessLedger::Conflict& conflict, const std::string& call) const;

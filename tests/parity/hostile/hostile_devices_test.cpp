@@ -48,7 +48,7 @@ class HostileDevices : public CourseTest {
     Devices devices;
     for (std::size_t at = 0; at < count; ++at) {
       if (at == 1 && seed % 3 == 0) {
-        devices.push_back(host_.get());
+        devices.push_back(as_device(*host_));
         continue;
       }
       const auto pace =
@@ -58,11 +58,17 @@ class HostileDevices : public CourseTest {
     return devices;
   }
 
-  ops::Backend* add(const hostile::Options& options) {
+  // Anew each time: a drained one stays so.
+  NodeDevice* as_device(ops::Backend& backend) {
+    const std::string id = "device:" + std::to_string(devices_.size());
+    return devices_.emplace_back(std::make_unique<NodeDevice>(id, backend)).get();
+  }
+
+  NodeDevice* add(const hostile::Options& options) {
     auto device = hostile::open_backend(options);
     EXPECT_TRUE(device);
     opened_.push_back(std::move(*device));
-    return opened_.back().get();
+    return as_device(*opened_.back());
   }
 
   void expect_no_faults() const {
@@ -71,12 +77,13 @@ class HostileDevices : public CourseTest {
 
   // What one undisturbed CPU does.
   const Course& wanted() {
-    if (!wanted_) wanted_ = run({host_.get()}, 1, false);
+    if (!wanted_) wanted_ = run({as_device(*host_)}, 1, false);
     return *wanted_;
   }
 
   const std::unique_ptr<ops::Backend> host_ = cpu::open_backend();
   std::vector<std::unique_ptr<hostile::HostileBackend>> opened_;
+  std::vector<std::unique_ptr<NodeDevice>> devices_;
   std::optional<Course> wanted_;
 };
 
@@ -92,22 +99,20 @@ TEST_P(HostileDevices, share_the_slices_and_have_the_bits_of_one) {
 TEST_P(HostileDevices, go_on_without_one_that_is_drained_in_mid_step) {
   nodes_ = {{1, 0}};  // told early, while other slices are missing
   for (std::uint32_t slice = 2; slice < kSlices; ++slice) nodes_.push_back({0, slice});
-  const Course undisturbed = run({host_.get()}, 1, false);
+  const Course undisturbed = run({as_device(*host_)}, 1, false);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     const std::size_t count = 2 + seed % 2;
+    const Devices devices = open(count, seed);
     std::atomic<bool> drained = false;
     on_told_ = [&](Trainer& trainer, const SumRange&) {
       if (trainer.step() != 1 || drained.exchange(true)) return;
-      EXPECT_TRUE(trainer.drain(seed % count));
-      EXPECT_EQ(trainer.devices().size(), count - 1);
-      if (count == 2) {
-        const auto last = trainer.drain(1 - seed % count);
-        ASSERT_FALSE(last) << "nobody would be left";
-        EXPECT_EQ(last.error().code, ErrorCode::wrong_state);
-      }
+      devices[seed % count]->drain();
+      // The node says that it is the last; a job that needs it uses it on.
+      if (seed > 4) devices[(seed + 1) % count]->drain();
     };
-    EXPECT_EQ(run(open(count, seed), 1, seed % 2 == 1), undisturbed) << "seed " << seed;
+    EXPECT_EQ(run(devices, 1, seed % 2 == 1), undisturbed) << "seed " << seed;
     EXPECT_TRUE(drained);
+    for (const NodeDevice* device : devices) EXPECT_EQ(device->status().users.size(), 0u);
   }
   expect_no_faults();
 }
@@ -120,30 +125,46 @@ TEST_P(HostileDevices, end_the_trainer_by_name_when_one_is_lost) {
     hostile::Options breaks{.seed = 5};
     breaks.arithmetic = host_->operations();
     breaks.arithmetic->matmul = lost_matmul;
-    auto made = trainer({add({.seed = 4}), add(breaks)}, 1);
+    const Devices devices = {add({.seed = 4}), add(breaks)};
+    std::string told;
+    devices[1]->on_lost([&](const NodeDevice& lost, const std::string& reason, const auto& users) {
+      EXPECT_EQ(&lost, devices[1]);
+      EXPECT_EQ(users.size(), 1u);
+      told = reason;
+    });
+    auto made = trainer(devices, 1);
     ASSERT_TRUE(made);
     made->want(1, nodes_);
     Result<void> done;
     while (done && !made->idle()) done = made->compute_some([](const SumRange&) {});
     ASSERT_FALSE(done) << products;
-    EXPECT_NE(done.error().detail.find("device_lost: the device fell off"), std::string::npos)
-        << done.error().message();
+    EXPECT_EQ(done.error().code, ErrorCode::device_lost) << done.error().message();
+    EXPECT_NE(told.find("the device fell off"), std::string::npos) << told;
+    EXPECT_EQ(devices[0]->condition(), DeviceCondition::ready);
+    EXPECT_EQ(devices[1]->condition(), DeviceCondition::lost);
   }
   // Another member, which has none of it, computes the same step.
-  EXPECT_EQ(run({host_.get()}, 2, false), wanted());
+  EXPECT_EQ(run({as_device(*host_)}, 2, false), wanted());
 }
 
 TEST_P(HostileDevices, find_the_one_that_comes_to_another_state) {
   hostile::Options stuck{.seed = 3};
   stuck.arithmetic = host_->operations();
   stuck.arithmetic->adamw = stuck_adamw;
-  auto made = trainer({host_.get(), add(stuck)}, 1);
-  ASSERT_TRUE(made);
-  const std::vector<float> total(made->element_count(), 0.25f);
-  const auto report = made->apply(1, total);
-  ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, ErrorCode::device_lost);
-  EXPECT_NE(report.error().detail.find("another state"), std::string::npos);
+  for (const std::size_t count : {2u, 3u}) {
+    Devices devices = {as_device(*host_), add(stuck)};
+    if (count == 3) devices.push_back(add({.seed = 4}));
+    auto made = trainer(devices, 1);
+    ASSERT_TRUE(made);
+    const std::vector<float> total(made->element_count(), 0.25f);
+    const auto report = made->apply(1, total);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::device_lost);
+    EXPECT_NE(report.error().detail.find("another state"), std::string::npos);
+    EXPECT_EQ(devices[1]->condition(), DeviceCondition::lost);
+    // Of two, either may be wrong; of three, most are right.
+    EXPECT_EQ(devices[0]->condition(), count == 2 ? DeviceCondition::lost : DeviceCondition::ready);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileDevices, testing::Values("gpt", "llama", "resnet"),

@@ -45,7 +45,7 @@ struct LateCall {
   void operator()() const {
     FaultTrap::Scope scope(operation, nullptr, 0);
     auto done = device->options().guard == Guard::none ? run(args, scratch) : run_guarded();
-    if (!done) device->fault(name + ": " + done.error().message());
+    if (!done) device->fault(name + ": " + done.error().message(), done.error().code);
   }
 };
 

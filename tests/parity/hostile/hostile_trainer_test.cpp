@@ -15,14 +15,14 @@ class HostileTrainer : public CourseTest {
 
 TEST_P(HostileTrainer, takes_the_cpus_course_with_every_seed) {
   const auto host = cpu::open_backend();
-  const Course wanted = run({host.get()}, 1, false);
+  const Course wanted = run(*host, 1, false);
   ASSERT_EQ(wanted.states.size(), kSteps);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto device = hostile::open_backend({.seed = seed});
     ASSERT_TRUE(device);
     const int workers = 1 + static_cast<int>(seed % 3);
     const bool speculates = seed % 2 == 0;
-    EXPECT_EQ(run({device->get()}, workers, speculates), wanted) << "seed " << seed;
+    EXPECT_EQ(run(**device, workers, speculates), wanted) << "seed " << seed;
     EXPECT_EQ((*device)->report().first_error, "") << "seed " << seed;
   }
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/stored_model.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -18,6 +19,7 @@ class Environment : public ::testing::Test {
  protected:
   Environment() {
     write(std::string(10'000, 'a'));
+    options_.devices = &devices_;
     options_.files = &files_;
     options_.clock = &clock_;
     options_.state = folder_.path();
@@ -50,6 +52,7 @@ class Environment : public ::testing::Test {
   gpunode::testing::TemporaryFolder folder_;
   storage::PosixFileSystem files_;
   SystemClock clock_;
+  compute::DeviceRoster devices_{cpu::open_backend()};
   JobEnvironment::Options options_;
   job::JobSpec spec_;
 };

@@ -39,10 +39,5 @@ TEST(Devices, refuses_what_names_none) {
   }
 }
 
-TEST(Devices, computes_on_the_host_when_there_is_no_other) {
-  Devices devices;
-  EXPECT_EQ(devices.computing(), (std::vector<ops::Backend*>{nullptr}));
-}
-
 }  // namespace
 }  // namespace gpunode::node

@@ -1,0 +1,142 @@
+// The devices that a node computes on, and how each fares. Who computes holds a DeviceUse of one:
+// it says there when it works and that it gets on, and asks whether to go on. An operator drains a
+// device, which then gets no more work; one that fails for good, or shows no sign of getting on, is
+// lost until the process starts anew, as nothing in CUDA gives it back. All from any thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/backend.hpp"
+#include "runtime/base/clock.hpp"
+
+namespace gpunode::compute {
+
+class DeviceUse;
+
+enum class DeviceCondition : std::uint8_t { ready, drained, lost };
+std::string_view to_string(DeviceCondition state);
+
+class NodeDevice {
+ public:
+  // `id` is what an operator calls it: "cpu", "cuda:1". The backend outlives the device.
+  NodeDevice(std::string id, ops::Backend& backend) : id_(std::move(id)), backend_(backend) {}
+  NodeDevice(const NodeDevice&) = delete;
+  NodeDevice& operator=(const NodeDevice&) = delete;
+
+  const std::string& id() const { return id_; }
+  ops::Backend& backend() const { return backend_; }
+  DeviceCondition condition() const { return condition_; }
+  void drain();   // but for one that is lost
+  void resume();  // likewise
+  // Once; tells whoever called on_lost(), with who uses it.
+  void lose(const std::string& reason);
+  using OnLost = std::function<void(const NodeDevice&, const std::string& reason,
+                                    const std::set<std::string>& users)>;
+  void on_lost(OnLost told);
+
+  struct Status {
+    DeviceCondition condition = DeviceCondition::ready;
+    std::string reason;           // why it is lost
+    std::set<std::string> users;  // that have not let go of it
+  };
+  Status status() const;
+  // Looks at every use; the device is lost if one has worked for `timeout` without getting on.
+  // Time is counted as far as it is watched: a process that was stopped for an hour has not hung
+  // for an hour. Called every second or more often, by one thread.
+  void look_for_hangs(Time now, Duration timeout);
+
+ private:
+  friend class DeviceUse;
+  std::string id_;
+  ops::Backend& backend_;
+  std::atomic<DeviceCondition> condition_ = DeviceCondition::ready;
+  mutable std::mutex mutex_;  // over what follows
+  std::string reason_;
+  std::vector<DeviceUse*> uses_;
+  OnLost on_lost_;
+  Time looked_{};
+};
+
+class DeviceUse {
+ public:
+  // `user`: a job's id, or what else the work is for.
+  DeviceUse(NodeDevice& device, std::string user);
+  ~DeviceUse();
+  DeviceUse(const DeviceUse&) = delete;
+  DeviceUse& operator=(const DeviceUse&) = delete;
+
+  NodeDevice& device() const { return device_; }
+  // Whether there is to be no more work for it.
+  bool is_over() const { return device_.condition() != DeviceCondition::ready; }
+  void got_on() { signs_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Runs `work`, which returns a Result: its device may not hang meanwhile, and is lost if it
+  // fails with device_lost.
+  template <class Work>
+  auto run(Work work) {
+    const Busy busy(*this);
+    auto done = work();
+    if (!done && done.error().code == ErrorCode::device_lost) device_.lose(done.error().detail);
+    return done;
+  }
+
+  // Inside of run(): waits for something else than the device, as for data.
+  template <class Wait>
+  auto apart(Wait wait) {
+    const Busy busy(*this, -1);
+    return wait();
+  }
+
+ private:
+  friend class NodeDevice;
+  struct Busy {
+    explicit Busy(DeviceUse& of, int by = 1) : use(of), more(by) { use.begin(more); }
+    ~Busy() { use.begin(-more); }
+    DeviceUse& use;
+    int more;
+  };
+  void begin(int more) {
+    got_on();
+    busy_ += more;
+  }
+
+  NodeDevice& device_;
+  const std::string user_;
+  std::atomic<std::uint64_t> signs_ = 0;
+  std::atomic<int> busy_ = 0;
+  std::uint64_t signs_seen_ = 0;  // by look_for_hangs, as is what follows
+  Duration quiet_{};
+};
+
+// All devices of a node, which live as long as the roster.
+class DeviceRoster {
+ public:
+  // The host computes what the exchange adds, and jobs where there is no other device.
+  explicit DeviceRoster(std::unique_ptr<ops::Backend> host);
+
+  void add(std::string id, std::unique_ptr<ops::Backend> backend);  // before any work begins
+  ops::Backend& host() const { return *host_; }
+  // What jobs compute on; never none.
+  const std::vector<std::unique_ptr<NodeDevice>>& devices() const { return devices_; }
+  // Those that take new work. Fails with: no_device (all are drained or lost).
+  Result<std::vector<NodeDevice*>> ready() const;
+  // Fails with: not_found, wrong_state (it is lost, or the last that takes work).
+  Result<void> drain(const std::string& id);
+  Result<void> resume(const std::string& id);
+
+ private:
+  Result<NodeDevice*> find(const std::string& id) const;
+  std::unique_ptr<ops::Backend> host_;
+  std::vector<std::unique_ptr<ops::Backend>> backends_;
+  std::vector<std::unique_ptr<NodeDevice>> devices_;
+  bool has_others_ = false;  // than the host
+  std::mutex order_mutex_;   // one order at a time: never is the last one drained
+};
+
+}  // namespace gpunode::compute
