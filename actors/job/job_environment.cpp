@@ -117,6 +117,7 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
   if (!spec.model_start.empty()) return started_model(spec);
   auto model = model::make_model(spec.model_kind, spec.model_settings);
   if (!model) return model.error().within("[model]");
+  if (auto done = (*model)->use_precision(spec.train.precision); !done) return done.error();
   return std::shared_ptr<const model::Model>(std::move(*model));
 }
 
@@ -128,6 +129,7 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
   if (!settings) return settings.error().within("[model]");
   auto model = model::make_model(spec.model_kind, *settings);
   if (!model) return model.error().within("[model]");
+  if (auto done = (*model)->use_precision(spec.train.precision); !done) return done.error();
   if (auto same = check_same_parameters(*start->model, **model); !same) return same.error();
   return std::shared_ptr<const model::Model>(
       std::make_shared<model::StartedModel>(std::move(*model), std::move(start->weights)));

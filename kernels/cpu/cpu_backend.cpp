@@ -80,6 +80,7 @@ class CpuBackend final : public ops::Backend {
     operations_.max_pool2d_backward = max_pool2d_backward;
     operations_.mean_pool = mean_pool;
     operations_.mean_pool_backward = mean_pool_backward;
+    operations_.pack_product = pack_product;
     operations_.pack_bf16 = pack_bf16;
     operations_.unpack_bf16 = unpack_bf16;
     operations_.pack_int8 = pack_int8;

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "kernels/cpu/detail/onednn.hpp"
 #include "kernels/cpu/operations.hpp"
 
 namespace gpunode::cpu {
@@ -53,9 +54,8 @@ float* scratch_of(std::size_t inner) {
   return piece.memory.get() + (kAlignment - address % kAlignment) % kAlignment / sizeof(float);
 }
 
-// oneDNN's result depends on its thread count, so each of our threads tells OpenMP once that it
-// works alone. The OpenMP runtime is looked up rather than linked: it is oneDNN's, whichever that
-// was built with.
+}  // namespace
+
 void work_alone() {
   thread_local const bool alone = [] {
     using SetThreads = void (*)(int);
@@ -65,9 +65,8 @@ void work_alone() {
   static_cast<void>(alone);
 }
 
-}  // namespace
-
-Result<void> matmul(tensor::Stream&, tensor::Workspace&, const ops::MatmulArgs& args) {
+Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
+                    const ops::MatmulArgs& args) {
   const std::int64_t rows = args.transpose_a ? args.a.shape[1] : args.a.shape[0];
   const std::int64_t inner = args.transpose_a ? args.a.shape[0] : args.a.shape[1];
   const std::int64_t columns = args.transpose_b ? args.b.shape[0] : args.b.shape[1];
@@ -75,6 +74,8 @@ Result<void> matmul(tensor::Stream&, tensor::Workspace&, const ops::MatmulArgs& 
                     args.c.element_count() == rows * columns,
                 "matmul: " + args.a.shape.text() + " x " + args.b.shape.text() + " -> " +
                     args.c.shape.text());
+  if (args.precision == Precision::bf16)
+    return matmul_bf16(stream, workspace, args, {.rows = rows, .columns = columns, .inner = inner});
   const bool forward = args.transpose_b && !args.transpose_a && !args.accumulate;
   const auto M = static_cast<std::size_t>(rows), N = static_cast<std::size_t>(columns),
              K = static_cast<std::size_t>(inner);

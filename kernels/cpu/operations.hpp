@@ -7,6 +7,7 @@
 namespace gpunode::cpu {
 
 ops::Operation<ops::MatmulArgs> matmul;
+ops::Operation<ops::PackProductArgs> pack_product;
 ops::Operation<ops::LayernormArgs> layernorm;
 ops::Operation<ops::LayernormBackwardArgs> layernorm_backward;
 ops::Operation<ops::GeluArgs> gelu;

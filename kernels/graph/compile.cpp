@@ -5,6 +5,15 @@
 #include "kernels/graph/stages.hpp"
 
 namespace gpunode::graph {
+namespace {
+
+void set_precision(Graph& graph, Precision precision) {
+  for (Node& node : graph.nodes)
+    if (node.op == Op::linear || node.op == Op::linear_weight || node.op == Op::linear_input)
+      node.attributes.precision = precision;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, Passes passes) {
   if (purpose == Purpose::train) {
@@ -14,6 +23,7 @@ Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, 
     for (Node& node : graph.nodes) node.stage = 0;
     graph.forward_stages = 1;
   }
+  set_precision(graph, passes.precision);
   arrange_stages(graph);
   return std::make_shared<const Executable>(std::move(graph));
 }

@@ -12,9 +12,11 @@ enum class Purpose : std::uint8_t {
   forward  // losses or logits alone, in one stage
 };
 
-// Passes that change speed and memory, never a result; tests leave them out.
 struct Passes {
+  // Changes speed and memory, never a result; tests leave it out.
   bool fuse = true;
+  // Of the products that a linear layer and its gradients are: set on their nodes. All else is fp32.
+  Precision precision = Precision::fp32;
 };
 
 // Fails with: what differentiate() fails with.

@@ -9,6 +9,7 @@ namespace gpunode::graph {
 namespace {
 
 constexpr std::size_t kMostOperands = 8;
+constexpr std::string_view kProductsInBf16 = "products in bf16";
 
 }  // namespace
 
@@ -26,6 +27,10 @@ std::vector<std::string_view> Executable::missing(const ops::Operations& operati
   std::vector<std::string_view> names;
   for (const Node& node : graph_.nodes) {
     const OpRow& row = row_of(node.op);
+    const bool in_bf16 = node.attributes.precision == Precision::bf16;
+    if (in_bf16 && !operations.pack_product &&
+        std::ranges::find(names, kProductsInBf16) == names.end())
+      names.push_back(kProductsInBf16);
     if (!row.is_on(operations) && std::ranges::find(names, row.name) == names.end())
       names.push_back(row.name);
   }

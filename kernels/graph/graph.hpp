@@ -13,6 +13,7 @@
 
 #include "kernels/ops/gelu.hpp"
 #include "kernels/tensor/shape.hpp"
+#include "runtime/base/precision.hpp"
 
 namespace gpunode::graph {
 
@@ -55,6 +56,7 @@ struct Attributes {
   float epsilon = 0;                     // of a normalisation
   std::int64_t samples = 0, rows = 0;    // of a slice, of what is normalised: statistics
   ops::GeluForm form = ops::GeluForm::tanh;
+  Precision precision = Precision::fp32;  // linear, linear_weight, linear_input
   bool operator==(const Attributes&) const = default;
 };
 

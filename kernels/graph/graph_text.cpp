@@ -39,6 +39,8 @@ std::string attributes_text(const Attributes& attributes) {
   if (attributes.rows > 0) text += " rows=" + std::to_string(attributes.rows);
   if (attributes.inverse) text += " inverse";
   if (attributes.form == ops::GeluForm::erf) text += " erf";
+  if (attributes.precision != Precision::fp32)
+    text += " " + std::string(to_string(attributes.precision));
   if (attributes.epsilon > 0) {
     char number[32];
     std::snprintf(number, sizeof number, " epsilon=%g", double{attributes.epsilon});

@@ -88,7 +88,8 @@ Result<void> run_linear(const Call& call) {
                           .b = weight,
                           .c = as_rows(call.out(0), weight.shape[0]),
                           .transpose_b = true,
-                          .bias = call.in(2)});
+                          .bias = call.in(2),
+                          .precision = call.attributes.precision});
 }
 
 void linear_gradient(Gradients& gradients, const Node& node) {
@@ -118,7 +119,8 @@ Result<void> run_linear_weight(const Call& call) {
                           .b = as_rows(call.in(1), dweight.shape[1]),
                           .c = dweight,
                           .transpose_a = true,
-                          .accumulate = call.has(2)});
+                          .accumulate = call.has(2),
+                          .precision = call.attributes.precision});
 }
 
 Result<void> run_linear_input(const Call& call) {
@@ -126,7 +128,21 @@ Result<void> run_linear_input(const Call& call) {
   return call.ops.matmul(call.stream, call.workspace,
                          {.a = as_rows(call.in(0), weight.shape[0]),
                           .b = weight,
-                          .c = as_rows(call.out(0), weight.shape[1])});
+                          .c = as_rows(call.out(0), weight.shape[1]),
+                          .precision = call.attributes.precision});
+}
+
+// Of the three products that a weight (N, K) is in.
+std::size_t product_bytes(const Graph& graph, const Node& node) {
+  if (node.attributes.precision == Precision::fp32) return 0;
+  const bool is_weight = node.op == Op::linear_weight;
+  const tensor::Shape& weight = graph[is_weight ? node.out[0] : node.in[1]].shape;
+  const std::int64_t N = weight[0], K = weight[1];
+  const std::int64_t T = graph[node.in[0]].shape.element_count() / (node.op == Op::linear ? K : N);
+  if (is_weight) return ops::product_workspace_bytes({.rows = N, .columns = K, .inner = T});
+  if (node.op == Op::linear)
+    return ops::product_workspace_bytes({.rows = T, .columns = N, .inner = K});
+  return ops::product_workspace_bytes({.rows = T, .columns = K, .inner = N});
 }
 
 Result<void> run_column_sum(const Call& call) {
@@ -270,7 +286,7 @@ using O = Operations;
 const OpRow kRows[] = {
     {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
     {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
-    {"linear", is_on<&O::matmul>, run_linear, linear_gradient},
+    {"linear", is_on<&O::matmul>, run_linear, linear_gradient, {}, product_bytes},
     {"gelu", is_on<&O::gelu>, run_gelu, gelu_gradient},
     {"attention", is_on<&O::attention>, run_attention, attention_gradient, {}, attention_bytes},
     {"attention_cached",
@@ -292,8 +308,8 @@ const OpRow kRows[] = {
      run_layernorm_backward,
      nullptr,
      {{0, 5}}},
-    {"linear_weight", is_on<&O::matmul>, run_linear_weight, nullptr, {{0, 2}}},
-    {"linear_input", is_on<&O::matmul>, run_linear_input},
+    {"linear_weight", is_on<&O::matmul>, run_linear_weight, nullptr, {{0, 2}}, product_bytes},
+    {"linear_input", is_on<&O::matmul>, run_linear_input, nullptr, {}, product_bytes},
     {"column_sum", is_on<&O::column_sum>, run_column_sum},
     {"gelu_backward", is_on<&O::gelu_backward>, run_gelu_backward, nullptr, {{0, 0}}},
     {"attention_backward",

@@ -86,6 +86,9 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
       optimizer.apply(1, device->gradient, of, device->values, ops::serial(device->lane));
   if (!updated) return updated.error().within("fingerprint");
   DigestStream digest;
+  const bool in_fp32 = model.precision() == Precision::fp32;
+  const std::string precision = in_fp32 ? "" : ", " + std::string(to_string(model.precision()));
+  if (!in_fp32) add(digest, precision);  // as bits may be equal by chance
   digest.add(std::as_bytes(std::span(&*loss, 1)));
   for (const std::span<const float> part :
        {std::span<const float>(device->gradient), std::span<const float>(device->values.weights)}) {
@@ -96,10 +99,10 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
     digest.add(std::as_bytes(std::span<const float>(values)));
   }
   const ops::Capabilities& capabilities = backend.capabilities();
-  return Fingerprint{
-      digest.value(),
-      backend.device().name + " " + capabilities.instruction_set + ", " + capabilities.library,
-      definition};
+  return Fingerprint{digest.value(),
+                     backend.device().name + " " + capabilities.instruction_set + ", " +
+                         capabilities.library + precision,
+                     definition};
 }
 
 }  // namespace gpunode::model

@@ -13,7 +13,7 @@ namespace gpunode::model {
 
 struct Fingerprint {
   Digest digest;
-  std::string text;  // "cpu avx512, oneDNN 2.6.3"
+  std::string text;  // "cpu avx512, oneDNN 2.6.3 (avx512 bf16)", and ", bf16" where it computes so
   Digest model;      // of settings, parameters and initial weights, before anything is computed
 };
 

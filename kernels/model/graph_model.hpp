@@ -37,6 +37,11 @@ class GraphModel : public Model {
   std::vector<ElementRange> stages() const final { return stages_; }
   std::vector<ElementRange> forward_stages() const final { return forward_stages_; }
   std::uint64_t slot_bytes(std::size_t samples_per_slice) const final;
+  Result<void> use_precision(Precision precision) final {
+    precision_ = precision;
+    return {};
+  }
+  Precision precision() const final { return precision_; }
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
  protected:
@@ -49,6 +54,7 @@ class GraphModel : public Model {
   std::vector<graph::Initial> initials_;  // by parameter
   std::size_t parameter_count_ = 0, constant_bytes_ = 0;
   std::vector<ElementRange> stages_, forward_stages_;
+  Precision precision_ = Precision::fp32;
 };
 
 // x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.

@@ -9,6 +9,11 @@ std::size_t trained_count(const std::vector<ParameterSpec>& parameters) {
   return count;
 }
 
+Result<void> Model::use_precision(Precision precision) {
+  if (precision == Precision::fp32) return {};
+  return {ErrorCode::unsupported, name() + " computes in fp32 alone: leave train.precision out"};
+}
+
 // Not called where stages() gives none; a model that names stages has its own.
 Result<LossSum> Program::forward(int, std::size_t, std::size_t, std::span<const Sample>) {
   return {ErrorCode::unsupported, "the model has no stages"};

@@ -1,6 +1,6 @@
 // The interface through which a model joins training and serving; an embedder's own model
 // implements the three classes below, GPT (gpt.hpp) is their first user.
-//   Model    a pure description: shapes, initial values, sizes. Immutable, any thread.
+//   Model    a pure description: shapes, initial values, sizes. Immutable once shared, any thread.
 //   Program  a model made ready on one device. One owner loads weights once a step; then up to
 //            `workers` threads compute slices at the same time, one worker each.
 //   Session  one text being continued, with its own key/value cache.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernels/tensor/shape.hpp"
+#include "runtime/base/precision.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/base/sample_field.hpp"
 
@@ -180,6 +181,11 @@ class Model {
   virtual std::uint64_t slot_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;
   }
+
+  // Of the products of all programs made from here on; fp32 unless told. To be called, if at all,
+  // before the model is shared. Fails with: unsupported, as here: its programs know fp32 alone.
+  virtual Result<void> use_precision(Precision precision);
+  virtual Precision precision() const { return Precision::fp32; }
 
   // Makes the model ready on a device. `backend` and this model outlive the program.
   // Fails with: unsupported (an operation the device lacks), out_of_memory.

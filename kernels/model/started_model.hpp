@@ -30,6 +30,10 @@ class StartedModel final : public Model {
   std::uint64_t slot_bytes(std::size_t samples_per_slice) const override {
     return model_->slot_bytes(samples_per_slice);
   }
+  Result<void> use_precision(Precision precision) override {
+    return model_->use_precision(precision);
+  }
+  Precision precision() const override { return model_->precision(); }
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override {
     return model_->program(backend, workers);
   }

@@ -84,9 +84,16 @@ void rows(Each& each, std::string_view name, tensor::View<T>& table, std::int64_
 template <class Each>
 void visit(MatmulArgs& args, Each&& each) {
   detail::whole(each, "a", args.a, Use::read);
-  detail::whole(each, "b", args.b, Use::read);
+  if (args.packed_b.empty()) detail::whole(each, "b", args.b, Use::read);
   detail::whole(each, "c", args.c, args.accumulate ? Use::update : Use::write);
   detail::if_given(each, "bias", args.bias, Use::read);
+  detail::whole(each, "packed_b", args.packed_b, Use::read);
+}
+
+template <class Each>
+void visit(PackProductArgs& args, Each&& each) {
+  detail::whole(each, "b", args.b, Use::read);
+  detail::whole(each, "out", args.out, Use::update);
 }
 
 template <class Each>

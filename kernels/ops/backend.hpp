@@ -72,6 +72,8 @@ struct Operations {
   Operation<MaxPool2dBackwardArgs>* max_pool2d_backward = nullptr;
   Operation<MeanPoolArgs>* mean_pool = nullptr;
   Operation<MeanPoolBackwardArgs>* mean_pool_backward = nullptr;
+  // Of models that compute in bf16: a device without it has no such products.
+  Operation<PackProductArgs>* pack_product = nullptr;
   // For the exchange and its proofs; no model needs them.
   Operation<PackArgs>* pack_bf16 = nullptr;
   Operation<PackArgs>* pack_int8 = nullptr;

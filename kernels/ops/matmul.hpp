@@ -2,13 +2,24 @@
 //   c = op(a) x op(b) [+ bias on every row] [+ c]
 // op(a) is (M, K), op(b) is (K, N), c is (M, N), all row-major and dense; op transposes if asked.
 // Each element of c is computed by one thread in an order that follows from (M, N, K) alone.
+//
+// In bf16 each element of a and b is rounded to bfloat16, to nearest, ties to even; products of
+// them are exact in float32 and are summed there. Magnitudes below 2^-126 may count as zero. The
+// order of a sum is the device's: instructions that take two products at once give other last bits
+// than those that take one, so a processor with AVX512-BF16 or AMX does not give the bits of one
+// without, though both have the same definition; Capabilities::library names which it is.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/ops/operation.hpp"
+#include "runtime/base/bytes.hpp"
+#include "runtime/base/precision.hpp"
 
 namespace gpunode::ops {
 
-// Fails with: out_of_memory (workspace too small), internal.
+// Fails with: out_of_memory (workspace too small), unsupported (a precision that the device lacks),
+// internal.
 struct MatmulArgs {
   tensor::ConstTensor a;  // (M, K), or (K, M) if transpose_a
   tensor::ConstTensor b;  // (K, N), or (N, K) if transpose_b
@@ -17,6 +28,46 @@ struct MatmulArgs {
   bool transpose_b = false;
   bool accumulate = false;        // add to c instead of overwriting it
   tensor::ConstTensor bias = {};  // (N); absent if null
+  Precision precision = Precision::fp32;
+  // b as pack_product() has made it ready, with the same transpose_b: b's own numbers are not read.
+  // bf16 alone; empty: b is made ready in each call.
+  ByteView packed_b = {};
 };
+
+// The right factor of products in bf16 made ready once, for any number of them: rounded, and in the
+// order in which the device's product reads it, which is the device's affair.
+// Fails with: internal.
+struct PackProductArgs {
+  tensor::ConstTensor b;  // (K, N), or (N, K) if transpose_b
+  bool transpose_b = false;
+  MutableByteView out;  // packed_bytes(K, N), aligned to 64
+};
+
+// (M, N, K) of a product.
+struct MatmulExtents {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+};
+
+constexpr std::int64_t padded_extent(std::int64_t extent) {
+  return (extent + 63) / 64 * 64;
+}
+// Bytes of b (K, N) in bf16, in whichever order a device has it.
+constexpr std::size_t packed_bytes(std::int64_t inner, std::int64_t columns) {
+  return 2 * static_cast<std::size_t>(padded_extent(inner) * padded_extent(columns));
+}
+// Columns of b that are rounded to float32 at a time where there are no instructions for bf16.
+constexpr std::int64_t product_panel(const MatmulExtents& extents) {
+  constexpr std::int64_t kElements = 1 << 18, kLeast = 64;
+  return std::min(extents.columns, std::max(kLeast, kElements / extents.inner));
+}
+// Of the workspace that a product in bf16 takes, at most; one in fp32 takes what the device likes
+// and does without.
+constexpr std::size_t product_workspace_bytes(const MatmulExtents& extents) {
+  constexpr std::size_t kGaps = 256;
+  const std::size_t factors =
+      sizeof(float) *
+      static_cast<std::size_t>(extents.inner * (extents.rows + product_panel(extents)));
+  return factors + packed_bytes(extents.inner, extents.columns) + kGaps;
+}
 
 }  // namespace gpunode::ops

@@ -45,6 +45,7 @@ void for_each_operation(Each&& each) {
   GPUNODE_ENTRY(max_pool2d_backward);
   GPUNODE_ENTRY(mean_pool);
   GPUNODE_ENTRY(mean_pool_backward);
+  GPUNODE_ENTRY(pack_product);
   GPUNODE_ENTRY(pack_bf16);
   GPUNODE_ENTRY(pack_int8);
   GPUNODE_ENTRY(pack_top);
@@ -54,7 +55,7 @@ void for_each_operation(Each&& each) {
   GPUNODE_ENTRY(unpack_top);
   GPUNODE_ENTRY(block_digest);
 #undef GPUNODE_ENTRY
-  static_assert(sizeof(Operations) == 42 * sizeof(void*), "an operation is missing in this list");
+  static_assert(sizeof(Operations) == 43 * sizeof(void*), "an operation is missing in this list");
 }
 
 }  // namespace gpunode::ops

@@ -133,6 +133,14 @@ const std::vector<Row>& rows() {
       number_row("train.epsilon", &JobSpec::train, &TrainSpec::epsilon),
       number_row("train.weight_decay", &JobSpec::train, &TrainSpec::weight_decay),
       number_row("train.clip", &JobSpec::train, &TrainSpec::clip),
+      {"train.precision",
+       [](const JobSpec& s) { return std::string(to_string(s.train.precision)); },
+       [](JobSpec& s, const std::string& text) -> Result<void> {
+         auto precision = parse_precision(text);
+         if (!precision) return precision.error().within("train.precision");
+         s.train.precision = *precision;
+         return {};
+       }},
       number_row("checkpoint.every", &JobSpec::checkpoint, &CheckpointSpec::every),
       number_row("checkpoint.keep", &JobSpec::checkpoint, &CheckpointSpec::keep),
       text_row("exchange.bulk", [](JobSpec& s) -> std::string& { return s.bulk; }),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/ids.hpp"
+#include "runtime/base/precision.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/collective/tree.hpp"
 #include "runtime/job/exchange_mode.hpp"
@@ -40,6 +41,9 @@ struct TrainSpec {
   double epsilon = 1e-8;
   double weight_decay = 0.1;
   double clip = 1.0;  // largest norm of the gradient; 0: no clipping
+  // Of matrix products' factors. bf16: faster where the processor has instructions for it, and
+  // noisier; weights, moments and sums stay fp32.
+  Precision precision = Precision::fp32;
 };
 
 struct CheckpointSpec {

@@ -1,4 +1,5 @@
 // Forward operations of the parity table.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/parity/references.hpp"
@@ -9,14 +10,24 @@ namespace {
 struct MatmulShape {
   std::int64_t rows, columns, inner;
   bool transpose_a, transpose_b, accumulate, bias;
+  Precision precision = Precision::fp32;
+  bool packed = false;
 };
+
+// To bf16, to nearest, ties to even; of numbers that are not on the edge of their range.
+double rounded_to_bf16(double value) {
+  const double unit = std::ldexp(1.0, std::ilogb(value == 0 ? 1.0 : value) - 7);
+  return std::nearbyint(value / unit) * unit;
+}
 
 void add_matmul(std::vector<Case>& table, const MatmulShape& s) {
   Case one;
   one.name = "matmul " + shape_text({s.rows, s.columns, s.inner}) + (s.transpose_a ? " ta" : "") +
              (s.transpose_b ? " tb" : "") + (s.accumulate ? " accumulate" : "") +
-             (s.bias ? " bias" : "");
-  one.operation = "matmul";
+             (s.bias ? " bias" : "") +
+             (s.precision == Precision::fp32 ? "" : " " + std::string(to_string(s.precision))) +
+             (s.packed ? " packed" : "");
+  one.operation = s.precision == Precision::fp32 ? "matmul" : "matmul_bf16";
   one.inputs = {numbers(1, s.rows * s.inner), numbers(2, s.inner * s.columns),
                 numbers(3, s.columns)};
   one.output_sizes = {static_cast<std::size_t>(s.rows * s.columns)};
@@ -32,9 +43,22 @@ void add_matmul(std::vector<Case>& table, const MatmulShape& s) {
     args.transpose_b = s.transpose_b;
     args.accumulate = s.accumulate;
     if (s.bias) args.bias = {run.in[2], {s.columns}};
+    args.precision = s.precision;
+    tensor::Workspace::Scope scope(run.workspace);
+    if (s.packed) {
+      const std::size_t bytes = ops::packed_bytes(s.inner, s.columns);
+      const MutableByteView packed(run.workspace.take<std::byte>(bytes), bytes);
+      auto done = run.ops.pack_product(run.stream, run.workspace,
+                                       {.b = args.b, .transpose_b = s.transpose_b, .out = packed});
+      if (!done) return done;
+      args.packed_b = packed;
+    }
     return run.ops.matmul(run.stream, run.workspace, args);
   };
-  one.reference = [s](const std::vector<Vector64>& in) {
+  one.reference = [s](std::vector<Vector64> in) {
+    if (s.precision == Precision::bf16)
+      for (Vector64* factor : {&in[0], &in[1]})
+        std::ranges::transform(*factor, factor->begin(), rounded_to_bf16);
     Vector64 c(static_cast<std::size_t>(s.rows * s.columns), s.accumulate ? 0.5 : 0.0);
     for (std::int64_t m = 0; m < s.rows; ++m)
       for (std::int64_t n = 0; n < s.columns; ++n) {
@@ -326,6 +350,20 @@ void add_forward_cases(std::vector<Case>& table) {
                                    {62, 1027, 517, false, true, false, true},  // through weights
                                    {157, 1031, 511, false, true, false, false}})
     add_matmul(table, shape);
+  for (MatmulShape shape : {MatmulShape{192, 384, 128, false, true, false, true},
+                            {512, 128, 192, true, false, true, false},
+                            {192, 512, 128, false, false, false, false},
+                            {1, 256, 128, false, true, false, false},
+                            {7, 5, 3, false, false, true, true},
+                            {33, 17, 65, true, true, true, false},
+                            {62, 1027, 517, false, true, false, true},
+                            {65, 67, 1029, true, false, false, true}}) {
+    shape.precision = Precision::bf16;
+    for (const bool packed : {false, true}) {
+      shape.packed = packed;
+      add_matmul(table, shape);
+    }
+  }
   for (auto [rows, columns] :
        {std::pair<std::int64_t, std::int64_t>{192, 128}, {3, 37}, {5, 8}, {1, 768}})
     add_layernorm(table, rows, columns);

@@ -132,6 +132,7 @@ bool has_operation(const ops::Operations& table, const std::string& operation) {
   if (operation == "wire_int8") return table.pack_int8 && table.unpack_int8;
   if (operation == "wire_int8_carrying") return table.pack_int8_carrying && table.unpack_int8;
   if (operation == "block_digest") return table.block_digest;
+  if (operation == "matmul_bf16") return table.pack_product;
   const auto absent = table.absent();
   return std::find(absent.begin(), absent.end(), operation) == absent.end();
 }

@@ -105,6 +105,9 @@ Result<cublasLtMatmulAlgo_t> choose(Context& context, Product& product, const op
 
 Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
                     const ops::MatmulArgs& args) {
+  if (args.precision != Precision::fp32)
+    return {ErrorCode::unsupported, "products in " + std::string(to_string(args.precision)) +
+                                        " are not on this device yet: use precision fp32"};
   Context& context = own(stream).context();
   if (auto done = context.activate(); !done) return done;
   tensor::Workspace::Scope scope(workspace);

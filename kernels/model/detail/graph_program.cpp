@@ -38,7 +38,7 @@ Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
-  return graph::compile(std::move(*forward), purpose);
+  return graph::compile(std::move(*forward), purpose, {.precision = model.precision()});
 }
 
 Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens) {
@@ -49,7 +49,8 @@ Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t to
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
-  return graph::compile(std::move(*forward), graph::Purpose::forward);
+  return graph::compile(std::move(*forward), graph::Purpose::forward,
+                        {.precision = model.precision()});
 }
 
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
