@@ -137,17 +137,33 @@ bool has_operation(const ops::Operations& table, const std::string& operation) {
 }
 
 bool has_the_same_bits(const std::string& operation) {
-  static const std::set<std::string> kNames = {"gelu",          "gelu_backward",
-                                               "embedding",     "embedding_backward",
-                                               "add",           "column_sum",
-                                               "adamw",         "square_sum",
-                                               "swiglu",        "swiglu_backward",
-                                               "rotary",        "relu",
-                                               "relu_backward", "tanh",
-                                               "tanh_backward", "wire_bf16",
-                                               "wire_int8",     "wire_int8_carrying",
-                                               "block_digest",  "batchnorm_statistics",
-                                               "follow"};
+  static const std::set<std::string> kNames = {"gelu",
+                                               "gelu_backward",
+                                               "embedding",
+                                               "embedding_backward",
+                                               "add",
+                                               "column_sum",
+                                               "adamw",
+                                               "square_sum",
+                                               "swiglu",
+                                               "swiglu_backward",
+                                               "rotary",
+                                               "relu",
+                                               "relu_backward",
+                                               "tanh",
+                                               "tanh_backward",
+                                               "wire_bf16",
+                                               "wire_int8",
+                                               "wire_int8_carrying",
+                                               "block_digest",
+                                               "batchnorm",
+                                               "batchnorm_statistics",
+                                               "follow",
+                                               "batchnorm_backward",
+                                               "max_pool2d",
+                                               "max_pool2d_backward",
+                                               "mean_pool",
+                                               "mean_pool_backward"};
   return kNames.contains(operation);
 }
 

@@ -43,6 +43,12 @@ void enter_kernels(ops::Operations& table) {
   table.tanh = Runner::template run<"tanh", tanh_work>;
   table.tanh_backward = Runner::template run<"tanh_backward", tanh_backward_work>;
   table.rotary = Runner::template run<"rotary", rotary_work>;
+  table.batchnorm = Runner::template run<"batchnorm", batchnorm_work>;
+  table.batchnorm_backward = Runner::template run<"batchnorm_backward", batchnorm_backward_work>;
+  table.max_pool2d = Runner::template run<"max_pool2d", max_pool2d_work>;
+  table.max_pool2d_backward = Runner::template run<"max_pool2d_backward", max_pool2d_backward_work>;
+  table.mean_pool = Runner::template run<"mean_pool", mean_pool_work>;
+  table.mean_pool_backward = Runner::template run<"mean_pool_backward", mean_pool_backward_work>;
   table.pack_bf16 = Runner::template run<"pack_bf16", pack_bf16_work>;
   table.unpack_bf16 = Runner::template run<"unpack_bf16", unpack_bf16_work>;
   table.pack_int8 = Runner::template run<"pack_int8", pack_int8_work>;

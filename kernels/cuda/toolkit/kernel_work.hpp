@@ -185,6 +185,46 @@ inline BatchnormStatisticsLaunch batchnorm_statistics_work(
 inline FollowLaunch follow_work(const ops::FollowArgs& args) {
   return {args.sum.data, args.values.data, args.sum.element_count(), args.scale, args.share};
 }
+inline BatchnormLaunch batchnorm_work(const ops::BatchnormArgs& args) {
+  const std::int64_t columns = args.weight.element_count();
+  return {args.x.data,
+          args.weight.data,
+          args.bias.data,
+          args.running_mean.data,
+          args.running_variance.data,
+          args.y.data,
+          args.mean.data,
+          args.rstd.data,
+          args.x.element_count() / columns,
+          as_int(columns),
+          args.epsilon};
+}
+inline BatchnormBackwardLaunch batchnorm_backward_work(const ops::BatchnormBackwardArgs& args) {
+  const std::int64_t columns = args.weight.element_count();
+  return {args.dy.data,      args.x.data,     args.weight.data,
+          args.mean.data,    args.rstd.data,  args.dx.data,
+          args.dweight.data, args.dbias.data, args.x.element_count() / columns,
+          as_int(columns)};
+}
+inline MaxPoolLaunch max_pool2d_work(const ops::MaxPool2dArgs& args) {
+  const tensor::Shape &in = args.x.shape, &out = args.y.shape;
+  return {args.x.data,    args.y.data,         args.places.data,    out.element_count(),
+          as_int(in[1]),  as_int(in[2]),       as_int(in[3]),       as_int(out[1]),
+          as_int(out[2]), as_int(args.window), as_int(args.stride), as_int(args.padding)};
+}
+inline MaxPoolBackwardLaunch max_pool2d_backward_work(const ops::MaxPool2dBackwardArgs& args) {
+  const tensor::Shape &in = args.dx.shape, &out = args.dy.shape;
+  return {args.dy.data,          args.places.data,        args.dx.data, as_int(in[0]),
+          as_int(in[1] * in[2]), as_int(out[1] * out[2]), as_int(in[3])};
+}
+inline MeanPoolLaunch mean_pool_work(const ops::MeanPoolArgs& args) {
+  return {args.x.data, args.y.data, args.x.element_count() / args.y.element_count(),
+          as_int(args.y.shape[0]), as_int(args.y.shape[1])};
+}
+inline MeanPoolBackwardLaunch mean_pool_backward_work(const ops::MeanPoolBackwardArgs& args) {
+  return {args.dy.data, args.dx.data, args.dx.element_count() / args.dy.element_count(),
+          as_int(args.dy.shape[0]), as_int(args.dy.shape[1])};
+}
 
 inline unsigned char* bytes_at(MutableByteView bytes) {
   return reinterpret_cast<unsigned char*>(bytes.data());

@@ -217,6 +217,57 @@ struct CrossEntropyLaunch {
 };
 cudaError_t launch(const CrossEntropyLaunch& work, cudaStream_t stream);
 
+struct BatchnormLaunch {
+  const float *x, *weight, *bias;                // (R, C), (C), (C)
+  const float *running_mean, *running_variance;  // (C), used in place of x's own, or null
+  float *y, *mean, *rstd;                        // (R, C) that may be x, (C), (C)
+  std::int64_t rows;
+  int columns;
+  float epsilon;
+};
+cudaError_t launch(const BatchnormLaunch& work, cudaStream_t stream);
+
+struct BatchnormBackwardLaunch {
+  const float *dy, *x, *weight, *mean, *rstd;
+  float *dx, *dweight, *dbias;  // all overwritten; dx may be dy
+  std::int64_t rows;
+  int columns;
+};
+cudaError_t launch(const BatchnormBackwardLaunch& work, cudaStream_t stream);
+
+struct MaxPoolLaunch {
+  const float* x;        // (B, H, W, C)
+  float* y;              // (B, OH, OW, C)
+  std::int32_t* places;  // (B, OH, OW, C)
+  std::int64_t count;    // of y
+  int height, width, channels, out_height, out_width, window, stride, padding;
+};
+cudaError_t launch(const MaxPoolLaunch& work, cudaStream_t stream);
+
+struct MaxPoolBackwardLaunch {
+  const float* dy;             // (B, windows, C)
+  const std::int32_t* places;  // (B, windows, C); one outside the image gives nothing
+  float* dx;                   // (B, pixels, C), overwritten
+  int samples, pixels, windows, channels;
+};
+cudaError_t launch(const MaxPoolBackwardLaunch& work, cudaStream_t stream);
+
+struct MeanPoolLaunch {
+  const float* x;  // (B, R, C)
+  float* y;        // (B, C)
+  std::int64_t rows;
+  int samples, columns;
+};
+cudaError_t launch(const MeanPoolLaunch& work, cudaStream_t stream);
+
+struct MeanPoolBackwardLaunch {
+  const float* dy;  // (B, C)
+  float* dx;        // (B, R, C), overwritten
+  std::int64_t rows;
+  int samples, columns;
+};
+cudaError_t launch(const MeanPoolBackwardLaunch& work, cudaStream_t stream);
+
 struct PackBf16Launch {
   const float* in;
   unsigned char* out;
