@@ -156,7 +156,8 @@ std::size_t attention_bytes(const Graph& graph, const Node& node) {
   const std::int64_t heads = node.attributes.heads;
   const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
   const tensor::Shape& qkv = graph[node.in[node.op == Op::attention_backward ? 1 : 0]].shape;
-  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads));
+  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads),
+                                        qkv[0] * heads * qkv[1]);
 }
 
 Result<void> run_attention(const Call& call) {

@@ -17,13 +17,16 @@ struct KernelName {  // what an error says has failed
   }
 };
 
-// Runner::run<name, work>(stream, workspace, args) starts launch(work(args)).
+// Runner::run<name, work>(stream, workspace, args) starts launch(work(args)), see start_work().
 template <class Runner>
 void enter_kernels(ops::Operations& table) {
   table.layernorm = Runner::template run<"layernorm", layernorm_work>;
   table.layernorm_backward = Runner::template run<"layernorm_backward", layernorm_backward_work>;
   table.gelu = Runner::template run<"gelu", gelu_work>;
   table.gelu_backward = Runner::template run<"gelu_backward", gelu_backward_work>;
+  table.attention = Runner::template run<"attention", attention_work>;
+  table.attention_backward = Runner::template run<"attention_backward", attention_backward_work>;
+  table.attention_cached = Runner::template run<"attention_cached", attention_cached_work>;
   table.embedding = Runner::template run<"embedding", embedding_work>;
   table.embedding_backward = Runner::template run<"embedding_backward", embedding_backward_work>;
   table.cross_entropy = Runner::template run<"cross_entropy", cross_entropy_work>;

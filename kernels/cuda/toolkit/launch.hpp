@@ -54,8 +54,8 @@ struct AttentionExtents {
   bool causal;                                      // no position sees a later one
   const int* lengths;  // (B), or null for T: later positions are not seen, and are 0 in results
 };
-// In float32, D any multiple of 4; or in bf16 (as its bits) on tensor cores, D a multiple of 8.
-// Pointers are multiples of 16 bytes.
+// In float32, any D and pointers; or in bf16 (as its bits) on tensor cores, D a multiple of 8 and
+// pointers of 16 bytes.
 template <class Element>
 struct AttentionLaunch {
   AttentionExtents extents;
@@ -76,6 +76,16 @@ struct AttentionBackwardLaunch {
 };
 cudaError_t launch(const AttentionBackwardLaunch<float>& work, cudaStream_t stream);
 cudaError_t launch(const AttentionBackwardLaunch<std::uint16_t>& work, cudaStream_t stream);
+
+// New positions of one sample against a cache, which their keys and values are written to.
+struct CachedAttentionLaunch {
+  const float* qkv;      // (T, (H + 2*K)*D)
+  float *keys, *values;  // (position + T and more, K*D)
+  float* out;            // (T, H*D)
+  std::int64_t position;
+  int positions, heads, key_heads, depth;  // T, H, K, D (at most 128)
+};
+cudaError_t launch(const CachedAttentionLaunch& work, cudaStream_t stream);
 
 struct AdamwLaunch {
   const float* gradient;
