@@ -46,6 +46,8 @@ void enter_kernels(ops::Operations& table) {
   table.tanh = Runner::template run<"tanh", tanh_work>;
   table.tanh_backward = Runner::template run<"tanh_backward", tanh_backward_work>;
   table.rotary = Runner::template run<"rotary", rotary_work>;
+  table.conv2d = Runner::template run<"conv2d", conv2d_work>;
+  table.conv2d_backward = Runner::template run<"conv2d_backward", conv2d_backward_work>;
   table.batchnorm = Runner::template run<"batchnorm", batchnorm_work>;
   table.batchnorm_backward = Runner::template run<"batchnorm_backward", batchnorm_backward_work>;
   table.max_pool2d = Runner::template run<"max_pool2d", max_pool2d_work>;

@@ -239,6 +239,38 @@ inline BatchnormStatisticsLaunch batchnorm_statistics_work(
 inline FollowLaunch follow_work(const ops::FollowArgs& args) {
   return {args.sum.data, args.values.data, args.sum.element_count(), args.scale, args.share};
 }
+inline Conv2dShape conv2d_shape(const tensor::Shape& x, const tensor::Shape& weight,
+                                const tensor::Shape& y, const auto& args) {
+  return {as_int(x[0]),
+          as_int(x[1]),
+          as_int(x[2]),
+          as_int(x[3]),
+          as_int(y[1]),
+          as_int(y[2]),
+          as_int(y[3]),
+          as_int(weight[2]),
+          as_int(args.stride),
+          as_int(args.padding),
+          as_int(weight[1] * weight[2] * weight[3]),
+          as_int(y[0] * y[1] * y[2])};
+}
+inline Conv2dLaunch conv2d_work(const ops::Conv2dArgs& args) {
+  return {conv2d_shape(args.x.shape, args.weight.shape, args.y.shape, args), args.x.data,
+          args.weight.data, args.y.data};
+}
+inline Result<Conv2dBackwardLaunch> conv2d_backward_work(const ops::Conv2dBackwardArgs& args,
+                                                         tensor::Workspace& workspace) {
+  const Conv2dShape shape = conv2d_shape(args.x.shape, args.weight.shape, args.dy.shape, args);
+  const auto parts = as_int(ops::conv2d_parts(shape.pixels));
+  float* sums = nullptr;
+  if (parts > 1)
+    sums = workspace.take<float>(static_cast<std::size_t>(parts) *
+                                 static_cast<std::size_t>(args.dweight.element_count()));
+  if (parts > 1 && !sums)
+    return {ErrorCode::out_of_memory, "conv2d_backward: the workspace is too small"};
+  return Conv2dBackwardLaunch{shape,        args.dy.data,      args.x.data, args.weight.data,
+                              args.dx.data, args.dweight.data, sums,        parts};
+}
 inline BatchnormLaunch batchnorm_work(const ops::BatchnormArgs& args) {
   const std::int64_t columns = args.weight.element_count();
   return {args.x.data,

@@ -245,6 +245,29 @@ struct BatchnormBackwardLaunch {
 };
 cudaError_t launch(const BatchnormBackwardLaunch& work, cudaStream_t stream);
 
+// Channels last; weights (O, KH, KW, C).
+struct Conv2dShape {
+  int samples, height, width, channels;     // of x
+  int out_height, out_width, out_channels;  // of y
+  int kernel_width, stride, padding;
+  int patch, pixels;  // KH*KW*C; of y in all
+};
+struct Conv2dLaunch {
+  Conv2dShape shape;
+  const float *x, *weight;
+  float* y;
+};
+cudaError_t launch(const Conv2dLaunch& work, cudaStream_t stream);
+
+struct Conv2dBackwardLaunch {
+  Conv2dShape shape;
+  const float *dy, *x, *weight;
+  float *dx, *dweight;  // dx may be null
+  float* sums;          // (parts, O, KH, KW, C) where there are several
+  int parts;            // of the pixels
+};
+cudaError_t launch(const Conv2dBackwardLaunch& work, cudaStream_t stream);
+
 struct MaxPoolLaunch {
   const float* x;        // (B, H, W, C)
   float* y;              // (B, OH, OW, C)

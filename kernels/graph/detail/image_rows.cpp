@@ -7,8 +7,11 @@ namespace {
 using O = Operations;
 
 std::size_t conv2d_bytes(const Graph& graph, const Node& node) {
-  const tensor::Shape& kernel = graph[node.op == Op::conv2d ? node.in[1] : node.in[2]].shape;
-  return ops::conv2d_workspace_bytes(kernel[1] * kernel[2] * kernel[3]);
+  const bool forward = node.op == Op::conv2d;
+  const tensor::Shape& kernel = graph[node.in[forward ? 1 : 2]].shape;
+  const tensor::Shape& y = graph[forward ? node.out[0] : node.in[0]].shape;
+  return ops::conv2d_workspace_bytes(kernel[1] * kernel[2] * kernel[3], kernel[0],
+                                     y[0] * y[1] * y[2]);
 }
 
 Result<void> run_conv2d(const Call& call) {
