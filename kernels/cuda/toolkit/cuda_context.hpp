@@ -16,7 +16,8 @@
 
 namespace gpunode::cuda {
 
-// `what` failed: a Result with the runtime's own name for the cause.
+// `what` failed: a Result with the runtime's own name for the cause. Fails with: device_lost (the
+// context is of no use any more), out_of_memory, internal.
 Result<void> check(cudaError_t status, const char* what);
 
 // cuBLASLt, opened with dlopen: linking it would make half a gigabyte a condition for starting.
