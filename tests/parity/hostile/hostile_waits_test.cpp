@@ -64,10 +64,12 @@ struct Route {
   std::uint32_t batch = slices + 2;  // fewer than slices: some are empty
   std::size_t devices = 1;
   bool follows = false;  // computes nothing itself
+  bool keeps = false;    // computes a slice a worker at once, and keeps sums that nobody wants yet
 };
 // Together they meet every wait.
-const Route kRoutes[] = {{.batch = 3},      {.kind = "llama"}, {.kind = "resnet"},
-                         {.mode = "local"}, {.follows = true}, {.slices = 13, .devices = 2}};
+const Route kRoutes[] = {
+    {.batch = 3},      {.kind = "llama"}, {.kind = "resnet"},          {.mode = "local"},
+    {.follows = true}, {.keeps = true},   {.slices = 13, .devices = 2}};
 
 // With several devices the second is drained in mid-step.
 Result<Course> take(const Route& route, const Devices& devices, const How& how) {
@@ -75,6 +77,8 @@ Result<Course> take(const Route& route, const Devices& devices, const How& how) 
   course.spec.train.batch = route.batch;
   course.nodes = {{1, 0}};
   for (std::uint32_t slice = 2; slice < route.slices; ++slice) course.nodes.push_back({0, slice});
+  if (route.keeps) course.nodes = {{2, 0}};
+  if (route.keeps) course.slice_budget_bytes = 1;
   std::atomic<bool> drained = false;
   course.on_told = [&](Trainer& trainer, const SumRange&) {
     if (devices.size() < 2 || trainer.step() != 1 || drained.exchange(true)) return;

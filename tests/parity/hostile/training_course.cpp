@@ -60,6 +60,7 @@ Result<std::unique_ptr<Trainer>> TrainingCourse::open_trainer(const Devices& dev
        .reader = ingest::SliceReader(data_, {spec.train.seed, spec.train.batch, spec.train.slices}),
        .clock = &clock_,
        .workers = workers,
+       .slice_budget_bytes = slice_budget_bytes,
        .evaluated_tokens = 64});
 }
 

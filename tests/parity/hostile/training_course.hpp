@@ -58,6 +58,7 @@ class TrainingCourse {
   // Called in mid-step, from any thread, with what was told so far of a step.
   std::function<void(Trainer& trainer, const SumRange& range)> on_told;
   job::JobSpec spec;
+  std::uint64_t slice_budget_bytes = Trainer::kSliceBudgetBytes;  // little: few slices at once
 
  private:
   friend class CourseTest;
