@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "kernels/ops/backend.hpp"
@@ -39,10 +40,10 @@ struct Options {
   std::string removed_wait = {};
 };
 
-// Where a wait stands, and how often it was met.
+// Where the waits of one name stand, and how often they were met.
 struct Wait {
   std::string file;
-  std::uint32_t line = 0;
+  std::set<std::uint32_t> lines;
   std::uint64_t count = 0;
 };
 

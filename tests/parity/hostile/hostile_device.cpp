@@ -102,14 +102,11 @@ Result<void> HostileDevice::state() const {
 
 bool HostileDevice::waits(Waiter waiter, const tensor::WaitSite& site) {
   const std::string name = wait_name(site);
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   Wait& wait = (waiter == Waiter::host ? report_.host_waits : report_.stream_waits)[name];
-  const bool is_second = wait.count++ > 0 && wait.line != site.line();
+  ++wait.count;
   wait.file = site.file_name();
-  wait.line = site.line();
-  lock.unlock();
-  if (is_second)
-    fault("two waits have the name '" + name + "': put one into a function of its own");
+  wait.lines.insert(site.line());
   return name != options_.removed_wait;
 }
 

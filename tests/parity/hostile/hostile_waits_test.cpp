@@ -145,7 +145,8 @@ TEST(Waits, are_all_met_and_all_in_the_list) {
     for (const auto* waits : {&tried.report.host_waits, &tried.report.stream_waits})
       for (const auto& [name, wait] : *waits) {
         met.insert(name);
-        EXPECT_TRUE(listed.contains(name)) << name << " in " << wait.file << ":" << wait.line;
+        EXPECT_TRUE(listed.contains(name)) << name << " in " << wait.file;
+        EXPECT_EQ(wait.lines.size(), 1u) << name << ": two waits in one function have one name";
       }
   }
   EXPECT_EQ(met, listed);

@@ -1,5 +1,5 @@
-// What a wait is called: the function that it stands in, "GraphProgram::run" being
-// "model::GraphProgram::run". So a name stays as lines move, and a function has one wait at most.
+// What a wait is called: the function that it stands in, as "model::GraphProgram::run". So a name stays
+// as lines move, and a function of the product has one wait at most.
 #pragma once
 
 #include <string>
