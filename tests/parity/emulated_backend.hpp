@@ -48,8 +48,9 @@ class EmulatedBackend final : public ops::Backend {
   Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
     return host_->record(stream);
   }
-  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
-    return host_->wait(stream, event);
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                    tensor::WaitSite site) override {
+    return host_->wait(stream, event, site);
   }
 
  private:
