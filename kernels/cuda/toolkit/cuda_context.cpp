@@ -28,7 +28,7 @@ bool is_sticky(cudaError_t status) {
 #if CUDART_VERSION >= 13000
     case cudaErrorContained:
 #endif
-    case cudaErrorDeviceUnavailable:
+    case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:
     case cudaErrorExternalDevice:
     case cudaErrorUnknown:
