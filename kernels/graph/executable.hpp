@@ -36,9 +36,6 @@ class Executable {
   // with.
   Result<void> run(std::size_t stage, ops::Backend& backend, tensor::Stream& stream,
                    tensor::Workspace& workspace, const Places& places) const;
-  // One node of graph().nodes: for who measures.
-  Result<void> run_node(std::size_t at, ops::Backend& backend, tensor::Stream& stream,
-                        tensor::Workspace& workspace, const Places& places) const;
   // Where an input, the losses or the logits lie.
   void* place_of(ValueId id, const Places& places) const;
 

@@ -2,8 +2,6 @@
 // rows of what GPT needs; those of other models stand in detail/*_rows.cpp.
 #include "kernels/graph/op.hpp"
 
-#include <cmath>
-
 #include <algorithm>
 
 #include "kernels/graph/detail/rows.hpp"
@@ -154,39 +152,6 @@ Result<void> run_gelu_backward(const Call& call) {
       {.dy = call.in(0), .x = call.in(1), .dx = call.out(0), .form = call.attributes.form});
 }
 
-// Rows of the table, not all of it: read and written, or read, added to and written.
-double rows_read(const Graph& graph, const Node& node) {
-  return 2 * static_cast<double>(graph[node.out[0]].bytes());
-}
-double rows_added(const Graph& graph, const Node& node) {
-  return 3 * static_cast<double>(graph[node.in[1]].bytes());
-}
-
-// Of a product of three matrices' elements: (M, K), (K, N) and (M, N) in whichever places.
-double product_flops(const Graph& graph, const Node& node) {
-  const auto count = [&](ValueId id) { return static_cast<double>(graph[id].element_count()); };
-  return 2 * std::sqrt(count(node.in[0]) * count(node.in[1]) * count(node.out[0]));
-}
-
-// Two products of T x T scores a head, of which a causal one makes T(T + 1)/2.
-double scores_flops(const Node& node, const tensor::Shape& qkv) {
-  const std::int64_t heads = node.attributes.heads;
-  const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
-  const std::int64_t depth = qkv[2] / (heads + 2 * kv_heads), positions = qkv[1];
-  const std::int64_t scores =
-      node.attributes.causal ? positions * (positions + 1) / 2 : positions * positions;
-  return 4.0 * static_cast<double>(qkv[0] * heads * depth) * static_cast<double>(scores);
-}
-
-double attention_flops(const Graph& graph, const Node& node) {
-  return scores_flops(node, graph[node.in[0]].shape);
-}
-
-// The scores anew, and four products for the gradients.
-double attention_backward_flops(const Graph& graph, const Node& node) {
-  return 2.5 * scores_flops(node, graph[node.in[1]].shape);
-}
-
 std::size_t attention_bytes(const Graph& graph, const Node& node) {
   const std::int64_t heads = node.attributes.heads;
   const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
@@ -304,24 +269,11 @@ bool on_any(const Operations&) {
 using O = Operations;
 // In the order of `Op`; rows of other files are made there.
 const OpRow kRows[] = {
-    {"embedding",
-     is_on<&O::embedding>,
-     run_embedding,
-     embedding_gradient,
-     {},
-     nullptr,
-     nullptr,
-     rows_read},
+    {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
     {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
-    {"linear", is_on<&O::matmul>, run_linear, linear_gradient, {}, nullptr, product_flops},
+    {"linear", is_on<&O::matmul>, run_linear, linear_gradient},
     {"gelu", is_on<&O::gelu>, run_gelu, gelu_gradient},
-    {"attention",
-     is_on<&O::attention>,
-     run_attention,
-     attention_gradient,
-     {},
-     attention_bytes,
-     attention_flops},
+    {"attention", is_on<&O::attention>, run_attention, attention_gradient, {}, attention_bytes},
     {"attention_cached",
      is_on<&O::attention_cached>,
      run_attention_cached,
@@ -335,23 +287,14 @@ const OpRow kRows[] = {
      is_on<&O::embedding_backward>,
      run_embedding_backward,
      nullptr,
-     {{0, 2}},
-     nullptr,
-     nullptr,
-     rows_added},
+     {{0, 2}}},
     {"layernorm_backward",
      is_on<&O::layernorm_backward>,
      run_layernorm_backward,
      nullptr,
      {{0, 5}}},
-    {"linear_weight",
-     is_on<&O::matmul>,
-     run_linear_weight,
-     nullptr,
-     {{0, 2}},
-     nullptr,
-     product_flops},
-    {"linear_input", is_on<&O::matmul>, run_linear_input, nullptr, {}, nullptr, product_flops},
+    {"linear_weight", is_on<&O::matmul>, run_linear_weight, nullptr, {{0, 2}}},
+    {"linear_input", is_on<&O::matmul>, run_linear_input},
     {"column_sum", is_on<&O::column_sum>, run_column_sum},
     {"gelu_backward", is_on<&O::gelu_backward>, run_gelu_backward, nullptr, {{0, 0}}},
     {"attention_backward",
@@ -359,8 +302,7 @@ const OpRow kRows[] = {
      run_attention_backward,
      nullptr,
      {},
-     attention_bytes,
-     attention_backward_flops},
+     attention_bytes},
     {"cross_entropy_backward",
      is_on<&O::cross_entropy>,
      run_cross_entropy_backward,

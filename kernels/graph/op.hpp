@@ -58,10 +58,6 @@ struct OpRow {
   std::vector<Reuse> reuses = {};
   // Scratch memory of one call, in bytes; null: none.
   std::size_t (*workspace_bytes)(const Graph& graph, const Node& node) = nullptr;
-  // Multiplications and additions of its products; null: none, memory bounds it.
-  double (*flops)(const Graph& graph, const Node& node) = nullptr;
-  // Bytes that it must read and write; null: all of its operands and results, once.
-  double (*bytes)(const Graph& graph, const Node& node) = nullptr;
 };
 
 const OpRow& row_of(Op op);

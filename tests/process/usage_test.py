@@ -101,23 +101,6 @@ class Usage(cluster.ProcessTest):
         self.assertTrue(grades <= {"ok", "warn", "fail"}, grades)
         self.assertFalse(os.path.exists(self.world.state("a")), "doctor changes nothing")
 
-    def test_bench_compute_tells_rates_and_refuses_what_is_not_there(self):
-        result = self.world.run("bench", "compute", "--model", "resnet", "--time", "5ms",
-                                "--threads", "1", "--json")
-        self.assertEqual(result.code, 0, str(result))
-        self.assertEqual(len(result.json["peaks"]), 2)
-        model, = result.json["models"]
-        self.assertGreater(model["step"]["model_flop_utilisation"], 0)
-        named = {one["operation"]: one for one in model["operations"]}
-        self.assertEqual(named["conv2d"]["bound"] in ("arithmetic", "memory"), True)
-        self.assertGreater(named["conv2d_backward"]["flops_per_second"], 0)
-        self.assertNotIn("flops_per_second", named["relu"])
-        for words, code in ((("--device", "tpu"), 2), (("--model", "none"), 2),
-                            (("--device", "cuda:77"), 1)):
-            refused = self.world.run("bench", "compute", *words)
-            self.assertEqual(refused.code, code, str(refused))
-            self.assert_says(refused.err, words[1])
-
     def test_a_node_that_only_dials_says_what_a_listen_address_looks_like(self):
         for listen in ("nonsense:port", "127.0.0.1:99999", "127.0.0.1:65534"):
             result = self.world.run("up", "--state", self.world.state("a"), "--listen", listen)

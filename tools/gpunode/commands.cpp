@@ -230,19 +230,6 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_doctor},
-      {"bench compute",
-       "measure what this machine reaches on models",
-       "Each operation and whole training steps of a small GPT, one of GPT-2's size and a ResNet, "
-       "beside the largest product and the largest copy that the device does in the same run. "
-       "Needs "
-       "no node; one that computes meanwhile takes its share.",
-       {},
-       {{"--device", "DEVICE", "cpu (the default), cuda or cuda:N"},
-        {"--threads", "N", "of the CPU (default: one a core)"},
-        {"--model", "NAME", "only small, gpt2-124m or resnet"},
-        {"--time", "TIME", "of each measurement (default 2s)"},
-        kJson},
-       run_bench_compute},
       {"version", "print the version and what this build can do", "", {}, {kJson}, run_version},
       {"help",
        "print help; with --json a description of all commands",

@@ -8,7 +8,6 @@ namespace gpunode::cli {
 int run_up(const Invocation& invocation);  // also `join`
 int run_leave(const Invocation& invocation);
 int run_nodes(const Invocation& invocation);
-int run_bench_compute(const Invocation& invocation);
 int run_devices(const Invocation& invocation);
 int run_device_order(const Invocation& invocation);
 int run_token_create(const Invocation& invocation);

@@ -14,18 +14,6 @@ std::size_t conv2d_bytes(const Graph& graph, const Node& node) {
                                      y[0] * y[1] * y[2]);
 }
 
-double product_flops(const tensor::Shape& weight, const tensor::Shape& y) {
-  return 2.0 * static_cast<double>(weight.element_count()) *
-         static_cast<double>(y[0] * y[1] * y[2]);
-}
-double conv2d_flops(const Graph& graph, const Node& node) {
-  return product_flops(graph[node.in[1]].shape, graph[node.out[0]].shape);
-}
-double conv2d_backward_flops(const Graph& graph, const Node& node) {
-  const double products = node.out.size() > 1 && node.out[1] != kNone ? 2 : 1;
-  return products * product_flops(graph[node.in[2]].shape, graph[node.in[0]].shape);
-}
-
 Result<void> run_conv2d(const Call& call) {
   return call.ops.conv2d(call.stream, call.workspace,
                          {.x = call.in(0),
@@ -143,11 +131,11 @@ Result<void> run_mean_pool_backward(const Call& call) {
 }  // namespace
 
 OpRow rows::conv2d() {
-  return {"conv2d", is_on<&O::conv2d>, run_conv2d, conv2d_gradient, {}, conv2d_bytes, conv2d_flops};
+  return {"conv2d", is_on<&O::conv2d>, run_conv2d, conv2d_gradient, {}, conv2d_bytes};
 }
 OpRow rows::conv2d_backward() {
   return {"conv2d_backward", is_on<&O::conv2d_backward>, run_conv2d_backward, nullptr, {},
-          conv2d_bytes,      conv2d_backward_flops};
+          conv2d_bytes};
 }
 OpRow rows::batchnorm() {
   return {"batchnorm", is_on<&O::batchnorm>, run_batchnorm, batchnorm_gradient, {{0, 0}}};
