@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/graph/builder.hpp"
+#include "kernels/graph/compile.hpp"
 #include "kernels/model/model.hpp"
 
 namespace gpunode::model {
@@ -50,6 +51,12 @@ class GraphModel : public Model {
   std::size_t parameter_count_ = 0, constant_bytes_ = 0;
   std::vector<ElementRange> stages_, forward_stages_;
 };
+
+using SharedExecutable = std::shared_ptr<const graph::Executable>;
+
+// The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
+Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
+                                 std::size_t samples);
 
 // x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
 struct LinearShape {
