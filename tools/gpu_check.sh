@@ -107,7 +107,7 @@ fail() { detail=$1; return 1; }
 # The GPU that is tried, or why there is none.
 no_device=
 if [ "$device" != cpu ]; then
-  asked=$("$gpunode" bench compute --device "$device" --model small --time 1ms 2>&1) ||
+  asked=$("$gpunode" bench compute --device "$device" --model small-gpt --ops slice --seconds 0 2>&1) ||
     no_device=$(head -n 1 <<<"$asked" | cut -c1-160)
 fi
 needs_device() { [ -z "$no_device" ] || skip "$no_device"; }
@@ -247,10 +247,12 @@ row_rejoin() {
 }
 row_bench() {
   needs_device || return
-  "$gpunode" bench compute --device "$device" --time 1s --json >"$work/bench.json" 2>"$work/bench.log" ||
-    { fail "$(tail -n 1 "$work/bench.log")"; return; }
-  detail=$(sed -E 's/"operations":\[[^]]*\],?//g' "$work/bench.json" |
-    grep -oE '"(model|model_flop_utilisation|tokens_per_second)":"?[^,"}]*' | sed -E 's/"//g' | tr '\n' ' ')
+  "$gpunode" bench compute --device "$device" --seconds 0.5 --model small-gpt --model gpt2-124m \
+    >"$work/bench.txt" 2>"$work/bench.log" || { fail "$(tail -n 1 "$work/bench.log")"; return; }
+  cp "$work/bench.txt" "${json:+${json%.json}_bench.txt}" 2>/dev/null
+  detail=$(awk '/^(peak|copy) /{sub(/ \(.*/, ""); sub(/ read.*/, ""); printf "%s; ", $0}
+    /, slices of/{model = $1} /^slice /{printf "%s a slice in %s %s, %s%% of the peak; ", model, $4, $5, $8}' \
+    "$work/bench.txt" | tr -s ' ')
 }
 row_torch() {
   needs_gpu || return
