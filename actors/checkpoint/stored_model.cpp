@@ -30,8 +30,11 @@ Result<StoredModel> load_checkpoint(const storage::FileSystem& files, const stor
   });
 }
 
-Result<StoredModel> load_export(const storage::FileSystem& files, const storage::Path& path) {
+Result<StoredModel> load_file(const storage::FileSystem& files, const storage::Path& path,
+                              LoadOptions options) {
   auto description = snapshot::read_exported_model(files, path);
+  if (!description && description.error().code == ErrorCode::invalid_argument)
+    return detail::load_state_dict(files, path, options);
   if (!description) return description.error();
   return load_weights(*description, 0, [&](const snapshot::StateTarget& target) {
     return snapshot::load_exported(files, path, target);
@@ -44,7 +47,7 @@ Result<StoredModel> load_stored_model(const storage::FileSystem& files, const st
                                       LoadOptions options) {
   auto entry = files.inspect(path);
   if (!entry) return entry.error();
-  if (entry->kind != storage::EntryKind::folder) return load_export(files, path);
+  if (entry->kind != storage::EntryKind::folder) return load_file(files, path, options);
   if (files.exists(path / "config.json")) return detail::load_hub_folder(files, path, options);
   return load_checkpoint(files, path);
 }

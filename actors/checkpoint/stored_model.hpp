@@ -1,13 +1,13 @@
-// A model with its weights, from whatever holds one: a folder of Hugging Face's transformers
-// (config.json and model.safetensors), a file that `checkpoint export` or `model import` wrote, or
-// a checkpoint's folder; and written for transformers again. Blocks for as long as the disk takes;
-// costs 4 bytes a parameter. No state.
+// A model with its weights, from whatever holds one: a folder of Hugging Face's transformers or, of
+// a ResNet, timm (config.json and model.safetensors), a state_dict of torchvision's as safetensors, a
+// file that `checkpoint export` or `model import` wrote, or a checkpoint's folder; and written for
+// them again. Blocks for as long as the disk takes; costs 4 bytes a parameter. No state.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "kernels/model/model.hpp"
+#include "kernels/model/hub_weights.hpp"
 #include "runtime/snapshot/export.hpp"
 #include "runtime/storage/file_system.hpp"
 
@@ -23,6 +23,7 @@ struct LoadOptions {
   // Of a transformers folder whose model has no table of positions: how many it shall read at most;
   // 0: as many as its config says.
   std::int64_t context = 0;
+  model::ImageSize image = {};  // of a ResNet: see model_of_shapes
 };
 
 // Fails with: not_found; corrupted; unsupported (a model that is not known here, and what of it);
@@ -35,7 +36,8 @@ Result<StoredModel> load_stored_model(const storage::FileSystem& files, const st
 Result<snapshot::Export> save_model(storage::FileSystem& files, const StoredModel& stored,
                                     const storage::Path& path);
 // Writes config.json and model.safetensors into the folder, which is made; the latter's digest and
-// size. Fails with: unsupported (transformers has no such model), disk_full, permission_denied.
+// size. A ResNet's is for timm, its tensors for torchvision's load_state_dict too. Fails with:
+// unsupported (none of them has such a model), disk_full, permission_denied.
 Result<snapshot::Export> save_for_transformers(storage::FileSystem& files,
                                                const StoredModel& stored,
                                                const storage::Path& folder);

@@ -145,9 +145,7 @@ Result<SharedSum> Device::adopt(int worker, const SharedSum& sum) {
 }
 
 Result<void> Device::clear(int worker, std::span<float> values) {
-  ops::Lane& own = lane(worker);
-  auto done = backend_.clear(own.stream(), values.data(), values.size_bytes());
-  return done ? own.finish() : done;
+  return backend_.clear(lane(worker).stream(), values.data(), values.size_bytes());
 }
 
 Result<void> Device::digest_blocks(ops::Lane& lane, ByteView bytes, std::span<Digest> out) {

@@ -1,8 +1,8 @@
 // The device that a trainer computes on, as the trainer's parts use it: floats in its memory, sums
 // along the job's tree, and the ways to host memory and back. Where the host shares that memory
 // (the CPU) a range there is host memory, and nothing is copied. Each thread of the trainer has a
-// lane; every call waits for what it started, so the trainer's threads order the device's work by
-// ordering themselves. Fails, where it fails, with: out_of_memory, internal.
+// lane; every call but clear() waits for what it started, so the trainer's threads order the device's
+// work by ordering themselves. Fails, where it fails, with: out_of_memory, internal.
 #pragma once
 
 #include <memory>
@@ -69,6 +69,7 @@ class Device {
   }
   Result<void> write(int worker, ByteView bytes, void* to);
   Result<void> read(int worker, const void* from, MutableByteView bytes);
+  // Before what this worker does next, which waits for both.
   Result<void> clear(int worker, std::span<float> values);
   // Digests of consecutive blocks of the device's memory, as block_digest.hpp has them.
   Result<void> digest_blocks(ops::Lane& lane, ByteView bytes, std::span<Digest> out);

@@ -19,7 +19,7 @@ Result<DeviceState> DeviceState::allocate(Device& device, std::size_t count) {
 Result<void> digest_blocks_of(Device& device, const DeviceState& state,
                               std::span<const std::size_t> blocks, std::span<Digest> digests) {
   // Blocks that lie side by side are one call, as far as a call may go.
-  const std::size_t most = ops::grain(device.backend(), 1);
+  const std::size_t most = ops::grain(device.backend(), 8);
   struct Run {
     std::size_t first, count;
   };

@@ -66,8 +66,8 @@ Result<std::optional<model::StepOutcome>> Replica::take_staged(std::uint64_t ste
 }
 
 Result<void> Replica::install(std::span<const float> weights) {
-  auto done = device_->to_device(0, weights, state_.weights().data());
-  if (done) done = device_->clear(0, state_.all().subspan(state_.count()));
+  auto done = device_->clear(0, state_.all().subspan(state_.count()));
+  if (done) done = device_->to_device(0, weights, state_.weights().data());
   return done ? program_->load(state_.weights()) : done;
 }
 

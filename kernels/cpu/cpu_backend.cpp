@@ -14,12 +14,12 @@ namespace {
 
 class CpuStream final : public tensor::Stream {
  public:
-  Result<void> synchronise() override { return {}; }
+  Result<void> synchronise(tensor::WaitSite) override { return {}; }
 };
 
 class CpuEvent final : public tensor::Event {
  public:
-  Result<void> synchronise() override { return {}; }
+  Result<void> synchronise(tensor::WaitSite) override { return {}; }
 };
 
 std::string library_text() {
@@ -118,7 +118,7 @@ class CpuBackend final : public ops::Backend {
   Result<std::unique_ptr<tensor::Event>> record(tensor::Stream&) override {
     return std::unique_ptr<tensor::Event>(std::make_unique<CpuEvent>());
   }
-  Result<void> wait(tensor::Stream&, const tensor::Event&) override { return {}; }
+  Result<void> wait(tensor::Stream&, const tensor::Event&, tensor::WaitSite) override { return {}; }
 
  private:
   ops::Capabilities capabilities_;

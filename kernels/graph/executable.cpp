@@ -50,37 +50,45 @@ void* Executable::place_of(ValueId id, const Places& places) const {
   return (place.piece == Piece::slice ? places.slice : places.scratch) + place.offset;
 }
 
+void* Executable::operand_place(const Node& node, ValueId id, const Places& places) const {
+  if (id == kNone || graph_[id].role != Role::gradient) return place_of(id, places);
+  const std::size_t range_first = node.stage < graph_.forward_stages
+                                      ? 0
+                                      : graph_.made_final[node.stage - graph_.forward_stages].first;
+  return places.gradient + (graph_[id].first - range_first);
+}
+
 Result<void> Executable::run(std::size_t stage, ops::Backend& backend, tensor::Stream& stream,
                              tensor::Workspace& workspace, const Places& places) const {
-  const std::size_t range_first =
-      stage < graph_.forward_stages ? 0 : graph_.made_final[stage - graph_.forward_stages].first;
-  for (std::size_t at = first_node_[stage]; at < first_node_[stage + 1]; ++at) {
-    const Node& node = graph_.nodes[at];
-    std::array<const Value*, kMostOperands> in{}, out{};
-    std::array<void*, kMostOperands> in_data{}, out_data{};
-    const auto resolve = [&](ValueId id, const Value*& value, void*& data) {
-      if (id == kNone) return;
-      value = &graph_[id];
-      data = value->role == Role::gradient ? places.gradient + (value->first - range_first)
-                                           : place_of(id, places);
-    };
-    for (std::size_t index = 0; index < node.in.size(); ++index)
-      resolve(node.in[index], in[index], in_data[index]);
-    for (std::size_t index = 0; index < node.out.size(); ++index)
-      resolve(node.out[index], out[index], out_data[index]);
-    const Call call{.backend = backend,
-                    .ops = backend.operations(),
-                    .stream = stream,
-                    .workspace = workspace,
-                    .attributes = node.attributes,
-                    .in_values = in,
-                    .out_values = out,
-                    .in_data = in_data,
-                    .out_data = out_data,
-                    .position = places.position};
-    if (auto done = row_of(node.op).run(call); !done) return done;
-  }
+  for (std::size_t at = first_node_[stage]; at < first_node_[stage + 1]; ++at)
+    if (auto done = run_node(at, backend, stream, workspace, places); !done) return done;
   return {};
+}
+
+Result<void> Executable::run_node(std::size_t at, ops::Backend& backend, tensor::Stream& stream,
+                                  tensor::Workspace& workspace, const Places& places) const {
+  const Node& node = graph_.nodes[at];
+  std::array<const Value*, kMostOperands> in{}, out{};
+  std::array<void*, kMostOperands> in_data{}, out_data{};
+  const auto resolve = [&](ValueId id, const Value*& value, void*& data) {
+    if (id == kNone) return;
+    value = &graph_[id];
+    data = operand_place(node, id, places);
+  };
+  for (std::size_t index = 0; index < node.in.size(); ++index)
+    resolve(node.in[index], in[index], in_data[index]);
+  for (std::size_t index = 0; index < node.out.size(); ++index)
+    resolve(node.out[index], out[index], out_data[index]);
+  return row_of(node.op).run({.backend = backend,
+                              .ops = backend.operations(),
+                              .stream = stream,
+                              .workspace = workspace,
+                              .attributes = node.attributes,
+                              .in_values = in,
+                              .out_values = out,
+                              .in_data = in_data,
+                              .out_data = out_data,
+                              .position = places.position});
 }
 
 }  // namespace gpunode::graph

@@ -36,8 +36,13 @@ class Executable {
   // with.
   Result<void> run(std::size_t stage, ops::Backend& backend, tensor::Stream& stream,
                    tensor::Workspace& workspace, const Places& places) const;
+  // Queues one of graph().nodes, with the same places as its stage: to measure it alone.
+  Result<void> run_node(std::size_t node, ops::Backend& backend, tensor::Stream& stream,
+                        tensor::Workspace& workspace, const Places& places) const;
   // Where an input, the losses or the logits lie.
   void* place_of(ValueId id, const Places& places) const;
+  // Where a node's operand or result lies in a run of the node's stage; null: it is absent.
+  void* operand_place(const Node& node, ValueId id, const Places& places) const;
 
  private:
   Graph graph_;

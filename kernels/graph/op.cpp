@@ -172,7 +172,8 @@ std::size_t attention_bytes(const Graph& graph, const Node& node) {
   const std::int64_t heads = node.attributes.heads;
   const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
   const tensor::Shape& qkv = graph[node.in[node.op == Op::attention_backward ? 1 : 0]].shape;
-  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads));
+  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads),
+                                        qkv[0] * heads * qkv[1]);
 }
 
 Result<void> run_attention(const Call& call) {
@@ -284,47 +285,90 @@ bool on_any(const Operations&) {
 using O = Operations;
 // In the order of `Op`; rows of other files are made there.
 const OpRow kRows[] = {
-    {"embedding", is_on<&O::embedding>, run_embedding, embedding_gradient},
-    {"layernorm", is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
-    {"linear", is_on<&O::matmul>, run_linear, linear_gradient, {}, product_bytes},
-    {"gelu", is_on<&O::gelu>, run_gelu, gelu_gradient},
-    {"attention", is_on<&O::attention>, run_attention, attention_gradient, {}, attention_bytes},
+    {"embedding",
+     costs::embedding,
+     is_on<&O::embedding>,
+     run_embedding,
+     embedding_gradient,
+     {},
+     nullptr,
+     costs::embedding_bytes},
+    {"layernorm", costs::each_result<7>, is_on<&O::layernorm>, run_layernorm, layernorm_gradient},
+    {"linear", costs::linear, is_on<&O::matmul>, run_linear, linear_gradient, {}, product_bytes},
+    {"gelu", costs::gelu, is_on<&O::gelu>, run_gelu, gelu_gradient},
+    {"attention",
+     costs::attention,
+     is_on<&O::attention>,
+     run_attention,
+     attention_gradient,
+     {},
+     attention_bytes},
     {"attention_cached",
+     costs::attention_cached,
      is_on<&O::attention_cached>,
      run_attention_cached,
      nullptr,
      {},
      attention_cached_bytes},
-    {"add", is_on<&O::add>, run_add, add_gradient, {{0, 1}, {0, 0}}},
-    {"last_row", on_any, run_last_row},
-    {"cross_entropy", is_on<&O::cross_entropy>, run_cross_entropy, cross_entropy_gradient},
+    {"add", costs::each_result<1>, is_on<&O::add>, run_add, add_gradient, {{0, 1}, {0, 0}}},
+    {"last_row", costs::none, on_any, run_last_row, nullptr, {}, nullptr, costs::last_row_bytes},
+    {"cross_entropy", costs::each_operand<4>, is_on<&O::cross_entropy>, run_cross_entropy,
+     cross_entropy_gradient},
     {"embedding_backward",
+     costs::embedding_backward,
      is_on<&O::embedding_backward>,
      run_embedding_backward,
      nullptr,
-     {{0, 2}}},
+     {{0, 2}},
+     nullptr,
+     costs::embedding_backward_bytes},
     {"layernorm_backward",
+     costs::each_result_added<13>,
      is_on<&O::layernorm_backward>,
      run_layernorm_backward,
      nullptr,
      {{0, 5}}},
-    {"linear_weight", is_on<&O::matmul>, run_linear_weight, nullptr, {{0, 2}}, product_bytes},
-    {"linear_input", is_on<&O::matmul>, run_linear_input, nullptr, {}, product_bytes},
-    {"column_sum", is_on<&O::column_sum>, run_column_sum},
-    {"gelu_backward", is_on<&O::gelu_backward>, run_gelu_backward, nullptr, {{0, 0}}},
+    {"linear_weight",
+     costs::linear_weight,
+     is_on<&O::matmul>,
+     run_linear_weight,
+     nullptr,
+     {{0, 2}},
+     product_bytes},
+    {"linear_input",
+     costs::linear_input,
+     is_on<&O::matmul>,
+     run_linear_input,
+     nullptr,
+     {},
+     product_bytes},
+    {"column_sum", costs::each_operand<1>, is_on<&O::column_sum>, run_column_sum},
+    {"gelu_backward",
+     costs::gelu_backward,
+     is_on<&O::gelu_backward>,
+     run_gelu_backward,
+     nullptr,
+     {{0, 0}}},
     {"attention_backward",
+     costs::attention_backward,
      is_on<&O::attention_backward>,
      run_attention_backward,
      nullptr,
      {},
      attention_bytes},
     {"cross_entropy_backward",
+     costs::each_operand<5>,
      is_on<&O::cross_entropy>,
      run_cross_entropy_backward,
      nullptr,
      {{0, 0}},
      losses_bytes},
-    {"cross_entropy_both", is_on<&O::cross_entropy>, run_cross_entropy_both, nullptr, {{1, 0}}},
+    {"cross_entropy_both",
+     costs::each_operand<5>,
+     is_on<&O::cross_entropy>,
+     run_cross_entropy_both,
+     nullptr,
+     {{1, 0}}},
     rows::rmsnorm(),
     rows::rmsnorm_backward(),
     rows::swiglu(),
@@ -351,6 +395,18 @@ static_assert(std::size(kRows) == static_cast<std::size_t>(Op::count));
 
 const OpRow& row_of(Op op) {
   return kRows[static_cast<std::size_t>(op)];
+}
+
+Cost cost_of(const Graph& graph, const Node& node) {
+  const OpRow& row = row_of(node.op);
+  CostRule* const bytes = row.bytes ? row.bytes : costs::all_bytes;
+  return {.flops = row.flops(graph, node), .bytes = bytes(graph, node)};
+}
+
+Cost cost_of(const Graph& graph) {
+  Cost sum;
+  for (const Node& node : graph.nodes) sum += cost_of(graph, node);
+  return sum;
 }
 
 }  // namespace gpunode::graph

@@ -44,8 +44,12 @@ struct Call {
   }
 };
 
+// Of one call, by the shapes of its operands: a rule of detail/costs.hpp.
+using CostRule = double(const Graph& graph, const Node& node);
+
 struct OpRow {
   std::string_view name;
+  CostRule* flops;
   bool (*is_on)(const ops::Operations& operations);  // whether a device can do it
   // Fails with: what the backend's operation fails with.
   Result<void> (*run)(const Call& call);
@@ -58,8 +62,22 @@ struct OpRow {
   std::vector<Reuse> reuses = {};
   // Scratch memory of one call, in bytes; null: none.
   std::size_t (*workspace_bytes)(const Graph& graph, const Node& node) = nullptr;
+  CostRule* bytes = nullptr;  // null: every operand and result once
 };
 
 const OpRow& row_of(Op op);
+
+// What the arithmetic of a call needs at least, whatever computes it: the measure of speed and of a
+// device's utilisation. What is counted says detail/costs.hpp.
+struct Cost {
+  double flops = 0, bytes = 0;
+  Cost& operator+=(const Cost& more) {
+    flops += more.flops;
+    bytes += more.bytes;
+    return *this;
+  }
+};
+Cost cost_of(const Graph& graph, const Node& node);
+Cost cost_of(const Graph& graph);  // of all nodes: a slice
 
 }  // namespace gpunode::graph

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/graph/builder.hpp"
+#include "kernels/graph/compile.hpp"
 #include "kernels/model/model.hpp"
 
 namespace gpunode::model {
@@ -56,6 +57,12 @@ class GraphModel : public Model {
   std::vector<ElementRange> stages_, forward_stages_;
   Precision precision_ = Precision::fp32;
 };
+
+using SharedExecutable = std::shared_ptr<const graph::Executable>;
+
+// The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
+Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
+                                 std::size_t samples);
 
 // x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
 struct LinearShape {

@@ -57,7 +57,8 @@ Result<const HubFamily*> family_of_kind(std::string_view kind) {
   for (const HubFamily& family : detail::hub_families())
     if (family.kind == kind) return &family;
   return {ErrorCode::unsupported,
-          "transformers has no counterpart of a model of kind '" + std::string(kind) + "'"};
+          "neither transformers nor torchvision has a counterpart of a model of kind '" +
+              std::string(kind) + "'"};
 }
 
 Result<const HubFamily*> family_of_config(const HubConfig& config) {
@@ -113,26 +114,32 @@ std::int64_t rows_of(HubShare share, std::int64_t rows, const Model& model) {
   return 0;
 }
 
-// The number of the block where `name` is `pattern` with a number for its "*"; empty where it is
-// the pattern itself; nothing where it is another name.
-std::optional<std::string> match(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos)
-    return pattern == name ? std::optional<std::string>("") : std::nullopt;
-  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
-      !name.ends_with(after))
-    return std::nullopt;
-  const auto number = name.substr(before.size(), name.size() - before.size() - after.size());
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (!std::ranges::all_of(number, digit)) return std::nullopt;
-  return std::string(number);
+// The numbers that stand for the "*" of `pattern` in `name`, in their order; nothing where it is
+// another name.
+std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
+  std::vector<std::string> numbers;
+  for (; !pattern.empty(); pattern.remove_prefix(1)) {
+    std::size_t taken = 1;
+    if (pattern.front() == '*') {
+      taken = std::min(name.find_first_not_of("0123456789"), name.size());
+      numbers.emplace_back(name.substr(0, taken));
+      if (taken == 0) return std::nullopt;
+    } else if (name.empty() || name.front() != pattern.front()) {
+      return std::nullopt;
+    }
+    name.remove_prefix(taken);
+  }
+  return name.empty() ? std::optional(numbers) : std::nullopt;
 }
 
-std::string filled(std::string_view pattern, const std::string& number) {
-  std::string name(pattern);
-  if (const std::size_t star = name.find('*'); star != std::string::npos)
-    name.replace(star, 1, number);
+std::string filled(std::string_view pattern, const std::vector<std::string>& numbers) {
+  std::string name;
+  std::size_t next = 0;
+  for (const char letter : pattern)
+    if (letter == '*')
+      name += numbers.at(next++);
+    else
+      name += letter;
   return name;
 }
 
@@ -201,8 +208,11 @@ Result<HubConfig> hub_config_of(const Model& model) {
   const auto family = family_of_kind(model.kind());
   if (!family) return family.error();
   const Settings settings = model.config();
-  HubConfig config{{"model_type", std::string((*family)->model_types.front())},
-                   {"dtype", std::string("float32")}};
+  HubConfig config;
+  if (!(*family)->model_types.empty()) {
+    config["model_type"] = std::string((*family)->model_types.front());
+    config["dtype"] = std::string("float32");
+  }
   for (const detail::HubFixed& fixed : (*family)->fixed)
     config[std::string(fixed.theirs)] = fixed.allowed.front();
   for (const detail::HubKey& key : (*family)->keys) {
@@ -215,12 +225,6 @@ Result<HubConfig> hub_config_of(const Model& model) {
   return config;
 }
 
-Result<std::string> hub_architecture_of(const Model& model) {
-  const auto family = family_of_kind(model.kind());
-  if (!family) return family.error();
-  return std::string((*family)->architecture(model.config()));
-}
-
 Result<std::vector<HubTensor>> hub_tensors(const Model& model) {
   const auto family = family_of_kind(model.kind());
   if (!family) return family.error();
@@ -228,20 +232,19 @@ Result<std::vector<HubTensor>> hub_tensors(const Model& model) {
   std::size_t first = 0;
   for (const ParameterSpec& parameter : model.parameters()) {
     const detail::HubRow* row = nullptr;
-    std::string number;
+    std::vector<std::string> numbers;
     for (const detail::HubRow& candidate : (*family)->rows)
       if (const auto matched = match(candidate.ours, parameter.name)) {
         row = &candidate;
-        number = *matched;
+        numbers = *matched;
       }
     if (!row)
-      return {ErrorCode::unsupported,
-              "transformers has no counterpart of parameter " + parameter.name};
+      return {ErrorCode::unsupported, "there is no counterpart of parameter " + parameter.name};
     std::size_t covered = 0;
     for (const detail::HubRow::Piece& piece : row->theirs) {
       std::vector<std::int64_t> ours = parameter.shape;
       ours[0] = rows_of(piece.share, ours[0], model);
-      const std::string name = filled(piece.name, number);
+      const std::string name = filled(piece.name, numbers);
       tensors.push_back({name, older_names(**family, name), shape_of(row->layout, ours),
                          parameter.name, first + covered, row->layout});
       covered += tensors.back().element_count();

@@ -1,6 +1,7 @@
-// Models and weights as Hugging Face's transformers keeps them: what of a config.json gives which of
-// our settings, and which tensor, turned how, holds which rows of our parameters; and the other way.
-// One table a family (detail/hub_families.cpp) serves both directions. No file is read here.
+// Models and weights as Hugging Face's transformers and, of ResNets, torchvision keep them: what of a
+// config.json gives which of our settings, and which tensor, turned how, holds which rows of our
+// parameters; and the other way. One table a family (detail/hub_families.cpp) serves both
+// directions. No file is read here.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace gpunode::model {
 
-// The values of a config.json by key, those inside an object by "object.key"; lists are left out.
+// The values of a config.json by key, those inside an object or a list by "object.key", "list.0".
 // Monostate: null.
 using HubValue = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
 using HubConfig = std::map<std::string, HubValue>;
@@ -49,10 +50,22 @@ struct HubDescription {
 // it says). Fails with: unsupported (a family, or a value, that ours does not compute, naming both),
 // invalid_argument (a key that is missing or has no sense).
 Result<HubDescription> model_of_hub(const HubConfig& config, std::int64_t context = 0);
-// The other way; and the class that stands under "architectures". Fails with: unsupported (a kind
-// of model that transformers does not have).
+
+// The extents of the tensors of a file by their names.
+using HubShapes = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
+struct ImageSize {
+  std::int64_t height = 0, width = 0;  // in pixels; 0: not said
+};
+// The model of which torchvision's `state_dict` holds these tensors: a ResNet of two convolutions a
+// block. They do not say how large its images are: where `image` does not either, the config of
+// timm may ("pretrained_cfg.input_size"), else 224x224, or 32x32 behind a first window of 3.
+// Fails with: unsupported (tensors of another model, and what speaks against this one).
+Result<HubDescription> model_of_shapes(const HubShapes& shapes, const HubConfig& config = {},
+                                       ImageSize image = {});
+
+// The config.json of a model; that of a ResNet is of timm's form. Fails with: unsupported (a kind of
+// model that none of them has).
 Result<HubConfig> hub_config_of(const Model& model);
-Result<std::string> hub_architecture_of(const Model& model);
 
 // The tensors that make up a model, in the order of ours. Fails with: unsupported.
 Result<std::vector<HubTensor>> hub_tensors(const Model& model);

@@ -10,6 +10,8 @@
 // queries: Ainslie et al., "GQA", 2023.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
@@ -22,11 +24,14 @@ inline constexpr std::int64_t padded_row(std::int64_t count) {
 inline constexpr std::int64_t kQueryBlock = 32;
 inline constexpr std::int64_t kKeyBlock = 64;
 // An upper bound of what one call takes from the workspace, in bytes, for T positions and heads of
-// depth D: keys and values of one head and their gradients, and a few blocks.
-inline constexpr std::size_t attention_workspace_bytes(std::int64_t positions, std::int64_t depth) {
+// depth D: keys and values of one head and their gradients, and a few blocks; on a GPU, a value for
+// each of the `rows` B*H*T.
+inline constexpr std::size_t attention_workspace_bytes(std::int64_t positions, std::int64_t depth,
+                                                       std::int64_t rows = 0) {
   const std::int64_t width = padded_row(depth), slack = 1024;
   const std::int64_t blocks = kQueryBlock * (5 * width + 2 * kKeyBlock + 64);
-  return static_cast<std::size_t>(4 * positions * width + blocks + slack) * sizeof(float);
+  const std::int64_t most = std::max(4 * positions * width + blocks, rows);
+  return static_cast<std::size_t>(most + slack) * sizeof(float);
 }
 
 struct AttentionArgs {

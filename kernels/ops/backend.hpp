@@ -119,7 +119,8 @@ class Backend {
   virtual Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) = 0;
   // What is queued on the stream from now on runs after what the event stands behind, on whichever
   // stream of this backend that is; the caller does not wait. Fails with: internal.
-  virtual Result<void> wait(tensor::Stream& stream, const tensor::Event& event) = 0;
+  virtual Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                            tensor::WaitSite site = tensor::WaitSite::current()) = 0;
 };
 
 }  // namespace gpunode::ops

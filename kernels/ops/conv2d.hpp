@@ -44,9 +44,17 @@ constexpr std::int64_t conv2d_block(std::int64_t patch) {
   return std::clamp<std::int64_t>(kElements / patch / 16 * 16, 256, 4096);
 }
 
-// Scratch of each of the two, for patches of KH*KW*C elements.
-constexpr std::size_t conv2d_workspace_bytes(std::int64_t patch) {
-  return static_cast<std::size_t>(conv2d_block(patch) * patch) * sizeof(float) + 64;
+// A GPU sums the weights' gradient by so many parts of the pixels.
+constexpr std::int64_t conv2d_parts(std::int64_t pixels) {
+  return std::clamp<std::int64_t>(pixels / 2048, 1, 16);
+}
+
+// Scratch of each of the two, for patches of KH*KW*C elements, O output channels and all pixels of y.
+constexpr std::size_t conv2d_workspace_bytes(std::int64_t patch, std::int64_t out_channels,
+                                             std::int64_t pixels) {
+  const std::int64_t elements =
+      std::max(conv2d_block(patch), conv2d_parts(pixels) * out_channels) * patch;
+  return static_cast<std::size_t>(elements) * sizeof(float) + 64;
 }
 
 }  // namespace gpunode::ops

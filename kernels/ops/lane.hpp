@@ -22,7 +22,9 @@ class Lane {
   tensor::Workspace& workspace() { return workspace_; }
   // A piece of at least so many floats, kept from call to call. Fails with: out_of_memory.
   Result<float*> scratch(std::size_t count);
-  Result<void> finish() { return stream_->synchronise(); }
+  Result<void> finish(tensor::WaitSite site = tensor::WaitSite::current()) {
+    return stream_->synchronise(site);
+  }
 
  private:
   Lane(Backend& backend, tensor::BufferPool& pool, std::unique_ptr<tensor::Stream> stream)

@@ -45,7 +45,7 @@ constexpr std::size_t int8_bytes(std::size_t count) {
 }
 
 // The `kept` values of largest magnitude as (place, value) pairs of 4 + 4 bytes, by place; NaN and
-// infinities count as the largest. Among magnitudes that agree in their upper 16 bits the first
+// infinities count as the largest. Among magnitudes (31 bits) that agree in their upper 16 the first
 // places win. Unpacking leaves zero at all other places, and skips a place beyond the end.
 constexpr std::size_t top_bytes(std::size_t kept) {
   return kept * 8;

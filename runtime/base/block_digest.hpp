@@ -10,7 +10,7 @@
 
 namespace gpunode {
 
-inline constexpr std::size_t kDigestBlockBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kDigestBlockBytes = std::size_t{64} << 10;
 
 // How many blocks so many bytes have; nothing is one empty block.
 std::size_t digest_block_count(std::size_t bytes);

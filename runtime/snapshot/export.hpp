@@ -19,7 +19,8 @@ Result<Export> export_weights(storage::FileSystem& files, const Checkpoint& chec
 // The same from memory: equal bytes for equal weights.
 Result<Export> export_weights(storage::FileSystem& files, const ModelDescription& model,
                               const StateView& state, const storage::Path& path);
-// Opens an exported file: its model description and tensors are read back by load_exported.
+// Opens an exported file: its model description and tensors are read back by load_exported. Fails
+// with: invalid_argument (it is not of gpunode's), not_found, corrupted.
 Result<ModelDescription> read_exported_model(const storage::FileSystem& files,
                                              const storage::Path& path);
 // Fills the targets' weights from an exported (or any fp32) safetensors file. Fails with corrupted,

@@ -397,7 +397,7 @@ void add_image_cases(std::vector<Case>& table) {
   add_conv2d(table, {2, 5, 5, 4, 6, 1, 1, 2, 0}, true);
   add_conv2d(table, {1, 3, 3, 2, 3, 5, 5, 1, 2}, true);     // the window is wider than the image
   add_conv2d(table, {5, 32, 32, 1, 2, 3, 3, 1, 1}, false);  // more than one block of pixels
-  for (const RowsCase& shape : {RowsCase{70, 37}, {64, 16}, {2, 5}, {1000, 24, 30}}) {
+  for (const RowsCase& shape : {RowsCase{70, 37}, {64, 16}, {2, 5}, {1100, 24, 30}}) {
     add_batchnorm(table, shape);
     add_batchnorm_backward(table, shape);
     add_statistics(table, shape);
@@ -407,6 +407,7 @@ void add_image_cases(std::vector<Case>& table) {
   for (const PoolCase& shape : {PoolCase{2, 9, 8, 21, 3, 2, 1}, {3, 6, 4, 16, 2, 2, 0}})
     add_max_pool2d(table, shape);
   add_mean_pool(table, 3, {49, 37});
+  add_mean_pool(table, 2, {130, 20});
   add_mean_pool(table, 1, {1, 3});
 }
 

@@ -40,7 +40,17 @@ const Described kModels[] = {
     {"mlp.txt", "mlp", {{"features", "12"}, {"classes", "5"}, {"hidden", "48"}}},
     {"resnet.txt",
      "resnet",
-     {{"height", "6"}, {"width", "7"}, {"channels", "2"}, {"classes", "5"}, {"filters", "8"}}}};
+     {{"height", "6"}, {"width", "7"}, {"channels", "2"}, {"classes", "5"}, {"filters", "8"}}},
+    {"resnet-18.txt",
+     "resnet",
+     {{"height", "40"},
+      {"width", "33"},
+      {"channels", "3"},
+      {"classes", "5"},
+      {"groups", "4"},
+      {"blocks", "2"},
+      {"filters", "4"},
+      {"stem", "7"}}}};
 
 const GraphModel& graph_model(const Model& model) {
   return dynamic_cast<const GraphModel&>(model);

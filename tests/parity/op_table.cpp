@@ -130,6 +130,7 @@ Result<std::vector<Vector>> run_case(const Case& one, ops::Backend& backend, std
 bool has_operation(const ops::Operations& table, const std::string& operation) {
   if (operation == "wire_bf16") return table.pack_bf16 && table.unpack_bf16;
   if (operation == "wire_int8") return table.pack_int8 && table.unpack_int8;
+  if (operation == "wire_top") return table.pack_top && table.unpack_top;
   if (operation == "wire_int8_carrying") return table.pack_int8_carrying && table.unpack_int8;
   if (operation == "block_digest") return table.block_digest;
   if (operation == "matmul_bf16") return table.pack_product;
@@ -147,8 +148,11 @@ bool has_the_same_bits(const std::string& operation) {
                                                "relu_backward", "tanh",
                                                "tanh_backward", "wire_bf16",
                                                "wire_int8",     "wire_int8_carrying",
-                                               "block_digest",  "batchnorm_statistics",
-                                               "follow"};
+                                               "wire_top",      "block_digest",
+                                               "batchnorm",     "batchnorm_statistics",
+                                               "follow",        "batchnorm_backward",
+                                               "max_pool2d",    "max_pool2d_backward",
+                                               "mean_pool",     "mean_pool_backward"};
   return kNames.contains(operation);
 }
 

@@ -1,7 +1,11 @@
 // Rows of the parity table whose results are bytes: forms of floats for slow links, and digests of
 // blocks. Bytes are not graded in float64, only held against the CPU's; what they unpack to is.
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "tests/parity/op_table.hpp"
 
@@ -118,6 +122,31 @@ void add_int8(std::vector<Case>& table, const WireShape& shape) {
   table.push_back(std::move(one));
 }
 
+// Keeps a quarter of the values: what unpacking gives is these, and zero elsewhere.
+void add_top(std::vector<Case>& table, const WireShape& shape) {
+  const std::size_t kept = (static_cast<std::size_t>(shape.count) + 3) / 4;
+  const std::size_t bytes = ops::top_bytes(kept);
+  Case one = wire_case("wire_top", shape, bytes);
+  one.run = [=](Run& run) -> Result<void> {
+    const MutableByteView wire = bytes_of(run, shape, bytes);
+    auto done = run.ops.pack_top(run.stream, run.workspace, {{run.in[0], {shape.count}}, wire});
+    if (!done) return done;
+    return run.ops.unpack_top(run.stream, run.workspace, {wire, {run.out[1], {shape.count}}});
+  };
+  const Vector64 ungraded(one.output_sizes[0], std::nan(""));
+  one.reference = [=, floats = one.inputs[0]](const std::vector<Vector64>& in) {
+    std::vector<std::size_t> places(floats.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    std::ranges::stable_sort(places, std::greater(), [&](std::size_t place) {
+      return std::bit_cast<std::uint32_t>(std::fabs(floats[place])) >> 15;  // of 31 bits
+    });
+    Vector64 wanted(floats.size());
+    for (std::size_t at = 0; at < kept; ++at) wanted[places[at]] = in[0][places[at]];
+    return std::vector<Vector64>{ungraded, graded(wanted, 1)};
+  };
+  table.push_back(std::move(one));
+}
+
 // Digests of the first bytes of the input, for each of many lengths, in blocks of one size.
 void add_digest(std::vector<Case>& table, const std::string& name,
                 const std::vector<std::size_t>& lengths, std::size_t block_bytes,
@@ -156,6 +185,7 @@ void add_wire_cases(std::vector<Case>& table) {
        {WireShape{1, 0, false}, {255, 1, false}, {2051, 0, true}, {1300, 2, true}}) {
     add_bf16(table, shape);
     add_int8(table, shape);
+    add_top(table, shape);
   }
   // Every length has a form of its own up to 240 bytes; beyond, what counts are stripes of 64 and
   // rounds of 1,024 bytes.

@@ -1,9 +1,11 @@
-// What a test in another language asks of us: reads a model that transformers wrote and some
-// samples, and writes what it computes. The gradient goes out as a model's weights would, so that
-// its tensors bear transformers' names and layouts.
+// What a test in another language asks of us: reads a model that transformers or torchvision wrote
+// and some samples, and writes what it computes: scores as in evaluation, the gradient and what is
+// measured for buffers as in training. The latter go out as a model's weights would, so that its
+// tensors bear their names and layouts.
 // usage: peer_probe MODEL SAMPLES OUT    SAMPLES: raw samples one behind the other
-//   OUT/input.NAME (the graph's inputs, 4 bytes an element), OUT/logits (fp32, samples by positions by vocabulary), OUT/loss (text: the sum),
-//   OUT/gradient/ and OUT/export/ (folders of transformers)
+//   OUT/input.NAME (the graph's inputs, 4 bytes an element), OUT/logits (fp32, samples by positions
+//   by vocabulary), OUT/loss (text: the sum), OUT/gradient/ and OUT/export/ (folders with
+//   model.safetensors)
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -52,8 +54,9 @@ void write(const Path& path, const void* data, std::size_t bytes) {
 Result<void> write_logits(const model::GraphModel& model, ops::Backend& backend,
                           const std::vector<float>& weights, std::span<const Sample> samples,
                           const Path& out) {
-  graph::Builder builder(
-      {.samples = static_cast<std::int64_t>(samples.size()), .positions = model.context()});
+  graph::Builder builder({.samples = static_cast<std::int64_t>(samples.size()),
+                          .positions = model.context(),
+                          .training = false});
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
@@ -95,7 +98,7 @@ Result<void> probe(const Path& path, const Path& samples_path, const Path& out) 
   const auto samples = split(*stored->model, raw);
   const auto backend = cpu::open_backend();
   const auto* model = dynamic_cast<const model::GraphModel*>(stored->model.get());
-  GPUNODE_CHECK(model != nullptr, "all kinds of transformers' are graphs");
+  GPUNODE_CHECK(model != nullptr, "all kinds that others have are graphs");
   if (auto done = write_logits(*model, *backend, stored->weights, samples, out); !done) return done;
   auto program = model->program(*backend, 1);
   if (!program) return program.error();

@@ -1,40 +1,17 @@
 """Models of Hugging Face's transformers, tiny and with random weights, against ours: what transformers
 writes is read by us, scores and gradients are the same, and what we write is read by transformers.
 
-Tolerances are relative to the largest value of the tensor: 1e-4 for scores and the loss, 1e-3 for
-gradients, both in fp32. About 40 s, of which half is Python importing its libraries.
+Tolerances: peer.py. About 40 s, of which half is Python importing its libraries.
 usage: transformers_test.py PEER_PROBE [TEST...]
 """
-import os
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
-
-os.environ["HF_HUB_OFFLINE"] = "1"
+import peer
+from peer import SCORES, randomised, relative
 
 import numpy
 import torch
 import transformers
-from safetensors.torch import load_file
 
-PROBE = sys.argv.pop(1)
 SAMPLES = 3
-SCORES, GRADIENTS = 1e-4, 1e-3
-
-
-def relative(ours, theirs):
-    return ((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-30)).item()
-
-
-def randomised(model):
-    """The model with no value left that a mistake could hide behind: no zero bias, no unit norm."""
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.08 * torch.randn(parameter.shape, generator=generator)
-    return model.eval()
 
 
 def tokens_of(config, positions):
@@ -42,34 +19,11 @@ def tokens_of(config, positions):
     return torch.randint(config.vocab_size, (SAMPLES, positions + 1), generator=generator)
 
 
-class Peer(unittest.TestCase):
-    def setUp(self):
-        work = tempfile.TemporaryDirectory()
-        self.addCleanup(work.cleanup)
-        self.folder = pathlib.Path(work.name)
-
+class Model(peer.Peer):
     def probe(self, model, samples):
-        """Ours on the raw samples: scores, loss, {name: gradient}, exported folder."""
+        """Ours on the raw samples: scores, loss, {name: gradient}."""
         model.save_pretrained(self.folder / "theirs")
-        (self.folder / "samples").write_bytes(samples)
-        done = subprocess.run([PROBE, self.folder / "theirs", self.folder / "samples", self.folder],
-                              capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        scores = torch.from_numpy(numpy.fromfile(self.folder / "logits", dtype=numpy.float32))
-        loss = float((self.folder / "loss").read_text())
-        return scores, loss, load_file(self.folder / "gradient" / "model.safetensors")
-
-    def expect_gradients(self, model, ours):
-        theirs = dict(model.named_parameters())
-        self.assertEqual(set(ours), set(theirs))
-        # A bias of keys moves all scores of a query alike: its gradient is but rounding, and is held
-        # against the others.
-        least = 1e-3 * max(parameter.grad.abs().max() for parameter in theirs.values())
-        for name, parameter in theirs.items():
-            with self.subTest(gradient=name):
-                largest = max(parameter.grad.abs().max(), least)
-                error = (ours[name] - parameter.grad).abs().max() / largest
-                self.assertLess(error.item(), GRADIENTS)
+        return self.asked(self.folder / "theirs", samples)
 
     def expect_read_back(self, model):
         again = type(model).from_pretrained(self.folder / "export")
@@ -96,7 +50,7 @@ class Peer(unittest.TestCase):
         self.assertTrue(torch.equal(again(tokens[:, :-1]).logits, theirs))
 
 
-class Gpt2(Peer):
+class Gpt2(Model):
     def config(self, **changes):
         return transformers.GPT2Config(**{"n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 24,
                                           "vocab_size": 300, **changes})
@@ -114,7 +68,7 @@ class Gpt2(Peer):
         self.assertTrue(torch.equal(self.probe(model.transformer, samples)[0], whole))
 
 
-class Llama(Peer):
+class Llama(Model):
     def settings(self, **changes):
         return {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
                 "hidden_size": 32, "intermediate_size": 88, "max_position_embeddings": 24,
@@ -151,7 +105,7 @@ class Llama(Peer):
         self.assertLess(relative(scores.view(theirs.shape), theirs), SCORES)
 
 
-class Bert(Peer):
+class Bert(Model):
     def config(self, **changes):
         return transformers.BertConfig(**{
             "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32,
@@ -200,8 +154,6 @@ class Bert(Peer):
 
 
 if __name__ == "__main__":
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
-    torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    unittest.main(verbosity=2)
+    peer.main(transformers)

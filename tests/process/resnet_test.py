@@ -78,6 +78,25 @@ class Digits(training.TrainingTest):
         for node in (one, two):
             self.assertGreaterEqual(self.accuracy(node), 0.98, f"of the held-out digits, {node.name}")
         self.check_served(one, two)
+        self.check_carried(one)
+
+    def check_carried(self, node):
+        """To the names of torchvision and timm, and back, with the size of images said or kept."""
+        file, folder = self.world.path("weights"), self.world.path("folder")
+        state_dict = os.path.join(folder, "model.safetensors")
+        for words in (("checkpoint", "export", "small", "--state", node.state, "--out", file),
+                      ("model", "export", file, "--out", folder),
+                      ("model", "import", folder, "--out", file + "-1"),
+                      ("model", "import", state_dict, "--image", "8x8", "--out", file + "-2")):
+            done = self.world.run(*words)
+            self.assertEqual(done.code, 0, str(done))
+        with open(file, "rb") as stream:
+            ours = stream.read()
+        for again in ("-1", "-2"):
+            with open(file + again, "rb") as stream:
+                self.assertEqual(stream.read(), ours)
+        done = self.world.run("model", "import", state_dict, "--image", "8by8", "--out", file)
+        self.assert_fails(done, 2, "8by8 is neither 224 nor 224x160")
 
     def check_served(self, server, client):
         """The trained model tells digits by the running statistics of its checkpoint, each alone."""

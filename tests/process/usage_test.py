@@ -101,6 +101,20 @@ class Usage(cluster.ProcessTest):
         self.assertTrue(grades <= {"ok", "warn", "fail"}, grades)
         self.assertFalse(os.path.exists(self.world.state("a")), "doctor changes nothing")
 
+    def test_bench_compute_tells_rates_and_refuses_what_is_not_there(self):
+        result = self.world.run("bench", "compute", "--model", "small-gpt", "--seconds", "0",
+                                "--threads", "1", "--ops", "linear,slice", "--json")
+        self.assertEqual(result.code, 0, str(result))
+        model, = result.json["models"]
+        self.assertEqual({one["op"] for one in model["operations"]}, {"linear"})
+        self.assertIn("slice", [one["op"] for one in model["slice"]])
+        self.assertGreater(model["slice"][-1]["of_peak_flops"], 0)
+        for words, code in ((("--device", "tpu"), 2), (("--model", "none"), 2),
+                            (("--device", "cuda:77"), 1)):
+            refused = self.world.run("bench", "compute", *words)
+            self.assertEqual(refused.code, code, str(refused))
+            self.assertTrue(refused.err)
+
     def test_a_node_that_only_dials_says_what_a_listen_address_looks_like(self):
         for listen in ("nonsense:port", "127.0.0.1:99999", "127.0.0.1:65534"):
             result = self.world.run("up", "--state", self.world.state("a"), "--listen", listen)

@@ -1,5 +1,6 @@
-// `model import` and `model export`: models of Hugging Face's transformers to a file that jobs start
-// from and nodes serve, and back. Straight on files, with or without a node.
+// `model import` and `model export`: models of Hugging Face's transformers, of timm and of torchvision
+// to a file that jobs start from and nodes serve, and back. Straight on files, with or without a node.
+#include <charconv>
 #include <filesystem>
 
 #include "actors/checkpoint/stored_model.hpp"
@@ -46,6 +47,25 @@ void show(const Invocation& invocation, const StoredModel& stored, const path& o
   print(section);
 }
 
+// "224" or "224x160"; nothing said leaves it open.
+Result<model::ImageSize> image_of(const Invocation& invocation) {
+  const std::string text = invocation.arguments.text("--image");
+  if (text.empty()) return model::ImageSize{};
+  const auto number = [](std::string_view digits) {
+    std::int64_t value = 0;
+    const char* end = digits.data() + digits.size();
+    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
+    return error == std::errc() && stopped == end ? value : 0;
+  };
+  const std::size_t cross = text.find('x');
+  const std::string_view height = std::string_view(text).substr(0, cross);
+  const std::string_view width =
+      cross == std::string::npos ? height : std::string_view(text).substr(cross + 1);
+  const model::ImageSize size{number(height), number(width)};
+  if (size.height > 0 && size.width > 0) return size;
+  return {ErrorCode::invalid_argument, "--image: " + text + " is neither 224 nor 224x160"};
+}
+
 // Reads the operand's model, writes it by `save`. The exit code.
 template <class Save>
 int convert(const Invocation& invocation, const std::string& from, bool for_jobs, Save save) {
@@ -54,12 +74,14 @@ int convert(const Invocation& invocation, const std::string& from, bool for_jobs
     return fail(invocation, {ErrorCode::invalid_argument, "--out is missing"}, kUsage);
   const auto context = invocation.arguments.whole("--context", 0, 1, kLongestContext);
   if (!context) return fail(invocation, context.error(), kUsage);
+  const auto image = image_of(invocation);
+  if (!image) return fail(invocation, image.error(), kUsage);
   storage::PosixFileSystem files;
   std::error_code unreadable;
   const path source = std::filesystem::canonical(absolute_path(from), unreadable);
-  const auto stored =
-      checkpoint::load_stored_model(files, unreadable ? absolute_path(from) : source,
-                                    {.context = static_cast<std::int64_t>(*context)});
+  const auto stored = checkpoint::load_stored_model(
+      files, unreadable ? absolute_path(from) : source,
+      {.context = static_cast<std::int64_t>(*context), .image = *image});
   if (!stored) return fail(invocation, stored.error());
   const auto written = save(files, *stored, absolute_path(out));
   if (!written) return fail(invocation, written.error());
@@ -70,7 +92,7 @@ int convert(const Invocation& invocation, const std::string& from, bool for_jobs
 }  // namespace
 
 int run_model_import(const Invocation& invocation) {
-  return convert(invocation, invocation.arguments.text("FOLDER"), true, checkpoint::save_model);
+  return convert(invocation, invocation.arguments.text("PATH"), true, checkpoint::save_model);
 }
 
 int run_model_export(const Invocation& invocation) {

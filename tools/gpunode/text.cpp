@@ -110,7 +110,7 @@ std::string human_bytes(double bytes) {
 }
 
 std::string human_count(double count) {
-  return scaled(count, 1000, {"", "k", "M", "G"});
+  return scaled(count, 1000, {"", "k", "M", "G", "T", "P"});
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {

@@ -1,5 +1,6 @@
 #include "actors/checkpoint/detail/hub_folder.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -36,7 +37,9 @@ Result<json> read_json(const storage::FileSystem& files, const Path& path) {
   return document;
 }
 
-void flatten(const json& object, const std::string& prefix, HubConfig& config) {
+// Objects and lists within objects within the document, and nothing deeper.
+void flatten(const json& object, const std::string& prefix, HubConfig& config, int depth = 0) {
+  constexpr int kDeepest = 2;
   for (const auto& [key, value] : object.items()) {
     const std::string name = prefix + key;
     if (value.is_null())
@@ -49,17 +52,17 @@ void flatten(const json& object, const std::string& prefix, HubConfig& config) {
       config[name] = value.get<double>();
     else if (value.is_string())
       config[name] = value.get<std::string>();
-    else if (value.is_object() && prefix.empty())
-      flatten(value, name + ".", config);
+    else if (depth < kDeepest)
+      flatten(value, name + ".", config, depth + 1);
   }
 }
 
 json unflattened(const HubConfig& config) {
-  json document = json::object();
+  json pointers = json::object();
   for (const auto& [key, value] : config) {
-    const std::size_t dot = key.find('.');
-    json& at = dot == std::string::npos ? document[key]
-                                        : document[key.substr(0, dot)][key.substr(dot + 1)];
+    std::string pointer = "/" + key;
+    std::ranges::replace(pointer, '.', '/');
+    json& at = pointers[pointer];
     std::visit(
         [&](const auto& one) {
           if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::monostate>)
@@ -69,7 +72,7 @@ json unflattened(const HubConfig& config) {
         },
         value);
   }
-  return document;
+  return pointers.unflatten();
 }
 
 // The files that hold the folder's tensors.
@@ -140,29 +143,28 @@ Result<Found> take(const Path& folder, const HubTensor& tensor, Holdings& holdin
   return taken;
 }
 
-}  // namespace
+model::HubShapes shapes_of(const std::vector<SafetensorsFile>& files) {
+  model::HubShapes shapes;
+  for (const SafetensorsFile& file : files)
+    for (const TensorEntry& entry : file.header().tensors)
+      shapes[entry.name].assign(entry.shape.begin(), entry.shape.end());
+  return shapes;
+}
 
-Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path& folder,
-                                    LoadOptions options) {
-  auto document = read_json(files, folder / kConfig);
-  if (!document) return document.error();
-  HubConfig config;
-  flatten(*document, "", config);
-  auto description = model::model_of_hub(config, options.context);
-  if (!description) return description.error().within(folder.string());
-  auto made = model::make_model(description->kind, description->settings);
-  if (!made) return made.error().within(folder.string());
+// The described model with what the files hold for it; `from` is where they are.
+Result<StoredModel> load(const Path& from, const model::HubDescription& description,
+                         const std::vector<SafetensorsFile>& files) {
+  auto made = model::make_model(description.kind, description.settings);
+  if (!made) return made.error().within(from.string());
   auto tensors = model::hub_tensors(**made);
   if (!tensors) return tensors.error();
-  auto opened = open_weights(files, folder);
-  if (!opened) return opened.error();
-  auto holdings = holdings_of(*opened);
+  auto holdings = holdings_of(files);
   if (!holdings) return holdings.error();
   StoredModel stored{std::move(*made), {}, 0};
   stored.weights.resize(stored.model->parameter_count());
   std::vector<float> values;
   for (const HubTensor& tensor : *tensors) {
-    const auto found = take(folder, tensor, *holdings);
+    const auto found = take(from, tensor, *holdings);
     if (!found) return found.error();
     values.resize(tensor.element_count());
     if (auto read = found->file->read(*found->entry, values); !read) return read.error();
@@ -176,16 +178,46 @@ Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path
   return stored;
 }
 
+Result<StoredModel> load_by_shapes(const Path& from, const HubConfig& config,
+                                   const std::vector<SafetensorsFile>& files, LoadOptions options) {
+  const auto description = model::model_of_shapes(shapes_of(files), config, options.image);
+  if (!description) return description.error().within(from.string());
+  return load(from, *description, files);
+}
+
+}  // namespace
+
+Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path& folder,
+                                    LoadOptions options) {
+  auto document = read_json(files, folder / kConfig);
+  if (!document) return document.error();
+  HubConfig config;
+  flatten(*document, "", config);
+  const bool is_timm = config.contains("architecture") && !config.contains("model_type");
+  auto description =
+      is_timm ? model::HubDescription{} : model::model_of_hub(config, options.context);
+  if (!description) return description.error().within(folder.string());
+  auto opened = open_weights(files, folder);
+  if (!opened) return opened.error();
+  return is_timm ? load_by_shapes(folder, config, *opened, options)
+                 : load(folder, *description, *opened);
+}
+
+Result<StoredModel> load_state_dict(const storage::FileSystem& files, const Path& path,
+                                    LoadOptions options) {
+  auto file = SafetensorsFile::open(files, path);
+  if (!file) return file.error();
+  std::vector<SafetensorsFile> opened;
+  opened.push_back(std::move(*file));
+  return load_by_shapes(path, {}, opened, options);
+}
+
 Result<snapshot::Export> save_hub_folder(storage::FileSystem& files, const StoredModel& stored,
                                          const Path& folder) {
   const auto config = model::hub_config_of(*stored.model);
   if (!config) return config.error();
-  const auto architecture = model::hub_architecture_of(*stored.model);
-  if (!architecture) return architecture.error();
   const auto tensors = model::hub_tensors(*stored.model);
   if (!tensors) return tensors.error();
-  json document = unflattened(*config);
-  document["architectures"] = {*architecture};
   std::vector<TensorEntry> entries;
   std::map<std::string_view, const HubTensor*> by_name;
   for (const HubTensor& tensor : *tensors) {
@@ -193,7 +225,7 @@ Result<snapshot::Export> save_hub_folder(storage::FileSystem& files, const Store
     by_name[tensor.name] = &tensor;
   }
   if (auto done = files.create_folder(folder); !done) return done.error();
-  const std::string text = document.dump(2) + "\n";
+  const std::string text = unflattened(*config).dump(2) + "\n";
   if (auto done = files.write_atomic(folder / kConfig, {as_bytes(text)}); !done)
     return done.error();
   const auto header = snapshot::plan_safetensors(std::move(entries), {{"format", "pt"}});

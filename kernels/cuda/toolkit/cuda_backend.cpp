@@ -90,7 +90,7 @@ class CudaBackend final : public ops::Backend {
     if (!done) return done.error();
     return std::unique_ptr<tensor::Event>(std::move(event));
   }
-  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event, tensor::WaitSite) override {
     return check(cudaStreamWaitEvent(own(stream).stream(), own(event).event()),
                  "letting a stream wait");
   }

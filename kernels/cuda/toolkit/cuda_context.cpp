@@ -8,12 +8,47 @@
 
 namespace gpunode::cuda {
 
+namespace {
+
+// Whether the context is of no use after it: every call of this process for that GPU fails alike
+// from then on. Source: CUDA Runtime API, "leaves the process in an inconsistent state".
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+#if CUDART_VERSION >= 13000
+    case cudaErrorContained:
+#endif
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+ErrorCode code_of(cudaError_t status) {
+  if (status == cudaErrorMemoryAllocation) return ErrorCode::out_of_memory;
+  return is_sticky(status) ? ErrorCode::device_lost : ErrorCode::internal;
+}
+
+}  // namespace
+
 Result<void> check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return {};
-  const ErrorCode code =
-      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::internal;
-  return {code, std::string(what) + ": CUDA says " + cudaGetErrorName(status) + ", " +
-                    cudaGetErrorString(status)};
+  return {code_of(status), std::string(what) + ": CUDA says " + cudaGetErrorName(status) + ", " +
+                               cudaGetErrorString(status)};
 }
 
 namespace {

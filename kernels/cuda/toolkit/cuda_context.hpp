@@ -16,7 +16,8 @@
 
 namespace gpunode::cuda {
 
-// `what` failed: a Result with the runtime's own name for the cause.
+// `what` failed: a Result with the runtime's own name for the cause. Fails with: device_lost (the
+// context is of no use any more), out_of_memory, internal.
 Result<void> check(cudaError_t status, const char* what);
 
 // cuBLASLt, opened with dlopen: linking it would make half a gigabyte a condition for starting.
@@ -60,7 +61,7 @@ class CudaStream final : public tensor::Stream {
   CudaStream(std::shared_ptr<Context> context, cudaStream_t stream)
       : context_(std::move(context)), stream_(stream) {}
   ~CudaStream() override { cudaStreamDestroy(stream_); }
-  Result<void> synchronise() override {
+  Result<void> synchronise(tensor::WaitSite) override {
     return check(cudaStreamSynchronize(stream_), "waiting for the GPU");
   }
   cudaStream_t stream() const { return stream_; }
@@ -76,7 +77,7 @@ class CudaEvent final : public tensor::Event {
   CudaEvent(std::shared_ptr<Context> context, cudaEvent_t event)
       : context_(std::move(context)), event_(event) {}
   ~CudaEvent() override { cudaEventDestroy(event_); }
-  Result<void> synchronise() override {
+  Result<void> synchronise(tensor::WaitSite) override {
     return check(cudaEventSynchronize(event_), "waiting for the GPU");
   }
   cudaEvent_t event() const { return event_; }

@@ -25,17 +25,47 @@ constexpr int kOwn = kRows<D> / 16;  // of a thread
 template <int D>
 constexpr int kWidth = D + 4;  // floats of a row of a tile
 
+// Whether rows may be read and written four floats at a time. The arithmetic is the same for both.
+template <class Element>
+__device__ __forceinline__ bool in_fours(const HeadRows<Element>& rows) {
+  return rows.depth % 4 == 0 && rows.stride % 4 == 0 &&
+         reinterpret_cast<std::uintptr_t>(rows.start) % 16 == 0;
+}
+
+// Columns `column` to `column` + 3 of a row that is `depth` long; zero beyond.
+__device__ __forceinline__ float4 load_four(const float* row, int column, int depth, bool by_four) {
+  if (by_four) return *reinterpret_cast<const float4*>(row + column);
+  float4 four = make_float4(0, 0, 0, 0);
+  four.x = row[column];
+  if (column + 1 < depth) four.y = row[column + 1];
+  if (column + 2 < depth) four.z = row[column + 2];
+  if (column + 3 < depth) four.w = row[column + 3];
+  return four;
+}
+__device__ __forceinline__ void store_four(float* row, int column, int depth, bool by_four,
+                                           const float4& four) {
+  if (by_four) {
+    *reinterpret_cast<float4*>(row + column) = four;
+    return;
+  }
+  row[column] = four.x;
+  if (column + 1 < depth) row[column + 1] = four.y;
+  if (column + 2 < depth) row[column + 2] = four.z;
+  if (column + 3 < depth) row[column + 3] = four.w;
+}
+
 // Copies `count` rows from `first` on; rows from `length` on, and what is beyond the depth, become
 // zero.
 template <int D>
 __device__ __forceinline__ void copy_rows(float* tile, const HeadRows<const float>& from, int first,
                                           int count, int length) {
   constexpr int kChunks = D / 4;
+  const bool by_four = in_fours(from);
   for (int i = threadIdx.x; i < count * kChunks; i += kThreads) {
     const int row = i / kChunks, column = i % kChunks * 4;
     float4 values = make_float4(0, 0, 0, 0);
     if (first + row < length && column < from.depth)
-      values = *reinterpret_cast<const float4*>(from.start + (first + row) * from.stride + column);
+      values = load_four(from.start + (first + row) * from.stride, column, from.depth, by_four);
     *reinterpret_cast<float4*>(tile + row * kWidth<D> + column) = values;
   }
 }
@@ -113,6 +143,7 @@ template <int P, int N>
 __device__ __forceinline__ void store_rows(const HeadRows<float>& to, const BlockRows& rows,
                                            int positions, const float (&values)[P][N],
                                            const float (&scale)[P]) {
+  const bool by_four = in_fours(to);
   GPUNODE_UNROLL
   for (int i = 0; i < P; ++i) {
     const int mine = rows.first + static_cast<int>(threadIdx.x / 8) + 16 * i;
@@ -122,9 +153,9 @@ __device__ __forceinline__ void store_rows(const HeadRows<float>& to, const Bloc
     for (int n = 0; n < N / 4; ++n) {
       const int column = 4 * static_cast<int>(threadIdx.x % 8) + 32 * n;
       if (column >= to.depth) continue;
-      *reinterpret_cast<float4*>(to.start + mine * to.stride + column) =
-          make_float4(values[i][4 * n] * factor, values[i][4 * n + 1] * factor,
-                      values[i][4 * n + 2] * factor, values[i][4 * n + 3] * factor);
+      store_four(to.start + mine * to.stride, column, to.depth, by_four,
+                 make_float4(values[i][4 * n] * factor, values[i][4 * n + 1] * factor,
+                             values[i][4 * n + 2] * factor, values[i][4 * n + 3] * factor));
     }
   }
 }

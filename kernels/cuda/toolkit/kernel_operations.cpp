@@ -9,9 +9,11 @@ namespace {
 
 struct OnStream {
   template <KernelName kName, auto kWork, class Args>
-  static Result<void> run(tensor::Stream& stream, tensor::Workspace&, const Args& args) {
+  static Result<void> run(tensor::Stream& stream, tensor::Workspace& workspace, const Args& args) {
     if (auto done = own(stream).context().activate(); !done) return done;
-    return check(launch(kWork(args), own(stream).stream()), kName.text);
+    return start_work<kWork>(workspace, args, [&](const auto& work) {
+      return check(launch(work, own(stream).stream()), kName.text);
+    });
   }
 };
 

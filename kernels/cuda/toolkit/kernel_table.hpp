@@ -17,13 +17,16 @@ struct KernelName {  // what an error says has failed
   }
 };
 
-// Runner::run<name, work>(stream, workspace, args) starts launch(work(args)).
+// Runner::run<name, work>(stream, workspace, args) starts launch(work(args)), see start_work().
 template <class Runner>
 void enter_kernels(ops::Operations& table) {
   table.layernorm = Runner::template run<"layernorm", layernorm_work>;
   table.layernorm_backward = Runner::template run<"layernorm_backward", layernorm_backward_work>;
   table.gelu = Runner::template run<"gelu", gelu_work>;
   table.gelu_backward = Runner::template run<"gelu_backward", gelu_backward_work>;
+  table.attention = Runner::template run<"attention", attention_work>;
+  table.attention_backward = Runner::template run<"attention_backward", attention_backward_work>;
+  table.attention_cached = Runner::template run<"attention_cached", attention_cached_work>;
   table.embedding = Runner::template run<"embedding", embedding_work>;
   table.embedding_backward = Runner::template run<"embedding_backward", embedding_backward_work>;
   table.cross_entropy = Runner::template run<"cross_entropy", cross_entropy_work>;
@@ -43,6 +46,14 @@ void enter_kernels(ops::Operations& table) {
   table.tanh = Runner::template run<"tanh", tanh_work>;
   table.tanh_backward = Runner::template run<"tanh_backward", tanh_backward_work>;
   table.rotary = Runner::template run<"rotary", rotary_work>;
+  table.conv2d = Runner::template run<"conv2d", conv2d_work>;
+  table.conv2d_backward = Runner::template run<"conv2d_backward", conv2d_backward_work>;
+  table.batchnorm = Runner::template run<"batchnorm", batchnorm_work>;
+  table.batchnorm_backward = Runner::template run<"batchnorm_backward", batchnorm_backward_work>;
+  table.max_pool2d = Runner::template run<"max_pool2d", max_pool2d_work>;
+  table.max_pool2d_backward = Runner::template run<"max_pool2d_backward", max_pool2d_backward_work>;
+  table.mean_pool = Runner::template run<"mean_pool", mean_pool_work>;
+  table.mean_pool_backward = Runner::template run<"mean_pool_backward", mean_pool_backward_work>;
   table.pack_bf16 = Runner::template run<"pack_bf16", pack_bf16_work>;
   table.unpack_bf16 = Runner::template run<"unpack_bf16", unpack_bf16_work>;
   table.pack_int8 = Runner::template run<"pack_int8", pack_int8_work>;

@@ -1,8 +1,11 @@
 // From the arguments of an operation to what its launch takes; one function an operation that runs
-// a kernel of ours. Free of CUDA's runtime, so that the emulation takes the same way.
+// a kernel of ours, or one that may fail, as it takes scratch memory or cannot do all there is. Free
+// of CUDA's runtime, so that the emulation takes the same way.
 #pragma once
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 #include "kernels/cuda/toolkit/launch.hpp"
 #include "kernels/ops/backend.hpp"
@@ -61,6 +64,57 @@ inline RmsnormBackwardLaunch rmsnorm_backward_work(const ops::RmsnormBackwardArg
           args.dweight.data,
           rows_of(args.x, args.weight),
           as_int(args.weight.element_count())};
+}
+
+// What attention of H heads over K (0: as many) takes. Fails with: unsupported, for heads that are
+// deeper than the kernels' tiles.
+inline Result<AttentionExtents> attention_extents(std::int64_t joined, std::int64_t heads,
+                                                  std::int64_t key_heads) {
+  key_heads = key_heads == 0 ? heads : key_heads;
+  const std::int64_t depth = joined / (heads + 2 * key_heads);
+  if (depth > 128)
+    return {ErrorCode::unsupported, "attention: heads of " + std::to_string(depth) +
+                                        " values; on a GPU they have at most 128"};
+  AttentionExtents extents = {};
+  extents.heads = as_int(heads);
+  extents.key_heads = as_int(key_heads);
+  extents.depth = as_int(depth);
+  return extents;
+}
+inline Result<AttentionExtents> attention_extents(const tensor::Shape& qkv, const auto& args) {
+  auto extents = attention_extents(qkv[2], args.heads, args.kv_heads);
+  if (!extents) return extents;
+  extents->samples = as_int(qkv[0]);
+  extents->positions = as_int(qkv[1]);
+  extents->causal = args.causal;
+  extents->lengths = args.lengths.data;
+  return extents;
+}
+inline Result<AttentionLaunch<float>> attention_work(const ops::AttentionArgs& args,
+                                                     tensor::Workspace&) {
+  const auto extents = attention_extents(args.qkv.shape, args);
+  if (!extents) return extents.error();
+  return AttentionLaunch<float>{*extents, args.qkv.data, args.out.data, args.statistics.data};
+}
+inline Result<AttentionBackwardLaunch<float>> attention_backward_work(
+    const ops::AttentionBackwardArgs& args, tensor::Workspace& workspace) {
+  const auto extents = attention_extents(args.qkv.shape, args);
+  if (!extents) return extents.error();
+  auto* deltas = workspace.take<float>(static_cast<std::size_t>(extents->samples) *
+                                       static_cast<std::size_t>(extents->heads) *
+                                       static_cast<std::size_t>(extents->positions));
+  if (!deltas) return {ErrorCode::out_of_memory, "attention_backward: the workspace is too small"};
+  return AttentionBackwardLaunch<float>{*extents,      args.dout.data,       args.out.data,
+                                        args.qkv.data, args.statistics.data, deltas,
+                                        args.dqkv.data};
+}
+inline Result<CachedAttentionLaunch> attention_cached_work(const ops::AttentionCachedArgs& args,
+                                                           tensor::Workspace&) {
+  const auto extents = attention_extents(args.qkv.shape[1], args.heads, args.kv_heads);
+  if (!extents) return extents.error();
+  return CachedAttentionLaunch{args.qkv.data,  args.keys.data,     args.values.data,
+                               args.out.data,  args.position,      as_int(args.qkv.shape[0]),
+                               extents->heads, extents->key_heads, extents->depth};
 }
 
 inline GeluLaunch gelu_work(const ops::GeluArgs& args) {
@@ -185,6 +239,78 @@ inline BatchnormStatisticsLaunch batchnorm_statistics_work(
 inline FollowLaunch follow_work(const ops::FollowArgs& args) {
   return {args.sum.data, args.values.data, args.sum.element_count(), args.scale, args.share};
 }
+inline Conv2dShape conv2d_shape(const tensor::Shape& x, const tensor::Shape& weight,
+                                const tensor::Shape& y, const auto& args) {
+  return {as_int(x[0]),
+          as_int(x[1]),
+          as_int(x[2]),
+          as_int(x[3]),
+          as_int(y[1]),
+          as_int(y[2]),
+          as_int(y[3]),
+          as_int(weight[2]),
+          as_int(args.stride),
+          as_int(args.padding),
+          as_int(weight[1] * weight[2] * weight[3]),
+          as_int(y[0] * y[1] * y[2])};
+}
+inline Conv2dLaunch conv2d_work(const ops::Conv2dArgs& args) {
+  return {conv2d_shape(args.x.shape, args.weight.shape, args.y.shape, args), args.x.data,
+          args.weight.data, args.y.data};
+}
+inline Result<Conv2dBackwardLaunch> conv2d_backward_work(const ops::Conv2dBackwardArgs& args,
+                                                         tensor::Workspace& workspace) {
+  const Conv2dShape shape = conv2d_shape(args.x.shape, args.weight.shape, args.dy.shape, args);
+  const auto parts = as_int(ops::conv2d_parts(shape.pixels));
+  float* sums = nullptr;
+  if (parts > 1)
+    sums = workspace.take<float>(static_cast<std::size_t>(parts) *
+                                 static_cast<std::size_t>(args.dweight.element_count()));
+  if (parts > 1 && !sums)
+    return {ErrorCode::out_of_memory, "conv2d_backward: the workspace is too small"};
+  return Conv2dBackwardLaunch{shape,        args.dy.data,      args.x.data, args.weight.data,
+                              args.dx.data, args.dweight.data, sums,        parts};
+}
+inline BatchnormLaunch batchnorm_work(const ops::BatchnormArgs& args) {
+  const std::int64_t columns = args.weight.element_count();
+  return {args.x.data,
+          args.weight.data,
+          args.bias.data,
+          args.running_mean.data,
+          args.running_variance.data,
+          args.y.data,
+          args.mean.data,
+          args.rstd.data,
+          args.x.element_count() / columns,
+          as_int(columns),
+          args.epsilon};
+}
+inline BatchnormBackwardLaunch batchnorm_backward_work(const ops::BatchnormBackwardArgs& args) {
+  const std::int64_t columns = args.weight.element_count();
+  return {args.dy.data,      args.x.data,     args.weight.data,
+          args.mean.data,    args.rstd.data,  args.dx.data,
+          args.dweight.data, args.dbias.data, args.x.element_count() / columns,
+          as_int(columns)};
+}
+inline MaxPoolLaunch max_pool2d_work(const ops::MaxPool2dArgs& args) {
+  const tensor::Shape &in = args.x.shape, &out = args.y.shape;
+  return {args.x.data,    args.y.data,         args.places.data,    out.element_count(),
+          as_int(in[1]),  as_int(in[2]),       as_int(in[3]),       as_int(out[1]),
+          as_int(out[2]), as_int(args.window), as_int(args.stride), as_int(args.padding)};
+}
+inline MaxPoolBackwardLaunch max_pool2d_backward_work(const ops::MaxPool2dBackwardArgs& args) {
+  const tensor::Shape &in = args.dx.shape, &out = args.dy.shape;
+  return {args.dy.data,          args.places.data,        args.dx.data, as_int(in[0]),
+          as_int(in[1] * in[2]), as_int(out[1] * out[2]), as_int(in[3])};
+}
+inline MeanPoolLaunch mean_pool_work(const ops::MeanPoolArgs& args) {
+  return {args.x.data, args.y.data, args.x.element_count() / args.y.element_count(),
+          as_int(args.y.shape[0]), as_int(args.y.shape[1])};
+}
+inline MeanPoolBackwardLaunch mean_pool_backward_work(const ops::MeanPoolBackwardArgs& args) {
+  return {args.dy.data, args.dx.data, args.dx.element_count() / args.dy.element_count(),
+          as_int(args.dy.shape[0]), as_int(args.dy.shape[1])};
+}
 
 inline unsigned char* bytes_at(MutableByteView bytes) {
   return reinterpret_cast<unsigned char*>(bytes.data());
@@ -213,6 +339,19 @@ inline BlockDigestLaunch block_digest_work(const ops::BlockDigestArgs& args) {
   const auto bytes = static_cast<std::int64_t>(args.in.size());
   const auto block = static_cast<std::int64_t>(args.block_bytes);
   return {bytes_at(args.in), args.out, bytes, block, bytes == 0 ? 1 : (bytes + block - 1) / block};
+}
+
+// start(launch) with what the operation's function makes of its arguments; scratch memory is free
+// again once the kernels are queued, as what takes it next is queued behind them.
+template <auto kWork, class Args, class Start>
+Result<void> start_work(tensor::Workspace& workspace, const Args& args, Start start) {
+  if constexpr (std::is_invocable_v<decltype(kWork), const Args&>) {
+    return start(kWork(args));
+  } else {
+    tensor::Workspace::Scope scope(workspace);
+    const auto work = kWork(args, workspace);
+    return work ? start(*work) : Result<void>(work.error());
+  }
 }
 
 }  // namespace gpunode::cuda

@@ -54,8 +54,8 @@ struct AttentionExtents {
   bool causal;                                      // no position sees a later one
   const int* lengths;  // (B), or null for T: later positions are not seen, and are 0 in results
 };
-// In float32, D any multiple of 4; or in bf16 (as its bits) on tensor cores, D a multiple of 8.
-// Pointers are multiples of 16 bytes.
+// In float32, any D and pointers; or in bf16 (as its bits) on tensor cores, D a multiple of 8 and
+// pointers of 16 bytes.
 template <class Element>
 struct AttentionLaunch {
   AttentionExtents extents;
@@ -76,6 +76,16 @@ struct AttentionBackwardLaunch {
 };
 cudaError_t launch(const AttentionBackwardLaunch<float>& work, cudaStream_t stream);
 cudaError_t launch(const AttentionBackwardLaunch<std::uint16_t>& work, cudaStream_t stream);
+
+// New positions of one sample against a cache, which their keys and values are written to.
+struct CachedAttentionLaunch {
+  const float* qkv;      // (T, (H + 2*K)*D)
+  float *keys, *values;  // (position + T and more, K*D)
+  float* out;            // (T, H*D)
+  std::int64_t position;
+  int positions, heads, key_heads, depth;  // T, H, K, D (at most 128)
+};
+cudaError_t launch(const CachedAttentionLaunch& work, cudaStream_t stream);
 
 struct AdamwLaunch {
   const float* gradient;
@@ -216,6 +226,80 @@ struct CrossEntropyLaunch {
   int rows, columns;
 };
 cudaError_t launch(const CrossEntropyLaunch& work, cudaStream_t stream);
+
+struct BatchnormLaunch {
+  const float *x, *weight, *bias;                // (R, C), (C), (C)
+  const float *running_mean, *running_variance;  // (C), used in place of x's own, or null
+  float *y, *mean, *rstd;                        // (R, C) that may be x, (C), (C)
+  std::int64_t rows;
+  int columns;
+  float epsilon;
+};
+cudaError_t launch(const BatchnormLaunch& work, cudaStream_t stream);
+
+struct BatchnormBackwardLaunch {
+  const float *dy, *x, *weight, *mean, *rstd;
+  float *dx, *dweight, *dbias;  // all overwritten; dx may be dy
+  std::int64_t rows;
+  int columns;
+};
+cudaError_t launch(const BatchnormBackwardLaunch& work, cudaStream_t stream);
+
+// Channels last; weights (O, KH, KW, C).
+struct Conv2dShape {
+  int samples, height, width, channels;     // of x
+  int out_height, out_width, out_channels;  // of y
+  int kernel_width, stride, padding;
+  int patch, pixels;  // KH*KW*C; of y in all
+};
+struct Conv2dLaunch {
+  Conv2dShape shape;
+  const float *x, *weight;
+  float* y;
+};
+cudaError_t launch(const Conv2dLaunch& work, cudaStream_t stream);
+
+struct Conv2dBackwardLaunch {
+  Conv2dShape shape;
+  const float *dy, *x, *weight;
+  float *dx, *dweight;  // dx may be null
+  float* sums;          // (parts, O, KH, KW, C) where there are several
+  int parts;            // of the pixels
+};
+cudaError_t launch(const Conv2dBackwardLaunch& work, cudaStream_t stream);
+
+struct MaxPoolLaunch {
+  const float* x;        // (B, H, W, C)
+  float* y;              // (B, OH, OW, C)
+  std::int32_t* places;  // (B, OH, OW, C)
+  std::int64_t count;    // of y
+  int height, width, channels, out_height, out_width, window, stride, padding;
+};
+cudaError_t launch(const MaxPoolLaunch& work, cudaStream_t stream);
+
+struct MaxPoolBackwardLaunch {
+  const float* dy;             // (B, windows, C)
+  const std::int32_t* places;  // (B, windows, C); one outside the image gives nothing
+  float* dx;                   // (B, pixels, C), overwritten
+  int samples, pixels, windows, channels;
+};
+cudaError_t launch(const MaxPoolBackwardLaunch& work, cudaStream_t stream);
+
+struct MeanPoolLaunch {
+  const float* x;  // (B, R, C)
+  float* y;        // (B, C)
+  std::int64_t rows;
+  int samples, columns;
+};
+cudaError_t launch(const MeanPoolLaunch& work, cudaStream_t stream);
+
+struct MeanPoolBackwardLaunch {
+  const float* dy;  // (B, C)
+  float* dx;        // (B, R, C), overwritten
+  std::int64_t rows;
+  int samples, columns;
+};
+cudaError_t launch(const MeanPoolBackwardLaunch& work, cudaStream_t stream);
 
 struct PackBf16Launch {
   const float* in;

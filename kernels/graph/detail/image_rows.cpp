@@ -7,8 +7,11 @@ namespace {
 using O = Operations;
 
 std::size_t conv2d_bytes(const Graph& graph, const Node& node) {
-  const tensor::Shape& kernel = graph[node.op == Op::conv2d ? node.in[1] : node.in[2]].shape;
-  return ops::conv2d_workspace_bytes(kernel[1] * kernel[2] * kernel[3]);
+  const bool forward = node.op == Op::conv2d;
+  const tensor::Shape& kernel = graph[node.in[forward ? 1 : 2]].shape;
+  const tensor::Shape& y = graph[forward ? node.out[0] : node.in[0]].shape;
+  return ops::conv2d_workspace_bytes(kernel[1] * kernel[2] * kernel[3], kernel[0],
+                                     y[0] * y[1] * y[2]);
 }
 
 Result<void> run_conv2d(const Call& call) {
@@ -128,39 +131,57 @@ Result<void> run_mean_pool_backward(const Call& call) {
 }  // namespace
 
 OpRow rows::conv2d() {
-  return {"conv2d", is_on<&O::conv2d>, run_conv2d, conv2d_gradient, {}, conv2d_bytes};
+  return {"conv2d", costs::conv2d, is_on<&O::conv2d>, run_conv2d, conv2d_gradient,
+          {},       conv2d_bytes};
 }
 OpRow rows::conv2d_backward() {
-  return {"conv2d_backward", is_on<&O::conv2d_backward>, run_conv2d_backward, nullptr, {},
+  return {"conv2d_backward",
+          costs::conv2d_backward,
+          is_on<&O::conv2d_backward>,
+          run_conv2d_backward,
+          nullptr,
+          {},
           conv2d_bytes};
 }
 OpRow rows::batchnorm() {
-  return {"batchnorm", is_on<&O::batchnorm>, run_batchnorm, batchnorm_gradient, {{0, 0}}};
+  return {"batchnorm",   costs::each_result<7>, is_on<&O::batchnorm>,
+          run_batchnorm, batchnorm_gradient,    {{0, 0}}};
 }
 OpRow rows::batchnorm_backward() {
   return {"batchnorm_backward",
+          costs::each_result<13>,
           is_on<&O::batchnorm_backward>,
           run_batchnorm_backward,
           nullptr,
           {{0, 0}}};
 }
 OpRow rows::batchnorm_inference() {
-  return {"batchnorm_inference", is_on<&O::batchnorm>, run_batchnorm, nullptr, {{0, 0}}};
+  return {"batchnorm_inference",
+          costs::each_result<4>,
+          is_on<&O::batchnorm>,
+          run_batchnorm,
+          nullptr,
+          {{0, 0}}};
 }
 OpRow rows::batchnorm_statistics() {
-  return {"batchnorm_statistics", is_on<&O::batchnorm_statistics>, run_batchnorm_statistics};
+  return {"batchnorm_statistics", costs::each_result<6>, is_on<&O::batchnorm_statistics>,
+          run_batchnorm_statistics};
 }
 OpRow rows::max_pool2d() {
-  return {"max_pool2d", is_on<&O::max_pool2d>, run_max_pool2d, max_pool2d_gradient};
+  return {"max_pool2d", costs::max_pool2d, is_on<&O::max_pool2d>, run_max_pool2d,
+          max_pool2d_gradient};
 }
 OpRow rows::max_pool2d_backward() {
-  return {"max_pool2d_backward", is_on<&O::max_pool2d_backward>, run_max_pool2d_backward};
+  return {"max_pool2d_backward", costs::each_operand<1>, is_on<&O::max_pool2d_backward>,
+          run_max_pool2d_backward};
 }
 OpRow rows::mean_pool() {
-  return {"mean_pool", is_on<&O::mean_pool>, run_mean_pool, mean_pool_gradient};
+  return {"mean_pool", costs::each_operand<1>, is_on<&O::mean_pool>, run_mean_pool,
+          mean_pool_gradient};
 }
 OpRow rows::mean_pool_backward() {
-  return {"mean_pool_backward", is_on<&O::mean_pool_backward>, run_mean_pool_backward};
+  return {"mean_pool_backward", costs::each_result<1>, is_on<&O::mean_pool_backward>,
+          run_mean_pool_backward};
 }
 
 }  // namespace gpunode::graph

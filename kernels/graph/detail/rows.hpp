@@ -2,6 +2,7 @@
 // made of.
 #pragma once
 
+#include "kernels/graph/detail/costs.hpp"
 #include "kernels/graph/gradients.hpp"
 #include "kernels/graph/op.hpp"
 

@@ -92,33 +92,61 @@ Result<void> run_by_y(const Call& call) {
 }  // namespace
 
 OpRow rows::rmsnorm() {
-  return {"rmsnorm", is_on<&O::rmsnorm>, run_rmsnorm, rmsnorm_gradient};
+  return {"rmsnorm", costs::each_result<4>, is_on<&O::rmsnorm>, run_rmsnorm, rmsnorm_gradient};
 }
 OpRow rows::rmsnorm_backward() {
-  return {"rmsnorm_backward", is_on<&O::rmsnorm_backward>, run_rmsnorm_backward, nullptr, {{0, 4}}};
+  return {"rmsnorm_backward",
+          costs::each_result_added<9>,
+          is_on<&O::rmsnorm_backward>,
+          run_rmsnorm_backward,
+          nullptr,
+          {{0, 4}}};
 }
 OpRow rows::swiglu() {
-  return {"swiglu", is_on<&O::swiglu>, run_swiglu, swiglu_gradient};
+  return {"swiglu", costs::each_result<5>, is_on<&O::swiglu>, run_swiglu, swiglu_gradient};
 }
 OpRow rows::swiglu_backward() {
-  return {"swiglu_backward", is_on<&O::swiglu_backward>, run_swiglu_backward, nullptr, {{0, 1}}};
+  return {"swiglu_backward",
+          costs::each_operand<12>,
+          is_on<&O::swiglu_backward>,
+          run_swiglu_backward,
+          nullptr,
+          {{0, 1}}};
 }
 OpRow rows::rotary() {
-  return {"rotary", is_on<&O::rotary>, run_rotary, rotary_gradient, {{0, 0}}};
+  return {"rotary", costs::rotary, is_on<&O::rotary>, run_rotary, rotary_gradient, {{0, 0}}};
 }
 OpRow rows::relu() {
-  return {"relu", is_on<&O::relu>, run_of_x<&O::relu>, gradient_by_y<Op::relu_backward>, {{0, 0}}};
+  return {"relu",
+          costs::each_result<1>,
+          is_on<&O::relu>,
+          run_of_x<&O::relu>,
+          gradient_by_y<Op::relu_backward>,
+          {{0, 0}}};
 }
 OpRow rows::relu_backward() {
-  return {
-      "relu_backward", is_on<&O::relu_backward>, run_by_y<&O::relu_backward>, nullptr, {{0, 0}}};
+  return {"relu_backward",
+          costs::each_result<1>,
+          is_on<&O::relu_backward>,
+          run_by_y<&O::relu_backward>,
+          nullptr,
+          {{0, 0}}};
 }
 OpRow rows::tanh() {
-  return {"tanh", is_on<&O::tanh>, run_of_x<&O::tanh>, gradient_by_y<Op::tanh_backward>, {{0, 0}}};
+  return {"tanh",
+          costs::each_result<1>,
+          is_on<&O::tanh>,
+          run_of_x<&O::tanh>,
+          gradient_by_y<Op::tanh_backward>,
+          {{0, 0}}};
 }
 OpRow rows::tanh_backward() {
-  return {
-      "tanh_backward", is_on<&O::tanh_backward>, run_by_y<&O::tanh_backward>, nullptr, {{0, 0}}};
+  return {"tanh_backward",
+          costs::each_result<3>,
+          is_on<&O::tanh_backward>,
+          run_by_y<&O::tanh_backward>,
+          nullptr,
+          {{0, 0}}};
 }
 
 }  // namespace gpunode::graph

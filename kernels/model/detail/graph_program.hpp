@@ -7,16 +7,10 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/graph/compile.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
 
-using SharedExecutable = std::shared_ptr<const graph::Executable>;
-
-// The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
-Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
-                                 std::size_t samples);
 // Of a session that reads `tokens` more.
 Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens);
 

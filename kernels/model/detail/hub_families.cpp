@@ -1,4 +1,5 @@
 // GPT-2, the Llama family with Mistral and Qwen2, and BERT, as transformers names and writes them.
+// ResNets: hub_resnet.cpp.
 #include "kernels/model/detail/hub_families.hpp"
 
 #include <cstdlib>
@@ -39,6 +40,7 @@ Result<void> read_gpt(const HubConfig& config, Settings& settings) {
 }
 
 void write_gpt(const Settings& settings, HubConfig& config) {
+  config["architectures.0"] = text("GPT2LMHeadModel");
   config["n_inner"] = number_of(settings, "expansion") * number_of(settings, "channels");
 }
 
@@ -78,8 +80,7 @@ HubFamily gpt() {
                 {"tie_word_embeddings", {true}}},
       .passed_over = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"},
       .read = read_gpt,
-      .write = write_gpt,
-      .architecture = [](const Settings&) -> std::string_view { return "GPT2LMHeadModel"; }};
+      .write = write_gpt};
 }
 
 // ---- Llama, Mistral, Qwen2: three projections and two networks that ours joins.
@@ -137,6 +138,7 @@ Result<void> read_llama(const HubConfig& config, Settings& settings) {
 void write_llama(const Settings& settings, HubConfig& config) {
   const bool biased = settings.at("attention_bias") == "1";
   config["model_type"] = text(biased ? "qwen2" : "llama");
+  config["architectures.0"] = text(biased ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
   if (biased) config.erase("attention_bias");  // Qwen2 has no such key, and always the biases
   config["tie_word_embeddings"] = settings.at("tied") == "1";
   // Older versions read the first, newer ones the others.
@@ -183,9 +185,6 @@ HubFamily llama() {
           .passed_over = {"lm_head.weight", ".rotary_emb.inv_freq"},
           .read = read_llama,
           .write = write_llama,
-          .architecture = [](const Settings& settings) -> std::string_view {
-            return settings.at("attention_bias") == "1" ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
-          },
           .any_context = true};
 }
 
@@ -206,6 +205,7 @@ Result<void> read_bert(const HubConfig& config, Settings& settings) {
 }
 
 void write_bert(const Settings& settings, HubConfig& config) {
+  config["architectures.0"] = text("BertForMaskedLM");
   const Number padding = number_of(settings, "padding");
   if (padding >= 0)
     config["pad_token_id"] = padding;
@@ -265,14 +265,13 @@ HubFamily bert() {
                       "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",
                       "cls.seq_relationship.weight", "cls.seq_relationship.bias"},
       .read = read_bert,
-      .write = write_bert,
-      .architecture = [](const Settings&) -> std::string_view { return "BertForMaskedLM"; }};
+      .write = write_bert};
 }
 
 }  // namespace
 
 std::span<const HubFamily> hub_families() {
-  static const std::vector<HubFamily> families{gpt(), llama(), bert()};
+  static const std::vector<HubFamily> families{gpt(), llama(), bert(), resnet_family()};
   return families;
 }
 

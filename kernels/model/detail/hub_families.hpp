@@ -16,7 +16,7 @@ enum class HubShare : std::uint8_t {
   keys      // and kv_heads / (heads + 2 * kv_heads), as values do
 };
 
-// "*" stands for the number of the block in both names.
+// A "*" stands for a number, that of the block; the same ones in both names.
 struct HubRow {
   struct Piece {
     std::string_view name;
@@ -41,7 +41,7 @@ struct HubFixed {
 
 struct HubFamily {
   std::string_view kind;
-  std::vector<std::string_view> model_types;  // of config.json
+  std::vector<std::string_view> model_types;  // of config.json; none where it has no such key
   std::string_view prefix;                    // older files leave it out
   std::vector<HubRow> rows;
   std::vector<HubKey> keys;
@@ -50,12 +50,12 @@ struct HubFamily {
   // What the tables cannot say: more settings of a config, and more of a config of settings.
   Result<void> (*read)(const HubConfig& config, Settings& settings);
   void (*write)(const Settings& settings, HubConfig& config);
-  std::string_view (*architecture)(const Settings& settings);
   // Positions have no table: fewer than the config says may be read.
   bool any_context = false;
 };
 
 std::span<const HubFamily> hub_families();
+HubFamily resnet_family();
 
 // A whole number of a config. Fails with: invalid_argument, naming the key.
 Result<std::int64_t> whole_of(const HubConfig& config, std::string_view key);

@@ -90,19 +90,24 @@ std::byte* GuardedCopies::copy_of(const std::byte* data) const {
   return nullptr;
 }
 
+// A page between two copies is named after the nearer one.
 std::string GuardedCopies::text_of(const FaultTrap::Fault& fault) const {
   const std::string verb = fault.is_write ? "writes " : "reads ";
+  const std::byte* earlier_end = nullptr;
+  std::string earlier;
   for (const Cluster& cluster : clusters_) {
-    const std::byte* end = cluster.copy + (cluster.end - cluster.begin);
-    if (fault.address < cluster.pages)
-      return verb + std::to_string(cluster.pages - fault.address) + " bytes before " +
+    if (fault.address < cluster.pages) {
+      if (earlier_end && fault.address - earlier_end < cluster.copy - fault.address) break;
+      return verb + std::to_string(cluster.copy - fault.address) + " bytes before " +
              cluster.fields();
+    }
     if (fault.address < cluster.pages_end)
       return verb + cluster.fields() + ", which it declares to read only";
-    if (fault.address < cluster.pages_end + kPage)
-      return verb + std::to_string(fault.address - end) + " bytes beyond " + cluster.fields();
+    earlier_end = cluster.copy + (cluster.end - cluster.begin);
+    earlier = cluster.fields();
   }
-  return verb + "beyond its workspace";
+  if (!earlier_end || fault.address >= scratch_) return verb + "beyond its workspace";
+  return verb + std::to_string(fault.address - earlier_end) + " bytes beyond " + earlier;
 }
 
 std::optional<std::string> GuardedCopies::compare(const Cluster& cluster) {

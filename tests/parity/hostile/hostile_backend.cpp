@@ -48,11 +48,12 @@ class Backend final : public HostileBackend {
     if (!mine) return shared_->fault("record: the stream is another device's");
     return std::unique_ptr<tensor::Event>(std::make_unique<HostileEvent>(*mine));
   }
-  Result<void> wait(tensor::Stream& stream, const tensor::Event& event) override {
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                    tensor::WaitSite site) override {
     HostileStream* mine = own(stream);
     const auto* known = dynamic_cast<const HostileEvent*>(&event);
     if (!mine || !known) return shared_->fault("wait: stream or event is another device's");
-    known->hold(*mine);
+    if (shared_->waits(HostileDevice::Waiter::stream, site)) known->hold(*mine);
     return {};
   }
 
@@ -65,14 +66,13 @@ class Backend final : public HostileBackend {
     if (!name) return name.error();
     shared_->count([&](Report& report) { ++report.uploads, report.bytes_up += from.size(); });
     void* place = shared_->window().behind(to);
-    own(stream)->queue().push(
-        [this_device = shared_, from, place, before = digest_of(from), name = std::move(*name)] {
-          std::memcpy(place, from.data(), from.size());
-          if (digest_of({static_cast<const std::byte*>(place), from.size()}) != before)
-            this_device->fault(name + ": its source, " + std::to_string(from.size()) +
-                               " bytes of " + this_device->window().text_of(from.data()) +
-                               ", changed before the copy had run: synchronise first");
-        });
+    queue_copy(*own(stream), std::make_shared<HostCopy>(from), [=, this](const HostCopy& copy) {
+      copy.read_host(place);
+      if (digest_of({static_cast<const std::byte*>(place), from.size()}) != copy.digest)
+        shared_->fault(*name + ": its source, " + std::to_string(from.size()) + " bytes of " +
+                       shared_->window().text_of(from.data()) +
+                       ", changed before the copy had run: synchronise first");
+    });
     return {};
   }
 
@@ -86,7 +86,8 @@ class Backend final : public HostileBackend {
     shared_->count([&](Report& report) { ++report.downloads, report.bytes_down += to.size(); });
     std::memset(to.data(), kPoison, to.size());
     const void* place = shared_->window().behind(from);
-    own(stream)->queue().push([place, to] { std::memcpy(to.data(), place, to.size()); });
+    queue_copy(*own(stream), std::make_shared<HostCopy>(to),
+               [place](const HostCopy& copy) { copy.write_host(place); });
     return {};
   }
 
@@ -117,6 +118,12 @@ class Backend final : public HostileBackend {
   }
 
  private:
+  static void queue_copy(HostileStream& stream, std::shared_ptr<HostCopy> copy,
+                         std::function<void(const HostCopy&)> run) {
+    auto& copies = stream.copies();
+    copies->add(copy, stream.queue().pushed() + 1);
+    stream.queue().push([copies, copy, run = std::move(run)] { copies->run(*copy, run); });
+  }
   Result<std::string> enter(tensor::Stream& stream, HostileDevice::Call call, const void* from,
                             void* to, std::size_t bytes) {
     HostileStream* mine = own(stream);

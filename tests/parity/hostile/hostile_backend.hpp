@@ -15,8 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "kernels/ops/backend.hpp"
@@ -32,12 +34,26 @@ struct Options {
   std::uint64_t memory_bytes = 1ull << 30;
   // What does the arithmetic: the CPU's operations, or a test's in their place.
   std::optional<ops::Operations> arithmetic = {};
+  // A wait by its name (wait_name.hpp) that does not wait: what it was for must then be found. Copies
+  // of the host's memory that had not run by then leave that memory alone for good, as its owner
+  // may give it away.
+  std::string removed_wait = {};
+};
+
+// Where the waits of one name stand, and how often they were met.
+struct Wait {
+  std::string file;
+  std::set<std::uint32_t> lines;
+  std::uint64_t count = 0;
 };
 
 struct Report {
   std::string first_error;  // empty: no fault
   std::uint64_t operations = 0, copies = 0, clears = 0, uploads = 0, downloads = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0;
+  std::map<std::string, Wait> host_waits, stream_waits;  // by name; removed ones too
+
+  std::uint64_t host_wait_count() const;
 };
 
 class HostileBackend : public ops::Backend {

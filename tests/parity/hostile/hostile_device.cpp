@@ -1,6 +1,7 @@
 #include "tests/parity/hostile/hostile_device.hpp"
 
 #include "kernels/cpu/cpu_backend.hpp"
+#include "tests/parity/hostile/wait_name.hpp"
 
 namespace gpunode::hostile {
 
@@ -19,18 +20,23 @@ HostileStream::~HostileStream() {
   device_->with_ledger([&](AccessLedger& ledger) { ledger.close_stream(number_); });
 }
 
-Result<void> HostileStream::synchronise() {
-  return HostileEvent(*this).synchronise();
+Result<void> HostileStream::synchronise(tensor::WaitSite site) {
+  return HostileEvent(*this).synchronise(site);
 }
 
 HostileEvent::HostileEvent(HostileStream& stream)
     : device_(stream.shared_device()),
       queue_(stream.shared_queue()),
+      copies_(stream.copies()),
       number_(queue_->pushed()),
       clock_(device_->with_ledger(
           [&](AccessLedger& ledger) { return ledger.clock_of(stream.number()); })) {}
 
-Result<void> HostileEvent::synchronise() {
+Result<void> HostileEvent::synchronise(tensor::WaitSite site) {
+  if (!device_->waits(HostileDevice::Waiter::host, site)) {
+    copies_->leave_host_alone(number_);
+    return device_->state();
+  }
   queue_->wait_for(number_);
   device_->with_ledger([&](AccessLedger& ledger) { ledger.host_learns(clock_); });
   return device_->state();
@@ -95,6 +101,22 @@ Result<void> HostileDevice::state() const {
   std::lock_guard lock(mutex_);
   if (report_.first_error.empty()) return {};
   return {first_code_, "hostile device: " + report_.first_error};
+}
+
+bool HostileDevice::waits(Waiter waiter, const tensor::WaitSite& site) {
+  const std::string name = wait_name(site);
+  std::lock_guard lock(mutex_);
+  Wait& wait = (waiter == Waiter::host ? report_.host_waits : report_.stream_waits)[name];
+  ++wait.count;
+  wait.file = site.file_name();
+  wait.lines.insert(site.line());
+  return name != options_.removed_wait;
+}
+
+std::uint64_t Report::host_wait_count() const {
+  std::uint64_t count = 0;
+  for (const auto& [name, wait] : host_waits) count += wait.count;
+  return count;
 }
 
 Report HostileDevice::report() const {

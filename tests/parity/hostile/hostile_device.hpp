@@ -11,6 +11,7 @@
 #include "kernels/ops/access.hpp"
 #include "tests/parity/hostile/access_ledger.hpp"
 #include "tests/parity/hostile/device_window.hpp"
+#include "tests/parity/hostile/host_copies.hpp"
 #include "tests/parity/hostile/hostile_backend.hpp"
 
 namespace gpunode::hostile {
@@ -21,30 +22,33 @@ class HostileStream final : public tensor::Stream {
  public:
   explicit HostileStream(std::shared_ptr<HostileDevice> device);
   ~HostileStream() override;
-  Result<void> synchronise() override;
+  Result<void> synchronise(tensor::WaitSite site = tensor::WaitSite::current()) override;
 
   HostileDevice& device() const { return *device_; }
   std::size_t number() const { return number_; }
   LateQueue& queue() { return *queue_; }
   const std::shared_ptr<LateQueue>& shared_queue() const { return queue_; }
   const std::shared_ptr<HostileDevice>& shared_device() const { return device_; }
+  const std::shared_ptr<HostCopies>& copies() const { return copies_; }
 
  private:
   std::shared_ptr<HostileDevice> device_;
   std::size_t number_;
   std::shared_ptr<LateQueue> queue_;
+  std::shared_ptr<HostCopies> copies_ = std::make_shared<HostCopies>();
 };
 
 class HostileEvent final : public tensor::Event {
  public:
   explicit HostileEvent(HostileStream& stream);
-  Result<void> synchronise() override;
+  Result<void> synchronise(tensor::WaitSite site = tensor::WaitSite::current()) override;
   // What the stream queues from now on runs after this event.
   void hold(HostileStream& stream) const;
 
  private:
   std::shared_ptr<HostileDevice> device_;
   std::shared_ptr<LateQueue> queue_;
+  std::shared_ptr<HostCopies> copies_;
   std::uint64_t number_;  // of the last piece of work before it
   Clock clock_;
 };
@@ -67,6 +71,9 @@ class HostileDevice : public std::enable_shared_from_this<HostileDevice> {
   Result<void> state() const;  // the first fault
   void release(const void* data, std::size_t bytes);
   Result<void> host_reads(ByteView bytes);
+  enum class Waiter { host, stream };
+  // Counts the wait. False: it is the one that was removed.
+  bool waits(Waiter waiter, const tensor::WaitSite& site);
 
   const Options& options() const { return options_; }
   DeviceWindow& window() { return *window_; }

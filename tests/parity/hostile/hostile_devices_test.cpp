@@ -33,15 +33,7 @@ Result<void> stuck_adamw(tensor::Stream& stream, tensor::Workspace& workspace,
 
 class HostileDevices : public CourseTest {
  protected:
-  HostileDevices() : CourseTest(GetParam(), kSlices) {
-    nodes_ = collective::Tree::of_slices(kSlices).cover(all_slices());
-  }
-
-  static std::vector<std::uint32_t> all_slices() {
-    std::vector<std::uint32_t> slices(kSlices);
-    for (std::uint32_t slice = 0; slice < kSlices; ++slice) slices[slice] = slice;
-    return slices;
-  }
+  HostileDevices() : CourseTest(GetParam(), kSlices) {}
 
   // So many devices, of which one is the CPU with every third seed.
   Devices open(std::size_t count, std::uint64_t seed) {
@@ -56,12 +48,6 @@ class HostileDevices : public CourseTest {
       devices.push_back(add({.seed = seed * 8 + at, .pace = pace}));
     }
     return devices;
-  }
-
-  // Anew each time: a drained one stays so.
-  NodeDevice* as_device(ops::Backend& backend) {
-    const std::string id = "device:" + std::to_string(devices_.size());
-    return devices_.emplace_back(std::make_unique<NodeDevice>(id, backend)).get();
   }
 
   NodeDevice* add(const hostile::Options& options) {
@@ -83,12 +69,11 @@ class HostileDevices : public CourseTest {
 
   const std::unique_ptr<ops::Backend> host_ = cpu::open_backend();
   std::vector<std::unique_ptr<hostile::HostileBackend>> opened_;
-  std::vector<std::unique_ptr<NodeDevice>> devices_;
   std::optional<Course> wanted_;
 };
 
 TEST_P(HostileDevices, share_the_slices_and_have_the_bits_of_one) {
-  for (std::uint64_t seed = 1; seed <= 9; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seed_count(9); ++seed) {
     const std::size_t count = 2 + seed % 2;
     EXPECT_EQ(run(open(count, seed), 1 + static_cast<int>(seed % 2), seed % 2 == 1), wanted())
         << "seed " << seed;
@@ -97,14 +82,14 @@ TEST_P(HostileDevices, share_the_slices_and_have_the_bits_of_one) {
 }
 
 TEST_P(HostileDevices, go_on_without_one_that_is_drained_in_mid_step) {
-  nodes_ = {{1, 0}};  // told early, while other slices are missing
-  for (std::uint32_t slice = 2; slice < kSlices; ++slice) nodes_.push_back({0, slice});
+  nodes = {{1, 0}};  // told early, while other slices are missing
+  for (std::uint32_t slice = 2; slice < kSlices; ++slice) nodes.push_back({0, slice});
   const Course undisturbed = run({as_device(*host_)}, 1, false);
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seed_count(6); ++seed) {
     const std::size_t count = 2 + seed % 2;
     const Devices devices = open(count, seed);
     std::atomic<bool> drained = false;
-    on_told_ = [&](Trainer& trainer, const SumRange&) {
+    on_told = [&](Trainer& trainer, const SumRange&) {
       if (trainer.step() != 1 || drained.exchange(true)) return;
       devices[seed % count]->drain();
       // The node says that it is the last; a job that needs it uses it on.
@@ -134,7 +119,7 @@ TEST_P(HostileDevices, end_the_trainer_by_name_when_one_is_lost) {
     });
     auto made = trainer(devices, 1);
     ASSERT_TRUE(made);
-    made->want(1, nodes_);
+    made->want(1, nodes);
     Result<void> done;
     while (done && !made->idle()) done = made->compute_some([](const SumRange&) {});
     ASSERT_FALSE(done) << products;

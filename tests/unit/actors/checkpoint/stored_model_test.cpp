@@ -109,6 +109,29 @@ TEST_F(Stored, ReadsOlderNamesOtherTypesAndSeveralFiles) {
   EXPECT_EQ(again->weights.back(), 0.011474609375f);  // as bf16
 }
 
+TEST_F(Stored, ComesFromAResnetsTensorsWithAConfigOrWithout) {
+  model_.model = std::move(*model::make_model("resnet", {{"height", "6"}, {"width", "5"}}));
+  model_.weights.resize(model_.model->parameter_count());
+  model_.model->initialise(3, model_.weights);
+  ASSERT_TRUE(save_for_transformers(disk_, model_, "/hub"));
+  const auto config = disk_.read("/hub/config.json", 1 << 20);
+  EXPECT_THAT(std::string(as_text(*config)), HasSubstr("\"input_size\": [\n      1,\n      6,"));
+  const auto folder = load_stored_model(disk_, "/hub");
+  ASSERT_TRUE(folder) << folder.error().detail;
+  EXPECT_EQ(folder->model->config(), model_.model->config());
+  EXPECT_EQ(folder->weights, model_.weights);
+  const auto file = load_stored_model(disk_, "/hub/model.safetensors", {.image = {6, 5}});
+  ASSERT_TRUE(file) << file.error().detail;
+  EXPECT_EQ(file->model->config(), model_.model->config());
+  EXPECT_EQ(file->weights, model_.weights);
+  EXPECT_EQ(load_stored_model(disk_, "/hub/model.safetensors")->model->config().at("height"), "32");
+  write("other", {{"lm_head.weight", {3, 4}}});
+  const auto other = load_stored_model(disk_, "/hub/other");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(other.error().detail, HasSubstr("/hub/other: its tensors are not those of a ResNet"));
+}
+
 TEST_F(Stored, RefusesAnIndexThatLeavesTheFolder) {
   tensors_of_folder();
   ASSERT_TRUE(disk_.remove("/hub/model.safetensors"));

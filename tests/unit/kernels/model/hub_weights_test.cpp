@@ -1,5 +1,5 @@
 // What stands in a config.json and in the names of tensors, and what of it is refused. The arithmetic
-// is held against transformers' own in tests/peers.
+// is held against transformers' and torchvision's own in tests/peers.
 #include "kernels/model/hub_weights.hpp"
 
 #include <gmock/gmock.h>
@@ -31,6 +31,24 @@ std::unique_ptr<Model> small_llama(const char* biased = "0", const char* tied = 
                         {"epsilon", "1e-06"}});
 }
 
+std::unique_ptr<Model> small_resnet() {
+  return made("resnet", {{"height", "12"},
+                         {"width", "10"},
+                         {"channels", "3"},
+                         {"classes", "7"},
+                         {"groups", "3"},
+                         {"blocks", "2"},
+                         {"filters", "4"},
+                         {"stem", "7"}});
+}
+
+HubShapes shapes_of(const Model& model) {
+  HubShapes shapes;
+  const auto tensors = *hub_tensors(model);
+  for (const HubTensor& tensor : tensors) shapes[tensor.name] = tensor.shape;
+  return shapes;
+}
+
 HubConfig llama_config() {
   return {{"model_type", std::string("llama")},     {"num_hidden_layers", std::int64_t{2}},
           {"num_attention_heads", std::int64_t{4}}, {"hidden_size", std::int64_t{32}},
@@ -43,6 +61,7 @@ TEST(HubWeights, EveryTensorHasItsPlaceAndComesBackFromIt) {
   models.push_back(made("gpt", {{"layers", "2"}, {"channels", "16"}, {"context", "8"}}));
   models.push_back(small_llama());
   models.push_back(small_llama("1", "1"));
+  models.push_back(small_resnet());
   for (const auto& model : models) {
     const auto tensors = hub_tensors(*model);
     ASSERT_TRUE(tensors) << tensors.error().detail;
@@ -86,6 +105,61 @@ TEST(HubWeights, ProductsOfGpt2AreTurned) {
   const std::vector<float> rows(ours.begin() + static_cast<std::ptrdiff_t>(tensor.first),
                                 ours.begin() + static_cast<std::ptrdiff_t>(tensor.first + 12));
   EXPECT_EQ(rows, (std::vector<float>{0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11}));
+}
+
+TEST(HubWeights, WindowsOfConvolutionsHaveTheirChannelsFirst) {
+  const auto model = made("resnet", {{"channels", "2"}, {"filters", "3"}});
+  const auto tensors = *hub_tensors(*model);
+  const HubTensor tensor = tensors.front();
+  EXPECT_EQ(tensor.name, "conv1.weight");
+  EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{3, 2, 3, 3}));
+  std::vector<float> ours(model->parameter_count()), theirs(54);
+  std::iota(theirs.begin(), theirs.end(), 0.0f);
+  from_hub(tensor, theirs, ours);
+  // Of the second filter, the first pixels of the window.
+  EXPECT_EQ(std::vector<float>(ours.begin() + 18, ours.begin() + 24),
+            (std::vector<float>{18, 27, 19, 28, 20, 29}));
+}
+
+TEST(HubWeights, AResnetIsDescribedByItsTensors) {
+  const auto model = small_resnet();
+  const HubShapes shapes = shapes_of(*model);
+  EXPECT_TRUE(shapes.contains("layer3.1.bn2.running_var"));
+  EXPECT_TRUE(hub_passes_over(*model, "layer1.0.bn1.num_batches_tracked"));
+  EXPECT_FALSE(hub_passes_over(*model, "layer4.0.conv1.weight"));
+  const auto config = hub_config_of(*model);
+  ASSERT_TRUE(config) << config.error().detail;
+  EXPECT_EQ(std::get<std::string>(config->at("architecture")), "resnet14");
+  EXPECT_EQ(std::get<std::int64_t>(config->at("num_features")), 16);
+  EXPECT_FALSE(config->contains("model_type"));
+  EXPECT_EQ(model_of_shapes(shapes, *config)->settings, model->config());
+  EXPECT_EQ(model_of_shapes(shapes, {}, {12, 10})->settings, model->config());
+  EXPECT_EQ(model_of_shapes(shapes)->settings.at("height"), "224");
+  const auto narrow = model_of_shapes(shapes_of(*made("resnet", {})));
+  EXPECT_EQ(narrow->settings.at("stem"), "3");
+  EXPECT_EQ(narrow->settings.at("width"), "32");
+}
+
+TEST(HubWeights, RefusesResnetsThatItDoesNotCompute) {
+  const auto refusal = [](const HubShapes& shapes) {
+    const auto described = model_of_shapes(shapes);
+    return described ? "" : described.error().detail;
+  };
+  const HubShapes whole = shapes_of(*small_resnet());
+  EXPECT_EQ(refusal(whole), "");
+  EXPECT_THAT(refusal({{"lm_head.weight", {3, 4}}}), HasSubstr("conv1.weight is missing"));
+  HubShapes shapes = whole;
+  shapes["layer1.0.conv3.weight"] = {16, 4, 1, 1};
+  EXPECT_THAT(refusal(shapes), HasSubstr("three convolutions"));
+  shapes = whole;
+  shapes["layer2.2.conv1.weight"] = {8, 8, 3, 3};
+  EXPECT_THAT(refusal(shapes), HasSubstr("layer2 has 3 blocks and layer1 2"));
+  shapes = whole;
+  shapes["conv1.weight"] = {4, 3};
+  EXPECT_THAT(refusal(shapes), HasSubstr("conv1.weight has 2 extents, not 4"));
+  shapes = whole;
+  shapes.erase("layer1.0.conv1.weight");
+  EXPECT_THAT(refusal(shapes), HasSubstr("layer1.0.conv1.weight is missing"));
 }
 
 TEST(HubWeights, AConfigThatWeWriteDescribesTheModel) {

@@ -56,7 +56,7 @@ class NoBackend : public ops::Backend {
   Result<std::unique_ptr<tensor::Event>> record(tensor::Stream&) override {
     return std::unique_ptr<tensor::Event>();
   }
-  Result<void> wait(tensor::Stream&, const tensor::Event&) override { return {}; }
+  Result<void> wait(tensor::Stream&, const tensor::Event&, tensor::WaitSite) override { return {}; }
 
  private:
   tensor::Device device_;

@@ -1,0 +1,61 @@
+// The CPU's backend with our own CUDA kernels, compiled for the host against an emulation, in the
+// places of their twins; products stay the CPU's, as cuBLASLt has them on a GPU.
+#pragma once
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cuda/toolkit/kernel_table.hpp"
+#include "tests/parity/op_table.hpp"
+
+namespace gpunode::parity {
+
+struct Emulated {
+  template <cuda::KernelName kName, auto kWork, class Args>
+  static Result<void> run(tensor::Stream&, tensor::Workspace& workspace, const Args& args) {
+    return cuda::start_work<kWork>(workspace, args, [](const auto& work) -> Result<void> {
+      if (cuda::launch(work, nullptr) != cudaSuccess) return {ErrorCode::internal, kName.text};
+      return {};
+    });
+  }
+};
+
+class EmulatedBackend final : public ops::Backend {
+ public:
+  EmulatedBackend() {
+    cuda::enter_kernels<Emulated>(twins_);
+    cuda::enter_kernels<Emulated>(operations_);
+  }
+  const ops::Operations& twins() const { return twins_; }
+  bool has_twin(const std::string& operation) const { return has_operation(twins_, operation); }
+
+  const tensor::Device& device() const override { return host_->device(); }
+  const ops::Capabilities& capabilities() const override { return host_->capabilities(); }
+  const ops::Operations& operations() const override { return operations_; }
+  std::shared_ptr<tensor::Memory> memory() const override { return host_->memory(); }
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override { return host_->open_stream(); }
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    return host_->upload(stream, from, to);
+  }
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    return host_->download(stream, from, to);
+  }
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    return host_->copy(stream, from, to, bytes);
+  }
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    return host_->clear(stream, to, bytes);
+  }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    return host_->record(stream);
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                    tensor::WaitSite site) override {
+    return host_->wait(stream, event, site);
+  }
+
+ private:
+  std::unique_ptr<ops::Backend> host_ = cpu::open_backend();
+  ops::Operations twins_, operations_ = host_->operations();
+};
+
+}  // namespace gpunode::parity

@@ -1,0 +1,99 @@
+// Whole models by our CUDA kernels under the emulation: a slice's loss and gradient are those of the
+// CPU, and no operation that a model uses lacks its kernel.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/model/registry.hpp"
+#include "runtime/base/rng.hpp"
+#include "tests/parity/emulated_backend.hpp"
+
+namespace gpunode::parity {
+namespace {
+
+TEST(EmulatedModel, every_operation_but_the_product_has_a_kernel) {
+  EXPECT_EQ(EmulatedBackend().twins().absent(), std::vector<std::string_view>{"matmul"});
+}
+
+// What a sample of these fields may hold: letters, numbers from 0 to 1, one of two classes.
+std::vector<std::uint8_t> sample_of(const std::vector<SampleField>& fields, std::uint64_t seed) {
+  std::vector<std::uint8_t> bytes;
+  for (const SampleField& field : fields)
+    for (std::uint32_t at = 0; at < field.count; ++at) {
+      const std::uint64_t drawn = mix(seed, bytes.size());
+      const float number = static_cast<float>(drawn % 1000) / 1000;
+      const auto whole = static_cast<std::int32_t>(drawn % 2);
+      std::uint8_t place[4];
+      const std::size_t size = field.dtype == SampleDtype::u8 ? 1 : 4;
+      if (field.dtype == SampleDtype::f32)
+        std::memcpy(place, &number, size);
+      else if (field.dtype == SampleDtype::i32)
+        std::memcpy(place, &whole, size);
+      else
+        place[0] = static_cast<std::uint8_t>(97 + drawn % 26);
+      bytes.insert(bytes.end(), place, place + size);
+    }
+  return bytes;
+}
+
+struct Gradient {
+  model::LossSum sum;
+  std::vector<float> values;
+};
+
+class EmulatedModel : public testing::TestWithParam<std::string> {
+ protected:
+  EmulatedModel() {
+    model::Settings settings = {
+        {"layers", "2"}, {"channels", "24"}, {"heads", "4"}, {"context", "10"}};
+    if (GetParam() == "llama") settings["kv_heads"] = "2";
+    if (GetParam() == "mlp") settings = {{"features", "6"}, {"classes", "3"}, {"hidden", "5"}};
+    if (GetParam() == "resnet")
+      settings = {{"height", "6"}, {"width", "5"}, {"filters", "4"}, {"channels", "1"}};
+    auto made = model::make_model(GetParam(), settings);
+    EXPECT_TRUE(made) << made.error().message();
+    model_ = std::move(*made);
+    for (std::uint64_t row = 0; row < 3; ++row)
+      bytes_.push_back(sample_of(model_->sample_fields(), row));
+    for (std::uint64_t row = 0; row < 3; ++row) samples_.push_back({row, bytes_[row]});
+  }
+
+  Gradient gradient(ops::Backend& backend) {
+    Gradient out{{}, std::vector<float>(model_->parameter_count())};
+    std::vector<float> weights(model_->parameter_count());
+    model_->initialise(3, weights);
+    auto program = model_->program(backend, 1);
+    EXPECT_TRUE(program) << program.error().message();
+    EXPECT_TRUE((*program)->load(weights));
+    const auto sum = (*program)->gradient(0, samples_, out.values);
+    EXPECT_TRUE(sum) << sum.error().message();
+    if (sum) out.sum = *sum;
+    return out;
+  }
+
+  std::unique_ptr<model::Model> model_;
+  std::vector<std::vector<std::uint8_t>> bytes_;
+  std::vector<model::Sample> samples_;
+};
+
+TEST_P(EmulatedModel, has_the_cpus_loss_and_gradient) {
+  EmulatedBackend emulation;
+  const Gradient wanted = gradient(*cpu::open_backend()), found = gradient(emulation);
+  EXPECT_NEAR(found.sum.loss, wanted.sum.loss, 1e-5 * std::abs(wanted.sum.loss));
+  EXPECT_EQ(found.sum.weight, wanted.sum.weight);
+  double largest = 0, off = 0;
+  for (std::size_t i = 0; i < wanted.values.size(); ++i) {
+    largest = std::max(largest, std::abs(double{wanted.values[i]}));
+    off = std::max(off, std::abs(double{wanted.values[i]} - double{found.values[i]}));
+  }
+  EXPECT_GT(largest, 0);
+  EXPECT_LT(off, 1e-5 * largest);
+  EXPECT_EQ(gradient(emulation).values, found.values) << "the same bits each time";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EmulatedModel,
+                         testing::Values("bert", "gpt", "llama", "mlp", "resnet"),
+                         [](const auto& given) { return given.param; });
+
+}  // namespace
+}  // namespace gpunode::parity

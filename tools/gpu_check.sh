@@ -1,0 +1,310 @@
+#!/usr/bin/env bash
+# What has to be seen on a real GPU, as one table. Builds here and packs a folder of at most 50 MB that
+# runs by itself on any Linux machine with an NVIDIA driver (glibc of Debian 12 or newer, no package,
+# no network; cuBLASLt is that machine's own), then runs it. Rows that need a device are skipped by name
+# where there is none, and the script ends well. Under nine minutes on a GPU.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
+
+usage() {
+  cat <<'TEXT'
+usage: gpu_check.sh [flags]
+  --only ROW     only this row: devices, parity, sanitizer, digest, learn, rejoin, bench, torch, nccl
+  --device NAME  what to try: cuda (the default), cuda:N; cpu tries the rows themselves without a GPU
+  --json FILE    write the table there as JSON, too
+  --out FOLDER   where the folder to carry is made (default: build/gpu_check); of the source tree only
+  --build DIR    take what was built there instead of building; of the source tree only
+  --help         this text
+TEXT
+}
+refuse() { printf 'gpu_check: error: %s\ngpu_check: try:   %s\n' "$1" "$2" >&2; exit 2; }
+
+rows=(devices parity sanitizer digest learn rejoin bench torch nccl)
+only='' device=cuda json='' out='' build=''
+while [ $# -gt 0 ]; do
+  flag=$1
+  case "$flag" in
+    --only | --device | --json | --out | --build)
+      [ $# -gt 1 ] || refuse "$flag wants a value" "gpu_check.sh --help"
+      printf -v "${flag#--}" '%s' "$2"
+      shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) refuse "unknown flag '$flag'" "gpu_check.sh --help" ;;
+  esac
+  shift
+done
+case " ${rows[*]} " in
+  *" ${only:-devices} "*) ;;
+  *) refuse "no row '$only'" "one of: ${rows[*]}" ;;
+esac
+[[ $device =~ ^(cpu|cuda(:[0-9]+)?)$ ]] || refuse "no device '$device'" "--device cuda"
+
+# ---- the folder: this script and what it runs
+
+programs=(tools/gpunode/gpunode tests/parity/parity_gpu)
+
+build_programs() {  # prints the build folder
+  local nvcc cuda=OFF
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+  [ -n "$nvcc" ] && cuda=ON
+  [ $cuda = ON ] || echo "gpu_check: no nvcc here: built without CUDA" >&2
+  cmake -G Ninja -S "$root" -B "$root/build/gpu_check_build" -DCMAKE_BUILD_TYPE=Release \
+    -DGPUNODE_CUDA=$cuda >&2 || return 1
+  cmake --build "$root/build/gpu_check_build" --target gpunode parity_gpu >&2 || return 1
+  echo "$root/build/gpu_check_build"
+}
+
+pack() {  # pack BUILD FOLDER
+  local stage program
+  stage=$(mktemp -d) || return 1
+  mkdir -p "$stage/bin" "$stage/lib" "$2" || return 1
+  for program in "${programs[@]}"; do
+    [ -x "$1/$program" ] || { echo "gpu_check: $1/$program is not built" >&2; return 1; }
+    cp "$1/$program" "$stage/bin/" && strip "$stage/bin/${program##*/}" || return 1
+    # All but the loader and what belongs to it, which must be the machine's own.
+    ldd "$1/$program" | awk '$3 ~ /^\// {print $3}' |
+      grep -vE '/lib(c|m|pthread|dl|rt|resolv)\.so' | xargs -I{} cp -Ln {} "$stage/lib/"
+  done
+  tar -C "$stage" -czf "$2/payload.tar.gz" bin lib && cp "${BASH_SOURCE[0]}" "$2/gpu_check.sh"
+  rm -rf "$stage"
+  local kilobytes
+  kilobytes=$(du -sk "$2" | cut -f1)
+  echo "gpu_check: $2 has $((kilobytes / 1024)) MB" >&2
+  [ "$kilobytes" -le $((50 * 1024)) ] || { echo "gpu_check: more than 50 MB" >&2; return 1; }
+}
+
+if [ ! -f "$here/payload.tar.gz" ]; then
+  root=$(cd "$here/.." && pwd) || exit 1
+  [ -n "$build" ] || build=$(build_programs) || exit 1
+  out=${out:-$root/build/gpu_check}
+  pack "$build" "$out" || exit 1
+  set -- --device "$device"
+  [ -z "$only" ] || set -- "$@" --only "$only"
+  [ -z "$json" ] || set -- "$@" --json "$(realpath -m "$json")"
+  exec "$out/gpu_check.sh" "$@"
+fi
+
+# ---- running
+
+work=$(mktemp -d) || exit 1
+declare -A pids=()
+clean_up() {
+  local name
+  for name in "${!pids[@]}"; do kill -9 "${pids[$name]}" 2>/dev/null; done
+  wait 2>/dev/null
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+tar -C "$work" -xzf "$here/payload.tar.gz" || exit 1
+export LD_LIBRARY_PATH="$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" LC_ALL=C
+gpunode=$work/bin/gpunode
+
+detail=
+skip() { detail=$1; return 77; }
+fail() { detail=$1; return 1; }
+
+# The GPU that is tried, or why there is none.
+no_device=
+if [ "$device" != cpu ]; then
+  asked=$("$gpunode" bench compute --device "$device" --model small-gpt --ops slice --seconds 0 2>&1) ||
+    no_device=$(head -n 1 <<<"$asked" | cut -c1-160)
+fi
+needs_device() { [ -z "$no_device" ] || skip "$no_device"; }
+needs_gpu() {
+  [ "$device" != cpu ] || { skip "of a GPU only"; return; }
+  needs_device
+}
+
+field() { sed -nE "s/.*\"$1\":\"?([^\",}]*).*/\\1/p" | head -n 1; }  # of one line of JSON
+
+start() {  # start NAME [join ADDRESS]: a node of its own, on loopback
+  local name=$1
+  shift
+  [ $# -gt 0 ] || set -- up
+  "$gpunode" "$@" --state "$work/$name" --name "$name" --listen 127.0.0.1:0 --device "$device" --json \
+    >"$work/$name.out" 2>"$work/$name.log" &
+  pids[$name]=$!
+  for _ in $(seq 300); do
+    [ -s "$work/$name.out" ] && break
+    kill -0 "${pids[$name]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  [ -s "$work/$name.out" ] || fail "node $name did not start: $(tail -n 1 "$work/$name.log")"
+}
+stop() { kill "${pids[$1]}" 2>/dev/null; wait "${pids[$1]}" 2>/dev/null; unset "pids[$1]"; }
+
+text() {  # made here, so that nothing is needed
+  [ -f "$work/text" ] || awk 'BEGIN { for (i = 0; i < 9000; ++i)
+    printf "%d: the %d brown foxes jump over %d lazy dogs\n", i, i * i % 977, i * 7919 % 10007 }' \
+    >"$work/text"
+  echo "$work/text"
+}
+job() {  # job NAME KIND NODES STEPS: its file
+  cat >"$work/$1.toml" <<TOML
+name = "$1"
+nodes = $3
+min_nodes = 1
+[data]
+path = "$(text)"
+[model]
+kind = "$2"
+layers = 2
+heads = 4
+channels = 64
+context = 32
+[train]
+seed = 1
+steps = $4
+batch = 8
+slices = 8
+warmup_steps = 20
+[checkpoint]
+every = 100
+TOML
+  echo "$work/$1.toml"
+}
+digest_of() {  # digest_of NODE JOB: of the final weights
+  "$gpunode" checkpoint export "$2" --state "$work/$1" --out "$work/$1-$2.safetensors" \
+    >/dev/null 2>>"$work/$1.log" && sha256sum <"$work/$1-$2.safetensors" | cut -c1-16
+}
+trained() {  # trained NODE KIND STEPS: a job of its own, to the end; prints its digest
+  start "$1" || return 1
+  "$gpunode" train "$(job "$1" "$2" 1 "$3")" --follow --state "$work/$1" >"$work/$1.follow" 2>&1 ||
+    { fail "the job failed: $(tail -n 1 "$work/$1.follow")"; return; }
+  digest=$(digest_of "$1" "$1") || { fail "no weights of $1"; return; }
+  loss=$("$gpunode" job show "$1" --state "$work/$1" --json | field validation_loss)
+  stop "$1"
+}
+
+row_devices() {
+  needs_device || return
+  start devices || return
+  detail=$("$gpunode" devices --state "$work/devices" | sed -n 2p | tr -s ' ')
+  stop devices
+}
+row_parity() {
+  needs_gpu || return
+  "$work/bin/parity_gpu" >"$work/parity.log" 2>&1 || { fail "$(grep -m1 -A3 Failure "$work/parity.log" | tr '\n' ' ')"; return; }
+  detail=$(grep -m1 'tests ran' "$work/parity.log")
+}
+row_sanitizer() {
+  needs_gpu || return
+  local tool
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
+    { skip "no compute-sanitizer on this machine"; return; }
+  timeout 240 "$tool" --error-exitcode 9 "$work/bin/parity_gpu" --gtest_filter='Cuda.RepeatsItsBits' \
+    >"$work/sanitizer.log" 2>&1 || { fail "$(tail -n 2 "$work/sanitizer.log" | tr '\n' ' ')"; return; }
+  detail=$(tail -n 1 "$work/sanitizer.log")
+}
+row_digest() {
+  needs_device || return
+  local first
+  trained twice1 gpt 200 || return
+  first=$digest
+  rm -rf "$work/twice1"
+  trained twice1 gpt 200 || return
+  [ "$first" = "$digest" ] || { fail "two runs differ: $first, $digest"; return; }
+  detail="weights after 200 steps, twice: $digest"
+}
+row_learn() {
+  needs_device || return
+  local kind told=
+  for kind in gpt llama; do
+    trained "learn$kind" "$kind" 300 || return
+    awk -v loss="${loss:-9}" 'BEGIN { exit !(loss > 0 && loss < 2.5) }' ||
+      { fail "$kind: a validation loss of ${loss:-nothing}, not under 2.5"; return; }
+    told+="$kind $(printf %.3f "$loss") "
+  done
+  detail="validation loss after 300 steps: $told"
+}
+row_rejoin() {
+  needs_device || return
+  local wanted address token
+  trained alone gpt 400 || return
+  wanted=$digest
+  start one || return
+  address=$(sed -nE 's/.*"join_endpoints":\["tcp:\/\/([^"]*)".*/\1/p' "$work/one.out")
+  token=$("$gpunode" token create --uses 2 --state "$work/one" 2>/dev/null) || { fail "no token"; return; }
+  export GPUNODE_TOKEN=$token
+  start two join "$address" || return
+  "$gpunode" train "$(sed 's/"two"/"alone"/' "$(job two gpt 2 400)" >"$work/both.toml"; echo "$work/both.toml")" \
+    --state "$work/one" >/dev/null 2>"$work/both.log" || { fail "$(tail -n 1 "$work/both.log")"; return; }
+  sleep 1
+  kill -9 "${pids[two]}"
+  wait "${pids[two]}" 2>/dev/null
+  start two || return
+  unset GPUNODE_TOKEN
+  for _ in $(seq 1200); do
+    [ "$("$gpunode" jobs --state "$work/one" --json | field phase)" = finished ] && break
+    sleep 0.1
+  done
+  digest=$(digest_of one alone) || { fail "the job did not end"; return; }
+  stop two
+  stop one
+  [ "$digest" = "$wanted" ] || { fail "another state than undisturbed: $digest, $wanted"; return; }
+  detail="one of two nodes killed and back: $digest as undisturbed"
+}
+row_bench() {
+  needs_device || return
+  "$gpunode" bench compute --device "$device" --seconds 0.5 --model small-gpt --model gpt2-124m \
+    >"$work/bench.txt" 2>"$work/bench.log" || { fail "$(tail -n 1 "$work/bench.log")"; return; }
+  cp "$work/bench.txt" "${json:+${json%.json}_bench.txt}" 2>/dev/null
+  detail=$(awk '/^(peak|copy) /{sub(/ \(.*/, ""); sub(/ read.*/, ""); printf "%s; ", $0}
+    /, slices of/{model = $1} /^slice /{printf "%s a slice in %s %s, %s%% of the peak; ", model, $4, $5, $8}' \
+    "$work/bench.txt" | tr -s ' ')
+}
+row_torch() {
+  needs_gpu || return
+  python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
+    { skip "python3 has no torch with CUDA"; return; }
+  python3 - >"$work/torch.log" 2>&1 <<'PYTHON' || { fail "$(tail -n 1 "$work/torch.log")"; return; }
+import time, torch
+torch.set_float32_matmul_precision("highest")
+layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
+body = torch.nn.TransformerEncoder(layer, 12).cuda()
+table, head = torch.nn.Embedding(50257, 768).cuda(), torch.nn.Linear(768, 50257, bias=False).cuda()
+parameters = [*body.parameters(), *table.parameters(), *head.parameters()]
+update = torch.optim.AdamW(parameters, fused=True)
+mask = torch.nn.Transformer.generate_square_subsequent_mask(64).cuda()
+tokens = torch.randint(50257, (4, 65), device="cuda")
+@torch.compile
+def loss():
+    out = head(body(table(tokens[:, :-1]), mask=mask, is_causal=True))
+    return torch.nn.functional.cross_entropy(out.flatten(0, 1), tokens[:, 1:].flatten())
+def step():
+    update.zero_grad(set_to_none=True); loss().backward(); update.step()
+for _ in range(5): step()
+torch.cuda.synchronize(); begin = time.time()
+for _ in range(20): step()
+torch.cuda.synchronize()
+print(f"PyTorch {torch.__version__}, compiled, fp32, gpt2-124m: {20 * 256 / (time.time() - begin):.0f} tokens/s")
+PYTHON
+  detail=$(tail -n 1 "$work/torch.log")
+}
+row_nccl() { skip "the exchange does not use NCCL yet"; }
+
+# ---- the table
+
+failed=0 lines=
+printf '%-10s %-7s %5s  %s\n' ROW RESULT SEC DETAIL
+for row in "${rows[@]}"; do
+  [ -z "$only" ] || [ "$only" = "$row" ] || continue
+  begin=$SECONDS detail='' digest='' loss=''
+  "row_$row"
+  case $? in
+    0) result=ok ;;
+    77) result=skipped ;;
+    *) result=FAILED failed=1 ;;
+  esac
+  detail=${detail//[$'\n\r\t']/ }
+  printf '%-10s %-7s %5d  %s\n' "$row" $result $((SECONDS - begin)) "$detail"
+  escaped=${detail//\\/\\\\}
+  lines+="${lines:+,}{\"row\":\"$row\",\"result\":\"${result,,}\",\"seconds\":$((SECONDS - begin)),\"detail\":\"${escaped//\"/\\\"}\"}"
+done
+if [ -n "$json" ]; then
+  printf '{"date":"%s","device":"%s","rows":[%s]}\n' "$(date -u +%FT%TZ)" \
+    "$( (nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null || true) | head -n 1)" "$lines" >"$json" ||
+    refuse "cannot write $json" "--json FILE in a folder that can be written"
+fi
+exit $failed
