@@ -32,6 +32,7 @@ context = 64
 
 [train]
 seed = {seed}
+precision = "{precision}"
 steps = {steps}
 batch = 12
 slices = 4
@@ -60,10 +61,10 @@ class Learning(cluster.ProcessTest):
             print("skipped: ../shared/data/tinyshakespeare.txt is not there")
             self.skipTest("no text")
 
-    def run_job(self, nodes, seed=1, steps=STEPS):
+    def run_job(self, nodes, seed=1, steps=STEPS, precision="fp32"):
         """Trains through the first node; what `job show` says at the end, and the digest."""
         path = self.world.write("shakespeare.toml", JOB.format(
-            nodes=len(nodes), seed=seed, steps=steps, data=self.data))
+            nodes=len(nodes), seed=seed, steps=steps, data=self.data, precision=precision))
         begin = time.monotonic()
         started = nodes[0].ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))
@@ -98,6 +99,12 @@ class Learning(cluster.ProcessTest):
         self.assertEqual({one["node"] for one in shown["computed"] if one["slices"]},
                          {"a", "b", "c"})
         self.assertEqual(together, alone)
+
+    def test_bf16_comes_to_the_loss_of_fp32(self):
+        for seed in (1, 2, 3):
+            losses = [self.alone(f"{precision}-{seed}", seed=seed, precision=precision)[0]
+                      ["validation_loss"] for precision in ("fp32", "bf16")]
+            self.assertLessEqual(abs(losses[1] - losses[0]), 0.01 * losses[0], f"seed {seed}")
 
     def sees_all(self, node):
         seen = node.ask("nodes", "--json").json["nodes"]
