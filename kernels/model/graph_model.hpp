@@ -38,6 +38,7 @@ class GraphModel : public Model {
   std::vector<ElementRange> stages() const final { return stages_; }
   std::vector<ElementRange> forward_stages() const final { return forward_stages_; }
   std::uint64_t slot_bytes(std::size_t samples_per_slice) const final;
+  double slice_flops(std::size_t samples_per_slice) const final;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
  protected:

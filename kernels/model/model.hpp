@@ -180,6 +180,11 @@ class Model {
   virtual std::uint64_t slot_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;
   }
+  // Additions and products of a slice's forward and backward, at least; 0 (as here): not known, so
+  // that nobody can tell how much of a device training makes use of.
+  virtual double slice_flops(std::size_t samples_per_slice) const {
+    return static_cast<void>(samples_per_slice), 0;
+  }
 
   // Makes the model ready on a device. `backend` and this model outlive the program.
   // Fails with: unsupported (an operation the device lacks), out_of_memory.

@@ -30,6 +30,9 @@ class StartedModel final : public Model {
   std::uint64_t slot_bytes(std::size_t samples_per_slice) const override {
     return model_->slot_bytes(samples_per_slice);
   }
+  double slice_flops(std::size_t samples_per_slice) const override {
+    return model_->slice_flops(samples_per_slice);
+  }
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override {
     return model_->program(backend, workers);
   }
