@@ -112,6 +112,8 @@ struct TrainerReady {
   Digest initial_state;
   std::uint64_t tokens_per_sample = 0;
   bool speculates = false;  // makes use of job::SpeculativeUpdate
+  // Of one slice, and the most a second that this node's devices have shown; 0: not known.
+  double slice_flops = 0, peak_flops = 0;
 };
 struct TrainerFailed {
   Error error;

@@ -3,13 +3,15 @@
 # runs by itself on any Linux machine with an NVIDIA driver (glibc of Debian 12 or newer, no package,
 # no network; cuBLASLt is that machine's own), then runs it. Rows that need a device are skipped by name
 # where there is none, and the script ends well. Under nine minutes on a GPU.
+# shellcheck disable=SC2317  # rows are called by their names
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
 
 usage() {
   cat <<'TEXT'
 usage: gpu_check.sh [flags]
-  --only ROW     only this row: devices, parity, sanitizer, digest, learn, rejoin, bench, torch, nccl
+  --only ROW     only this row: devices, parity, sanitizer, digest, learn, rejoin, bench,
+                 products, memory, bf16, traffic, torch, nccl
   --device NAME  what to try: cuda (the default), cuda:N; cpu tries the rows themselves without a GPU
   --json FILE    write the table there as JSON, too
   --out FOLDER   where the folder to carry is made (default: build/gpu_check); of the source tree only
@@ -19,7 +21,7 @@ TEXT
 }
 refuse() { printf 'gpu_check: error: %s\ngpu_check: try:   %s\n' "$1" "$2" >&2; exit 2; }
 
-rows=(devices parity sanitizer digest learn rejoin bench torch nccl)
+rows=(devices parity sanitizer digest learn rejoin bench products memory bf16 traffic torch nccl)
 only='' device=cuda json='' out='' build=''
 while [ $# -gt 0 ]; do
   flag=$1
@@ -254,6 +256,43 @@ row_bench() {
     /, slices of/{model = $1} /^slice /{printf "%s a slice in %s %s, %s%% of the peak; ", model, $4, $5, $8}' \
     "$work/bench.txt" | tr -s ' ')
 }
+# Lines of the benchmark's JSON as "operation, share of peak, share of copy, flops".
+rates() {  # rates OPERATIONS
+  "$gpunode" bench compute --device "$device" --model gpt2-124m --ops "$1" --json 2>"$work/rates.log" |
+    tr '{' '\n' | awk '
+    function number(name) {
+      return match($0, "\"" name "\":[-+.0-9e]+") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : 0
+    }
+    match($0, /"op":"[a-z0-9_]+"/) {
+      print substr($0, RSTART + 6, RLENGTH - 7), number("of_peak_flops"), number("of_copy_bandwidth"), number("flops")
+    }'
+}
+row_products() {  # against the best large product of the same run: cuBLASLt's, where that was found
+  needs_device || return
+  detail=$(rates linear,linear_weight,linear_input | awk '$4 > 1e9 && $2 > 0 {
+      flops += $4; time += $4 / $2; if (!least || $2 < least) least = $2 }
+    END { if (!flops) exit 1
+      printf "GPT-2 124M: %.0f %% of the best product; the slowest shape %.0f %%", 100 * flops / time, 100 * least }') ||
+    fail "nothing was measured: $(tail -n 1 "$work/rates.log")"
+}
+row_memory() {  # what memory bounds, against a large copy of the same run
+  needs_device || return
+  detail=$(rates layernorm,layernorm_backward,add,gelu,gelu_backward,cross_entropy_both,column_sum |
+    awk '{ if (!($1 in least)) names[++count] = $1
+           if (!($1 in least) || $3 < least[$1]) least[$1] = $3 }
+      END { if (!count) exit 1
+        printf "of a copy, at least:"
+        for (at = 1; at <= count; ++at) printf " %s %.0f %%", names[at], 100 * least[names[at]] }') ||
+    fail "nothing was measured: $(tail -n 1 "$work/rates.log")"
+}
+row_bf16() {
+  needs_device || return
+  "$gpunode" help bench compute | grep -q -- --precision || { skip "bf16 is not computed with yet"; return; }
+  detail=$("$gpunode" bench compute --device "$device" --model gpt2-124m --ops slice --precision bf16 \
+    2>"$work/bf16.log" | grep '^slice ' | tr -s ' ')
+  [ -n "$detail" ] || fail "$(tail -n 1 "$work/bf16.log")"
+}
+row_traffic() { skip "what a step copies between host and device is not counted yet"; }
 row_torch() {
   needs_gpu || return
   python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||

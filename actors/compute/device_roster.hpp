@@ -50,12 +50,21 @@ class NodeDevice {
   // Time is counted as far as it is watched: a process that was stopped for an hour has not hung
   // for an hour. Called every second or more often, by one thread.
   void look_for_hangs(Time now, Duration timeout);
+  // The most flops a second that it has shown, by device_peak.hpp; 0: not measured yet.
+  double peak_flops() const { return peak_flops_; }
+  void note_peak(double flops_per_second) {
+    double known = peak_flops_;
+    while (known < flops_per_second &&
+           !peak_flops_.compare_exchange_weak(known, flops_per_second)) {
+    }
+  }
 
  private:
   friend class DeviceUse;
   std::string id_;
   ops::Backend& backend_;
   std::atomic<DeviceCondition> condition_ = DeviceCondition::ready;
+  std::atomic<double> peak_flops_ = 0;
   mutable std::mutex mutex_;  // over what follows
   std::string reason_;
   std::vector<DeviceUse*> uses_;

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 
+#include "kernels/model/model_code.hpp"
+
 namespace gpunode::compute {
 
 namespace {
@@ -176,6 +178,7 @@ struct LayeredPass::Run {
     if (work.kind == Kind::forward)
       return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
     auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
+    if (loss) loss = pass.believed(*loss, samples.size());
     if (!loss) return loss.error();
     slice.forward.tail = tail_of(*loss);
     return {};
@@ -288,6 +291,12 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
   return {};
 }
 
+Result<model::LossSum> LayeredPass::believed(const model::LossSum& told,
+                                             std::size_t samples) const {
+  if (options_.tokens_per_sample == 0) return told;
+  return model::believed(told, {samples, options_.tokens_per_sample});
+}
+
 // Stages up to `stages` of one slice; nothing where the model has no stages.
 Result<void> LayeredPass::forward(int worker, std::size_t slot,
                                   const std::vector<model::Sample>& samples, std::size_t stages,
@@ -295,6 +304,7 @@ Result<void> LayeredPass::forward(int worker, std::size_t slot,
   if (!staged_) return {};
   for (; done.stages < stages; ++done.stages) {
     auto loss = options_.program->forward(worker, slot, done.stages, samples);
+    if (loss && done.stages + 1 == options_.forward_stages) loss = believed(*loss, samples.size());
     if (!loss) return loss.error();
     if (options_.use) options_.use->got_on();
     done.tail = tail_of(*loss);

@@ -36,7 +36,8 @@ class LayeredPass {
     std::size_t forward_stages = 0;           // how many of those it has
     std::size_t parameter_count = 0;
     collective::Tree tree = collective::Tree::of_slices(1);
-    DeviceUse* use = nullptr;  // is told that work gets on; may be null
+    DeviceUse* use = nullptr;           // is told that work gets on; may be null
+    std::size_t tokens_per_sample = 0;  // the model's; 0: what the program tells is believed
   };
   explicit LayeredPass(Options options);
 
@@ -66,6 +67,7 @@ class LayeredPass {
     std::size_t stages = 0;  // done
     std::array<float, model::kTailElements> tail{};
   };
+  Result<model::LossSum> believed(const model::LossSum& told, std::size_t samples) const;
   Result<void> forward(int worker, std::size_t slot, const std::vector<model::Sample>& samples,
                        std::size_t stages, Ahead& done);
 

@@ -34,7 +34,8 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
                            .forward_stages = model.forward_stages().size(),
                            .parameter_count = model.parameter_count(),
                            .tree = options.tree,
-                           .use = &made->use_});
+                           .use = &made->use_,
+                           .tokens_per_sample = model.tokens_per_sample()});
   auto state = DeviceState::allocate(*made->device_, model.parameter_count());
   if (!state) return state.error().within("state of " + model.name());
   made->state_ = *std::move(state);

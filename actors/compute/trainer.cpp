@@ -705,6 +705,7 @@ Result<HeldOutLoss> Trainer::evaluate_here() {
       samples.push_back({i, place});
     }
     auto sum = first().program().evaluate(worker, samples);
+    if (sum) sum = model::believed(*sum, {samples.size(), tokens});
     first().use().got_on();
     if (sum)
       sums[group] = *sum;

@@ -6,9 +6,11 @@
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <cmath>
 #include <exception>
 #include <optional>
 
+#include "actors/compute/device_peak.hpp"
 #include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
@@ -67,6 +69,20 @@ Result<model::Fingerprint> keep_equal_devices(Trainer::Options& options) {
   return *wanted;
 }
 
+// Of all that the job computes on here; 0: not known.
+double peak_of(const Trainer::Options& options) {
+  double sum = 0;
+  for (NodeDevice* device : options.devices) {
+    DeviceUse use(*device, options.user);
+    if (auto done = measure_peak(use, options.workers, *options.clock); !done)
+      log::warning("trainer", device->id() + ": how fast it is could not be measured: " +
+                                  done.error().message());
+    if (device->peak_flops() == 0) return 0;
+    sum += device->peak_flops();
+  }
+  return sum;
+}
+
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
   if (options.check_data)
@@ -75,6 +91,9 @@ void prepare(Self* self, Trainer::Options options) {
   auto fingerprint = keep_equal_devices(options);
   if (!fingerprint) return fail(self, fingerprint.error());
   std::uint64_t tokens = model.tokens_per_sample();
+  double slice_flops = model.slice_flops(samples_per_slice(options.spec.train));
+  if (!std::isfinite(slice_flops) || slice_flops < 0) slice_flops = 0;  // it does not know
+  const double peak_flops = slice_flops > 0 ? peak_of(options) : 0;
   self->state.clock = options.clock;
   self->state.spans = options.spans;
   auto trainer = Trainer::create(std::move(options));
@@ -85,9 +104,10 @@ void prepare(Self* self, Trainer::Options options) {
     self->state.trainer.reset();
     return fail(self, digest.error());
   }
-  self->send(self->state.job,
-             TrainerReady{self->state.trainer->element_count(), fingerprint->digest,
-                          fingerprint->text, *digest, tokens, self->state.trainer->speculates()});
+  self->send(
+      self->state.job,
+      TrainerReady{self->state.trainer->element_count(), fingerprint->digest, fingerprint->text,
+                   *digest, tokens, self->state.trainer->speculates(), slice_flops, peak_flops});
 }
 
 void keep_going(Self* self) {

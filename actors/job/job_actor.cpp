@@ -345,6 +345,10 @@ void begin(Self* self, const TrainerReady& ready) {
   JobActorOptions& options = state.options;
   state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
                        options.spec.inner_steps());
+  state.ledger->know_compute(
+      {.self = options.core.self.node,
+       .slice_flops = ready.slice_flops * static_cast<double>(options.spec.inner_steps()),
+       .peak_flops = ready.peak_flops});
   if (!options.core.witness_only && !options.core.has_result && !options.spec.fingerprint.empty() &&
       options.spec.fingerprint != ready.fingerprint.text())
     return fail(self, {ErrorCode::unsupported,

@@ -36,7 +36,9 @@ void JobLedger::on_committed(Time now, const job::Committed& committed) {
   seen_.running = committed.running;
   for (const NodeId& node : committed.computed_by) ++seen_.slices[node];
   account_.on_committed(now, committed);
-  recent_.emplace_back(now, committed.step);
+  slices_ += committed.computed_by.size();
+  const auto own = seen_.slices.find(compute_.self);
+  recent_.push_back({now, committed.step, slices_, own == seen_.slices.end() ? 0 : own->second});
   if (recent_.size() > kRecentSteps) recent_.pop_front();
 }
 
@@ -81,9 +83,27 @@ std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
 double JobLedger::tokens_per_second() const {
   if (recent_.size() < 2) return 0;
   double seconds =
-      std::chrono::duration<double>(recent_.back().first - recent_.front().first).count();
-  double steps = static_cast<double>(recent_.back().second - recent_.front().second);
+      std::chrono::duration<double>(recent_.back().time - recent_.front().time).count();
+  double steps = static_cast<double>(recent_.back().step - recent_.front().step);
   return seconds > 0 ? steps * static_cast<double>(tokens_per_step_) / seconds : 0;
+}
+
+std::optional<double> JobLedger::recent_rate(std::uint64_t Recent::*slices) const {
+  if (recent_.size() < 2 || compute_.slice_flops <= 0) return std::nullopt;
+  const Recent &first = recent_.front(), &last = recent_.back();
+  const double seconds = std::chrono::duration<double>(last.time - first.time).count();
+  if (seconds <= 0) return std::nullopt;
+  return static_cast<double>(last.*slices - first.*slices) * compute_.slice_flops / seconds;
+}
+
+std::optional<double> JobLedger::flops_per_second() const {
+  return recent_rate(&Recent::slices);
+}
+
+std::optional<double> JobLedger::utilisation() const {
+  const auto rate = recent_rate(&Recent::own_slices);
+  if (!rate || compute_.peak_flops <= 0) return std::nullopt;
+  return *rate / compute_.peak_flops;
 }
 
 Duration JobLedger::time_left(std::uint64_t total_steps) const {

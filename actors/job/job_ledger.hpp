@@ -31,9 +31,18 @@ struct JobFigures {
   std::string checkpoint_path;
 };
 
+// What this node knows of the job's arithmetic; 0: unknown.
+struct ComputeFacts {
+  NodeId self;
+  double slice_flops = 0;  // of what is computed of a slice in one step
+  double peak_flops = 0;   // a second, of this node's devices
+};
+
 class JobLedger {
  public:
   explicit JobLedger(std::uint64_t tokens_per_step) : tokens_per_step_(tokens_per_step) {}
+
+  void know_compute(const ComputeFacts& facts) { compute_ = facts; }
 
   void on_view(const view::View& view);
   void on_committed(Time now, const job::Committed& committed);
@@ -76,6 +85,10 @@ class JobLedger {
   // Over the last steps; 0 until there are two.
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
+  // Over the last steps: flops a second of all members, and which share of the peak of this node's
+  // devices its own slices take. None: not known, or not yet.
+  std::optional<double> flops_per_second() const;
+  std::optional<double> utilisation() const;
 
  private:
   std::uint64_t tokens_per_step_;
@@ -87,7 +100,15 @@ class JobLedger {
   std::uint64_t events_dropped_ = 0;
   std::deque<Event> events_;
   std::deque<Commit> commits_;
-  std::deque<std::pair<Time, std::uint64_t>> recent_;  // commit times of the last steps
+  // The last steps' commits; slices: of all members, and of this node, computed up to then.
+  struct Recent {
+    Time time;
+    std::uint64_t step = 0, slices = 0, own_slices = 0;
+  };
+  std::optional<double> recent_rate(std::uint64_t Recent::*slices) const;
+  ComputeFacts compute_;
+  std::uint64_t slices_ = 0;
+  std::deque<Recent> recent_;
 };
 
 }  // namespace gpunode::jobs

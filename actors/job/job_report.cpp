@@ -72,6 +72,8 @@ json progress(const ReportInput& in) {
                             {"in_a_row", in.ledger.seen().skipped_in_a_row}};
   if (auto loss = in.ledger.seen().loss) out["loss"] = *loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
+  if (const auto rate = in.ledger.flops_per_second()) out["flops_per_second"] = *rate;
+  if (const auto share = in.ledger.utilisation()) out["utilisation"] = *share;
   out["seconds_left"] = seconds(in.ledger.time_left(in.spec.train.steps));
   // How this node came to the state of the others, or is on its way there.
   if (in.status.sync_received_bytes > 0 || in.status.sync_total_bytes > 0) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/graph/op.hpp"
 #include "kernels/model/detail/graph_program.hpp"
 #include "kernels/tensor/exact_math.hpp"
 #include "runtime/base/rng.hpp"
@@ -86,6 +87,11 @@ std::uint64_t GraphModel::working_bytes(int workers, std::size_t samples_per_sli
              planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
                return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
              });
+}
+
+double GraphModel::slice_flops(std::size_t samples_per_slice) const {
+  const auto executable = compile(*this, graph::Purpose::train, samples_per_slice);
+  return executable ? graph::cost_of((*executable)->graph()).flops : 0;
 }
 
 Result<std::unique_ptr<Program>> GraphModel::program(ops::Backend& backend, int workers) const {

@@ -43,6 +43,7 @@ class GraphModel : public Model {
     return {};
   }
   Precision precision() const final { return precision_; }
+  double slice_flops(std::size_t samples_per_slice) const final;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
  protected:

@@ -181,6 +181,11 @@ class Model {
   virtual std::uint64_t slot_bytes(std::size_t samples_per_slice) const {
     return static_cast<void>(samples_per_slice), 0;
   }
+  // Additions and products of a slice's forward and backward, at least; 0 (as here): not known, so
+  // that nobody can tell how much of a device training makes use of.
+  virtual double slice_flops(std::size_t samples_per_slice) const {
+    return static_cast<void>(samples_per_slice), 0;
+  }
 
   // Of the products of all programs made from here on; fp32 unless told. To be called, if at all,
   // before the model is shared. Fails with: unsupported, as here: its programs know fp32 alone.

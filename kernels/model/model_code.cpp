@@ -112,6 +112,34 @@ Result<std::unique_ptr<Session>> make_session(Program& program) {
                  [&] { return present(program.session(), "Program::session"); });
 }
 
+namespace {
+
+Result<void> believe_weight(const char* call, double weight, const Samples& samples) {
+  const double most = static_cast<double>(samples.count) * static_cast<double>(samples.tokens_each);
+  if (weight >= 0 && weight <= most) return {};
+  return {ErrorCode::internal, std::string(call) + " told a weight of " + std::to_string(weight) +
+                                   " for " + std::to_string(samples.count) + " samples of " +
+                                   std::to_string(samples.tokens_each) +
+                                   " tokens: it is how many of them count in the loss"};
+}
+
+}  // namespace
+
+Result<LossSum> believed(const LossSum& told, const Samples& samples) {
+  if (auto good = believe_weight("the model's gradient", told.weight, samples); !good)
+    return good.error();
+  return told;
+}
+
+Result<Evaluation> believed(const Evaluation& told, const Samples& samples) {
+  if (auto good = believe_weight("the model's evaluation", told.weight, samples); !good)
+    return good.error();
+  if (told.correct && static_cast<double>(*told.correct) > told.weight)
+    return {ErrorCode::internal, "the model's evaluation told " + std::to_string(*told.correct) +
+                                     " right of " + std::to_string(told.weight) + " tokens"};
+  return told;
+}
+
 Result<void> validate(const Model& model) {
   if (auto good = validate_parameters(model); !good) return good;
   const auto fields = model.sample_fields();

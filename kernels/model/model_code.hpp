@@ -29,6 +29,15 @@ Result<std::unique_ptr<Program>> make_program(const Model& model, ops::Backend& 
                                               int workers);
 Result<std::unique_ptr<Session>> make_session(Program& program);
 
+// What a program told of these samples, if it can be: the predicted tokens that count are none too
+// many, and of those that were right there are no more. A loss may be anything: a model that
+// diverges tells infinite ones. Fail with: internal.
+struct Samples {
+  std::size_t count = 0, tokens_each = 0;
+};
+Result<LossSum> believed(const LossSum& told, const Samples& samples);
+Result<Evaluation> believed(const Evaluation& told, const Samples& samples);
+
 // Whether the description fits together, as training and checkpoints take it for granted: extents,
 // counts, names, stages. Fails with: invalid_argument.
 Result<void> validate(const Model& model);

@@ -34,6 +34,9 @@ class StartedModel final : public Model {
     return model_->use_precision(precision);
   }
   Precision precision() const override { return model_->precision(); }
+  double slice_flops(std::size_t samples_per_slice) const override {
+    return model_->slice_flops(samples_per_slice);
+  }
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const override {
     return model_->program(backend, workers);
   }

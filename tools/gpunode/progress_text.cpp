@@ -48,7 +48,13 @@ std::string progress_text(const json& progress) {
     text +=
         " (" + decimal(100 * field<double>(progress, "validation_accuracy", 0), 1) + " % right)";
   double speed = field<double>(progress, "tokens_per_second", 0);
-  if (speed > 0) text += "  " + human_count(speed) + " tokens/s";
+  if (speed > 0) {
+    text += "  " + human_count(speed) + " tokens/s";
+    const bool known = progress.contains("utilisation");
+    text += "  " +
+            (known ? decimal(100 * field<double>(progress, "utilisation", 0), 1) + " %" : "-") +
+            " of peak";
+  }
   std::size_t count = field<std::vector<std::string>>(progress, "members", {}).size();
   if (count > 0)
     text += "  " + std::to_string(count) + (count == 1 ? " member (" : " members (") +

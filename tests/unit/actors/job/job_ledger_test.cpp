@@ -77,6 +77,26 @@ TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
   EXPECT_EQ(ledger.time_left(11), Duration{0});
 }
 
+TEST(JobLedger, tells_the_jobs_arithmetic_and_what_this_node_makes_of_its_peak) {
+  JobLedger ledger(100);
+  const auto run = [&](int first) {
+    for (int step = first; step < first + 11; ++step)
+      ledger.on_committed(at(step * 100), step_of(static_cast<std::uint64_t>(step), {1, 1, 1, 2}));
+  };
+  ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
+  run(1);
+  EXPECT_FALSE(ledger.flops_per_second()) << "an opaque program tells nothing of its arithmetic";
+  EXPECT_FALSE(ledger.utilisation());
+  ledger.know_compute({.self = node(1), .slice_flops = 5e6});
+  ledger.on_view(view_of(2, 11, {1, 2}, {0, 0, 0, 1}));
+  run(12);
+  // Ten steps of four slices in a second.
+  EXPECT_NEAR(*ledger.flops_per_second(), 2e8, 1);
+  EXPECT_FALSE(ledger.utilisation()) << "its peak is not known";
+  ledger.know_compute({.self = node(1), .slice_flops = 5e6, .peak_flops = 3e8});
+  EXPECT_NEAR(*ledger.utilisation(), 0.5, 1e-9) << "three of the four slices are its own";
+}
+
 TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {
   JobLedger ledger(100);
   ledger.on_committed(at(10), step_of(3, {1}));

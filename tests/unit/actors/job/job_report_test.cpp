@@ -52,6 +52,7 @@ TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
   EXPECT_EQ(report["lost_members"][0]["reason"], "its compute has not answered");
   EXPECT_EQ(report["lost_members"][0]["step"], 20);
   EXPECT_FALSE(report.contains("skipped_steps"));
+  EXPECT_FALSE(report.contains("utilisation")) << "not known";
 }
 
 TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_then) {
