@@ -68,6 +68,14 @@ class Stays(training.TrainingTest):
             self.assertEqual(refused.code, 1)
             self.assert_says(refused.err, "lost")
 
+    def test_refuses_flags_that_cannot_be(self):
+        for words, said in ((("--device-timeout", "5ms"), "at least 1s"),
+                            (("--on-device-loss", "pray"), "restart or stay"),
+                            (("--device", "tpu"), "auto, cpu, cuda")):
+            refused = self.world.run("up", "--state", self.world.state("no"), *words)
+            self.assertIn(refused.code, (1, 2), str(refused))
+            self.assert_says(refused.err, said)
+
     def test_refuses_to_drain_the_last_one_and_one_that_is_not_there(self):
         node = self.start_node("n1")
         refused = node.ask("device", "drain", "cpu")

@@ -110,6 +110,9 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   config.device = arguments.text("--device", config.device);
   auto timeout = arguments.duration("--device-timeout", config.device_timeout);
   if (!timeout) return timeout.error();
+  if (*timeout < std::chrono::seconds(1))
+    return Error{ErrorCode::invalid_argument, "--device-timeout wants at least 1s, not '" +
+                                                  arguments.text("--device-timeout") + "'"};
   config.device_timeout = *timeout;
   if (invocation.command->name == "join")
     config.join = without_scheme(arguments.text("HOST[:PORT]"));
