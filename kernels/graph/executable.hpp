@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/graph/memory_plan.hpp"
+#include "kernels/graph/op.hpp"
 #include "kernels/ops/backend.hpp"
 
 namespace gpunode::graph {
@@ -19,6 +20,7 @@ struct Places {
   float* gradient = nullptr;         // of the backward stage's range alone: made_final
   std::span<float* const> caches = {};
   std::int64_t position = 0;
+  PackedOperands* packed = nullptr;  // null: nothing is
 };
 
 class Executable {

@@ -81,15 +81,24 @@ Result<void> run_layernorm_backward(const Call& call) {
                                       .dbias = call.out(2)});
 }
 
+// The weight of a linear layer as products in bf16 read it, where somebody keeps it.
+Result<ByteView> packed_weight(const Call& call, bool transpose_b) {
+  if (!call.packed || call.attributes.precision == Precision::fp32) return ByteView{};
+  return call.packed->of(call, 1, transpose_b);
+}
+
 Result<void> run_linear(const Call& call) {
   const tensor::ConstTensor weight = call.in(1);
+  const auto packed = packed_weight(call, true);
+  if (!packed) return packed.error();
   return call.ops.matmul(call.stream, call.workspace,
                          {.a = as_rows(call.in(0), weight.shape[1]),
                           .b = weight,
                           .c = as_rows(call.out(0), weight.shape[0]),
                           .transpose_b = true,
                           .bias = call.in(2),
-                          .precision = call.attributes.precision});
+                          .precision = call.attributes.precision,
+                          .packed_b = *packed});
 }
 
 void linear_gradient(Gradients& gradients, const Node& node) {
@@ -125,11 +134,14 @@ Result<void> run_linear_weight(const Call& call) {
 
 Result<void> run_linear_input(const Call& call) {
   const tensor::ConstTensor weight = call.in(1);
+  const auto packed = packed_weight(call, false);
+  if (!packed) return packed.error();
   return call.ops.matmul(call.stream, call.workspace,
                          {.a = as_rows(call.in(0), weight.shape[0]),
                           .b = weight,
                           .c = as_rows(call.out(0), weight.shape[1]),
-                          .precision = call.attributes.precision});
+                          .precision = call.attributes.precision,
+                          .packed_b = *packed});
 }
 
 // Of the three products that a weight (N, K) is in.

@@ -14,6 +14,17 @@ namespace gpunode::graph {
 
 class Gradients;
 
+struct Call;
+
+// Right factors of products that are made ready once for many runs.
+class PackedOperands {
+ public:
+  virtual ~PackedOperands() = default;
+  // As MatmulArgs::packed_b: of a parameter that is the call's operand; empty: it is not packed. From
+  // any thread. Fails with: what packing fails with.
+  virtual Result<ByteView> of(const Call& call, std::size_t operand, bool transpose_b) = 0;
+};
+
 // A node about to run: its operands' places in the device's memory.
 struct Call {
   ops::Backend& backend;
@@ -24,6 +35,7 @@ struct Call {
   std::span<const Value*const> in_values, out_values;
   std::span<void*const> in_data, out_data;  // null where an operand is absent
   std::int64_t position = 0;                // of the first token, in a session
+  PackedOperands* packed = nullptr;
 
   bool has(std::size_t operand) const { return in_data[operand] != nullptr; }
   tensor::ConstTensor in(std::size_t operand) const {

@@ -82,7 +82,11 @@ std::uint64_t GraphModel::slot_bytes(std::size_t samples_per_slice) const {
 }
 
 std::uint64_t GraphModel::working_bytes(int workers, std::size_t samples_per_slice) const {
-  return constant_bytes_ +
+  std::uint64_t packed = 0;
+  if (precision_ == Precision::bf16)
+    if (const auto executable = compile(*this, graph::Purpose::train, 1))
+      packed = packed_weight_bytes((*executable)->graph());
+  return constant_bytes_ + packed +
          static_cast<std::uint64_t>(workers) *
              planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
                return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;

@@ -78,6 +78,8 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
+  if (auto done = program->packed_.place((*first)->graph(), program->pool_); !done)
+    return done.error();
   if (auto done = program->place_constants(*first); !done) return done.error();
   return std::unique_ptr<Program>(std::move(program));
 }
@@ -126,6 +128,7 @@ Result<void> GraphProgram::load(std::span<const float> parameters) {
                                              model_.name() + " has " +
                                              std::to_string(model_.parameter_count())};
   weights_ = parameters;
+  packed_.make_stale({0, parameters.size()});
   return {};
 }
 
@@ -135,6 +138,7 @@ Result<void> GraphProgram::load_part(std::span<const float> parameters, ElementR
       part.count > parameters.size() - part.first)
     return {ErrorCode::invalid_argument, "the part lies outside the parameters"};
   weights_ = parameters;
+  packed_.make_stale(part);
   return {};
 }
 
@@ -217,11 +221,12 @@ Result<void> GraphProgram::prepare(Worker& worker, const graph::Executable& exec
   return {};
 }
 
-graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) const {
+graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) {
   return {.slice = slot.memory.as<std::byte>(),
           .scratch = worker.scratch.as<std::byte>(),
           .parameters = weights(),
-          .constants = constants()};
+          .constants = constants(),
+          .packed = &packed_};
 }
 
 Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t stage,

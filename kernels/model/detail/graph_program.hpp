@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/model/detail/packed_weights.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
@@ -67,7 +68,7 @@ class GraphProgram final : public Program {
                        tensor::Stream& stream);
   Result<void> read_inputs(Slot& slot, std::span<const Sample> samples, tensor::Stream& stream);
   Result<void> prepare(Worker& worker, const graph::Executable& executable);
-  graph::Places places_of(const Worker& worker, const Slot& slot) const;
+  graph::Places places_of(const Worker& worker, const Slot& slot);
   Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
                    const graph::Places& places);
   Result<void> place_constants(SharedExecutable executable);
@@ -84,6 +85,7 @@ class GraphProgram final : public Program {
   tensor::BufferPool pool_;
   std::span<const float> weights_;  // the owner's
   tensor::Buffer constant_memory_;
+  PackedWeights packed_;
   SharedExecutable first_;  // whose constants these are
   std::unique_ptr<tensor::Stream> stream_;
   std::vector<Worker> workers_;

@@ -33,6 +33,8 @@ const Listed kWaits[] = {
      "scores that the host samples from"},
     {"model::GraphProgram::place_constants", "kernels/model/detail/graph_program.cpp",
      "constants before the first stage, on other streams"},
+    {"model::PackedWeights::of", "kernels/model/detail/packed_weights.cpp",
+     "a weight in bf16 before the products of other streams"},
     {"model::GraphProgram::run", "kernels/model/detail/graph_program.cpp",
      "a stage before the next one, and its gradient before the sum"},
     {"model::GraphProgram::values_of", "kernels/model/detail/graph_program.cpp",
@@ -64,16 +66,18 @@ struct Route {
   std::uint32_t batch = slices + 2;  // fewer than slices: some are empty
   std::size_t devices = 1;
   bool follows = false;  // computes nothing itself
-  bool keeps = false;    // computes a slice a worker at once, and keeps sums that nobody wants yet
+  Precision precision = Precision::fp32;
+  bool keeps = false;  // computes a slice a worker at once, and keeps sums that nobody wants yet
 };
 // Together they meet every wait.
-const Route kRoutes[] = {
-    {.batch = 3},      {.kind = "llama"}, {.kind = "resnet"},          {.mode = "local"},
-    {.follows = true}, {.keeps = true},   {.slices = 13, .devices = 2}};
+const Route kRoutes[] = {{.batch = 3},       {.kind = "llama"},
+                         {.kind = "resnet"}, {.mode = "local"},
+                         {.follows = true},  {.precision = Precision::bf16},
+                         {.keeps = true},    {.slices = 13, .devices = 2}};
 
 // With several devices the second is drained in mid-step.
 Result<Course> take(const Route& route, const Devices& devices, const How& how) {
-  TrainingCourse course(route.kind, route.slices, route.mode);
+  TrainingCourse course(route.kind, route.slices, route.mode, route.precision);
   course.spec.train.batch = route.batch;
   course.nodes = {{1, 0}};
   for (std::uint32_t slice = 2; slice < route.slices; ++slice) course.nodes.push_back({0, slice});

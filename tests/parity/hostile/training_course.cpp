@@ -26,7 +26,7 @@ constexpr const char* kRow = "1,2,3,4,5,6,7,8,9,10,11,12\n";
 }  // namespace
 
 TrainingCourse::TrainingCourse(const std::string& kind, std::uint32_t slices,
-                               const std::string& mode) {
+                               const std::string& mode, Precision precision) {
   spec.train.batch = slices + 2;
   spec.train.slices = slices;
   spec.train.steps = kSteps;
@@ -39,7 +39,10 @@ TrainingCourse::TrainingCourse(const std::string& kind, std::uint32_t slices,
       {"layers", "2"}, {"channels", "16"}, {"heads", "2"}, {"context", "8"}};
   if (kind == "llama") settings["kv_heads"] = "1";
   if (kind == "resnet") settings = {{"height", "3"}, {"width", "4"}, {"filters", "4"}};
-  model_ = std::move(*model::make_model(kind, settings));
+  std::shared_ptr<model::Model> model = std::move(*model::make_model(kind, settings));
+  const auto precise = model->use_precision(precision);
+  GPUNODE_CHECK(precise, "every kind computes in it");
+  model_ = std::move(model);
   if (kind == "resnet")
     data_ = *dataset::TableDataset::create(rows_source(12, 10), 0.2);
   else

@@ -32,7 +32,8 @@ class TrainingCourse {
   using Devices = std::vector<NodeDevice*>;
 
   // A tiny model: "gpt", "llama", over letters, or "resnet", over rows.
-  TrainingCourse(const std::string& kind, std::uint32_t slices, const std::string& mode = "exact");
+  TrainingCourse(const std::string& kind, std::uint32_t slices, const std::string& mode = "exact",
+                 Precision precision = Precision::fp32);
 
   Result<std::unique_ptr<Trainer>> open_trainer(const Devices& devices, int workers);
   struct How {
