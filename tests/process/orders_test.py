@@ -26,11 +26,13 @@ class Orders(cluster.ProcessTest):
         done = node.ask("train", self.job_file(steps=steps, every=1000, nodes=count, top=top))
         self.assertEqual(done.code, 0, str(done))
 
-    def step(self, node, at_least=1):
+    def step(self, node, members):
+        """Waits for a step of that many members: who is slow to answer comes in at a later view."""
         def reached():
             shown = self.progress(node, "small")
-            return shown if shown.get("step", 0) >= at_least else None
-        return cluster.wait_until(reached, f"step {at_least}")
+            computes = shown.get("step", 0) >= 1 and len(shown.get("members", [])) == members
+            return shown if computes else None
+        return cluster.wait_until(reached, f"a step of {members} members")
 
     def undisturbed(self, steps=STEPS):
         alone = self.world.start("alone")
@@ -44,11 +46,11 @@ class Orders(cluster.ProcessTest):
 
 class Stopping(Orders):
     def test_a_job_that_is_stopped_goes_on_after_a_restart_of_all_with_the_same_bits(self):
-        steps = 800  # a busy machine may take seconds for each question
+        steps = 3000  # a busy machine may take seconds for each question
         digest = self.undisturbed(steps)
         nodes = self.start(2)
         self.train(nodes[0], 2, steps)
-        self.step(nodes[0])
+        self.step(nodes[0], 2)
         self.assert_fails(nodes[0].ask("job", "resume", "small"), 1, "not stopped")
         stopped = nodes[1].ask("job", "stop", "small", "--json")
         self.assertEqual(stopped.code, 0, str(stopped))
@@ -77,11 +79,11 @@ class Stopping(Orders):
         self.assertEqual(self.export(nodes[0], steps), digest)
 
     def test_a_job_that_waits_for_the_lost_goes_on_by_force_and_that_is_audited(self):
-        steps = 1500
+        steps = 6000  # long enough that the last of three comes in
         digest = self.undisturbed(steps)
         nodes = self.start(3)
         self.train(nodes[0], 3, steps)
-        self.step(nodes[0])
+        self.step(nodes[0], 3)
         nodes[1].kill()
         nodes[2].kill()
 
@@ -104,7 +106,6 @@ class Stopping(Orders):
         self.assertEqual(line["name"], "small")
         self.assertEqual(self.export(nodes[0], steps), digest)
 
-
     def recoveries(self, name):
         lines = []
         for path in glob.glob(self.world.state(name) + "/audit/*.log"):
@@ -113,11 +114,11 @@ class Stopping(Orders):
         return [line for line in lines if line.get("event") == "job_recovered"]
 
     def test_a_job_that_may_goes_on_without_a_quorum_by_itself_and_that_is_audited(self):
-        steps = 1500
+        steps = 6000  # long enough that the last of three comes in
         digest = self.undisturbed(steps)
         nodes = self.start(3)
         self.train(nodes[0], 3, steps, top='on_lost_quorum = "continue"')
-        self.step(nodes[0])
+        self.step(nodes[0], 3)
         log = [event["text"] for event in nodes[0].ask("job", "log", "small", "--json")
                .json["events"]]
         self.assertTrue(any("on_lost_quorum" in line for line in log), log)

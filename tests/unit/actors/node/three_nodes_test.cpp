@@ -57,7 +57,7 @@ class Cluster : public ::testing::Test {
     return json::parse(node.command(name, arguments.dump()));
   }
 
-  std::string job_file(int nodes) const {
+  std::string job_file(int nodes, int steps) const {
     return "name = \"tiny\"\nnodes = " + std::to_string(nodes) + R"(
 [data]
 path = "text"
@@ -68,17 +68,20 @@ heads = 2
 channels = 16
 context = 16
 [train]
-steps = 60
+steps = )" +
+           std::to_string(steps) +
+           R"(
 batch = 8
 slices = 4
 warmup_steps = 5
 [checkpoint]
-every = 25
+every = 250
 )";
   }
 
-  json train(Node& node, int nodes) {
-    return ask(node, "train", {{"job_file", job_file(nodes)}, {"directory", root_.string()}});
+  json train(Node& node, int nodes, int steps = 60) {
+    return ask(node, "train",
+               {{"job_file", job_file(nodes, steps)}, {"directory", root_.string()}});
   }
 
   // Polls, bounded by a hang limit, until the condition holds.
@@ -104,9 +107,10 @@ every = 25
 };
 
 TEST_F(Cluster, of_three_trains_to_the_bits_of_a_lone_node_though_one_node_vanishes) {
+  constexpr int steps = 1500;  // enough that the last of three comes in, also on a busy machine
   MemoryNetwork alone_network;
   Node& alone = start("alone", alone_network);
-  ASSERT_TRUE(train(alone, 1).value("ok", false));
+  ASSERT_TRUE(train(alone, 1, steps).value("ok", false));
   ASSERT_TRUE(finished(alone));
   json expected = ask(alone, "job.show", {{"job", "tiny"}});
   ASSERT_EQ(expected.value("phase", ""), "finished") << expected.dump(1);
@@ -126,11 +130,12 @@ TEST_F(Cluster, of_three_trains_to_the_bits_of_a_lone_node_though_one_node_vanis
     for (const json& node : nodes) alive += node["health"] == "alive" ? 1 : 0;
     return alive == 3;
   }));
-  json answer = train(alpha, 3);
+  json answer = train(alpha, 3, steps);
   ASSERT_TRUE(answer.value("ok", false)) << answer.dump(1);
   EXPECT_EQ(answer["candidates"].size(), 3u);
   ASSERT_TRUE(eventually([&] {
-    return ask(alpha, "job.progress", {{"job", "tiny"}}).value("step", 0) >= 10;
+    json progress = ask(alpha, "job.progress", {{"job", "tiny"}});
+    return progress.value("step", 0) >= 10 && progress.value("members", json::array()).size() == 3;
   }));
   nodes_.back()->stop();
   ASSERT_TRUE(finished(alpha));
