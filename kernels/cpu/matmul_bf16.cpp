@@ -10,6 +10,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "kernels/cpu/detail/bf16_blocks.hpp"
 #include "kernels/cpu/detail/onednn.hpp"
 #include "kernels/cpu/operations.hpp"
 
@@ -70,6 +71,7 @@ struct Product {
   dnnl::matmul run;
   Desc given;          // b as it comes
   dnnl::reorder pack;  // into `right`
+  bool in_panels;      // `right` is what fill_panels() makes
 };
 
 struct Shape {
@@ -114,6 +116,7 @@ Product prepare(const Shape& shape) {
     description = described(Desc({K, N}, Type::bf16, Layout::ab));
   made.right = description.weights_desc();
   made.run = dnnl::matmul(description);
+  made.in_panels = made.right == Desc({K, N}, Type::bf16, Layout::BA16a64b2a);
   made.pack = dnnl::reorder({engine(), made.given, engine(), made.right});
   return made;
 }
@@ -132,7 +135,7 @@ const dnnl::stream& own_stream() {
   return stream;
 }
 
-void pack_with_instructions(const Product& product, const float* from, std::byte* to) {
+void convert(const Product& product, const float* from, std::byte* to) {
   auto given = memory_of(product.given, from), packed = memory_of(product.right, to);
   product.pack.execute(own_stream(), given, packed);
 }
@@ -140,18 +143,22 @@ void pack_with_instructions(const Product& product, const float* from, std::byte
 Result<void> run_with_instructions(const Site& site, const ops::MatmulArgs& args,
                                    const ops::MatmulExtents& extents) {
   const bool is_packed = !args.packed_b.empty();
-  const SharedProduct shared = product_of({.extents = extents,
-                                           .transpose_a = args.transpose_a,
-                                           .transpose_b = args.transpose_b && !is_packed,
-                                           .accumulate = args.accumulate,
-                                           .bias = static_cast<bool>(args.bias),
-                                           .packed = is_packed});
+  const Shape shape{.extents = extents,
+                    .transpose_a = args.transpose_a,
+                    .transpose_b = args.transpose_b && !is_packed,
+                    .accumulate = args.accumulate,
+                    .bias = static_cast<bool>(args.bias),
+                    .packed = is_packed};
+  const SharedProduct shared = product_of(shape);
   const Product& product = *shared;
   auto* left = site.workspace.take<std::byte>(product.left.get_size());
   auto* right = is_packed ? nullptr : site.workspace.take<std::byte>(product.right.get_size());
   if (!left || (!right && !is_packed)) return too_small();
   if (auto done = round_to(site, args.a.data, left, args.a.element_count()); !done) return done;
-  if (!is_packed) pack_with_instructions(product, args.b.data, right);
+  if (!is_packed && product.in_panels)
+    fill_panels(args.b.data, extents.inner, extents.columns, args.transpose_b, right);
+  else if (!is_packed)
+    convert(product, args.b.data, right);
   const void* ready = is_packed ? args.packed_b.data() : right;
   std::unordered_map<int, dnnl::memory> operands{
       {DNNL_ARG_SRC, memory_of(product.left, left)},
@@ -221,12 +228,20 @@ Result<void> pack_product(tensor::Stream& stream, tensor::Workspace& workspace,
                      K = args.b.shape[args.transpose_b ? 1 : 0];
   GPUNODE_CHECK(args.out.size() == ops::packed_bytes(K, N), "pack_product: sizes differ");
   work_alone();
-  if (!has_instructions())
-    return round_to({stream, workspace}, args.b.data, args.out.data(), args.b.element_count());
+  if (!has_instructions()) {
+    const std::int64_t count = args.b.element_count();
+    const std::int64_t first = count * args.part / args.parts;
+    return round_to({stream, workspace}, args.b.data + first, args.out.data() + 2 * first,
+                    count * (args.part + 1) / args.parts - first);
+  }
   try {
     const Shape shape{
         .extents = {kUsualRows, N, K}, .transpose_b = args.transpose_b, .packed = true};
-    pack_with_instructions(*product_of(shape), args.b.data, args.out.data());
+    const SharedProduct product = product_of(shape);
+    if (product->in_panels)
+      fill_kept_panels(args.b.data, K, N, args.transpose_b, args.part, args.parts, args.out.data());
+    else if (args.part == 0)  // all of it at once
+      convert(*product, args.b.data, args.out.data());
     return {};
   } catch (const dnnl::error& failure) {
     return {ErrorCode::internal, std::string("oneDNN's packing failed: ") + failure.what()};

@@ -41,6 +41,8 @@ struct PackProductArgs {
   tensor::ConstTensor b;  // (K, N), or (N, K) if transpose_b
   bool transpose_b = false;
   MutableByteView out;  // packed_bytes(K, N), aligned to 64
+  // Several may share the work: each part is done by one call, in any order.
+  std::int64_t part = 0, parts = 1;
 };
 
 // (M, N, K) of a product.

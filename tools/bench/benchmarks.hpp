@@ -3,8 +3,9 @@
 
 namespace gpunode::bench {
 
-// train [--seconds S] [--workers N] [--rounds R] [--no-peer] [--require RATIO] [--profile FILE]
-// Status 1 if the ratio to PyTorch is below RATIO.
+// train [--model NAMES] [--precision NAMES] [--seconds S] [--workers N] [--rounds R] [--no-peer]
+//   [--wheel PYTHON] [--require]
+// Status 1 with --require if a bar is missed.
 int train(int argc, char** argv);
 
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]

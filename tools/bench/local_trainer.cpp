@@ -54,14 +54,16 @@ Result<std::unique_ptr<LocalTrainer>> LocalTrainer::open(const model::Model& mod
 }
 
 Result<StepReport> LocalTrainer::step(std::uint64_t number, std::span<const std::uint8_t> text) {
-  const std::size_t starts = text.size() - model_.sample_bytes() + 1;
+  const SampleField field = model_.sample_fields().front();
+  const std::size_t stride = field.bytes() / field.count;  // of an element
+  const std::size_t starts = (text.size() - model_.sample_bytes()) / stride + 1;
   const std::size_t per_slice = options_.batch / options_.slices;
   compute::PassNode& root = root_.front();
   root.samples.assign(options_.slices, {});
   for (std::size_t index = 0; index < options_.batch; ++index) {
     const std::uint64_t position = (number - 1) * options_.batch + index;
     const std::size_t start =
-        dataset::Shuffle(options_.seed, position / starts, starts).at(position % starts);
+        stride * dataset::Shuffle(options_.seed, position / starts, starts).at(position % starts);
     root.samples[index / per_slice].push_back({start, text.subspan(start, model_.sample_bytes())});
   }
   if (auto done = pass_->run(root_, [](std::size_t, std::size_t, std::size_t) {}); !done)

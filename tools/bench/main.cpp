@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     int (*run)(int argc, char** argv);
   };
   static constexpr Benchmark kBenchmarks[] = {
-      {"train", "tokens a second of the small GPT, against PyTorch", gpunode::bench::train},
+      {"train", "tokens a second of two GPTs, against PyTorch", gpunode::bench::train},
       {"overlap", "the exchange behind the computation, on a slow link", gpunode::bench::overlap},
       {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };

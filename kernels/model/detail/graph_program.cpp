@@ -78,7 +78,8 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto stream = backend.open_stream();
   if (!stream) return stream.error();
   program->stream_ = std::move(*stream);
-  if (auto done = program->packed_.place((*first)->graph(), program->pool_); !done)
+  if (auto done = program->packed_.place((*first)->graph(), program->pool_, backend.capabilities());
+      !done)
     return done.error();
   if (auto done = program->place_constants(*first); !done) return done.error();
   return std::unique_ptr<Program>(std::move(program));

@@ -1,10 +1,11 @@
 // Weights as a device's products in bf16 read them: rounded and laid out once for all slices of a
 // step, in the direction of the forward pass and in that of the gradient of inputs. Who first needs
-// one makes it ready; others wait for that. Memory: 4 bytes a weight of a linear layer.
+// one makes it ready, and who needs it meanwhile does a part of that. Memory: 4 bytes a weight of a
+// linear layer.
 #pragma once
 
+#include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "kernels/graph/executable.hpp"
@@ -16,19 +17,24 @@ namespace gpunode::model {
 class PackedWeights final : public graph::PackedOperands {
  public:
   // Of a training graph: nothing where its products are in fp32. Fails with: out_of_memory.
-  Result<void> place(const graph::Graph& graph, tensor::BufferPool& pool);
+  Result<void> place(const graph::Graph& graph, tensor::BufferPool& pool,
+                     const ops::Capabilities& device);
   // These parameters are others now. No stage that uses them may be under way.
   void make_stale(ElementRange part);
   Result<ByteView> of(const graph::Call& call, std::size_t operand, bool transpose_b) override;
 
  private:
   struct Packed {
-    std::mutex mutex;
-    bool stale = true;
     std::size_t count = 0;  // elements
     std::size_t bytes = 0;
     tensor::Buffer memory;
+    std::int64_t parts = 1;
+    std::atomic<std::int64_t> next{0}, done{0};  // parts begun and ended
+    std::atomic<bool> failed{false};
   };
+  static Result<void> do_parts(Packed& packed, const graph::Call& call, std::size_t operand,
+                               bool transpose_b);
+
   std::map<std::pair<std::size_t, bool>, Packed> packed_;  // by first element, and transpose_b
 };
 

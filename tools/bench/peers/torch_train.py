@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""The bench's small GPT in PyTorch: same shapes, batch and optimizer; prints tokens a second.
+"""The bench's GPTs in PyTorch: same shapes, batch and optimizer; prints tokens a second.
 
 Run with OPENBLAS_CORETYPE=SKYLAKEX and Debian's OpenMP build of OpenBLAS (libopenblas0-openmp): that
 is the fastest this PyTorch gets, as one thread pool then serves both libraries.
 """
 import argparse
+import contextlib
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-LAYERS, HEADS, CHANNELS, CONTEXT, BATCH, VOCABULARY = 4, 4, 128, 64, 12, 256
+SHAPES = {"small": (4, 4, 128, 64, 12, 256), "gpt2-124m": (12, 12, 768, 64, 4, 50257)}
+LAYERS, HEADS, CHANNELS, CONTEXT, BATCH, VOCABULARY = SHAPES["small"]
 
 
 class Attention(nn.Module):
@@ -60,26 +62,35 @@ class Gpt(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=SHAPES, default="small")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
+    global LAYERS, HEADS, CHANNELS, CONTEXT, BATCH, VOCABULARY
+    LAYERS, HEADS, CHANNELS, CONTEXT, BATCH, VOCABULARY = SHAPES[options.model]
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     model = Gpt()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
-    text = torch.randint(32, 96, (1 << 20,))
+    text = torch.randint(0, VOCABULARY, (1 << 18,))
+    forward = torch.compile(model) if options.compile else model
 
     def step():
         starts = torch.randint(0, len(text) - CONTEXT - 1, (BATCH,))
         windows = torch.stack([text[start : start + CONTEXT + 1] for start in starts])
-        logits = model(windows[:, :-1])
-        loss = functional.cross_entropy(logits.view(-1, VOCABULARY), windows[:, 1:].reshape(-1))
+        narrow = (torch.autocast("cpu", dtype=torch.bfloat16) if options.precision == "bf16"
+                  else contextlib.nullcontext())
+        with narrow:
+            logits = forward(windows[:, :-1])
+            loss = functional.cross_entropy(logits.view(-1, VOCABULARY), windows[:, 1:].reshape(-1))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
-    for _ in range(20):
+    for _ in range(20 if options.model == "small" else 2):
         step()
     start, cpu_start, steps = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - start < options.seconds:
