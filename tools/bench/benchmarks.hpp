@@ -8,6 +8,10 @@ namespace gpunode::bench {
 // Status 1 with --require if a bar is missed.
 int train(int argc, char** argv);
 
+// products [--seconds S] [--threads N] [--rounds R] [--require]
+// Status 1 with --require if a product is slower than 0.95 of oneDNN's.
+int products(int argc, char** argv);
+
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]
 // [--rate MBIT] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.

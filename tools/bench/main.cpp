@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   };
   static constexpr Benchmark kBenchmarks[] = {
       {"train", "tokens a second of two GPTs, against PyTorch", gpunode::bench::train},
+      {"products", "matrix products, against the fastest of oneDNN", gpunode::bench::products},
       {"overlap", "the exchange behind the computation, on a slow link", gpunode::bench::overlap},
       {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };

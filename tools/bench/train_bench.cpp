@@ -278,7 +278,9 @@ Result<bool> run(const Subject& subject, ops::Backend& backend, const Options& o
     std::printf("  %-18s %s  %.0f tokens/s [%.0f-%.0f], %.0f a CPU second\n", one->name().c_str(),
                 one->precision().c_str(), one->rate().wall, least, most, one->rate().cpu);
   }
-  return report_bars(subject, contenders);
+  const bool held = report_bars(subject, contenders);
+  std::fflush(stdout);
+  return held;
 }
 
 }  // namespace
