@@ -76,6 +76,10 @@ Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
                     args.c.shape.text());
   if (args.precision == Precision::bf16)
     return matmul_bf16(stream, workspace, args, {.rows = rows, .columns = columns, .inner = inner});
+  if (args.precision != Precision::fp32)
+    return {ErrorCode::unsupported, "this processor has no products in " +
+                                        std::string(to_string(args.precision)) +
+                                        ": use precision fp32 or bf16"};
   const bool forward = args.transpose_b && !args.transpose_a && !args.accumulate;
   const auto M = static_cast<std::size_t>(rows), N = static_cast<std::size_t>(columns),
              K = static_cast<std::size_t>(inner);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostOperands = 8;
 constexpr std::string_view kProductsInBf16 = "products in bf16";
+constexpr std::string_view kProductsInTf32 = "products in tf32";
 
 }  // namespace
 
@@ -23,16 +24,18 @@ Executable::Executable(Graph graph) : graph_(std::move(graph)), plan_(plan_memor
   }
 }
 
-std::vector<std::string_view> Executable::missing(const ops::Operations& operations) const {
+std::vector<std::string_view> Executable::missing(const ops::Backend& backend) const {
+  const ops::Operations& operations = backend.operations();
   std::vector<std::string_view> names;
+  const auto lacks = [&](std::string_view name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
   for (const Node& node : graph_.nodes) {
     const OpRow& row = row_of(node.op);
-    const bool in_bf16 = node.attributes.precision == Precision::bf16;
-    if (in_bf16 && !operations.pack_product &&
-        std::ranges::find(names, kProductsInBf16) == names.end())
-      names.push_back(kProductsInBf16);
-    if (!row.is_on(operations) && std::ranges::find(names, row.name) == names.end())
-      names.push_back(row.name);
+    const Precision precision = node.attributes.precision;
+    if (precision == Precision::bf16 && !operations.pack_product) lacks(kProductsInBf16);
+    if (precision == Precision::tf32 && !backend.capabilities().tf32) lacks(kProductsInTf32);
+    if (!row.is_on(operations)) lacks(row.name);
   }
   return names;
 }

@@ -32,7 +32,7 @@ class Executable {
   const MemoryPlan& plan() const { return plan_; }
   std::size_t stages() const { return graph_.forward_stages + graph_.backward_stages; }
   // Names of the operations that the device lacks.
-  std::vector<std::string_view> missing(const ops::Operations& operations) const;
+  std::vector<std::string_view> missing(const ops::Backend& backend) const;
 
   // Queues the nodes of one stage; backward's follow forward's. Fails with: what an operation fails
   // with.

@@ -83,7 +83,7 @@ Result<void> run_layernorm_backward(const Call& call) {
 
 // The weight of a linear layer as products in bf16 read it, where somebody keeps it.
 Result<ByteView> packed_weight(const Call& call, bool transpose_b) {
-  if (!call.packed || call.attributes.precision == Precision::fp32) return ByteView{};
+  if (!call.packed || call.attributes.precision != Precision::bf16) return ByteView{};
   return call.packed->of(call, 1, transpose_b);
 }
 
@@ -146,7 +146,7 @@ Result<void> run_linear_input(const Call& call) {
 
 // Of the three products that a weight (N, K) is in.
 std::size_t product_bytes(const Graph& graph, const Node& node) {
-  if (node.attributes.precision == Precision::fp32) return 0;
+  if (node.attributes.precision != Precision::bf16) return 0;
   const bool is_weight = node.op == Op::linear_weight;
   const tensor::Shape& weight = graph[is_weight ? node.out[0] : node.in[1]].shape;
   const std::int64_t N = weight[0], K = weight[1];

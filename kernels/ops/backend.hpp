@@ -96,6 +96,7 @@ struct Capabilities {
   std::string library;             // "oneDNN 2.6.3", "cuBLASLt 13.0"
   std::uint64_t memory_bytes = 0;  // of the device, in all
   bool host_accessible = false;    // its buffers can be read and written by the CPU
+  bool tf32 = false;               // it has products in Precision::tf32
 };
 
 class Backend {

@@ -12,10 +12,12 @@ namespace gpunode {
 enum class Precision : std::uint8_t {
   fp32,
   bf16,  // factors rounded to bfloat16, sums in float32
+  tf32,  // factors rounded to ten bits of fraction, sums in float32; NVIDIA GPUs from sm_80 on
 };
 
 constexpr std::string_view to_string(Precision precision) {
-  return precision == Precision::bf16 ? "bf16" : "fp32";
+  if (precision == Precision::bf16) return "bf16";
+  return precision == Precision::tf32 ? "tf32" : "fp32";
 }
 
 // Fails with: unsupported (a known one that no device of this version computes in), invalid_argument.

@@ -242,7 +242,7 @@ def free_port_range(count=3):
 JOB = """
 name = "{name}"
 nodes = {nodes}
-min_nodes = 1
+min_nodes = {min_nodes}
 {top}
 [data]
 path = "{data}"
@@ -280,7 +280,7 @@ class ProcessTest(unittest.TestCase):
         data = changes.get("data") or self.world.write("data/text.txt", TEXT)
         return self.world.write(f"{name}.toml", JOB.format(
             name=name, steps=steps, every=every, nodes=nodes, data=data,
-            top=changes.get("top", "")) + extra)
+            min_nodes=changes.get("min_nodes", 1), top=changes.get("top", "")) + extra)
 
     def assert_fails(self, result, code, *words):
         """The exit code, and a text that names cause and remedy."""

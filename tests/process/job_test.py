@@ -42,6 +42,13 @@ class BadJobs(cluster.ProcessTest):
         self.assert_fails(self.train(self.change("channels", "chanels")), 1, "chanels", "channels")
         self.assert_no_job()
 
+    def test_a_precision_that_the_node_lacks_says_what_to_use(self):
+        in_tf32 = self.train(self.change("batch = 4", 'batch = 4\nprecision = "tf32"'))
+        self.assert_fails(in_tf32, 1, "products in tf32", "fp32 or bf16")
+        in_fp16 = self.train(self.change("batch = 4", 'batch = 4\nprecision = "fp16"'))
+        self.assert_fails(in_fp16, 1, "fp16", "bf16", "line")
+        self.assert_no_job()
+
     def test_a_value_out_of_bounds_names_its_key(self):
         self.assert_fails(self.train(self.change("batch = 4", "batch = 0")), 1, "batch")
         self.assert_fails(self.train(self.change("heads = 2", "heads = 3")), 1, "heads")
@@ -197,7 +204,8 @@ class TwoNodes(cluster.ProcessTest):
         second = self.world.join("second", first)
         cluster.wait_until(lambda: len(first.ask("nodes", "--json").json["nodes"]) == 2,
                            "both are known")
-        started = first.ask("train", self.job_file(steps=40, nodes=2), "--json")
+        started = first.ask("train", self.job_file(steps=40, nodes=2, min_nodes=2),
+                            "--json")
         self.assertEqual(started.code, 0, str(started))
         self.assertEqual(len(started.json["candidates"]), 2)
         self.wait_for_phase(first, "small")

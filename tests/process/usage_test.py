@@ -109,7 +109,13 @@ class Usage(cluster.ProcessTest):
         self.assertEqual({one["op"] for one in model["operations"]}, {"linear"})
         self.assertIn("slice", [one["op"] for one in model["slice"]])
         self.assertGreater(model["slice"][-1]["of_peak_flops"], 0)
-        for words, code in ((("--device", "tpu"), 2), (("--model", "none"), 2),
+        in_bf16 = self.world.run("bench", "compute", "--model", "small-gpt", "--seconds", "0",
+                                 "--precision", "bf16", "--ops", "linear,gelu", "--json")
+        self.assertEqual(in_bf16.code, 0, str(in_bf16))
+        types = {one["op"]: one["dtype"] for one in in_bf16.json["models"][0]["operations"]}
+        self.assertEqual(types, {"linear": "bf16", "gelu": "f32"})
+        for words, code in ((("--precision", "fp8"), 2), (("--precision", "tf32"), 1),
+                            (("--device", "tpu"), 2), (("--model", "none"), 2),
                             (("--device", "cuda:77"), 1)):
             refused = self.world.run("bench", "compute", *words)
             self.assertEqual(refused.code, code, str(refused))

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "runtime/base/rng.hpp"
 #include "tools/bench/compute_team.hpp"
@@ -45,6 +46,38 @@ std::vector<std::uint8_t> random_sample(const model::GraphModel& model, std::uin
   return bytes;
 }
 
+// Weights made ready for products in bf16 by whoever calls for them first, which is not timed.
+class KeptWeights final : public graph::PackedOperands {
+ public:
+  explicit KeptWeights(tensor::BufferPool& pool) : pool_(pool) {}
+  Result<ByteView> of(const graph::Call& call, std::size_t operand, bool transpose_b) override {
+    const tensor::ConstTensor weight = call.in(operand);
+    const std::size_t bytes = ops::packed_bytes(weight.shape[0], weight.shape[1]);
+    std::lock_guard lock(mutex_);
+    const auto [kept, is_new] = kept_.try_emplace({weight.data, transpose_b});
+    if (is_new) {
+      auto memory = pool_.take(bytes);
+      if (!memory) return memory.error();
+      kept->second = *std::move(memory);
+      auto done = call.ops.pack_product(
+          call.stream, call.workspace,
+          {.b = weight, .transpose_b = transpose_b, .out = {kept->second.as<std::byte>(), bytes}});
+      if (done) done = call.stream.synchronise();
+      if (!done) return done.error();
+    }
+    return ByteView(kept->second.as<std::byte>(), bytes);
+  }
+
+ private:
+  tensor::BufferPool& pool_;
+  std::mutex mutex_;
+  std::map<std::pair<const float*, bool>, tensor::Buffer> kept_;
+};
+
+std::string type_of(Precision precision) {
+  return precision == Precision::fp32 ? "f32" : std::string(to_string(precision));
+}
+
 // What the slices under way share: the graph and the weights.
 struct Shared {
   const model::GraphModel& model;
@@ -52,6 +85,7 @@ struct Shared {
   model::SharedExecutable executable;
   tensor::BufferPool pool;
   tensor::Buffer parameters{}, constants{};
+  KeptWeights packed{pool};
 
   Shared(const model::GraphModel& of, ops::Backend& on)
       : model(of), backend(on), pool(on.memory(), on.capabilities().memory_bytes) {}
@@ -152,7 +186,8 @@ class Slice {
             .scratch = scratch_.as<std::byte>(),
             .parameters = shared_.parameters.as<float>(),
             .constants = shared_.constants.as<float>(),
-            .gradient = gradient_.as<float>() + first};
+            .gradient = gradient_.as<float>() + first,
+            .packed = &shared_.packed};
   }
 
   Result<void> queue(std::size_t node) {
@@ -231,7 +266,8 @@ Lines lines_of(const std::string& name, const graph::Graph& graph, const Compute
   for (std::size_t at = 0; at < graph.nodes.size(); ++at) {
     const graph::Node& node = graph.nodes[at];
     CallRate rate{.op = std::string(graph::row_of(node.op).name),
-                  .dtype = "f32",  // the type of every value that is computed with
+                  // Of a product's factors; all else is computed in float32.
+                  .dtype = type_of(node.attributes.precision),
                   .shapes = shapes_of(graph, node),
                   .cost = graph::cost_of(graph, node)};
     const std::string line = name + " " + rate.op + " " + rate.dtype + " " + rate.shapes;
@@ -243,7 +279,7 @@ Lines lines_of(const std::string& name, const graph::Graph& graph, const Compute
     }
     ++lines.rates[place->second].calls;
   }
-  lines.slice = options.wants("slice", name + " slice f32");
+  lines.slice = options.wants("slice", name + " slice " + type_of(options.precision));
   return lines;
 }
 
@@ -254,12 +290,12 @@ void add(CallRate& rate, double seconds, int threads) {
   rate.bytes_per_second += rate.cost.bytes / seconds;
 }
 
-std::vector<CallRate> slice_lines(const graph::Graph& graph) {
+std::vector<CallRate> slice_lines(const graph::Graph& graph, Precision precision) {
   std::vector<CallRate> lines(3);
   const char* const names[] = {"forward", "backward", "slice"};
   for (std::size_t at = 0; at < 3; ++at) {
     lines[at].op = names[at];
-    lines[at].dtype = "f32";
+    lines[at].dtype = type_of(precision);
     lines[at].calls = 1;
   }
   for (const graph::Node& node : graph.nodes) {
@@ -305,13 +341,13 @@ Result<ModelRates> measure_model(const std::string& name, const model::GraphMode
   if (!executable) return executable.error();
   shared.executable = std::move(*executable);
   const graph::Graph& graph = shared.graph();
-  const auto missing = shared.executable->missing(backend.operations());
+  const auto missing = shared.executable->missing(backend);
   if (!missing.empty())
     return Error{ErrorCode::unsupported, backend.device().name + " cannot run " + name +
                                              ": it lacks " + std::string(missing.front())};
   Lines lines = lines_of(name, graph, options);
   ModelRates rates;
-  if (lines.slice) rates.slice = slice_lines(graph);
+  if (lines.slice) rates.slice = slice_lines(graph, options.precision);
   if (lines.rates.empty() && !lines.slice) return rates;
   auto stream = backend.open_stream();
   if (!stream) return stream.error();

@@ -15,9 +15,10 @@ namespace gpunode::bench {
 
 struct ComputeOptions {
   int threads = 1;
-  double seconds = 0.1;          // of each measurement, at least three calls
-  std::vector<std::string> ops;  // these alone; empty: all
-  std::string filter;            // lines that have it in "model op dtype shapes"; empty: all
+  double seconds = 0.1;                   // of each measurement, at least three calls
+  Precision precision = Precision::fp32;  // of products: the models' and the peak's
+  std::vector<std::string> ops;           // these alone; empty: all
+  std::string filter;  // lines that have it in "model op dtype shapes"; empty: all
   bool wants(const std::string& op, const std::string& line) const;
 };
 

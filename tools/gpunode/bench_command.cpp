@@ -86,6 +86,9 @@ Result<bench::ComputeOptions> options_of(const Arguments& arguments, bool on_cpu
   if (!seconds) return seconds.error();
   options.seconds = *seconds;
   options.filter = arguments.text("--filter");
+  const auto precision = parse_precision(arguments.text("--precision", "fp32"));
+  if (!precision) return precision.error().within("--precision");
+  options.precision = *precision;
   for (std::string rest = arguments.text("--ops"); !rest.empty();) {
     const std::string name = rest.substr(0, rest.find(','));
     rest.erase(0, name.size() + 1);
@@ -142,6 +145,7 @@ Result<json> measure(const Arguments& arguments) {
   for (const Subject& subject : *chosen) {
     const auto model = model::make_model(subject.kind, subject.settings);
     if (!model) return model.error();
+    if (auto used = (*model)->use_precision(options->precision); !used) return used.error();
     const auto& graph_model = dynamic_cast<const model::GraphModel&>(**model);
     auto rates =
         bench::measure_model(subject.name, graph_model, subject.samples, **backend, *options);
@@ -157,6 +161,7 @@ Result<json> measure(const Arguments& arguments) {
                  {"instruction_set", (*backend)->capabilities().instruction_set},
                  {"library", (*backend)->capabilities().library},
                  {"threads", options->threads},
+                 {"precision", std::string(to_string(options->precision))},
                  {"peak_flops_per_second", peaks->flops_per_second},
                  {"peak_product", peaks->product},
                  {"copy_bytes_per_second", peaks->copy_bytes_per_second},

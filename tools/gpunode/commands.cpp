@@ -241,6 +241,7 @@ std::vector<Command> make_commands() {
        {{"--device", "DEVICE", "cpu, cuda or cuda:N (default cpu)"},
         {"--threads", "N", "on a CPU: slices under way at once (default: one a core)"},
         {"--model", "NAME", "small-gpt, gpt2-124m or resnet18 (default: all)", true},
+        {"--precision", "NAME", "of products: fp32, bf16 or tf32 (default fp32)"},
         {"--ops", "LIST", "these operations alone: linear,gelu; 'slice' is the whole of one"},
         {"--filter", "TEXT", "only lines with this in model, operation, type or operands"},
         {"--seconds", "S", "how long each line is measured, three calls at least (default 0.1)"},

@@ -47,7 +47,11 @@ class CudaBackend final : public ops::Backend {
     capabilities_.library = context_->cublas ? "cuBLASLt " + context_->cublas->version
                                              : "cuBLASLt not found: no matrix products";
     capabilities_.memory_bytes = properties.totalGlobalMem;
-    if (context_->cublas) operations_.matmul = matmul;
+    if (context_->cublas) {
+      operations_.matmul = matmul;
+      operations_.pack_product = pack_product;
+      capabilities_.tf32 = properties.major >= 8;
+    }
     enter_kernels(operations_);
   }
 

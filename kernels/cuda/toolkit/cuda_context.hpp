@@ -1,17 +1,13 @@
 // What all streams of one GPU share: its number, cuBLASLt if that could be opened, and the
-// algorithm chosen for each product's shape. Algorithms are chosen once and kept, as another choice
-// would give other bits. Thread-safe.
+// algorithm chosen for each product's shape.
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "kernels/cuda/toolkit/cublas_product.hpp"
 #include "kernels/tensor/stream.hpp"
 
 namespace gpunode::cuda {
@@ -20,38 +16,11 @@ namespace gpunode::cuda {
 // context is of no use any more), out_of_memory, internal.
 Result<void> check(cudaError_t status, const char* what);
 
-// cuBLASLt, opened with dlopen: linking it would make half a gigabyte a condition for starting.
-class CublasLt {
- public:
-  // Null if the library is not on this machine.
-  static std::unique_ptr<CublasLt> open();
-  ~CublasLt();
-
-  decltype(&cublasLtMatmul) matmul = nullptr;
-  decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
-  decltype(&cublasLtMatmulDescDestroy) desc_destroy = nullptr;
-  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
-  decltype(&cublasLtMatrixLayoutCreate) layout_create = nullptr;
-  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
-  decltype(&cublasLtMatmulPreferenceCreate) preference_create = nullptr;
-  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
-  cublasLtHandle_t handle = nullptr;
-  std::string version;
-
- private:
-  decltype(&cublasLtDestroy) destroy_ = nullptr;
-};
-
 struct Context {
   int ordinal = 0;
   std::unique_ptr<CublasLt> cublas;
 
-  // Rows, columns, inner extent, the flags of the product, the alignments of its operands.
-  using ProductKey = std::array<std::int64_t, 5>;
-  std::mutex mutex;
-  std::map<ProductKey, cublasLtMatmulAlgo_t> algorithms;
+  KeptAlgorithms algorithms;
 
   Result<void> activate() const { return check(cudaSetDevice(ordinal), "choosing the GPU"); }
 };

@@ -1,6 +1,7 @@
-// Matrix products through cuBLASLt. It thinks in columns: our row-major c = a b is its c^T = b^T
-// a^T, with the operands exchanged and nothing copied.
+// Matrix products on a GPU: cuBLASLt's, in bf16 on factors that a kernel of ours has rounded. Those of
+// weights are rounded once a step, for all its slices.
 #include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/kernel_work.hpp"
 #include "kernels/cuda/toolkit/operations.hpp"
 
 namespace gpunode::cuda {
@@ -8,123 +9,61 @@ namespace {
 
 constexpr std::size_t kWorkspaceBytes = 4 << 20;
 
-// The descriptors of one product, destroyed with it.
-struct Product {
-  CublasLt& api;
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t left = nullptr, right = nullptr, out = nullptr;
-  cublasLtMatmulPreference_t preference = nullptr;
-  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;  // the first failure
-
-  explicit Product(CublasLt& library) : api(library) {}
-  ~Product() {
-    if (preference) api.preference_destroy(preference);
-    for (cublasLtMatrixLayout_t layout : {left, right, out})
-      if (layout) api.layout_destroy(layout);
-    if (operation) api.desc_destroy(operation);
-  }
-  void note(cublasStatus_t result) {
-    if (status == CUBLAS_STATUS_SUCCESS) status = result;
-  }
-  template <class Value>
-  void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-    if (status == CUBLAS_STATUS_SUCCESS)
-      note(api.desc_set(operation, attribute, &value, sizeof value));
-  }
-};
-
-// The largest power of two, 256 at most, that divides an address. Tensors of a flat parameter
-// vector are aligned to one float only, and cuBLASLt takes 256 bytes for granted unless told.
-std::uint32_t alignment_of(const void* data) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256;
-  return static_cast<std::uint32_t>(address & (~address + 1));
+// `values` as bf16, in the order in which they lie.
+Result<void> round_to(tensor::Stream& stream, tensor::Workspace& workspace,
+                      const tensor::ConstTensor& values, MutableByteView out) {
+  const auto count = values.element_count();
+  return start_work<pack_bf16_work>(
+      workspace,
+      ops::PackArgs{.in = {values.data, {count}},
+                    .out = out.first(ops::bf16_bytes(static_cast<std::size_t>(count)))},
+      [&](const auto& work) {
+        return check(launch(work, own(stream).stream()), "rounding to bf16");
+      });
 }
 
-// A row-major (rows, columns) matrix is a column-major (columns, rows) one.
-void describe(Product& product, cublasLtMatrixLayout_t& layout, const tensor::Shape& shape) {
-  product.note(product.api.layout_create(&layout, CUDA_R_32F, static_cast<std::uint64_t>(shape[1]),
-                                         static_cast<std::uint64_t>(shape[0]), shape[1]));
-}
-
-void prefer(Product& product, cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-  if (product.status == CUBLAS_STATUS_SUCCESS)
-    product.note(product.api.preference_set(product.preference, attribute, &value, sizeof value));
-}
-
-void describe(Product& product, const ops::MatmulArgs& args, std::uint64_t workspace_bytes) {
-  product.note(product.api.desc_create(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-  product.set(CUBLASLT_MATMUL_DESC_TRANSA, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  product.set(CUBLASLT_MATMUL_DESC_TRANSB, args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (args.bias) {
-    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
-  }
-  describe(product, product.left, args.b.shape);
-  describe(product, product.right, args.a.shape);
-  describe(product, product.out, args.c.shape);
-  product.note(product.api.preference_create(&product.preference));
-  prefer(product, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(args.b.data));
-  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a.data));
-  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.c.data));
-  prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.c.data));
-}
-
-Error failure(cublasStatus_t status, const ops::MatmulArgs& args) {
-  return {ErrorCode::internal, "cuBLASLt's product " + args.a.shape.text() + " x " +
-                                   args.b.shape.text() + " failed with status " +
-                                   std::to_string(static_cast<int>(status))};
-}
-
-// The algorithm for this shape: the library's first choice, made once.
-Result<cublasLtMatmulAlgo_t> choose(Context& context, Product& product, const ops::MatmulArgs& args,
-                                    bool with_workspace) {
-  const std::int64_t flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
-                             (args.accumulate ? 4 : 0) | (args.bias ? 8 : 0) |
-                             (with_workspace ? 16 : 0);
-  const std::int64_t alignments = std::int64_t{alignment_of(args.a.data)} << 32 |
-                                  std::int64_t{alignment_of(args.b.data)} << 16 |
-                                  std::int64_t{alignment_of(args.c.data)};
-  const Context::ProductKey key = {args.c.shape[0], args.c.shape[1],
-                                   args.a.shape[args.transpose_a ? 0 : 1], flags, alignments};
-  std::lock_guard lock(context.mutex);
-  if (auto found = context.algorithms.find(key); found != context.algorithms.end())
-    return found->second;
-  cublasLtMatmulHeuristicResult_t result{};
-  int count = 0;
-  const cublasStatus_t status =
-      product.api.heuristic(product.api.handle, product.operation, product.left, product.right,
-                            product.out, product.out, product.preference, 1, &result, &count);
-  if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
-  if (count == 0) return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
-  context.algorithms.emplace(key, result.algo);
-  return result.algo;
+// A factor as bf16 in the workspace. Fails with: out_of_memory, internal.
+Result<const void*> rounded(tensor::Stream& stream, tensor::Workspace& workspace,
+                            const tensor::ConstTensor& factor) {
+  const std::size_t bytes = ops::bf16_bytes(static_cast<std::size_t>(factor.element_count()));
+  auto* place = workspace.take<std::byte>(bytes);
+  if (!place)
+    return Error{ErrorCode::out_of_memory, "a product in bf16: the workspace is too small"};
+  if (auto done = round_to(stream, workspace, factor, {place, bytes}); !done) return done.error();
+  return static_cast<const void*>(place);
 }
 
 }  // namespace
 
 Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
                     const ops::MatmulArgs& args) {
-  if (args.precision != Precision::fp32)
-    return {ErrorCode::unsupported, "products in " + std::string(to_string(args.precision)) +
-                                        " are not on this device yet: use precision fp32"};
   Context& context = own(stream).context();
   if (auto done = context.activate(); !done) return done;
   tensor::Workspace::Scope scope(workspace);
-  void* scratch = workspace.take_bytes(kWorkspaceBytes);
-  const std::size_t scratch_bytes = scratch ? kWorkspaceBytes : 0;
-  Product product(*context.cublas);
-  describe(product, args, scratch_bytes);
-  if (product.status != CUBLAS_STATUS_SUCCESS) return failure(product.status, args);
-  auto algorithm = choose(context, product, args, scratch != nullptr);
-  if (!algorithm) return algorithm.error();
-  const float one = 1.0f, kept = args.accumulate ? 1.0f : 0.0f;
-  const cublasStatus_t status =
-      product.api.matmul(product.api.handle, product.operation, &one, args.b.data, product.left,
-                         args.a.data, product.right, &kept, args.c.data, product.out, args.c.data,
-                         product.out, &*algorithm, scratch, scratch_bytes, own(stream).stream());
-  if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
-  return {};
+  ProductOperands operands{.a = args.a.data, .b = args.b.data};
+  if (args.precision == Precision::bf16) {
+    auto a = rounded(stream, workspace, args.a);
+    if (!a) return a.error();
+    operands.a = *a;
+    operands.b = args.packed_b.data();
+    if (args.packed_b.empty()) {
+      auto b = rounded(stream, workspace, args.b);
+      if (!b) return b.error();
+      operands.b = *b;
+    }
+    operands.type = CUDA_R_16BF;
+  }
+  if (args.precision == Precision::tf32) operands.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  operands.scratch = workspace.take_bytes(kWorkspaceBytes);
+  operands.scratch_bytes = operands.scratch ? kWorkspaceBytes : 0;
+  return queue_product(*context.cublas, context.algorithms, args, operands, own(stream).stream());
+}
+
+Result<void> pack_product(tensor::Stream& stream, tensor::Workspace& workspace,
+                          const ops::PackProductArgs& args) {
+  if (auto done = own(stream).context().activate(); !done) return done;
+  if (args.part > 0) return {};  // the first one does it all
+  return round_to(stream, workspace, args.b, args.out);
 }
 
 }  // namespace gpunode::cuda

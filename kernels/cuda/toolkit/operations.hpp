@@ -6,6 +6,7 @@
 namespace gpunode::cuda {
 
 ops::Operation<ops::MatmulArgs> matmul;
+ops::Operation<ops::PackProductArgs> pack_product;
 
 // Those that run kernels of our own (kernel_table.hpp has the list).
 void enter_kernels(ops::Operations& table);

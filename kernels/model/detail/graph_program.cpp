@@ -65,10 +65,13 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   auto program = std::make_unique<GraphProgram>(model, backend);
   auto first = program->executable_for(graph::Purpose::train, 1);
   if (!first) return first.error();
-  const auto missing = (*first)->missing(backend.operations());
+  const auto missing = (*first)->missing(backend);
   if (!missing.empty())
-    return {ErrorCode::unsupported, backend.device().name + " cannot run " + model.name() +
-                                        " yet (missing: " + names_of(missing) + "): use the CPU"};
+    return {ErrorCode::unsupported,
+            backend.device().name + " cannot run " + model.name() + " in " +
+                std::string(to_string(model.precision())) + " (missing: " + names_of(missing) +
+                "): use " +
+                (model.precision() == Precision::tf32 ? "precision fp32 or bf16" : "the CPU")};
   for (int worker = 0; worker < workers; ++worker) {
     auto stream = backend.open_stream();
     if (!stream) return stream.error();
