@@ -1,5 +1,7 @@
 #include "kernels/graph/compile.hpp"
 
+#include <algorithm>
+
 #include "kernels/graph/differentiate.hpp"
 #include "kernels/graph/fuse.hpp"
 #include "kernels/graph/stages.hpp"
@@ -8,8 +10,10 @@ namespace gpunode::graph {
 namespace {
 
 void set_precision(Graph& graph, Precision precision) {
+  constexpr Op kWithProducts[] = {Op::linear, Op::linear_weight, Op::linear_input, Op::attention,
+                                  Op::attention_backward};
   for (Node& node : graph.nodes)
-    if (node.op == Op::linear || node.op == Op::linear_weight || node.op == Op::linear_input)
+    if (std::ranges::find(kWithProducts, node.op) != std::end(kWithProducts))
       node.attributes.precision = precision;
 }
 

@@ -56,7 +56,7 @@ struct Attributes {
   float epsilon = 0;                     // of a normalisation
   std::int64_t samples = 0, rows = 0;    // of a slice, of what is normalised: statistics
   ops::GeluForm form = ops::GeluForm::tanh;
-  Precision precision = Precision::fp32;  // linear, linear_weight, linear_input
+  Precision precision = Precision::fp32;  // of products: linear's three, attention's
   bool operator==(const Attributes&) const = default;
 };
 

@@ -184,8 +184,11 @@ std::size_t attention_bytes(const Graph& graph, const Node& node) {
   const std::int64_t heads = node.attributes.heads;
   const std::int64_t kv_heads = node.attributes.kv_heads == 0 ? heads : node.attributes.kv_heads;
   const tensor::Shape& qkv = graph[node.in[node.op == Op::attention_backward ? 1 : 0]].shape;
-  return ops::attention_workspace_bytes(qkv[1], qkv[2] / (heads + 2 * kv_heads),
-                                        qkv[0] * heads * qkv[1]);
+  const std::int64_t depth = qkv[2] / (heads + 2 * kv_heads);
+  std::size_t bytes = ops::attention_workspace_bytes(qkv[1], depth, qkv[0] * heads * qkv[1]);
+  if (node.attributes.precision == Precision::bf16)  // both ways: qkv and out
+    bytes += ops::rounded_attention_bytes(2 * qkv[0] * qkv[1] * (qkv[2] + heads * depth));
+  return bytes;
 }
 
 Result<void> run_attention(const Call& call) {
@@ -196,7 +199,8 @@ Result<void> run_attention(const Call& call) {
                              .causal = call.attributes.causal,
                              .lengths = call.tokens(1),
                              .out = call.out(0),
-                             .statistics = call.out(1)});
+                             .statistics = call.out(1),
+                             .precision = call.attributes.precision});
 }
 
 void attention_gradient(Gradients& gradients, const Node& node) {
@@ -217,7 +221,8 @@ Result<void> run_attention_backward(const Call& call) {
                                       .kv_heads = call.attributes.kv_heads,
                                       .causal = call.attributes.causal,
                                       .lengths = call.tokens(4),
-                                      .dqkv = call.out(0)});
+                                      .dqkv = call.out(0),
+                                      .precision = call.attributes.precision});
 }
 
 std::size_t attention_cached_bytes(const Graph& graph, const Node& node) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "kernels/ops/operation.hpp"
+#include "runtime/base/precision.hpp"
 
 namespace gpunode::ops {
 
@@ -34,6 +35,13 @@ inline constexpr std::size_t attention_workspace_bytes(std::int64_t positions, s
   return static_cast<std::size_t>(most + slack) * sizeof(float);
 }
 
+// What a device that multiplies in bf16 takes besides, in bytes: its operands in that form, of
+// `values` elements in all.
+inline constexpr std::size_t rounded_attention_bytes(std::int64_t values) {
+  constexpr std::size_t kGaps = 4 * 256;
+  return 2 * static_cast<std::size_t>(values) + kGaps;
+}
+
 struct AttentionArgs {
   tensor::ConstTensor qkv;      // (B, T, (H + 2*K)*D): queries of H heads, keys, values of K
   std::int64_t heads = 1;       // H
@@ -44,6 +52,9 @@ struct AttentionArgs {
   tensor::Tensor out;           // (B, T, H*D)
   tensor::Tensor statistics;  // (B, H, T, 2): a row's largest score, scaled; 1 / sum of e^(score -
                               // largest); zeros beyond a sample's length
+  // bf16: a device may round the factors of its products, which are then off by about 1e-3 of the
+  // largest one.
+  Precision precision = Precision::fp32;
 };
 
 struct AttentionBackwardArgs {
@@ -56,6 +67,7 @@ struct AttentionBackwardArgs {
   bool causal = true;
   tensor::TokenTensor lengths;
   tensor::Tensor dqkv;  // (B, T, (H + 2*K)*D), overwritten
+  Precision precision = Precision::fp32;
 };
 
 // New positions against a cache: what a session does when it reads more tokens. Causal.

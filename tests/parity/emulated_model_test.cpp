@@ -41,18 +41,28 @@ struct Gradient {
   std::vector<float> values;
 };
 
-class EmulatedModel : public testing::TestWithParam<std::string> {
- protected:
-  EmulatedModel() {
-    model::Settings settings = {
-        {"layers", "2"}, {"channels", "24"}, {"heads", "4"}, {"context", "10"}};
-    if (GetParam() == "llama") settings["kv_heads"] = "2";
-    if (GetParam() == "mlp") settings = {{"features", "6"}, {"classes", "3"}, {"hidden", "5"}};
-    if (GetParam() == "resnet")
-      settings = {{"height", "6"}, {"width", "5"}, {"filters", "4"}, {"channels", "1"}};
-    auto made = model::make_model(GetParam(), settings);
+struct Difference {
+  double largest = 0, off = 0;  // of the wanted gradient's elements, and from them
+};
+
+Difference compare(const Gradient& wanted, const Gradient& found) {
+  Difference out;
+  for (std::size_t i = 0; i < wanted.values.size(); ++i) {
+    out.largest = std::max(out.largest, std::abs(double{wanted.values[i]}));
+    out.off = std::max(out.off, std::abs(double{wanted.values[i]} - double{found.values[i]}));
+  }
+  return out;
+}
+
+// A model and three samples of it.
+class ModelRun {
+ public:
+  ModelRun(const std::string& kind, const model::Settings& settings,
+           Precision precision = Precision::fp32) {
+    auto made = model::make_model(kind, settings);
     EXPECT_TRUE(made) << made.error().message();
     model_ = std::move(*made);
+    EXPECT_TRUE(model_->use_precision(precision));
     for (std::uint64_t row = 0; row < 3; ++row)
       bytes_.push_back(sample_of(model_->sample_fields(), row));
     for (std::uint64_t row = 0; row < 3; ++row) samples_.push_back({row, bytes_[row]});
@@ -71,24 +81,49 @@ class EmulatedModel : public testing::TestWithParam<std::string> {
     return out;
   }
 
+ private:
   std::unique_ptr<model::Model> model_;
   std::vector<std::vector<std::uint8_t>> bytes_;
   std::vector<model::Sample> samples_;
 };
 
+model::Settings settings_of(const std::string& kind) {
+  if (kind == "mlp") return {{"features", "6"}, {"classes", "3"}, {"hidden", "5"}};
+  if (kind == "resnet")
+    return {{"height", "6"}, {"width", "5"}, {"filters", "4"}, {"channels", "1"}};
+  model::Settings settings = {
+      {"layers", "2"}, {"channels", "24"}, {"heads", "4"}, {"context", "10"}};
+  if (kind == "llama") settings["kv_heads"] = "2";
+  return settings;
+}
+
+class EmulatedModel : public testing::TestWithParam<std::string> {};
+
 TEST_P(EmulatedModel, has_the_cpus_loss_and_gradient) {
   EmulatedBackend emulation;
-  const Gradient wanted = gradient(*cpu::open_backend()), found = gradient(emulation);
+  ModelRun run(GetParam(), settings_of(GetParam()));
+  const Gradient wanted = run.gradient(*cpu::open_backend()), found = run.gradient(emulation);
   EXPECT_NEAR(found.sum.loss, wanted.sum.loss, 1e-5 * std::abs(wanted.sum.loss));
   EXPECT_EQ(found.sum.weight, wanted.sum.weight);
-  double largest = 0, off = 0;
-  for (std::size_t i = 0; i < wanted.values.size(); ++i) {
-    largest = std::max(largest, std::abs(double{wanted.values[i]}));
-    off = std::max(off, std::abs(double{wanted.values[i]} - double{found.values[i]}));
+  const Difference difference = compare(wanted, found);
+  EXPECT_GT(difference.largest, 0);
+  EXPECT_LT(difference.off, 1e-5 * difference.largest);
+  EXPECT_EQ(run.gradient(emulation).values, found.values) << "the same bits each time";
+}
+
+// Attention on tensor cores within a whole model; its other products are the CPU's in both.
+TEST(EmulatedModelInBf16, has_nearly_the_cpus_gradient_with_attention_on_tensor_cores) {
+  for (const char* kind : {"gpt", "llama", "bert"}) {
+    EmulatedBackend emulation;
+    ModelRun run(kind, {{"layers", "2"}, {"channels", "32"}, {"heads", "4"}, {"context", "20"}},
+                 Precision::bf16);
+    const Gradient wanted = run.gradient(*cpu::open_backend()), found = run.gradient(emulation);
+    EXPECT_NEAR(found.sum.loss, wanted.sum.loss, 2e-3 * std::abs(wanted.sum.loss)) << kind;
+    const Difference difference = compare(wanted, found);
+    EXPECT_LT(difference.off, 2e-2 * difference.largest) << kind;
+    EXPECT_GT(difference.off, 1e-5 * difference.largest) << kind << ": nothing was rounded";
+    EXPECT_EQ(run.gradient(emulation).values, found.values) << kind;
   }
-  EXPECT_GT(largest, 0);
-  EXPECT_LT(off, 1e-5 * largest);
-  EXPECT_EQ(gradient(emulation).values, found.values) << "the same bits each time";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EmulatedModel,

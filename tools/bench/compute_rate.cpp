@@ -266,7 +266,7 @@ Lines lines_of(const std::string& name, const graph::Graph& graph, const Compute
   for (std::size_t at = 0; at < graph.nodes.size(); ++at) {
     const graph::Node& node = graph.nodes[at];
     CallRate rate{.op = std::string(graph::row_of(node.op).name),
-                  // Of a product's factors; all else is computed in float32.
+                  // As the job asks; a device computes in it what it can, and all else in float32.
                   .dtype = type_of(node.attributes.precision),
                   .shapes = shapes_of(graph, node),
                   .cost = graph::cost_of(graph, node)};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/cuda/toolkit/attention_precision.hpp"
 #include "kernels/cuda/toolkit/kernel_work.hpp"
 
 namespace gpunode::cuda {
@@ -24,8 +25,8 @@ void enter_kernels(ops::Operations& table) {
   table.layernorm_backward = Runner::template run<"layernorm_backward", layernorm_backward_work>;
   table.gelu = Runner::template run<"gelu", gelu_work>;
   table.gelu_backward = Runner::template run<"gelu_backward", gelu_backward_work>;
-  table.attention = Runner::template run<"attention", attention_work>;
-  table.attention_backward = Runner::template run<"attention_backward", attention_backward_work>;
+  table.attention = AttentionInPrecision<Runner>::forward;
+  table.attention_backward = AttentionInPrecision<Runner>::backward;
   table.attention_cached = Runner::template run<"attention_cached", attention_cached_work>;
   table.embedding = Runner::template run<"embedding", embedding_work>;
   table.embedding_backward = Runner::template run<"embedding_backward", embedding_backward_work>;

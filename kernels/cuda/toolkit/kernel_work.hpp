@@ -108,6 +108,31 @@ inline Result<AttentionBackwardLaunch<float>> attention_backward_work(
                                         args.qkv.data, args.statistics.data, deltas,
                                         args.dqkv.data};
 }
+// The same in bf16, where the operands are in that form already.
+struct RoundedAttention {
+  const ops::AttentionArgs& args;
+  const std::uint16_t* qkv;
+  std::uint16_t* out;
+};
+inline Result<AttentionLaunch<std::uint16_t>> rounded_attention_work(
+    const RoundedAttention& rounded, tensor::Workspace& workspace) {
+  const auto work = attention_work(rounded.args, workspace);
+  if (!work) return work.error();
+  return AttentionLaunch<std::uint16_t>{work->extents, rounded.qkv, rounded.out, work->statistics};
+}
+struct RoundedAttentionBackward {
+  const ops::AttentionBackwardArgs& args;
+  const std::uint16_t *dout, *out, *qkv;
+  std::uint16_t* dqkv;
+};
+inline Result<AttentionBackwardLaunch<std::uint16_t>> rounded_attention_backward_work(
+    const RoundedAttentionBackward& rounded, tensor::Workspace& workspace) {
+  const auto work = attention_backward_work(rounded.args, workspace);
+  if (!work) return work.error();
+  return AttentionBackwardLaunch<std::uint16_t>{work->extents, rounded.dout,     rounded.out,
+                                                rounded.qkv,   work->statistics, work->deltas,
+                                                rounded.dqkv};
+}
 inline Result<CachedAttentionLaunch> attention_cached_work(const ops::AttentionCachedArgs& args,
                                                            tensor::Workspace&) {
   const auto extents = attention_extents(args.qkv.shape[1], args.heads, args.kv_heads);
