@@ -8,7 +8,6 @@
 
 #include <cmath>
 
-#include "actors/health/verdict_policy.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -86,6 +85,9 @@ void sample(Self* self) {
       log::warning("health", verdict.subject + " should be drained: " + verdict.reason);
     else
       log::info("health", verdict.subject + " has recovered");
+  if (state.options.on_gpu)
+    for (const Verdict& verdict : state.policy.standing())
+      if (verdict.pci_bus_id) state.options.on_gpu(verdict);
   json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", json::array()}};
   for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
   for (const Verdict& verdict : state.policy.drained())

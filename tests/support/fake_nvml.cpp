@@ -1,11 +1,13 @@
 // A library with NVML's names and no GPU behind it, so that the opening at run time is tested on
 // machines without a driver. The test tells it what to say through fake_nvml_set().
+#include <atomic>
 #include <cstring>
 
 namespace {
-int init_code = 0;
-unsigned devices = 2;
-int query_code = 0;  // what queries of device 1 answer
+std::atomic<int> init_code = 0;
+std::atomic<unsigned> devices = 2;
+std::atomic<int> query_code = 0;  // what queries of device 1 answer
+int handles[2];
 }  // namespace
 
 extern "C" {
@@ -32,7 +34,6 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
   return 0;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
-  static int handles[2];
   if (index >= 2) return 2;
   *device = &handles[index];
   return index == 1 ? query_code : 0;
@@ -56,9 +57,9 @@ int nvmlDeviceGetUtilizationRates(void*, unsigned* rates) {
   rates[1] = 10;
   return 0;
 }
-int nvmlDeviceGetPciInfo_v3(void*, char* pci) {
+int nvmlDeviceGetPciInfo_v3(void* device, char* pci) {
   std::memset(pci, 0, 68);
-  std::strcpy(pci + 36, "00000000:01:00.0");
+  std::strcpy(pci + 36, device == &handles[0] ? "00000000:01:00.0" : "00000000:C1:00.0");
   return 0;
 }
 int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) {

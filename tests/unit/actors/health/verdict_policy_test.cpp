@@ -104,5 +104,21 @@ TEST_F(VerdictPolicyTest, OneOfTwoReasonsClearedKeepsTheNodeDrained) {
   EXPECT_NE(policy.drained()[0].reason.find("memory"), std::string::npos);
 }
 
+TEST_F(VerdictPolicyTest, AVerdictKeepsThePlaceOfADeviceThatTheDriverHasLost) {
+  probe::GpuSample sample;
+  sample.index = 3;
+  sample.pci_bus_id = "00000000:0A:00.0";
+  EXPECT_TRUE(policy.on_gpus(now, {sample}).empty());
+  ASSERT_EQ(policy.standing().size(), 1u) << "good ones too";
+  EXPECT_FALSE(policy.standing()[0].drain);
+  sample.pci_bus_id.reset();
+  sample.lost = true;
+  const auto verdicts = policy.on_gpus(now, {sample});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].subject, "gpu3");
+  EXPECT_EQ(verdicts[0].pci_bus_id, "00000000:0A:00.0");
+  EXPECT_EQ(policy.standing(), verdicts);
+}
+
 }  // namespace
 }  // namespace gpunode::health

@@ -45,6 +45,7 @@ TEST_F(FakeNvml, DevicesAreListedWithTheirFigures) {
   EXPECT_EQ(samples[0].name, "Fake GPU");
   EXPECT_EQ(samples[0].uuid, "GPU-1234");
   EXPECT_EQ(samples[0].pci_bus_id, "00000000:01:00.0");
+  EXPECT_EQ(samples[1].pci_bus_id, "00000000:C1:00.0");
   EXPECT_EQ(samples[0].memory_total_bytes, 1000u);
   EXPECT_EQ(samples[0].memory_free_bytes, 600u);
   EXPECT_EQ(samples[0].memory_used_bytes, 400u);
