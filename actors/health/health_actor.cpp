@@ -69,6 +69,7 @@ json gpu_json(const probe::GpuSample& sample) {
   put(out, "utilization_percent", sample.utilization_percent);
   put(out, "temperature_celsius", sample.temperature_celsius);
   put(out, "power_watts", rounded(sample.power_watts, 5.0));
+  put(out, "uncorrected_errors", sample.uncorrected_errors);
   return out;
 }
 

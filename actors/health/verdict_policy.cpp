@@ -68,6 +68,11 @@ std::vector<Verdict> VerdictPolicy::on_gpus(Time now,
             "the driver has lost the device: see the kernel log, then reset it or restart the "
             "machine",
             Duration::zero());
+    if (const auto errors = sample.uncorrected_errors)
+      observe(now, subject, "memory", *errors > 0 ? Reading::bad : Reading::good,
+              "its memory had " + std::to_string(*errors) +
+                  " errors that could not be corrected: reset it, and replace it if they come back",
+              Duration::zero());
     if (!sample.temperature_celsius) continue;
     const int celsius = *sample.temperature_celsius;
     observe(now, subject, "heat",

@@ -120,5 +120,28 @@ TEST_F(VerdictPolicyTest, AVerdictKeepsThePlaceOfADeviceThatTheDriverHasLost) {
   EXPECT_EQ(policy.standing(), verdicts);
 }
 
+TEST_F(VerdictPolicyTest, ADeviceWithMemoryErrorsIsDrainedAtOnceUntilItWasReset) {
+  probe::GpuSample sample;
+  const auto with = [&](std::optional<std::uint64_t> errors) {
+    now += 1s;
+    sample.uncorrected_errors = errors;
+    return policy.on_gpus(now, {sample});
+  };
+  EXPECT_TRUE(with(std::nullopt).empty());
+  EXPECT_TRUE(with(0).empty());
+  const auto verdicts = with(2);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_TRUE(verdicts[0].drain);
+  EXPECT_NE(verdicts[0].reason.find("2 errors"), std::string::npos) << verdicts[0].reason;
+  now += 1h;
+  EXPECT_TRUE(with(2).empty()) << "time heals nothing";
+  EXPECT_TRUE(with(std::nullopt).empty()) << "nor does a reading that is absent";
+  EXPECT_TRUE(with(0).empty());
+  now += 30s;
+  const auto cleared = with(0);
+  ASSERT_EQ(cleared.size(), 1u);
+  EXPECT_FALSE(cleared[0].drain);
+}
+
 }  // namespace
 }  // namespace gpunode::health

@@ -60,6 +60,17 @@ TEST_F(FakeNvml, AFigureThatTheDeviceDoesNotKnowIsAbsentAndNotZero) {
   EXPECT_EQ(samples[0].power_watts, std::nullopt);
 }
 
+TEST_F(FakeNvml, MemoryErrorsAreThoseOfEachDeviceAndAbsentWhereNoneAreCounted) {
+  const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  EXPECT_EQ(probe->sample().at(1).uncorrected_errors, std::nullopt);
+  const auto count = reinterpret_cast<void (*)(int)>(dlsym(handle, "fake_nvml_count_errors"));
+  ASSERT_NE(count, nullptr);
+  count(1);
+  EXPECT_EQ(probe->sample().at(0).uncorrected_errors, 0u);
+  EXPECT_EQ(probe->sample().at(1).uncorrected_errors, 3u);
+  count(0);
+}
+
 TEST_F(FakeNvml, ALibraryWithoutADriverSaysSo) {
   set(9, 2, 0);
   const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
