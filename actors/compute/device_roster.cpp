@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/pci_bus_id.hpp"
+
 namespace gpunode::compute {
 namespace {
 
@@ -19,14 +21,39 @@ std::string_view to_string(DeviceCondition state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
+void NodeDevice::settle() {
+  if (condition_ == DeviceCondition::lost) return;
+  condition_ = is_ordered_ || is_heeded_ ? DeviceCondition::drained : DeviceCondition::ready;
+}
+
 void NodeDevice::drain() {
-  DeviceCondition ready = DeviceCondition::ready;
-  condition_.compare_exchange_strong(ready, DeviceCondition::drained);
+  std::lock_guard lock(mutex_);
+  is_ordered_ = true;
+  settle();
 }
 
 void NodeDevice::resume() {
-  DeviceCondition drained = DeviceCondition::drained;
-  condition_.compare_exchange_strong(drained, DeviceCondition::ready);
+  std::lock_guard lock(mutex_);
+  is_ordered_ = false;
+  is_heeded_ = false;
+  is_overruled_ = !verdict_.empty();
+  settle();
+}
+
+std::string NodeDevice::judge(const std::string& verdict, bool may_drain) {
+  std::lock_guard lock(mutex_);
+  const DeviceCondition before = condition_;
+  const bool is_new = verdict_.empty() && !verdict.empty();
+  verdict_ = verdict;
+  is_overruled_ = is_overruled_ && !verdict.empty();
+  is_heeded_ = !verdict.empty() && !is_overruled_ && (is_heeded_ || may_drain);
+  settle();
+  if (before == DeviceCondition::lost) return {};
+  if (condition_ != before)
+    return id_ + (is_heeded_ ? " is drained: " + verdict : " takes work again, it has recovered");
+  if (is_new && condition_ == DeviceCondition::ready)
+    return id_ + " should be drained, but is the last device that takes work: " + verdict;
+  return {};
 }
 
 void NodeDevice::on_lost(OnLost told) {
@@ -47,7 +74,11 @@ void NodeDevice::lose(const std::string& reason) {
 
 NodeDevice::Status NodeDevice::status() const {
   std::lock_guard lock(mutex_);
-  Status status{condition_, reason_, {}};
+  Status status{condition_, reason_, {}, {}};
+  if (condition_ == DeviceCondition::drained && is_heeded_) status.reason = verdict_;
+  if (condition_ == DeviceCondition::ready && !verdict_.empty())
+    status.warning =
+        (is_overruled_ ? "as it was resumed: " : "as the last device that does: ") + verdict_;
   for (const DeviceUse* use : uses_) status.users.insert(use->user_);
   return status;
 }
@@ -87,9 +118,11 @@ DeviceRoster::DeviceRoster(std::unique_ptr<ops::Backend> host) : host_(std::move
   devices_.push_back(std::make_unique<NodeDevice>("cpu", *host_));
 }
 
-void DeviceRoster::add(std::string id, std::unique_ptr<ops::Backend> backend) {
+void DeviceRoster::add(std::string id, std::unique_ptr<ops::Backend> backend,
+                       const std::string& pci_bus_id) {
   if (!std::exchange(has_others_, true)) devices_.clear();
-  devices_.push_back(std::make_unique<NodeDevice>(std::move(id), *backend));
+  devices_.push_back(std::make_unique<NodeDevice>(
+      std::move(id), *backend, normal_pci_bus_id(pci_bus_id).value_or(std::string())));
   backends_.push_back(std::move(backend));
 }
 
@@ -123,15 +156,32 @@ Result<void> DeviceRoster::drain(const std::string& id) {
   if (!device) return device.error();
   if ((*device)->condition() == DeviceCondition::lost)
     return {ErrorCode::wrong_state, id + " is lost: " + (*device)->status().reason};
-  const auto stays = [&](const auto& one) {
-    return one.get() != *device && one->condition() == DeviceCondition::ready;
-  };
-  if (std::ranges::none_of(devices_, stays))
+  if (!is_another_ready(**device))
     return {ErrorCode::wrong_state,
             id + " is the last device of this node that takes work: `gpunode leave` hands the "
                  "node's jobs over"};
   (*device)->drain();
   return {};
+}
+
+bool DeviceRoster::is_another_ready(const NodeDevice& than) const {
+  return std::ranges::any_of(devices_, [&](const auto& one) {
+    return one.get() != &than && one->condition() == DeviceCondition::ready;
+  });
+}
+
+std::vector<std::string> DeviceRoster::judge(const std::string& pci_bus_id,
+                                             const std::string& verdict) {
+  std::vector<std::string> news;
+  const auto place = normal_pci_bus_id(pci_bus_id);
+  if (!place) return news;
+  std::lock_guard lock(order_mutex_);
+  for (const auto& device : devices_) {
+    if (device->pci_bus_id() != *place) continue;
+    std::string one = device->judge(verdict, is_another_ready(*device));
+    if (!one.empty()) news.push_back(std::move(one));
+  }
+  return news;
 }
 
 Result<void> DeviceRoster::resume(const std::string& id) {

@@ -1,7 +1,16 @@
 // The devices that a node computes on, and how each fares. Who computes holds a DeviceUse of one:
-// it says there when it works and that it gets on, and asks whether to go on. An operator drains a
-// device, which then gets no more work; one that fails for good, or shows no sign of getting on, is
-// lost until the process starts anew, as nothing in CUDA gives it back. All from any thread.
+// it says there when it works and that it gets on, and asks whether to go on. An operator, or a
+// probe's verdict, drains a device, which then gets no more work; one that fails for good, or shows
+// no sign of getting on, is lost until the process starts anew, as nothing in CUDA gives it back.
+// All from any thread.
+//
+//   state    drain()   resume()         verdict                      withdrawn       lose()
+//   ready    drained   -                drained, but for the last    -               lost
+//                                       and where resume() overrules
+//   drained  drained   ready, and       drained                      ready, unless   lost
+//                      overrules the                                 an order
+//                      verdict                                       drained it
+//   lost     -         -                -                            -               -
 #pragma once
 
 #include <atomic>
@@ -24,16 +33,22 @@ std::string_view to_string(DeviceCondition state);
 
 class NodeDevice {
  public:
-  // `id` is what an operator calls it: "cpu", "cuda:1". The backend outlives the device.
-  NodeDevice(std::string id, ops::Backend& backend) : id_(std::move(id)), backend_(backend) {}
+  // `id` is what an operator calls it: "cpu", "cuda:1". `pci_bus_id` in normal form, or empty. The
+  // backend outlives the device.
+  NodeDevice(std::string id, ops::Backend& backend, std::string pci_bus_id = {})
+      : id_(std::move(id)), pci_bus_id_(std::move(pci_bus_id)), backend_(backend) {}
   NodeDevice(const NodeDevice&) = delete;
   NodeDevice& operator=(const NodeDevice&) = delete;
 
   const std::string& id() const { return id_; }
+  const std::string& pci_bus_id() const { return pci_bus_id_; }
   ops::Backend& backend() const { return backend_; }
   DeviceCondition condition() const { return condition_; }
-  void drain();   // but for one that is lost
-  void resume();  // likewise
+  void drain();   // by an operator; but for one that is lost
+  void resume();  // likewise; a verdict that stands is overruled until it is withdrawn
+  // A probe's verdict, as often as it likes; empty: it is withdrawn. `may_drain`: whether the node
+  // can do without this device. What became of it is a sentence for the log; empty: nothing new.
+  std::string judge(const std::string& verdict, bool may_drain);
   // Once; tells whoever called on_lost(), with who uses it.
   void lose(const std::string& reason);
   using OnLost = std::function<void(const NodeDevice&, const std::string& reason,
@@ -42,7 +57,8 @@ class NodeDevice {
 
   struct Status {
     DeviceCondition condition = DeviceCondition::ready;
-    std::string reason;           // why it is lost
+    std::string reason;           // why it is lost, or drained by a verdict
+    std::string warning;          // the verdict on it, although it takes work
     std::set<std::string> users;  // that have not let go of it
   };
   Status status() const;
@@ -61,12 +77,19 @@ class NodeDevice {
 
  private:
   friend class DeviceUse;
+  void settle();  // with the lock
+
   std::string id_;
+  std::string pci_bus_id_;
   ops::Backend& backend_;
   std::atomic<DeviceCondition> condition_ = DeviceCondition::ready;
   std::atomic<double> peak_flops_ = 0;
   mutable std::mutex mutex_;  // over what follows
   std::string reason_;
+  bool is_ordered_ = false;    // an operator drained it
+  std::string verdict_;        // of a probe; empty: none stands
+  bool is_heeded_ = false;     // the verdict drains it
+  bool is_overruled_ = false;  // an operator lets it work against the verdict
   std::vector<DeviceUse*> uses_;
   OnLost on_lost_;
   Time looked_{};
@@ -129,7 +152,10 @@ class DeviceRoster {
   // The host computes what the exchange adds, and jobs where there is no other device.
   explicit DeviceRoster(std::unique_ptr<ops::Backend> host);
 
-  void add(std::string id, std::unique_ptr<ops::Backend> backend);  // before any work begins
+  // Before any work begins. `pci_bus_id` in whatever form; empty where it is not known: then no
+  // verdict reaches the device.
+  void add(std::string id, std::unique_ptr<ops::Backend> backend,
+           const std::string& pci_bus_id = {});
   ops::Backend& host() const { return *host_; }
   // What jobs compute on; never none.
   const std::vector<std::unique_ptr<NodeDevice>>& devices() const { return devices_; }
@@ -138,8 +164,14 @@ class DeviceRoster {
   // Fails with: not_found, wrong_state (it is lost, or the last that takes work).
   Result<void> drain(const std::string& id);
   Result<void> resume(const std::string& id);
+  // What a probe thinks of whatever sits there on the PCI bus (several devices, where a GPU is
+  // split): drains them, but never the last that takes work; with an empty verdict, lets those work
+  // again that only a verdict drained. To be told again and again: a device that could not be
+  // spared is drained as soon as another takes work. Gives sentences for the log.
+  std::vector<std::string> judge(const std::string& pci_bus_id, const std::string& verdict);
 
  private:
+  bool is_another_ready(const NodeDevice& than) const;
   Result<NodeDevice*> find(const std::string& id) const;
   std::unique_ptr<ops::Backend> host_;
   std::vector<std::unique_ptr<ops::Backend>> backends_;

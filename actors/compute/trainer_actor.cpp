@@ -83,6 +83,14 @@ double peak_of(const Trainer::Options& options) {
   return sum;
 }
 
+void tell_what_is_left_out(Trainer::Options& options) {
+  const bool whole =
+      Trainer::staged_bytes(options.spec, *options.model, options.stage_budget_bytes) > 0;
+  const std::string note = devices_note(options.spec.exchange.mode, options.devices, whole);
+  if (!note.empty()) log::warning("trainer", note);
+  if (options.spec.exchange.mode == job::ExchangeMode::local) options.devices.resize(1);
+}
+
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
   if (options.check_data)
@@ -90,6 +98,7 @@ void prepare(Self* self, Trainer::Options options) {
   const model::Model& model = *options.model;
   auto fingerprint = keep_equal_devices(options);
   if (!fingerprint) return fail(self, fingerprint.error());
+  tell_what_is_left_out(options);
   std::uint64_t tokens = model.tokens_per_sample();
   double slice_flops = model.slice_flops(samples_per_slice(options.spec.train));
   if (!std::isfinite(slice_flops) || slice_flops < 0) slice_flops = 0;  // it does not know
@@ -223,6 +232,25 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
 }
 
 }  // namespace
+
+// A run of mode local is one chain of steps on weights of its own: split over devices, it would be
+// another result than that of a node with one, or cost an exchange of weights a step among them.
+// Which of several devices has which slices of the next step is open until they take them, so none
+// can begin with forward.
+std::string devices_note(job::ExchangeMode mode, const std::vector<NodeDevice*>& devices,
+                         bool speculates) {
+  if (devices.size() < 2) return {};
+  if (mode != job::ExchangeMode::local)
+    return speculates ? "with " + std::to_string(devices.size()) +
+                            " devices the forward pass of a step waits for the commit of the one "
+                            "before it; a single device begins it ahead"
+                      : "";
+  std::string spare;
+  for (std::size_t at = 1; at < devices.size(); ++at)
+    spare += (at == 1 ? "" : ", ") + devices[at]->id();
+  return "in mode local a node computes a job on one device, " + devices.front()->id() + ": " +
+         spare + " has no part in it; start a node for each device to use all";
+}
 
 caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options) {
   return system.spawn<caf::detached>(behaviour, std::move(job),

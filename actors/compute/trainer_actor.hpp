@@ -15,11 +15,19 @@
 #include <caf/actor.hpp>
 #include <caf/fwd.hpp>
 
+#include <string>
+#include <vector>
+
 #include "actors/compute/trainer.hpp"
 
 namespace gpunode::compute {
 
-// Spawns it; `job` gets TrainerReady or TrainerFailed first, later the answers.
+// What several devices of a node do not do for a job, for the log; empty: nothing. `speculates`:
+// whether a single one would begin the next step ahead.
+std::string devices_note(job::ExchangeMode mode, const std::vector<NodeDevice*>& devices,
+                         bool speculates);
+
+// Spawns it; in mode local on the first device alone. `job` gets TrainerReady or TrainerFailed first, later the answers.
 caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options);
 
 }  // namespace gpunode::compute

@@ -8,7 +8,6 @@
 
 #include <cmath>
 
-#include "actors/health/verdict_policy.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -70,6 +69,7 @@ json gpu_json(const probe::GpuSample& sample) {
   put(out, "utilization_percent", sample.utilization_percent);
   put(out, "temperature_celsius", sample.temperature_celsius);
   put(out, "power_watts", rounded(sample.power_watts, 5.0));
+  put(out, "uncorrected_errors", sample.uncorrected_errors);
   return out;
 }
 
@@ -86,6 +86,9 @@ void sample(Self* self) {
       log::warning("health", verdict.subject + " should be drained: " + verdict.reason);
     else
       log::info("health", verdict.subject + " has recovered");
+  if (state.options.on_gpu)
+    for (const Verdict& verdict : state.policy.standing())
+      if (verdict.pci_bus_id) state.options.on_gpu(verdict);
   json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", json::array()}};
   for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
   for (const Verdict& verdict : state.policy.drained())

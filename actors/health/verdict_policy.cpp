@@ -63,10 +63,16 @@ std::vector<Verdict> VerdictPolicy::on_gpus(Time now,
                                             const std::vector<probe::GpuSample>& samples) {
   for (const probe::GpuSample& sample : samples) {
     const std::string subject = "gpu" + std::to_string(sample.index);
+    if (sample.pci_bus_id) pci_bus_ids_[subject] = *sample.pci_bus_id;
     observe(now, subject, "lost", sample.lost ? Reading::bad : Reading::good,
             "the driver has lost the device: see the kernel log, then reset it or restart the "
             "machine",
             Duration::zero());
+    if (const auto errors = sample.uncorrected_errors)
+      observe(now, subject, "memory", *errors > 0 ? Reading::bad : Reading::good,
+              "its memory had " + std::to_string(*errors) +
+                  " errors that could not be corrected: reset it, and replace it if they come back",
+              Duration::zero());
     if (!sample.temperature_celsius) continue;
     const int celsius = *sample.temperature_celsius;
     observe(now, subject, "heat",
@@ -82,6 +88,8 @@ std::vector<Verdict> VerdictPolicy::on_gpus(Time now,
 
 Verdict VerdictPolicy::verdict_of(const std::string& subject) const {
   Verdict verdict{subject, false, {}};
+  if (const auto known = pci_bus_ids_.find(subject); known != pci_bus_ids_.end())
+    verdict.pci_bus_id = known->second;
   for (const auto& [figure, condition] : conditions_.at(subject)) {
     if (!condition.active) continue;
     verdict.drain = true;
@@ -105,6 +113,12 @@ std::vector<Verdict> VerdictPolicy::drained() const {
   std::vector<Verdict> all;
   for (const auto& [subject, verdict] : announced_)
     if (verdict.drain) all.push_back(verdict);
+  return all;
+}
+
+std::vector<Verdict> VerdictPolicy::standing() const {
+  std::vector<Verdict> all;
+  for (const auto& [subject, verdict] : announced_) all.push_back(verdict);
   return all;
 }
 

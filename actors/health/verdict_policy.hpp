@@ -35,6 +35,8 @@ struct Verdict {
   std::string subject;  // "node" or "gpu0"
   bool drain = false;
   std::string reason;  // names the figure, its bound and what to try; empty where drain is false
+  // Of a GPU, as its driver says it; kept from an earlier sample where the driver has lost it.
+  std::optional<std::string> pci_bus_id = std::nullopt;
   bool operator==(const Verdict&) const = default;
 };
 
@@ -43,12 +45,16 @@ class VerdictPolicy {
   explicit VerdictPolicy(VerdictConfig config = {}) : config_(config) {}
 
   // The verdicts that changed with this sample. An absent figure changes nothing: it neither
-  // drains nor clears. A lost device is drained at once.
+  // drains nor clears. A lost device is drained at once, and so is one whose memory had errors that
+  // could not be corrected: what was computed with them is wrong, and no reading takes them back
+  // but a reset.
   std::vector<Verdict> on_host(Time now, const probe::HostSample& sample);
   std::vector<Verdict> on_gpus(Time now, const std::vector<probe::GpuSample>& samples);
 
   // All subjects that are drained now.
   std::vector<Verdict> drained() const;
+  // Of all subjects whatever stands now, good or bad.
+  std::vector<Verdict> standing() const;
 
  private:
   enum class Reading { good, between, bad };
@@ -64,6 +70,7 @@ class VerdictPolicy {
 
   VerdictConfig config_;
   std::map<std::string, std::map<std::string, Condition>> conditions_;  // subject, figure
+  std::map<std::string, std::string> pci_bus_ids_;                      // of subjects that are GPUs
   std::map<std::string, Verdict> announced_;
 };
 

@@ -1,5 +1,6 @@
 #include "actors/job/job_ledger.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -103,7 +104,7 @@ std::optional<double> JobLedger::flops_per_second() const {
 std::optional<double> JobLedger::utilisation() const {
   const auto rate = recent_rate(&Recent::own_slices);
   if (!rate || compute_.peak_flops <= 0) return std::nullopt;
-  return *rate / compute_.peak_flops;
+  return *rate / std::max(compute_.peak_flops, *rate);
 }
 
 Duration JobLedger::time_left(std::uint64_t total_steps) const {

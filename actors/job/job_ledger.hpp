@@ -86,7 +86,9 @@ class JobLedger {
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
   // Over the last steps: flops a second of all members, and which share of the peak of this node's
-  // devices its own slices take. None: not known, or not yet.
+  // devices its own slices take: 1 at most, as a device that does more than its peak, which was
+  // measured while others used it or in another precision, can do what it does. None: not known, or
+  // not yet.
   std::optional<double> flops_per_second() const;
   std::optional<double> utilisation() const;
 

@@ -7,6 +7,7 @@
 
 #include "actors/health/health_actor.hpp"
 #include "actors/json_answer.hpp"
+#include "runtime/base/log.hpp"
 
 namespace gpunode::node {
 using nlohmann::json;
@@ -35,7 +36,9 @@ std::string devices_json(const compute::DeviceRoster& devices) {
                  {"used_by", status.users}};
     if (backend.capabilities().memory_bytes > 0)
       line["memory_bytes"] = backend.capabilities().memory_bytes;
+    if (!device->pci_bus_id().empty()) line["pci_bus_id"] = device->pci_bus_id();
     if (!status.reason.empty()) line["reason"] = status.reason;
+    if (!status.warning.empty()) line["warning"] = status.warning;
     list.push_back(std::move(line));
   }
   return ok_json({{"devices", std::move(list)}});
@@ -47,6 +50,16 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
   const auto done = name == "device.drain" ? devices.drain(device) : devices.resume(device);
   if (!done) return error_json(done.error());
   return devices_json(devices);
+}
+
+std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices) {
+  return [&devices](const health::Verdict& verdict) {
+    for (const std::string& news : devices.judge(verdict.pci_bus_id.value_or(""), verdict.reason))
+      if (verdict.drain)
+        log::warning("health", news);
+      else
+        log::info("health", news);
+  };
 }
 
 std::string nodes_json(const ClusterSnapshot& cluster, Time now) {

@@ -2,10 +2,12 @@
 // much of everything.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "actors/cluster_state.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/health/verdict_policy.hpp"
 #include "actors/node/entry.hpp"
 #include "runtime/telemetry/registry.hpp"
 
@@ -16,6 +18,9 @@ std::string devices_json(const compute::DeviceRoster& devices);
 // "device.drain" and "device.resume".
 std::string order_device(compute::DeviceRoster& devices, const std::string& name,
                          const std::string& arguments);
+// What takes a health verdict to the devices it is about, and tells the log what became of them.
+// `devices` outlives it.
+std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
 std::string nodes_json(const ClusterSnapshot& cluster, Time now);
 // Every figure of this node as Prometheus reads it; those of the cluster and of the links are taken
 // now.

@@ -7,7 +7,7 @@
 //                          -> that job   what comes on bulk
 //                          -> admission  <- join port
 //   local socket -> commands -> admission, job board, serving
-//   health -> directory; serving -> calls, models
+//   health -> directory, devices; serving -> calls, models
 //   supervisor watches them all
 #include "actors/node/node.hpp"
 
@@ -26,6 +26,7 @@
 #include "actors/node/admission_actor.hpp"
 #include "actors/node/call_actor.hpp"
 #include "actors/node/cluster_actor.hpp"
+#include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
 #include "actors/node/supervisor.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
@@ -58,7 +59,11 @@ Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& w
       usable = Error{ErrorCode::unsupported,
                      (*gpu)->device().name + " lacks the operation " + std::string(lacks.front())};
     if (usable) {
-      devices->add("cuda:" + std::to_string(ordinal), std::move(*gpu));
+      const auto place = cuda::pci_bus_id(ordinal);
+      if (!place)
+        log::warning("node", place.error().message() + "; no health verdict will drain the GPU");
+      devices->add("cuda:" + std::to_string(ordinal), std::move(*gpu),
+                   place ? *place : std::string());
       continue;
     }
     const bool past_the_last = usable.error().code == ErrorCode::no_device && ordinal > 0;
@@ -184,9 +189,10 @@ void RunningNode::spawn_children() {
                parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
                children_.calls, &metrics_});
   auto spawn_health = [this, &system, &entry] {
-    return health::spawn_health(system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
-                                         std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()),
-                                         parts_.clock, children_.cluster});
+    return health::spawn_health(
+        system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
+                 std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()), parts_.clock,
+                 children_.cluster, drain_by_verdict(*devices_)});
   };
   children_.supervisor = spawn_supervisor(system,
                                           {{"cluster", children_.cluster, nullptr},

@@ -3,11 +3,22 @@
 
 #ifndef GPUNODE_HAS_CUDA
 namespace gpunode::cuda {
+namespace {
 
-Result<std::unique_ptr<ops::Backend>> open_backend(int) {
+Error no_cuda() {
   return {ErrorCode::unsupported,
           "this gpunode was built without CUDA and computes on the CPU; to use a GPU, build with "
           "-DGPUNODE_CUDA=ON and nvcc 12 or newer"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ops::Backend>> open_backend(int) {
+  return no_cuda();
+}
+
+Result<std::string> pci_bus_id(int) {
+  return no_cuda();
 }
 
 }  // namespace gpunode::cuda

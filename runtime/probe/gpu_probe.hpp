@@ -23,6 +23,8 @@ struct GpuSample {
   std::optional<unsigned> utilization_percent;
   std::optional<int> temperature_celsius;
   std::optional<double> power_watts;
+  // Memory errors that could not be corrected, since the driver was loaded or the device reset.
+  std::optional<std::uint64_t> uncorrected_errors;
   // The driver says that the device is lost or needs a reset: a verdict should drain it.
   bool lost = false;
 };

@@ -27,6 +27,7 @@ constexpr int kSuccess = 0;
 constexpr int kGpuIsLost = 15;
 constexpr int kResetRequired = 16;
 constexpr int kTemperatureGpu = 0;
+constexpr int kUncorrected = 1, kSinceReset = 0;  // of memory errors
 constexpr unsigned kMaxDevices = 256;
 
 class NvmlProbe final : public GpuProbe {
@@ -111,6 +112,9 @@ class NvmlProbe final : public GpuProbe {
     if (temperature_ && good(temperature_(device, kTemperatureGpu, &value), sample))
       sample.temperature_celsius = static_cast<int>(value);
     if (power_ && good(power_(device, &value), sample)) sample.power_watts = value / 1000.0;
+    if (unsigned long long errors = 0;
+        errors_ && good(errors_(device, kUncorrected, kSinceReset, &errors), sample))
+      sample.uncorrected_errors = errors;
     return sample;
   }
 
@@ -130,6 +134,7 @@ class NvmlProbe final : public GpuProbe {
   int (*utilization_)(DeviceHandle, Utilization*) = find("nvmlDeviceGetUtilizationRates");
   int (*pci_)(DeviceHandle, PciInfo*) = find("nvmlDeviceGetPciInfo_v3");
   int (*temperature_)(DeviceHandle, int, unsigned*) = find("nvmlDeviceGetTemperature");
+  int (*errors_)(DeviceHandle, int, int, unsigned long long*) = find("nvmlDeviceGetTotalEccErrors");
   int (*power_)(DeviceHandle, unsigned*) = find("nvmlDeviceGetPowerUsage");
 };
 

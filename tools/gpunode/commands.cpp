@@ -67,7 +67,7 @@ std::vector<Command> make_commands() {
       {"nodes", "list the nodes of the cluster", "", {}, {kState, kJson}, run_nodes},
       {"devices",
        "list the devices that this node computes on",
-       "Which jobs have a part on each; one that is lost tells why.",
+       "Which jobs have a part on each; one that is lost, or drained for its health, tells why.",
        {},
        {kState, kJson},
        run_devices},
@@ -82,7 +82,8 @@ std::vector<Command> make_commands() {
        run_device_order},
       {"device resume",
        "let a drained device take work again",
-       "Of jobs that begin on this node from now on.",
+       "Of jobs that begin on this node from now on. A GPU that was drained for its health, as it "
+       "is too hot, comes back by itself; resumed before, it works on against that verdict.",
        {{"DEVICE", "cuda:1, as `gpunode devices` lists it"}},
        {kState, kJson},
        run_device_order},

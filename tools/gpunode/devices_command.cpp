@@ -24,7 +24,10 @@ std::string table_of(const json& answer) {
                     word(device, "name"),
                     word(device, "instruction_set") + ", " + word(device, "library")});
     if (device.contains("reason"))
-      notes += word(device, "device") + " is lost: " + word(device, "reason") + "\n";
+      notes += word(device, "device") + " is " + word(device, "state") + ": " +
+               word(device, "reason") + "\n";
+    if (device.contains("warning"))
+      notes += word(device, "device") + " takes work, " + word(device, "warning") + "\n";
   }
   return aligned(rows) + notes;
 }

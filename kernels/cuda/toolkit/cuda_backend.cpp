@@ -135,4 +135,14 @@ Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal) {
       std::make_unique<CudaBackend>(std::move(context), properties));
 }
 
+Result<std::string> pci_bus_id(int ordinal) {
+  char text[32] = {};
+  auto done = check(cudaDeviceGetPCIBusId(text, sizeof text, ordinal), "asking the GPU's place");
+  if (!done) {
+    cudaGetLastError();  // this failure is handled; later launches must not see it
+    return done.error();
+  }
+  return std::string(text);
+}
+
 }  // namespace gpunode::cuda

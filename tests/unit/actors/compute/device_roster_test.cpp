@@ -51,6 +51,84 @@ TEST_F(DeviceRosterTest, drains_all_but_the_last_and_takes_them_back) {
   EXPECT_NE(unknown.error().detail.find("cuda:0, cuda:2"), std::string::npos);
 }
 
+// The two of DeviceRosterTest, which know where they sit.
+class JudgedDevices : public DeviceRosterTest {
+ protected:
+  static constexpr const char* kFirst = "0000:0A:00.0";
+  JudgedDevices() {
+    judged_.add("cuda:0", cpu::open_backend(), kFirst);
+    judged_.add("cuda:1", cpu::open_backend(), "0000:0b:00.0");
+  }
+  std::vector<std::string> judge(const std::string& verdict) {
+    return judged_.judge("00000000:0a:00.0", verdict);
+  }
+  NodeDevice::Status first() const { return judged_.devices()[0]->status(); }
+  DeviceRoster judged_{cpu::open_backend()};
+};
+
+TEST_F(JudgedDevices, are_drained_while_a_verdict_stands) {
+  EXPECT_TRUE(judge("").empty());
+  EXPECT_EQ(judge("93 C"), Ids{"cuda:0 is drained: 93 C"});
+  EXPECT_TRUE(judge("94 C").empty()) << "told once";
+  EXPECT_EQ(first().condition, DeviceCondition::drained);
+  EXPECT_EQ(first().reason, "94 C");
+  EXPECT_EQ(judged_.devices()[1]->condition(), DeviceCondition::ready);
+  EXPECT_FALSE(judged_.drain("cuda:1")) << "the last one";
+  EXPECT_EQ(judge("").size(), 1u);
+  EXPECT_EQ(first().condition, DeviceCondition::ready);
+  EXPECT_EQ(first().reason, "");
+}
+
+TEST_F(JudgedDevices, stay_drained_after_the_verdict_where_a_person_drained_them) {
+  for (const bool order_first : {true, false}) {
+    if (order_first) ASSERT_TRUE(judged_.drain("cuda:0"));
+    EXPECT_EQ(judge("93 C").size(), order_first ? 0u : 1u);
+    if (!order_first) ASSERT_TRUE(judged_.drain("cuda:0"));
+    EXPECT_EQ(first().reason, "93 C");
+    EXPECT_TRUE(judge("").empty());
+    EXPECT_EQ(first().condition, DeviceCondition::drained);
+    EXPECT_EQ(first().reason, "");
+    ASSERT_TRUE(judged_.resume("cuda:0"));
+    EXPECT_EQ(first().condition, DeviceCondition::ready);
+  }
+}
+
+TEST_F(JudgedDevices, work_against_a_verdict_that_a_person_overrules_until_the_next) {
+  judge("93 C");
+  ASSERT_TRUE(judged_.resume("cuda:0"));
+  EXPECT_TRUE(judge("94 C").empty());
+  EXPECT_EQ(first().condition, DeviceCondition::ready);
+  EXPECT_EQ(first().warning, "as it was resumed: 94 C");
+  judge("");
+  EXPECT_EQ(first().warning, "");
+  judge("95 C");
+  EXPECT_EQ(first().condition, DeviceCondition::drained);
+}
+
+TEST_F(JudgedDevices, are_not_drained_as_the_last_but_once_another_works) {
+  ASSERT_TRUE(judged_.drain("cuda:1"));
+  const auto news = judge("93 C");
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_NE(news[0].find("is the last device"), std::string::npos);
+  EXPECT_TRUE(judge("93 C").empty());
+  EXPECT_EQ(first().condition, DeviceCondition::ready);
+  EXPECT_EQ(first().warning, "as the last device that does: 93 C");
+  ASSERT_TRUE(judged_.resume("cuda:1"));
+  EXPECT_EQ(judge("93 C").size(), 1u);
+  EXPECT_EQ(first().condition, DeviceCondition::drained);
+}
+
+TEST_F(JudgedDevices, that_are_lost_stay_so_and_a_verdict_elsewhere_reaches_none) {
+  judged_.devices()[0]->lose("hangs");
+  EXPECT_TRUE(judge("93 C").empty());
+  EXPECT_TRUE(judge("").empty());
+  EXPECT_EQ(first().condition, DeviceCondition::lost);
+  EXPECT_EQ(first().reason, "hangs");
+  EXPECT_TRUE(roster_.judge("", "93 C").empty()) << "whose devices have no place";
+  EXPECT_TRUE(judged_.judge("0000:0c:00.0", "93 C").empty());
+  EXPECT_EQ(ready().size(), 2u);
+}
+
 TEST_F(DeviceRosterTest, loses_a_device_once_and_for_good) {
   std::vector<std::string> told;
   device(0).on_lost([&](const NodeDevice& lost, const std::string& reason, const auto& users) {

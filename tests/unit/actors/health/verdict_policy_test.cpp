@@ -104,5 +104,44 @@ TEST_F(VerdictPolicyTest, OneOfTwoReasonsClearedKeepsTheNodeDrained) {
   EXPECT_NE(policy.drained()[0].reason.find("memory"), std::string::npos);
 }
 
+TEST_F(VerdictPolicyTest, AVerdictKeepsThePlaceOfADeviceThatTheDriverHasLost) {
+  probe::GpuSample sample;
+  sample.index = 3;
+  sample.pci_bus_id = "00000000:0A:00.0";
+  EXPECT_TRUE(policy.on_gpus(now, {sample}).empty());
+  ASSERT_EQ(policy.standing().size(), 1u) << "good ones too";
+  EXPECT_FALSE(policy.standing()[0].drain);
+  sample.pci_bus_id.reset();
+  sample.lost = true;
+  const auto verdicts = policy.on_gpus(now, {sample});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts[0].subject, "gpu3");
+  EXPECT_EQ(verdicts[0].pci_bus_id, "00000000:0A:00.0");
+  EXPECT_EQ(policy.standing(), verdicts);
+}
+
+TEST_F(VerdictPolicyTest, ADeviceWithMemoryErrorsIsDrainedAtOnceUntilItWasReset) {
+  probe::GpuSample sample;
+  const auto with = [&](std::optional<std::uint64_t> errors) {
+    now += 1s;
+    sample.uncorrected_errors = errors;
+    return policy.on_gpus(now, {sample});
+  };
+  EXPECT_TRUE(with(std::nullopt).empty());
+  EXPECT_TRUE(with(0).empty());
+  const auto verdicts = with(2);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_TRUE(verdicts[0].drain);
+  EXPECT_NE(verdicts[0].reason.find("2 errors"), std::string::npos) << verdicts[0].reason;
+  now += 1h;
+  EXPECT_TRUE(with(2).empty()) << "time heals nothing";
+  EXPECT_TRUE(with(std::nullopt).empty()) << "nor does a reading that is absent";
+  EXPECT_TRUE(with(0).empty());
+  now += 30s;
+  const auto cleared = with(0);
+  ASSERT_EQ(cleared.size(), 1u);
+  EXPECT_FALSE(cleared[0].drain);
+}
+
 }  // namespace
 }  // namespace gpunode::health

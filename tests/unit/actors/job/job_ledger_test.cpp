@@ -95,6 +95,8 @@ TEST(JobLedger, tells_the_jobs_arithmetic_and_what_this_node_makes_of_its_peak) 
   EXPECT_FALSE(ledger.utilisation()) << "its peak is not known";
   ledger.know_compute({.self = node(1), .slice_flops = 5e6, .peak_flops = 3e8});
   EXPECT_NEAR(*ledger.utilisation(), 0.5, 1e-9) << "three of the four slices are its own";
+  ledger.know_compute({.self = node(1), .slice_flops = 5e6, .peak_flops = 1e8});
+  EXPECT_EQ(*ledger.utilisation(), 1) << "it did more than the peak that was measured";
 }
 
 TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {

@@ -45,6 +45,7 @@ TEST_F(FakeNvml, DevicesAreListedWithTheirFigures) {
   EXPECT_EQ(samples[0].name, "Fake GPU");
   EXPECT_EQ(samples[0].uuid, "GPU-1234");
   EXPECT_EQ(samples[0].pci_bus_id, "00000000:01:00.0");
+  EXPECT_EQ(samples[1].pci_bus_id, "00000000:C1:00.0");
   EXPECT_EQ(samples[0].memory_total_bytes, 1000u);
   EXPECT_EQ(samples[0].memory_free_bytes, 600u);
   EXPECT_EQ(samples[0].memory_used_bytes, 400u);
@@ -57,6 +58,17 @@ TEST_F(FakeNvml, AFigureThatTheDeviceDoesNotKnowIsAbsentAndNotZero) {
   const auto samples = open_nvml_probe(GPUNODE_FAKE_NVML)->sample();
   ASSERT_FALSE(samples.empty());
   EXPECT_EQ(samples[0].power_watts, std::nullopt);
+}
+
+TEST_F(FakeNvml, MemoryErrorsAreThoseOfEachDeviceAndAbsentWhereNoneAreCounted) {
+  const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  EXPECT_EQ(probe->sample().at(1).uncorrected_errors, std::nullopt);
+  const auto count = reinterpret_cast<void (*)(int)>(dlsym(handle, "fake_nvml_count_errors"));
+  ASSERT_NE(count, nullptr);
+  count(1);
+  EXPECT_EQ(probe->sample().at(0).uncorrected_errors, 0u);
+  EXPECT_EQ(probe->sample().at(1).uncorrected_errors, 3u);
+  count(0);
 }
 
 TEST_F(FakeNvml, ALibraryWithoutADriverSaysSo) {
