@@ -97,6 +97,13 @@ struct Capabilities {
   std::uint64_t memory_bytes = 0;  // of the device, in all
   bool host_accessible = false;    // its buffers can be read and written by the CPU
   bool tf32 = false;               // it has products in Precision::tf32
+  std::size_t staging_piece_bytes = std::size_t{1} << 20;  // of a copy, at a time: staging.hpp
+};
+
+// Bytes copied between the host's memory and the device's since the backend was opened.
+struct HostTraffic {
+  std::uint64_t to_device = 0, to_host = 0;
+  bool operator==(const HostTraffic&) const = default;
 };
 
 class Backend {
@@ -106,6 +113,11 @@ class Backend {
   virtual const Capabilities& capabilities() const = 0;
   virtual const Operations& operations() const = 0;
   virtual std::shared_ptr<tensor::Memory> memory() const = 0;
+  // Memory of the host that copies to and from the device run best with: page-locked, where the
+  // device can have it so.
+  virtual std::shared_ptr<tensor::Memory> staging_memory() const { return tensor::host_memory(); }
+  // Nothing where the host has the device's memory.
+  virtual HostTraffic host_traffic() const { return {}; }
   // Fails with: internal.
   virtual Result<std::unique_ptr<tensor::Stream>> open_stream() = 0;
   // Copies between host and device memory in the stream's order.

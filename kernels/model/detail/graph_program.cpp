@@ -57,7 +57,8 @@ Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t to
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
     : model_(model),
       backend_(backend),
-      pool_(backend.memory(), backend.capabilities().memory_bytes) {}
+      pool_(backend.memory(), backend.capabilities().memory_bytes),
+      staging_pool_(backend.staging_memory(), backend.capabilities().memory_bytes) {}
 
 Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops::Backend& backend,
                                                     int workers) {
@@ -189,8 +190,9 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
   std::vector<InputPart> parts;
   std::size_t total = 0;
   for (const graph::ValueId id : graph.inputs) total += graph[id].bytes();
-  slot.inputs.resize(total);
-  std::byte* at = slot.inputs.data();
+  if (auto grown = staging_pool_.grow(slot.inputs, total); !grown)
+    return grown.error().within("samples on their way to the device");
+  auto* at = slot.inputs.as<std::byte>();
   for (const graph::ValueId id : graph.inputs) {
     parts.push_back(
         {graph[id].name, graph[id].dtype, at, graph[id].element_count() / samples.size()});
@@ -206,7 +208,7 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
     for (InputPart& part : parts)
       part.data = static_cast<std::byte*>(part.data) + part.count * sizeof(float);
   }
-  at = slot.inputs.data();
+  at = slot.inputs.as<std::byte>();
   for (const graph::ValueId id : graph.inputs) {
     if (id == graph.targets) slot.counted = counted_targets({at, graph[id].bytes()});
     void* place = slot.executable->place_of(id, {.slice = slot.memory.as<std::byte>()});

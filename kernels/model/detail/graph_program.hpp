@@ -60,7 +60,7 @@ class GraphProgram final : public Program {
   struct Slot {
     SharedExecutable executable;  // of the slice under way
     tensor::Buffer memory;
-    std::vector<std::byte> inputs;  // as the host has read them
+    tensor::Buffer inputs;  // as the host has read them, in its memory
     std::size_t samples = 0;
     std::size_t counted = 0;  // targets that have a part in the loss
     // Behind the stage that was asked for last, and by whom.
@@ -93,8 +93,8 @@ class GraphProgram final : public Program {
 
   const GraphModel& model_;
   ops::Backend& backend_;
-  tensor::BufferPool pool_;
-  std::span<const float> weights_;  // the owner's
+  tensor::BufferPool pool_, staging_pool_;  // of the device's memory, and the host's for copies
+  std::span<const float> weights_;          // the owner's
   tensor::Buffer constant_memory_;
   PackedWeights packed_;
   SharedExecutable first_;  // whose constants these are

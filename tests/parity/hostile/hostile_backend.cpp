@@ -1,6 +1,9 @@
 #include "tests/parity/hostile/hostile_backend.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "runtime/base/digest.hpp"
 #include "tests/parity/hostile/hostile_device.hpp"
@@ -21,21 +24,68 @@ class HostileMemory final : public tensor::Memory {
   tensor::Device device_{tensor::DeviceKind::cuda, 0, "hostile device"};
 };
 
+// Ordinary memory that stays where it is as long as the device, as copies may come late.
+class PageLockedMemory final : public tensor::Memory {
+ public:
+  explicit PageLockedMemory(std::uint64_t budget_bytes) : budget_(budget_bytes) {}
+  const tensor::Device& device() const override { return device_; }
+  Result<void*> allocate(std::size_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (bytes > budget_ - held_) return {ErrorCode::out_of_memory, "page-locked memory"};
+    held_ += bytes;
+    pieces_.push_back(Piece{std::make_unique<std::byte[]>(bytes + kAlignment), bytes});
+    void* data = pieces_.back().bytes.get();
+    std::size_t room = bytes + kAlignment;
+    return std::align(kAlignment, bytes, data, room);
+  }
+  void release(void*, std::size_t) override {}
+  std::uint64_t held_bytes() const {
+    std::lock_guard lock(mutex_);
+    return held_;
+  }
+  bool contains(const void* data) const {
+    std::lock_guard lock(mutex_);
+    return std::ranges::any_of(pieces_, [&](const Piece& piece) {
+      return data >= piece.bytes.get() && data < piece.bytes.get() + piece.size + kAlignment;
+    });
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  struct Piece {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size;
+  };
+  const std::uint64_t budget_;
+  std::uint64_t held_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<Piece> pieces_;
+  tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
+};
+
 class Backend final : public HostileBackend {
  public:
   explicit Backend(std::shared_ptr<HostileDevice> shared)
       : shared_(std::move(shared)),
         memory_(std::make_shared<HostileMemory>(shared_)),
+        staging_memory_(std::make_shared<PageLockedMemory>(shared_->options().memory_bytes)),
         capabilities_(shared_->cpu().capabilities()),
         operations_(late_operations(shared_->arithmetic())) {
     capabilities_.memory_bytes = shared_->options().memory_bytes;
     capabilities_.host_accessible = false;
+    capabilities_.staging_piece_bytes = shared_->options().staging_piece_bytes;
   }
 
   const tensor::Device& device() const override { return memory_->device(); }
   const ops::Capabilities& capabilities() const override { return capabilities_; }
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
+  std::shared_ptr<tensor::Memory> staging_memory() const override { return staging_memory_; }
+  std::uint64_t staging_bytes() const override { return staging_memory_->held_bytes(); }
+  ops::HostTraffic host_traffic() const override {
+    const Report now = shared_->report();
+    return {now.bytes_up, now.bytes_down};
+  }
   Report report() const override { return shared_->report(); }
 
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
@@ -66,13 +116,15 @@ class Backend final : public HostileBackend {
     if (!name) return name.error();
     shared_->count([&](Report& report) { ++report.uploads, report.bytes_up += from.size(); });
     void* place = shared_->window().behind(to);
-    queue_copy(*own(stream), std::make_shared<HostCopy>(from), [=, this](const HostCopy& copy) {
-      copy.read_host(place);
-      if (digest_of({static_cast<const std::byte*>(place), from.size()}) != copy.digest)
-        shared_->fault(*name + ": its source, " + std::to_string(from.size()) + " bytes of " +
-                       shared_->window().text_of(from.data()) +
-                       ", changed before the copy had run: synchronise first");
-    });
+    queue_copy(*own(stream),
+               std::make_shared<HostCopy>(from, staging_memory_->contains(from.data())),
+               [=, this](const HostCopy& copy) {
+                 copy.read_host(place);
+                 if (digest_of({static_cast<const std::byte*>(place), from.size()}) != copy.digest)
+                   shared_->fault(*name + ": its source, " + std::to_string(from.size()) +
+                                  " bytes of " + shared_->window().text_of(from.data()) +
+                                  ", changed before the copy had run: synchronise first");
+               });
     return {};
   }
 
@@ -86,7 +138,7 @@ class Backend final : public HostileBackend {
     shared_->count([&](Report& report) { ++report.downloads, report.bytes_down += to.size(); });
     std::memset(to.data(), kPoison, to.size());
     const void* place = shared_->window().behind(from);
-    queue_copy(*own(stream), std::make_shared<HostCopy>(to),
+    queue_copy(*own(stream), std::make_shared<HostCopy>(to, staging_memory_->contains(to.data())),
                [place](const HostCopy& copy) { copy.write_host(place); });
     return {};
   }
@@ -138,6 +190,7 @@ class Backend final : public HostileBackend {
 
   std::shared_ptr<HostileDevice> shared_;
   std::shared_ptr<HostileMemory> memory_;
+  std::shared_ptr<PageLockedMemory> staging_memory_;
   ops::Capabilities capabilities_;
   ops::Operations operations_;
 };
