@@ -46,8 +46,9 @@ struct LayeredPass::Run {
     bool begun = false, busy = false;
     std::size_t stage = 0;  // the next one
     Ahead forward = {};
-    // Behind the gradients of its stages that are not summed yet; null: they have been made.
-    std::array<std::shared_ptr<const tensor::Event>, kPartsOfASlice> made = {};
+    // By stage: behind its gradient; null: that has been made. One is written once, before others
+    // may read it; a slice whose gradient is the sum runs ahead of who tells it.
+    std::vector<std::shared_ptr<const tensor::Event>> made = {};
   };
   struct Node {
     std::optional<collective::SumProgram> program;  // absent: the sum is its only slice's gradient
@@ -82,10 +83,10 @@ struct LayeredPass::Run {
         GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
       }
       for (std::size_t index = 0; index < task.slices.size(); ++index)
-        slices.push_back(
-            {.node = node,
-             .index = index,
-             .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{}});
+        slices.push_back({.node = node,
+                          .index = index,
+                          .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{},
+                          .made = decltype(Slice::made)(pass.options_.stages.size())});
     }
   }
 
@@ -177,7 +178,7 @@ struct LayeredPass::Run {
     if (pass.staged_ && work.kind == Kind::backward) {
       auto done = pass.options_.program->backward(worker, work.index, work.stage,
                                                   part_of(work.index, work.stage));
-      slice.made[work.stage % kPartsOfASlice] = pass.options_.program->reached(work.index);
+      slice.made[work.stage] = pass.options_.program->reached(work.index);
       return done;
     }
     if (work.kind == Kind::forward)
@@ -191,7 +192,7 @@ struct LayeredPass::Run {
 
   // What the worker does next comes behind the gradient of a slice's stage.
   Result<void> follow(int worker, std::size_t slice, std::size_t stage) {
-    const auto& made = slices[slice].made[stage % kPartsOfASlice];
+    const auto& made = slices[slice].made[stage];
     return made ? pass.options_.device->follow(worker, *made) : Result<void>();
   }
 
