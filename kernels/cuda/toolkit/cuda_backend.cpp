@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/noted_work.hpp"
 #include "kernels/cuda/toolkit/operations.hpp"
 
 namespace gpunode::cuda {
@@ -63,6 +64,11 @@ class HostMemory final : public tensor::Memory {
   tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
 };
 
+struct CudaWork final : public ops::NotedWork {
+  explicit CudaWork(std::unique_ptr<CapturedGraph> noted) : graph(std::move(noted)) {}
+  std::unique_ptr<CapturedGraph> graph;
+};
+
 class CudaBackend final : public ops::Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, const cudaDeviceProp& properties)
@@ -81,6 +87,7 @@ class CudaBackend final : public ops::Backend {
       operations_.pack_product = pack_product;
       capabilities_.tf32 = properties.major >= 8;
     }
+    capabilities_.notes_work = true;
     enter_kernels(operations_);
   }
 
@@ -132,6 +139,18 @@ class CudaBackend final : public ops::Backend {
   Result<void> wait(tensor::Stream& stream, const tensor::Event& event, tensor::WaitSite) override {
     return check(cudaStreamWaitEvent(own(stream).stream(), own(event).event()),
                  "letting a stream wait");
+  }
+  // What cannot be captured is queued again as ever, and fails there if it must.
+  Result<std::unique_ptr<ops::NotedWork>> note_work(
+      tensor::Stream& stream, const std::function<Result<void>()>& queue) override {
+    if (auto done = context_->activate(); !done) return done.error();
+    auto graph = CapturedGraph::capture(own(stream).stream(), [&] { return queue().has_value(); });
+    if (!graph) return std::unique_ptr<ops::NotedWork>();
+    return std::unique_ptr<ops::NotedWork>(std::make_unique<CudaWork>(std::move(graph)));
+  }
+  Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
+    return check(static_cast<const CudaWork&>(work).graph->launch(own(stream).stream()),
+                 "starting a CUDA graph");
   }
 
  private:

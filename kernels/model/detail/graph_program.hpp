@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "kernels/model/detail/packed_weights.hpp"
+#include "kernels/model/detail/stage_replays.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
@@ -56,6 +57,7 @@ class GraphProgram final : public Program {
     // What was too small, and may be in use until the program settles.
     std::vector<tensor::Buffer> outgrown{};
     std::vector<tensor::Workspace> outgrown_workspaces{};
+    StageReplays replays{};
   };
   struct Slot {
     SharedExecutable executable;  // of the slice under way

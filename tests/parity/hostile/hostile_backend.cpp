@@ -63,6 +63,10 @@ class PageLockedMemory final : public tensor::Memory {
   tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
 };
 
+struct HostileWork final : ops::NotedWork {
+  std::vector<NotedCall> calls;
+};
+
 class Backend final : public HostileBackend {
  public:
   explicit Backend(std::shared_ptr<HostileDevice> shared)
@@ -73,6 +77,7 @@ class Backend final : public HostileBackend {
         operations_(late_operations(shared_->arithmetic())) {
     capabilities_.memory_bytes = shared_->options().memory_bytes;
     capabilities_.host_accessible = false;
+    capabilities_.notes_work = shared_->options().notes_work;
     capabilities_.staging_piece_bytes = shared_->options().staging_piece_bytes;
   }
 
@@ -103,7 +108,29 @@ class Backend final : public HostileBackend {
     HostileStream* mine = own(stream);
     const auto* known = dynamic_cast<const HostileEvent*>(&event);
     if (!mine || !known) return shared_->fault("wait: stream or event is another device's");
+    if (mine->is_noting()) return shared_->fault("wait: while work is noted");
     if (shared_->waits(HostileDevice::Waiter::stream, site)) known->hold(*mine);
+    return {};
+  }
+  Result<std::unique_ptr<ops::NotedWork>> note_work(
+      tensor::Stream& stream, const std::function<Result<void>()>& queue) override {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault("note_work: the stream is another device's");
+    auto noted = std::make_unique<HostileWork>();
+    mine->note_into(&noted->calls);
+    const auto done = queue();
+    mine->note_into(nullptr);
+    if (!done) return std::unique_ptr<ops::NotedWork>();
+    shared_->count([](Report& report) { ++report.noted; });
+    return std::unique_ptr<ops::NotedWork>(std::move(noted));
+  }
+  Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
+    HostileStream* mine = own(stream);
+    const auto* known = dynamic_cast<const HostileWork*>(&work);
+    if (!mine || !known) return shared_->fault("replay: stream or work is another device's");
+    for (const NotedCall& call : known->calls)
+      if (auto done = mine->make(call); !done) return done;
+    shared_->count([](Report& report) { ++report.replayed; });
     return {};
   }
 
@@ -150,23 +177,22 @@ class Backend final : public HostileBackend {
     if (source < static_cast<std::byte*>(to) + bytes && to < source + bytes)
       return shared_->fault("copy: its ranges overlap, at " + shared_->window().text_of(from) +
                             " and " + shared_->window().text_of(to));
-    auto name = enter(stream, {"copy", {}}, from, to, bytes);
-    if (!name) return name.error();
-    shared_->count([](Report& report) { ++report.copies; });
     const void* source_place = shared_->window().behind(from);
     void* place = shared_->window().behind(to);
-    own(stream)->queue().push([=] { std::memcpy(place, source_place, bytes); });
-    return {};
+    return make(stream, {"copy",
+                         {{"from", source, bytes, ops::Use::read},
+                          {"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}},
+                         [=](const std::string&) { std::memcpy(place, source_place, bytes); },
+                         &Report::copies});
   }
 
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
     if (bytes == 0) return {};
-    auto name = enter(stream, {"clear", {}}, nullptr, to, bytes);
-    if (!name) return name.error();
-    shared_->count([](Report& report) { ++report.clears; });
     void* place = shared_->window().behind(to);
-    own(stream)->queue().push([=] { std::memset(place, 0, bytes); });
-    return {};
+    return make(stream, {"clear",
+                         {{"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}},
+                         [=](const std::string&) { std::memset(place, 0, bytes); },
+                         &Report::clears});
   }
 
  private:
@@ -176,14 +202,20 @@ class Backend final : public HostileBackend {
     copies->add(copy, stream.queue().pushed() + 1);
     stream.queue().push([copies, copy, run = std::move(run)] { copies->run(*copy, run); });
   }
+  Result<void> make(tensor::Stream& stream, NotedCall call) {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault(call.name + ": the stream is another device's");
+    return mine->make(std::move(call));
+  }
+  // Of a copy between host and device.
   Result<std::string> enter(tensor::Stream& stream, HostileDevice::Call call, const void* from,
                             void* to, std::size_t bytes) {
     HostileStream* mine = own(stream);
     if (!mine) return shared_->fault(call.name + ": the stream is another device's");
-    std::vector<ops::Access> accesses;
-    if (from)
-      accesses.push_back({"from", static_cast<const std::byte*>(from), bytes, ops::Use::read});
-    accesses.push_back({"to", static_cast<const std::byte*>(to), bytes, ops::Use::write});
+    if (mine->is_noting()) return shared_->fault(call.name + ": while work is noted");
+    const std::vector<ops::Access> accesses = {
+        {"from", static_cast<const std::byte*>(from), bytes, ops::Use::read},
+        {"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}};
     call.accesses = accesses;
     return shared_->enter(*mine, call);
   }
