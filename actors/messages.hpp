@@ -132,6 +132,7 @@ struct Applied {
   double loss = 0;
   bool skipped = false;
   Digest state;
+  std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // since the step before
 };
 struct ReadState {
   std::uint64_t token = 0;

@@ -291,7 +291,19 @@ row_bf16() {
     2>"$work/bf16.log" | grep '^slice ' | tr -s ' ')
   [ -n "$detail" ] || fail "$(tail -n 1 "$work/bf16.log")"
 }
-row_traffic() { skip "what a step copies between host and device is not counted yet"; }
+row_traffic() {  # of the last step, which neither a checkpoint nor an evaluation falls into
+  needs_device || return
+  local shown to_device to_host
+  start traffic || return
+  "$gpunode" train "$(job traffic gpt 1 20)" --follow --state "$work/traffic" >"$work/traffic.follow" 2>&1 ||
+    { fail "the job failed: $(tail -n 1 "$work/traffic.follow")"; return; }
+  shown=$("$gpunode" job show traffic --state "$work/traffic" --json)
+  to_device=$(field to_device <<<"$shown") to_host=$(field to_host <<<"$shown")
+  stop traffic
+  [[ $to_device =~ ^[0-9]+$ && $to_host =~ ^[0-9]+$ ]] || { fail "job show does not tell it"; return; }
+  detail="host traffic a step: $((to_device / 1000)) kB to the device, $((to_host / 1000)) kB to the host"
+  [ $((to_device + to_host)) -lt 1000000 ] || fail "$detail: 1 MB or more"
+}
 row_torch() {
   needs_gpu || return
   python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||

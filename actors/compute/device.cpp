@@ -114,12 +114,11 @@ void Device::sum_tails(const collective::SumProgram& program, std::span<const fl
 }
 
 Result<void> Device::read(int worker, const void* from, MutableByteView bytes) {
-  auto done = backend_.download(lane(worker).stream(), from, bytes);
-  return done ? lane(worker).finish() : done;
+  return lane(worker).download(from, bytes);
 }
 
 Result<void> Device::write(int worker, ByteView bytes, void* to) {
-  auto done = backend_.upload(lane(worker).stream(), bytes, to);
+  auto done = lane(worker).upload(bytes, to);
   return done ? lane(worker).finish() : done;
 }
 

@@ -69,6 +69,10 @@ class Device {
   }
   Result<void> write(int worker, ByteView bytes, void* to);
   Result<void> read(int worker, const void* from, MutableByteView bytes);
+  // What this worker does next comes behind this.
+  Result<void> follow(int worker, const tensor::Event& event) {
+    return backend_.wait(lane(worker).stream(), event);
+  }
   // Before what this worker does next, which waits for both.
   Result<void> clear(int worker, std::span<float> values);
   // Digests of consecutive blocks of the device's memory, as block_digest.hpp has them.

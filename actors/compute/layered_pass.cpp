@@ -46,6 +46,9 @@ struct LayeredPass::Run {
     bool begun = false, busy = false;
     std::size_t stage = 0;  // the next one
     Ahead forward = {};
+    // By stage: behind its gradient; null: that has been made. One is written once, before others
+    // may read it; a slice whose gradient is the sum runs ahead of who tells it.
+    std::vector<std::shared_ptr<const tensor::Event>> made = {};
   };
   struct Node {
     std::optional<collective::SumProgram> program;  // absent: the sum is its only slice's gradient
@@ -80,10 +83,10 @@ struct LayeredPass::Run {
         GPUNODE_CHECK(made.program, "slices and kept sums do not make up the node");
       }
       for (std::size_t index = 0; index < task.slices.size(); ++index)
-        slices.push_back(
-            {.node = node,
-             .index = index,
-             .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{}});
+        slices.push_back({.node = node,
+                          .index = index,
+                          .forward = slices.size() < ahead.size() ? ahead[slices.size()] : Ahead{},
+                          .made = decltype(Slice::made)(pass.options_.stages.size())});
     }
   }
 
@@ -172,9 +175,12 @@ struct LayeredPass::Run {
     if (work.kind == Kind::sum) return sum_piece(worker, work);
     Slice& slice = slices[work.index];
     const std::vector<model::Sample>& samples = given[slice.node].samples[slice.index];
-    if (pass.staged_ && work.kind == Kind::backward)
-      return pass.options_.program->backward(worker, work.index, work.stage,
-                                             part_of(work.index, work.stage));
+    if (pass.staged_ && work.kind == Kind::backward) {
+      auto done = pass.options_.program->backward(worker, work.index, work.stage,
+                                                  part_of(work.index, work.stage));
+      slice.made[work.stage] = pass.options_.program->reached(work.index);
+      return done;
+    }
     if (work.kind == Kind::forward)
       return pass.forward(worker, work.index, samples, pass.options_.forward_stages, slice.forward);
     auto loss = pass.options_.program->gradient(worker, samples, part_of(work.index, 0));
@@ -182,6 +188,12 @@ struct LayeredPass::Run {
     if (!loss) return loss.error();
     slice.forward.tail = tail_of(*loss);
     return {};
+  }
+
+  // What the worker does next comes behind the gradient of a slice's stage.
+  Result<void> follow(int worker, std::size_t slice, std::size_t stage) {
+    const auto& made = slices[slice].made[stage];
+    return made ? pass.options_.device->follow(worker, *made) : Result<void>();
   }
 
   // Notes that the work is done; whether a range became final with it.
@@ -225,8 +237,11 @@ struct LayeredPass::Run {
     std::vector<const float*> inputs;
     for (const SharedSum& kept : target.task.kept_sums)
       inputs.push_back(kept->place() + range.first + first);
-    for (std::size_t index = 0; index < target.task.slices.size(); ++index)
-      inputs.push_back(part_of(node.first_slice + index, work.stage).data() + first);
+    for (std::size_t index = 0; index < target.task.slices.size(); ++index) {
+      const std::size_t slice = node.first_slice + index;
+      if (auto done = follow(worker, slice, work.stage); !done) return done;
+      inputs.push_back(part_of(slice, work.stage).data() + first);
+    }
     return pass.options_.device->sum(worker, *node.program, inputs,
                                      target.sum->place() + range.first + first, count);
   }
@@ -253,6 +268,8 @@ struct LayeredPass::Run {
     const bool last = range.first + range.count == pass.options_.parameter_count;
     Sum& sum = *given[node].sum;
     if (given[node].task.wanted) {
+      if (work.kind == Kind::backward)
+        if (auto done = follow(worker, work.index, work.stage); !done) return done;
       const auto place = std::span(*sum.host).subspan(range.first, range.count);
       auto read = pass.options_.device->to_host(worker, sum.place() + range.first, place);
       if (!read) return read;
@@ -283,9 +300,16 @@ Result<void> LayeredPass::run(std::span<const PassNode> nodes, const OnFinal& on
   if (auto grown = options_.device->pool().grow(parts_, elements * sizeof(float)); !grown)
     return grown;
   options_.program->make_slots(run.slices.size());
-  options_.workers->run(static_cast<std::size_t>(options_.workers->workers()),
-                        [&](int worker, std::size_t) { run.loop(worker); });
+  try {
+    options_.workers->run(static_cast<std::size_t>(options_.workers->workers()),
+                          [&](int worker, std::size_t) { run.loop(worker); });
+  } catch (...) {
+    static_cast<void>(options_.program->settle());
+    throw;
+  }
+  const auto settled = options_.program->settle();
   if (run.failure) return *run.failure;
+  if (!settled) return settled;
   for (const PassNode& node : nodes)
     node.sum->host_is_current = options_.device->shares_memory() || node.task.wanted;
   return {};
@@ -326,6 +350,7 @@ Result<void> LayeredPass::forward_ahead(std::span<const std::vector<model::Sampl
     std::lock_guard lock(mutex);
     if (!done && !failure) failure = done.error();
   });
+  if (auto settled = options_.program->settle(); !settled && !failure) failure = settled.error();
   if (!failure) return {};
   drop_ahead();
   return *failure;

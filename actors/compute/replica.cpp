@@ -1,5 +1,7 @@
 #include "actors/compute/replica.hpp"
 
+#include <utility>
+
 #include "kernels/model/model_code.hpp"
 
 namespace gpunode::compute {
@@ -41,6 +43,7 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
   made->state_ = *std::move(state);
   made->optimizer_ = std::make_unique<model::Adamw>(model.parameters(), options.optimizer, backend);
   made->staged_ = std::make_unique<StagedState>(*made->optimizer_, *made->device_);
+  made->told_traffic_ = backend.host_traffic();
   return made;
 }
 
@@ -75,6 +78,12 @@ Result<void> Replica::install(std::span<const float> weights) {
 Result<void> Replica::install(ByteView state) {
   auto done = device_->write(0, state, state_.all().data());
   return done ? program_->load(state_.weights()) : done;
+}
+
+ops::HostTraffic Replica::take_host_traffic() {
+  const ops::HostTraffic now = device_->backend().host_traffic();
+  const ops::HostTraffic before = std::exchange(told_traffic_, now);
+  return {now.to_device - before.to_device, now.to_host - before.to_host};
 }
 
 void Replica::note_speed(std::size_t slices, Duration took) {

@@ -57,6 +57,9 @@ class Replica {
   Result<void> install(ByteView state);
   Result<Digest> digest() { return digest_of_state(*device_, state_); }
 
+  // Bytes copied between the host and its device since the last call, whoever asked for them.
+  ops::HostTraffic take_host_traffic();
+
   // How fast it was of late, in slices a second; 0: not known.
   double speed() const { return speed_; }
   void note_speed(std::size_t slices, Duration took);
@@ -75,6 +78,7 @@ class Replica {
   std::unique_ptr<StagedState> staged_;
   tensor::Buffer total_;  // on a device of its own memory: a total of other members' sums
   double speed_ = 0;
+  ops::HostTraffic told_traffic_;
 };
 
 }  // namespace gpunode::compute

@@ -87,9 +87,8 @@ Result<void> StagedState::make(const std::vector<std::size_t>& blocks,
     const model::ElementRange range = optimizer_.block(blocks[index]);
     Result<void> done;
     if (sum.data() != host.data())
-      done = lane.backend().upload(lane.stream(),
-                                   std::as_bytes(host.subspan(range.first, range.count)),
-                                   sum_.as<float>() + range.first);
+      done = lane.upload(std::as_bytes(host.subspan(range.first, range.count)),
+                         sum_.as<float>() + range.first);
     if (done) done = optimizer_.square_sum(lane, blocks[index], sum, squares_.as<double>());
     for (std::size_t part = 0; part < 3 && done; ++part) {
       const std::size_t place = part * made_.count() + range.first;

@@ -618,11 +618,18 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
   step_ = step;
   store_.begin(step + 1);
   times_ = std::exchange(ahead_times_, {});
+  ops::HostTraffic traffic;
+  for (const auto& replica : replicas_) {
+    const ops::HostTraffic one = replica->take_host_traffic();
+    traffic.to_device += one.to_device;
+    traffic.to_host += one.to_host;
+  }
   return StepReport{.loss = weight > 0 ? double{total[model_->parameter_count()]} / weight : 0,
                     .gradient_norm = report.outcome.gradient_norm,
                     .learning_rate = report.outcome.learning_rate,
                     .skipped = report.outcome.skipped,
                     .state = report.state,
+                    .host_traffic = traffic,
                     .optimizing = report.optimizing,
                     .loading = report.loading,
                     .digesting = report.digesting};

@@ -55,6 +55,9 @@ struct StepReport {
   double learning_rate = 0;
   bool skipped = false;  // the sum was not finite: the state did not change
   Digest state;          // of the whole state after the step
+  // Between the host's memory and its devices' since the step before was applied; all that was
+  // copied counts, a checkpoint and other jobs of these devices too.
+  ops::HostTraffic host_traffic;
   // What the update took: the optimizer, the program's taking over of the weights, the digest.
   Duration optimizing{}, loading{}, digesting{};
 };

@@ -178,8 +178,9 @@ void apply_total(Self* self, const ApplyTotal& order) {
   if (!report) return fail(self, report.error());
   self->state.step = order.step;
   record(self, telemetry::SpanKind::apply, 0, begin);
-  self->state.to_job->deliver(self->state.job,
-                              Applied{order.step, report->loss, report->skipped, report->state});
+  self->state.to_job->deliver(
+      self->state.job, Applied{order.step, report->loss, report->skipped, report->state,
+                               report->host_traffic.to_device, report->host_traffic.to_host});
 }
 
 void evaluate(Self* self) {

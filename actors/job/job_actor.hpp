@@ -41,6 +41,7 @@ struct JobProgress {
   std::vector<NodeId> members;
   std::optional<double> loss;  // none: this node has not made a step of the job itself
   double tokens_per_second = 0;
+  std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // copied in this node's last step
   bool ended = false;
   std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
   bool unsaved = false;                   // it is done, and its result is in memory alone

@@ -96,6 +96,8 @@ void tell_supervisor(Self* self) {
                          state.options.spec.train.steps, status.view_id, status.members,
                          state.ledger ? state.ledger->seen().loss : std::nullopt,
                          state.ledger ? state.ledger->tokens_per_second() : 0.0,
+                         state.ledger ? state.ledger->seen().to_device_bytes : 0,
+                         state.ledger ? state.ledger->seen().to_host_bytes : 0,
                          is_over(state.phase), state.damaged_found, state.result_due.has_value(),
                          lacks_result(state), state.device_lost});
 }
@@ -121,6 +123,7 @@ void note_figures(Self* self, const Applied& applied) {
   if (applied.skipped)
     if (const auto text = state.ledger->on_skipped(now(self), applied.step))
       log::warning("job", state.options.spec.name + ": " + *text);
+  state.ledger->know_host_traffic(applied.to_device_bytes, applied.to_host_bytes);
   state.ledger->on_applied(applied.step, applied.loss, applied.state);
   const bool odd = !applied.skipped && !std::isfinite(applied.loss);
   if (odd && !std::exchange(state.loss_told, true))

@@ -29,6 +29,7 @@ struct JobFigures {
   std::uint64_t skipped_in_a_row = 0;  // up to the newest step
   std::uint64_t checkpoint_step = 0;
   std::string checkpoint_path;
+  std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // of the last step that was applied here
 };
 
 // What this node knows of the job's arithmetic; 0: unknown.
@@ -46,6 +47,11 @@ class JobLedger {
 
   void on_view(const view::View& view);
   void on_committed(Time now, const job::Committed& committed);
+  // Bytes copied between this node's host memory and its devices' in its last step.
+  void know_host_traffic(std::uint64_t to_device, std::uint64_t to_host) {
+    seen_.to_device_bytes = to_device;
+    seen_.to_host_bytes = to_host;
+  }
   // state: after this step.
   void on_applied(std::uint64_t step, double loss, const Digest& state);
   // The job is finished and its result came from others; `running`: over all steps.

@@ -119,6 +119,13 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
     set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", *progress.loss);
   set("gpunode_job_tokens_per_second", "Training speed over the last steps",
       progress.tokens_per_second);
+  for (const auto& [way, bytes] : {std::pair("to_device", progress.to_device_bytes),
+                                   std::pair("to_host", progress.to_host_bytes)})
+    metrics
+        .gauge("gpunode_job_host_bytes_per_step",
+               "Bytes copied between host memory and the job's devices in the last step",
+               {{"job", name}, {"way", way}})
+        .set(static_cast<double>(bytes));
 }
 
 void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,

@@ -27,6 +27,9 @@
 namespace gpunode::ops {
 class Backend;
 }
+namespace gpunode::tensor {
+class Event;
+}
 
 namespace gpunode::model {
 
@@ -136,6 +139,15 @@ class Program {
   // forward(), every stage once, in order. Fails with: invalid_argument, internal.
   virtual Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                                 std::span<float> part);
+  // forward() and backward() may return before the device has done what they asked for, the loss
+  // excepted; the slot's stages keep their order on whichever worker they are asked for. Behind the
+  // slot's last one; null where it has been done, as in programs that wait. Thread: the slot's.
+  virtual std::shared_ptr<const tensor::Event> reached(std::size_t slot) const {
+    return static_cast<void>(slot), nullptr;
+  }
+  // Waits until all stages that were asked for have been done, so that their memory is the caller's
+  // again. Called while no worker computes. Fails with: internal.
+  virtual Result<void> settle() { return {}; }
 
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
   virtual Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) = 0;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -97,6 +98,20 @@ struct Capabilities {
   std::uint64_t memory_bytes = 0;  // of the device, in all
   bool host_accessible = false;    // its buffers can be read and written by the CPU
   bool tf32 = false;               // it has products in Precision::tf32
+  bool notes_work = false;         // note_work() may give something
+  std::size_t staging_piece_bytes = std::size_t{1} << 20;  // of a copy, at a time: staging.hpp
+};
+
+// Bytes copied between the host's memory and the device's since the backend was opened.
+struct HostTraffic {
+  std::uint64_t to_device = 0, to_host = 0;
+  bool operator==(const HostTraffic&) const = default;
+};
+
+// Work that was queued once, and can be queued again as it was, at the same addresses, in one call.
+class NotedWork {
+ public:
+  virtual ~NotedWork() = default;
 };
 
 class Backend {
@@ -106,6 +121,11 @@ class Backend {
   virtual const Capabilities& capabilities() const = 0;
   virtual const Operations& operations() const = 0;
   virtual std::shared_ptr<tensor::Memory> memory() const = 0;
+  // Memory of the host that copies to and from the device run best with: page-locked, where the
+  // device can have it so.
+  virtual std::shared_ptr<tensor::Memory> staging_memory() const { return tensor::host_memory(); }
+  // Nothing where the host has the device's memory.
+  virtual HostTraffic host_traffic() const { return {}; }
   // Fails with: internal.
   virtual Result<std::unique_ptr<tensor::Stream>> open_stream() = 0;
   // Copies between host and device memory in the stream's order.
@@ -122,6 +142,18 @@ class Backend {
   // stream of this backend that is; the caller does not wait. Fails with: internal.
   virtual Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
                             tensor::WaitSite site = tensor::WaitSite::current()) = 0;
+  // What queue() puts on the stream is noted and not done: operations, copies inside the device and
+  // clears, no waits. Null: the device does not note this, or queue() failed, and it is to be
+  // queued as ever. Fails with: device_lost, internal.
+  virtual Result<std::unique_ptr<NotedWork>> note_work(tensor::Stream& stream,
+                                                       const std::function<Result<void>()>& queue) {
+    return static_cast<void>(stream), static_cast<void>(queue), std::unique_ptr<NotedWork>();
+  }
+  // Queues it. It must live until it has run. Fails with: internal.
+  virtual Result<void> replay(tensor::Stream& stream, const NotedWork& work) {
+    static_cast<void>(stream), static_cast<void>(work);
+    return {ErrorCode::internal, "this device notes no work"};
+  }
 };
 
 }  // namespace gpunode::ops

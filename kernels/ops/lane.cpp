@@ -24,9 +24,7 @@ Spread serial(Lane& lane) {
 Result<tensor::Buffer> place(Lane& lane, tensor::BufferPool& pool, std::span<const float> values) {
   auto buffer = pool.take(values.size_bytes());
   if (!buffer) return buffer;
-  if (auto done = lane.backend().upload(lane.stream(), std::as_bytes(values), buffer->data());
-      !done)
-    return done.error();
+  if (auto done = lane.upload(std::as_bytes(values), buffer->data()); !done) return done.error();
   if (auto done = lane.finish(); !done) return done.error();
   return buffer;
 }

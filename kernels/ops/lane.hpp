@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/ops/backend.hpp"
+#include "kernels/ops/staging.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "kernels/tensor/workspace.hpp"
 
@@ -22,16 +22,26 @@ class Lane {
   tensor::Workspace& workspace() { return workspace_; }
   // A piece of at least so many floats, kept from call to call. Fails with: out_of_memory.
   Result<float*> scratch(std::size_t count);
+  // Between host and device, in the stream's order, by way of page-locked memory.
+  Result<void> upload(ByteView from, void* to) { return staging_.upload(*stream_, from, to); }
+  Result<void> download(const void* from, MutableByteView to) {
+    return staging_.download(*stream_, from, to);
+  }
   Result<void> finish(tensor::WaitSite site = tensor::WaitSite::current()) {
     return stream_->synchronise(site);
   }
 
  private:
   Lane(Backend& backend, tensor::BufferPool& pool, std::unique_ptr<tensor::Stream> stream)
-      : backend_(&backend), pool_(&pool), stream_(std::move(stream)), workspace_(pool) {}
+      : backend_(&backend),
+        pool_(&pool),
+        staging_(backend),
+        stream_(std::move(stream)),
+        workspace_(pool) {}
 
   Backend* backend_;
   tensor::BufferPool* pool_;
+  Staging staging_;  // outlives what the stream has not done yet
   std::unique_ptr<tensor::Stream> stream_;
   tensor::Workspace workspace_;
   tensor::Buffer scratch_{};

@@ -1,8 +1,10 @@
 #include "kernels/cuda/cuda_backend.hpp"
 
+#include <atomic>
 #include <string>
 
 #include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/noted_work.hpp"
 #include "kernels/cuda/toolkit/operations.hpp"
 
 namespace gpunode::cuda {
@@ -35,13 +37,46 @@ class DeviceMemory final : public tensor::Memory {
   tensor::Device device_;
 };
 
+// Page-locked: the GPU copies to and from it without the driver's help.
+class HostMemory final : public tensor::Memory {
+ public:
+  explicit HostMemory(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+
+  const tensor::Device& device() const override { return device_; }
+
+  Result<void*> allocate(std::size_t bytes) override {
+    if (auto done = context_->activate(); !done) return done.error();
+    void* data = nullptr;
+    auto done = check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "page-locking memory");
+    if (!done) {
+      cudaGetLastError();
+      return done.error().within(std::to_string(bytes) + " bytes of the host's");
+    }
+    return data;
+  }
+
+  void release(void* data, std::size_t) override {
+    if (context_->activate()) cudaFreeHost(data);
+  }
+
+ private:
+  std::shared_ptr<Context> context_;
+  tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
+};
+
+struct CudaWork final : public ops::NotedWork {
+  explicit CudaWork(std::unique_ptr<CapturedGraph> noted) : graph(std::move(noted)) {}
+  std::unique_ptr<CapturedGraph> graph;
+};
+
 class CudaBackend final : public ops::Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, const cudaDeviceProp& properties)
       : context_(std::move(context)),
         memory_(std::make_shared<DeviceMemory>(
             context_,
-            tensor::Device{tensor::DeviceKind::cuda, context_->ordinal, properties.name})) {
+            tensor::Device{tensor::DeviceKind::cuda, context_->ordinal, properties.name})),
+        staging_memory_(std::make_shared<HostMemory>(context_)) {
     capabilities_.instruction_set =
         "sm_" + std::to_string(properties.major * 10 + properties.minor);
     capabilities_.library = context_->cublas ? "cuBLASLt " + context_->cublas->version
@@ -52,6 +87,7 @@ class CudaBackend final : public ops::Backend {
       operations_.pack_product = pack_product;
       capabilities_.tf32 = properties.major >= 8;
     }
+    capabilities_.notes_work = true;
     enter_kernels(operations_);
   }
 
@@ -59,6 +95,10 @@ class CudaBackend final : public ops::Backend {
   const ops::Capabilities& capabilities() const override { return capabilities_; }
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
+  std::shared_ptr<tensor::Memory> staging_memory() const override { return staging_memory_; }
+  ops::HostTraffic host_traffic() const override {
+    return {to_device_.load(std::memory_order_relaxed), to_host_.load(std::memory_order_relaxed)};
+  }
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
     if (auto done = context_->activate(); !done) return done.error();
     cudaStream_t stream = nullptr;
@@ -68,11 +108,13 @@ class CudaBackend final : public ops::Backend {
     return std::unique_ptr<tensor::Stream>(std::make_unique<CudaStream>(context_, stream));
   }
   Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    to_device_.fetch_add(from.size(), std::memory_order_relaxed);
     return check(
         cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, own(stream).stream()),
         "copying to the GPU");
   }
   Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    to_host_.fetch_add(to.size(), std::memory_order_relaxed);
     return check(
         cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, own(stream).stream()),
         "copying from the GPU");
@@ -98,10 +140,24 @@ class CudaBackend final : public ops::Backend {
     return check(cudaStreamWaitEvent(own(stream).stream(), own(event).event()),
                  "letting a stream wait");
   }
+  // What cannot be captured is queued again as ever, and fails there if it must.
+  Result<std::unique_ptr<ops::NotedWork>> note_work(
+      tensor::Stream& stream, const std::function<Result<void>()>& queue) override {
+    if (auto done = context_->activate(); !done) return done.error();
+    auto graph = CapturedGraph::capture(own(stream).stream(), [&] { return queue().has_value(); });
+    if (!graph) return std::unique_ptr<ops::NotedWork>();
+    return std::unique_ptr<ops::NotedWork>(std::make_unique<CudaWork>(std::move(graph)));
+  }
+  Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
+    return check(static_cast<const CudaWork&>(work).graph->launch(own(stream).stream()),
+                 "starting a CUDA graph");
+  }
 
  private:
   std::shared_ptr<Context> context_;
   std::shared_ptr<DeviceMemory> memory_;
+  std::shared_ptr<HostMemory> staging_memory_;
+  std::atomic<std::uint64_t> to_device_{0}, to_host_{0};  // bytes
   ops::Capabilities capabilities_;
   ops::Operations operations_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace gpunode::model {
 namespace {
@@ -56,7 +57,8 @@ Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t to
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
     : model_(model),
       backend_(backend),
-      pool_(backend.memory(), backend.capabilities().memory_bytes) {}
+      pool_(backend.memory(), backend.capabilities().memory_bytes),
+      staging_pool_(backend.staging_memory(), backend.capabilities().memory_bytes) {}
 
 Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops::Backend& backend,
                                                     int workers) {
@@ -170,6 +172,7 @@ void GraphProgram::make_slots(std::size_t count) {
 Result<void> GraphProgram::prepare(Slot& slot, graph::Purpose purpose,
                                    std::span<const Sample> samples, tensor::Stream& stream) {
   slot.samples = 0;
+  slot.reached = nullptr;
   auto executable = executable_for(purpose, samples.size());
   if (!executable) return executable.error();
   slot.executable = *executable;
@@ -187,8 +190,9 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
   std::vector<InputPart> parts;
   std::size_t total = 0;
   for (const graph::ValueId id : graph.inputs) total += graph[id].bytes();
-  slot.inputs.resize(total);
-  std::byte* at = slot.inputs.data();
+  if (auto grown = staging_pool_.grow(slot.inputs, total); !grown)
+    return grown.error().within("samples on their way to the device");
+  auto* at = slot.inputs.as<std::byte>();
   for (const graph::ValueId id : graph.inputs) {
     parts.push_back(
         {graph[id].name, graph[id].dtype, at, graph[id].element_count() / samples.size()});
@@ -204,7 +208,7 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
     for (InputPart& part : parts)
       part.data = static_cast<std::byte*>(part.data) + part.count * sizeof(float);
   }
-  at = slot.inputs.data();
+  at = slot.inputs.as<std::byte>();
   for (const graph::ValueId id : graph.inputs) {
     if (id == graph.targets) slot.counted = counted_targets({at, graph[id].bytes()});
     void* place = slot.executable->place_of(id, {.slice = slot.memory.as<std::byte>()});
@@ -217,11 +221,15 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
 Result<void> GraphProgram::prepare(Worker& worker, const graph::Executable& executable) {
   const graph::MemoryPlan& plan = executable.plan();
   if (worker.workspace_bytes < plan.workspace_bytes) {
+    worker.outgrown_workspaces.push_back(std::exchange(worker.workspace, tensor::Workspace(pool_)));
     if (auto done = worker.workspace.reserve(plan.workspace_bytes); !done) return done;
     worker.workspace_bytes = plan.workspace_bytes;
   }
-  if (auto grown = pool_.grow(worker.scratch, plan.scratch_bytes); !grown)
-    return grown.error().within("scratch of " + model_.name());
+  if (worker.scratch.size() < plan.scratch_bytes) {
+    auto grown = pool_.take(plan.scratch_bytes);
+    if (!grown) return grown.error().within("scratch of " + model_.name());
+    worker.outgrown.push_back(std::exchange(worker.scratch, *std::move(grown)));
+  }
   return {};
 }
 
@@ -233,11 +241,44 @@ graph::Places GraphProgram::places_of(const Worker& worker, const Slot& slot) {
           .packed = &packed_};
 }
 
-Result<void> GraphProgram::run(Worker& worker, const Slot& slot, std::size_t stage,
+Result<void> GraphProgram::follow(Worker& worker, const Slot& slot) {
+  if (!slot.reached || slot.worker == &worker) return {};
+  return backend_.wait(*worker.stream, *slot.reached);
+}
+
+Result<void> GraphProgram::note_reached(Worker& worker, Slot& slot) {
+  auto event = backend_.record(*worker.stream);
+  if (!event) return event.error();
+  slot.reached = std::move(*event);
+  slot.worker = &worker;
+  return {};
+}
+
+Result<void> GraphProgram::run(Worker& worker, Slot& slot, std::size_t stage,
                                const graph::Places& places) {
-  auto done = slot.executable->run(stage, backend_, *worker.stream, worker.workspace, places);
-  if (!done) return done;
-  return worker.stream->synchronise();
+  if (auto done = follow(worker, slot); !done) return done;
+  // Whether a weight is packed yet is asked anew in every step.
+  auto done = packed_.empty()
+                  ? worker.replays.run({slot.executable.get(), stage, worker.workspace_bytes},
+                                       backend_, *worker.stream, worker.workspace, places)
+                  : slot.executable->run(stage, backend_, *worker.stream, worker.workspace, places);
+  return done ? note_reached(worker, slot) : done;
+}
+
+std::shared_ptr<const tensor::Event> GraphProgram::reached(std::size_t slot) const {
+  return slots_[slot].reached;
+}
+
+// A worker that fails leaves the others to be waited for.
+Result<void> GraphProgram::settle() {
+  Result<void> first;
+  for (Worker& worker : workers_) {
+    if (auto done = worker.stream->synchronise(); !done && first) first = done;
+    worker.outgrown.clear();
+    worker.outgrown_workspaces.clear();
+    worker.replays.settle();
+  }
+  return first;
 }
 
 Result<std::vector<float>> GraphProgram::values_of(graph::ValueId id, Worker& worker,
@@ -304,7 +345,7 @@ Result<void> GraphProgram::backward(int worker_number, std::size_t slot_number, 
   Worker& worker = worker_at(worker_number);
   if (slot.samples == 0) {
     auto done = backend_.clear(*worker.stream, part.data(), part.size_bytes());
-    return done ? worker.stream->synchronise() : done;
+    return done ? note_reached(worker, slot) : done;
   }
   if (auto done = prepare(worker, *slot.executable); !done) return done.error();
   graph::Places places = places_of(worker, slot);
@@ -328,6 +369,7 @@ Result<LossSum> GraphProgram::gradient(int worker, std::span<const Sample> sampl
     const auto part = gradient_sum.subspan(ranges[stage].first, ranges[stage].count);
     if (auto done = backward(worker, slot, stage, part); !done) return done.error();
   }
+  if (auto done = worker_at(worker).stream->synchronise(); !done) return done.error();
   return loss;
 }
 

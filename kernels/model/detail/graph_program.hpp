@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "kernels/model/detail/packed_weights.hpp"
+#include "kernels/model/detail/stage_replays.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
@@ -30,6 +31,8 @@ class GraphProgram final : public Program {
                           std::span<const Sample> samples) override;
   Result<void> backward(int worker, std::size_t slot, std::size_t stage,
                         std::span<float> part) override;
+  std::shared_ptr<const tensor::Event> reached(std::size_t slot) const override;
+  Result<void> settle() override;
   Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
   Result<void> scores(int worker, const Sample& sample, std::span<float> out) override;
   Result<std::unique_ptr<Session>> session() override;
@@ -51,13 +54,20 @@ class GraphProgram final : public Program {
     tensor::Workspace workspace;
     tensor::Buffer scratch{};
     std::size_t workspace_bytes = 0;
+    // What was too small, and may be in use until the program settles.
+    std::vector<tensor::Buffer> outgrown{};
+    std::vector<tensor::Workspace> outgrown_workspaces{};
+    StageReplays replays{};
   };
   struct Slot {
     SharedExecutable executable;  // of the slice under way
     tensor::Buffer memory;
-    std::vector<std::byte> inputs;  // as the host has read them
+    tensor::Buffer inputs;  // as the host has read them, in its memory
     std::size_t samples = 0;
     std::size_t counted = 0;  // targets that have a part in the loss
+    // Behind the stage that was asked for last, and by whom.
+    std::shared_ptr<const tensor::Event> reached = nullptr;
+    const Worker* worker = nullptr;
   };
   Worker& worker_at(int worker);
   Slot& slot_at(std::size_t slot);
@@ -69,8 +79,11 @@ class GraphProgram final : public Program {
   Result<void> read_inputs(Slot& slot, std::span<const Sample> samples, tensor::Stream& stream);
   Result<void> prepare(Worker& worker, const graph::Executable& executable);
   graph::Places places_of(const Worker& worker, const Slot& slot);
-  Result<void> run(Worker& worker, const Slot& slot, std::size_t stage,
-                   const graph::Places& places);
+  // A stage of the slot's, behind its earlier ones. Returns before it has run.
+  Result<void> run(Worker& worker, Slot& slot, std::size_t stage, const graph::Places& places);
+  // What the worker's stream does next comes behind the slot's earlier stages.
+  Result<void> follow(Worker& worker, const Slot& slot);
+  Result<void> note_reached(Worker& worker, Slot& slot);
   Result<void> place_constants(SharedExecutable executable);
   // Runs the forward pass of these samples. Fails with: what prepare() and run() fail with.
   Result<void> run_forward(Worker& worker, Slot& slot, std::span<const Sample> samples);
@@ -82,8 +95,8 @@ class GraphProgram final : public Program {
 
   const GraphModel& model_;
   ops::Backend& backend_;
-  tensor::BufferPool pool_;
-  std::span<const float> weights_;  // the owner's
+  tensor::BufferPool pool_, staging_pool_;  // of the device's memory, and the host's for copies
+  std::span<const float> weights_;          // the owner's
   tensor::Buffer constant_memory_;
   PackedWeights packed_;
   SharedExecutable first_;  // whose constants these are

@@ -21,6 +21,7 @@ class PackedWeights final : public graph::PackedOperands {
                      const ops::Capabilities& device);
   // These parameters are others now. No stage that uses them may be under way.
   void make_stale(ElementRange part);
+  bool empty() const { return packed_.empty(); }
   Result<ByteView> of(const graph::Call& call, std::size_t operand, bool transpose_b) override;
 
  private:

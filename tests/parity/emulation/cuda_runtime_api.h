@@ -25,6 +25,7 @@ inline thread_local cudaError_t emulated_error = cudaSuccess;
 inline cudaError_t cudaGetLastError() {
   return std::exchange(emulated_error, cudaSuccess);
 }
+#include "tests/parity/emulation/graph_driver.hpp"
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {

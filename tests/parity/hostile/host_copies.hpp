@@ -15,8 +15,9 @@
 namespace gpunode::hostile {
 
 struct HostCopy {
-  explicit HostCopy(ByteView source) : from(source), digest(digest_of(source)) {}
-  explicit HostCopy(MutableByteView destination) : to(destination) {}
+  HostCopy(ByteView source, bool stays)
+      : from(source), memory_stays(stays), digest(digest_of(source)) {}
+  HostCopy(MutableByteView destination, bool stays) : to(destination), memory_stays(stays) {}
 
   void read_host(void* device) const { std::memcpy(device, from.data(), from.size()); }
   void write_host(const void* device) const {
@@ -25,9 +26,10 @@ struct HostCopy {
 
   ByteView from = {};
   MutableByteView to = {};
-  Digest digest = {};        // of the source, as it was when the copy was queued
-  std::uint64_t number = 0;  // in the stream's queue
-  Bytes kept = {};           // of the source
+  bool memory_stays = false;  // its owner does not give it away: page-locked memory
+  Digest digest = {};         // of the source, as it was when the copy was queued
+  std::uint64_t number = 0;   // in the stream's queue
+  Bytes kept = {};            // of the source
 };
 
 class HostCopies {
@@ -47,7 +49,7 @@ class HostCopies {
   void leave_host_alone(std::uint64_t last) {
     std::lock_guard lock(mutex_);
     for (const auto& copy : waiting_) {
-      if (copy->number > last || !copy->kept.empty()) continue;
+      if (copy->number > last || !copy->kept.empty() || copy->memory_stays) continue;
       copy->to = {};
       copy->kept.assign(copy->from.begin(), copy->from.end());
       copy->from = copy->kept;

@@ -1,6 +1,9 @@
 #include "tests/parity/hostile/hostile_backend.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "runtime/base/digest.hpp"
 #include "tests/parity/hostile/hostile_device.hpp"
@@ -21,21 +24,73 @@ class HostileMemory final : public tensor::Memory {
   tensor::Device device_{tensor::DeviceKind::cuda, 0, "hostile device"};
 };
 
+// Ordinary memory that stays where it is as long as the device, as copies may come late.
+class PageLockedMemory final : public tensor::Memory {
+ public:
+  explicit PageLockedMemory(std::uint64_t budget_bytes) : budget_(budget_bytes) {}
+  const tensor::Device& device() const override { return device_; }
+  Result<void*> allocate(std::size_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (bytes > budget_ - held_) return {ErrorCode::out_of_memory, "page-locked memory"};
+    held_ += bytes;
+    pieces_.push_back(Piece{std::make_unique<std::byte[]>(bytes + kAlignment), bytes});
+    void* data = pieces_.back().bytes.get();
+    std::size_t room = bytes + kAlignment;
+    return std::align(kAlignment, bytes, data, room);
+  }
+  void release(void*, std::size_t) override {}
+  std::uint64_t held_bytes() const {
+    std::lock_guard lock(mutex_);
+    return held_;
+  }
+  bool contains(const void* data) const {
+    std::lock_guard lock(mutex_);
+    return std::ranges::any_of(pieces_, [&](const Piece& piece) {
+      return data >= piece.bytes.get() && data < piece.bytes.get() + piece.size + kAlignment;
+    });
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  struct Piece {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size;
+  };
+  const std::uint64_t budget_;
+  std::uint64_t held_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<Piece> pieces_;
+  tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
+};
+
+struct HostileWork final : ops::NotedWork {
+  std::vector<NotedCall> calls;
+};
+
 class Backend final : public HostileBackend {
  public:
   explicit Backend(std::shared_ptr<HostileDevice> shared)
       : shared_(std::move(shared)),
         memory_(std::make_shared<HostileMemory>(shared_)),
+        staging_memory_(std::make_shared<PageLockedMemory>(shared_->options().memory_bytes)),
         capabilities_(shared_->cpu().capabilities()),
         operations_(late_operations(shared_->arithmetic())) {
     capabilities_.memory_bytes = shared_->options().memory_bytes;
     capabilities_.host_accessible = false;
+    capabilities_.notes_work = shared_->options().notes_work;
+    capabilities_.staging_piece_bytes = shared_->options().staging_piece_bytes;
   }
 
   const tensor::Device& device() const override { return memory_->device(); }
   const ops::Capabilities& capabilities() const override { return capabilities_; }
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return memory_; }
+  std::shared_ptr<tensor::Memory> staging_memory() const override { return staging_memory_; }
+  std::uint64_t staging_bytes() const override { return staging_memory_->held_bytes(); }
+  ops::HostTraffic host_traffic() const override {
+    const Report now = shared_->report();
+    return {now.bytes_up, now.bytes_down};
+  }
   Report report() const override { return shared_->report(); }
 
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
@@ -53,7 +108,29 @@ class Backend final : public HostileBackend {
     HostileStream* mine = own(stream);
     const auto* known = dynamic_cast<const HostileEvent*>(&event);
     if (!mine || !known) return shared_->fault("wait: stream or event is another device's");
+    if (mine->is_noting()) return shared_->fault("wait: while work is noted");
     if (shared_->waits(HostileDevice::Waiter::stream, site)) known->hold(*mine);
+    return {};
+  }
+  Result<std::unique_ptr<ops::NotedWork>> note_work(
+      tensor::Stream& stream, const std::function<Result<void>()>& queue) override {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault("note_work: the stream is another device's");
+    auto noted = std::make_unique<HostileWork>();
+    mine->note_into(&noted->calls);
+    const auto done = queue();
+    mine->note_into(nullptr);
+    if (!done) return std::unique_ptr<ops::NotedWork>();
+    shared_->count([](Report& report) { ++report.noted; });
+    return std::unique_ptr<ops::NotedWork>(std::move(noted));
+  }
+  Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
+    HostileStream* mine = own(stream);
+    const auto* known = dynamic_cast<const HostileWork*>(&work);
+    if (!mine || !known) return shared_->fault("replay: stream or work is another device's");
+    for (const NotedCall& call : known->calls)
+      if (auto done = mine->make(call); !done) return done;
+    shared_->count([](Report& report) { ++report.replayed; });
     return {};
   }
 
@@ -66,13 +143,15 @@ class Backend final : public HostileBackend {
     if (!name) return name.error();
     shared_->count([&](Report& report) { ++report.uploads, report.bytes_up += from.size(); });
     void* place = shared_->window().behind(to);
-    queue_copy(*own(stream), std::make_shared<HostCopy>(from), [=, this](const HostCopy& copy) {
-      copy.read_host(place);
-      if (digest_of({static_cast<const std::byte*>(place), from.size()}) != copy.digest)
-        shared_->fault(*name + ": its source, " + std::to_string(from.size()) + " bytes of " +
-                       shared_->window().text_of(from.data()) +
-                       ", changed before the copy had run: synchronise first");
-    });
+    queue_copy(*own(stream),
+               std::make_shared<HostCopy>(from, staging_memory_->contains(from.data())),
+               [=, this](const HostCopy& copy) {
+                 copy.read_host(place);
+                 if (digest_of({static_cast<const std::byte*>(place), from.size()}) != copy.digest)
+                   shared_->fault(*name + ": its source, " + std::to_string(from.size()) +
+                                  " bytes of " + shared_->window().text_of(from.data()) +
+                                  ", changed before the copy had run: synchronise first");
+               });
     return {};
   }
 
@@ -86,7 +165,7 @@ class Backend final : public HostileBackend {
     shared_->count([&](Report& report) { ++report.downloads, report.bytes_down += to.size(); });
     std::memset(to.data(), kPoison, to.size());
     const void* place = shared_->window().behind(from);
-    queue_copy(*own(stream), std::make_shared<HostCopy>(to),
+    queue_copy(*own(stream), std::make_shared<HostCopy>(to, staging_memory_->contains(to.data())),
                [place](const HostCopy& copy) { copy.write_host(place); });
     return {};
   }
@@ -98,23 +177,22 @@ class Backend final : public HostileBackend {
     if (source < static_cast<std::byte*>(to) + bytes && to < source + bytes)
       return shared_->fault("copy: its ranges overlap, at " + shared_->window().text_of(from) +
                             " and " + shared_->window().text_of(to));
-    auto name = enter(stream, {"copy", {}}, from, to, bytes);
-    if (!name) return name.error();
-    shared_->count([](Report& report) { ++report.copies; });
     const void* source_place = shared_->window().behind(from);
     void* place = shared_->window().behind(to);
-    own(stream)->queue().push([=] { std::memcpy(place, source_place, bytes); });
-    return {};
+    return make(stream, {"copy",
+                         {{"from", source, bytes, ops::Use::read},
+                          {"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}},
+                         [=](const std::string&) { std::memcpy(place, source_place, bytes); },
+                         &Report::copies});
   }
 
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
     if (bytes == 0) return {};
-    auto name = enter(stream, {"clear", {}}, nullptr, to, bytes);
-    if (!name) return name.error();
-    shared_->count([](Report& report) { ++report.clears; });
     void* place = shared_->window().behind(to);
-    own(stream)->queue().push([=] { std::memset(place, 0, bytes); });
-    return {};
+    return make(stream, {"clear",
+                         {{"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}},
+                         [=](const std::string&) { std::memset(place, 0, bytes); },
+                         &Report::clears});
   }
 
  private:
@@ -124,20 +202,27 @@ class Backend final : public HostileBackend {
     copies->add(copy, stream.queue().pushed() + 1);
     stream.queue().push([copies, copy, run = std::move(run)] { copies->run(*copy, run); });
   }
+  Result<void> make(tensor::Stream& stream, NotedCall call) {
+    HostileStream* mine = own(stream);
+    if (!mine) return shared_->fault(call.name + ": the stream is another device's");
+    return mine->make(std::move(call));
+  }
+  // Of a copy between host and device.
   Result<std::string> enter(tensor::Stream& stream, HostileDevice::Call call, const void* from,
                             void* to, std::size_t bytes) {
     HostileStream* mine = own(stream);
     if (!mine) return shared_->fault(call.name + ": the stream is another device's");
-    std::vector<ops::Access> accesses;
-    if (from)
-      accesses.push_back({"from", static_cast<const std::byte*>(from), bytes, ops::Use::read});
-    accesses.push_back({"to", static_cast<const std::byte*>(to), bytes, ops::Use::write});
+    if (mine->is_noting()) return shared_->fault(call.name + ": while work is noted");
+    const std::vector<ops::Access> accesses = {
+        {"from", static_cast<const std::byte*>(from), bytes, ops::Use::read},
+        {"to", static_cast<const std::byte*>(to), bytes, ops::Use::write}};
     call.accesses = accesses;
     return shared_->enter(*mine, call);
   }
 
   std::shared_ptr<HostileDevice> shared_;
   std::shared_ptr<HostileMemory> memory_;
+  std::shared_ptr<PageLockedMemory> staging_memory_;
   ops::Capabilities capabilities_;
   ops::Operations operations_;
 };

@@ -5,9 +5,12 @@
 //   streams    threads that run what was queued late, in order, at random speed from a seed
 //   upload     reads its source when the copy runs, and notices one that changed meanwhile
 //   download   fills its destination with a pattern until the copy has run
+//   staging    a piece of page-locked memory that is used again before its copy has run is found, as
+//              any other source that changed; it stays where it is as long as the device
 //   operations every address must be the device's, in a live piece; each is known by name, with what
 //              it reads and writes (kernels/ops/access.hpp); on demand each runs on guarded
 //              copies, and may touch nothing else
+//   replays    what was noted is made call by call, as if it were queued anew; nothing may wait in it
 //   order      two calls that meet in memory, at least one writing, and that no synchronise() and no
 //              event orders are a fault, which names both; so is memory released before its last use
 // Every fault is the error of the call that made it, where there is one, of every later synchronise(),
@@ -27,11 +30,16 @@
 
 namespace gpunode::hostile {
 
+inline constexpr std::size_t kStagingPieceBytes = 4096;
+
 struct Options {
   std::uint64_t seed = 1;
   Pace pace = Pace::random;
   Guard guard = Guard::none;  // whether operations run on guarded copies of their arguments
   std::uint64_t memory_bytes = 1ull << 30;
+  // Of a copy by way of page-locked memory: small, so that a tiny model's copies take many.
+  std::size_t staging_piece_bytes = kStagingPieceBytes;
+  bool notes_work = true;
   // What does the arithmetic: the CPU's operations, or a test's in their place.
   std::optional<ops::Operations> arithmetic = {};
   // A wait by its name (wait_name.hpp) that does not wait: what it was for must then be found. Copies
@@ -51,6 +59,7 @@ struct Report {
   std::string first_error;  // empty: no fault
   std::uint64_t operations = 0, copies = 0, clears = 0, uploads = 0, downloads = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0;
+  std::uint64_t noted = 0, replayed = 0;                 // pieces of work
   std::map<std::string, Wait> host_waits, stream_waits;  // by name; removed ones too
 
   std::uint64_t host_wait_count() const;
@@ -59,6 +68,7 @@ struct Report {
 class HostileBackend : public ops::Backend {
  public:
   virtual Report report() const = 0;
+  virtual std::uint64_t staging_bytes() const = 0;  // of page-locked memory, ever allocated
   // Says that the host reads these bytes of its own now, e.g. sends what was downloaded to them.
   // Fails with: internal, when a download to them may not have run yet.
   virtual Result<void> host_reads(ByteView bytes) = 0;

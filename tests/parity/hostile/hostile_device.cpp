@@ -20,6 +20,15 @@ HostileStream::~HostileStream() {
   device_->with_ledger([&](AccessLedger& ledger) { ledger.close_stream(number_); });
 }
 
+Result<void> HostileStream::make(NotedCall call) {
+  if (noted_) return noted_->push_back(std::move(call)), Result<void>();
+  auto name = device_->enter(*this, {call.name, call.accesses});
+  if (!name) return name.error();
+  device_->count([&](Report& report) { ++(report.*call.counter); });
+  queue_->push([work = std::move(call.work), name = *std::move(name)] { work(name); });
+  return {};
+}
+
 Result<void> HostileStream::synchronise(tensor::WaitSite site) {
   return HostileEvent(*this).synchronise(site);
 }
@@ -28,11 +37,13 @@ HostileEvent::HostileEvent(HostileStream& stream)
     : device_(stream.shared_device()),
       queue_(stream.shared_queue()),
       copies_(stream.copies()),
+      is_noted_(stream.is_noting()),
       number_(queue_->pushed()),
       clock_(device_->with_ledger(
           [&](AccessLedger& ledger) { return ledger.clock_of(stream.number()); })) {}
 
 Result<void> HostileEvent::synchronise(tensor::WaitSite site) {
+  if (is_noted_) return device_->fault("a wait while work is noted");
   if (!device_->waits(HostileDevice::Waiter::host, site)) {
     copies_->leave_host_alone(number_);
     return device_->state();

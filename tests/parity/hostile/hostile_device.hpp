@@ -2,6 +2,7 @@
 // queued, and keeps the first fault. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,6 +19,14 @@ namespace gpunode::hostile {
 
 class HostileDevice;
 
+// A call that was noted to be made later, at any time.
+struct NotedCall {
+  std::string name;  // "layernorm"
+  std::vector<ops::Access> accesses;
+  std::function<void(const std::string& name)> work;  // "layernorm #12 on stream 1"
+  std::uint64_t Report::*counter;
+};
+
 class HostileStream final : public tensor::Stream {
  public:
   explicit HostileStream(std::shared_ptr<HostileDevice> device);
@@ -30,12 +39,18 @@ class HostileStream final : public tensor::Stream {
   const std::shared_ptr<LateQueue>& shared_queue() const { return queue_; }
   const std::shared_ptr<HostileDevice>& shared_device() const { return device_; }
   const std::shared_ptr<HostCopies>& copies() const { return copies_; }
+  // Where calls are noted instead of being made; null: they are made.
+  void note_into(std::vector<NotedCall>* noted) { noted_ = noted; }
+  bool is_noting() const { return noted_ != nullptr; }
+  // Makes the call behind those before it, or notes it. Fails with: internal.
+  Result<void> make(NotedCall call);
 
  private:
   std::shared_ptr<HostileDevice> device_;
   std::size_t number_;
   std::shared_ptr<LateQueue> queue_;
   std::shared_ptr<HostCopies> copies_ = std::make_shared<HostCopies>();
+  std::vector<NotedCall>* noted_ = nullptr;
 };
 
 class HostileEvent final : public tensor::Event {
@@ -49,6 +64,7 @@ class HostileEvent final : public tensor::Event {
   std::shared_ptr<HostileDevice> device_;
   std::shared_ptr<LateQueue> queue_;
   std::shared_ptr<HostCopies> copies_;
+  bool is_noted_;         // recorded among noted work, which no device can wait for
   std::uint64_t number_;  // of the last piece of work before it
   Clock clock_;
 };

@@ -18,14 +18,13 @@ struct LateCall {
   Args args;
   MutableByteView scratch;
   const char* operation;
-  std::string name;
 
   Result<void> run(const Args& arguments, MutableByteView workspace_bytes) const {
     auto stream = device->cpu().open_stream();
     tensor::Workspace workspace(workspace_bytes);
     return arithmetic(**stream, workspace, arguments);
   }
-  Result<void> run_guarded() const {
+  Result<void> run_guarded(const std::string& name) const {
     GuardedCopies copies(ops::accesses_of(args), scratch.size(), device->options().guard);
     Args moved = args;
     ops::visit(moved,
@@ -42,9 +41,9 @@ struct LateCall {
     if (auto reason = copies.finish(scope.fault())) return device->fault(name + " " + *reason);
     return done;
   }
-  void operator()() const {
+  void operator()(const std::string& name) const {
     FaultTrap::Scope scope(operation, nullptr, 0);
-    auto done = device->options().guard == Guard::none ? run(args, scratch) : run_guarded();
+    auto done = device->options().guard == Guard::none ? run(args, scratch) : run_guarded(name);
     if (!done) device->fault(name + ": " + done.error().message(), done.error().code);
   }
 };
@@ -61,16 +60,13 @@ Result<void> enqueue(ops::Operation<Args>* arithmetic, const char* operation,
   if constexpr (ops::kTakesWorkspace<Args>) scratch = rest_of(workspace);
   if (!scratch.empty())
     accesses.push_back({"workspace", scratch.data(), scratch.size(), ops::Use::write});
-  auto name = device.enter(*stream, {operation, accesses});
-  if (!name) return name.error();
   ops::visit(args, [&](std::string_view, auto*& data, std::initializer_list<ops::Part>) {
     if (device.window().contains(data)) data = device.window().behind(data);
   });
   if (!scratch.empty()) scratch = {device.window().behind(scratch.data()), scratch.size()};
-  device.count([](Report& report) { ++report.operations; });
-  stream->queue().push(
-      LateCall<Args>{&device, arithmetic, args, scratch, operation, std::move(*name)});
-  return {};
+  return stream->make({operation, std::move(accesses),
+                       LateCall<Args>{&device, arithmetic, args, scratch, operation},
+                       &Report::operations});
 }
 
 template <auto kEntry, class Args>

@@ -35,25 +35,31 @@ const Listed kWaits[] = {
      "constants before the first stage, on other streams"},
     {"model::PackedWeights::do_parts", "kernels/model/detail/packed_weights.cpp",
      "a weight in bf16 before the products of other streams"},
-    {"model::GraphProgram::run", "kernels/model/detail/graph_program.cpp",
-     "a stage before the next one, and its gradient before the sum"},
+    {"model::GraphProgram::follow", "kernels/model/detail/graph_program.cpp",
+     "a slice's stage before its next one, on another stream"},
+    {"model::GraphProgram::settle", "kernels/model/detail/graph_program.cpp",
+     "gradients that nobody summed, and memory that is used again"},
     {"model::GraphProgram::values_of", "kernels/model/detail/graph_program.cpp",
      "losses and scores that the host adds up"},
-    {"model::GraphProgram::backward", "kernels/model/detail/graph_program.cpp",
-     "the zero gradient of an empty slice before the sum"},
+    {"model::GraphProgram::gradient", "kernels/model/detail/graph_program.cpp",
+     "a whole gradient before what is done with it, on another stream"},
     {"model::Device::begin", "kernels/model/fingerprint.cpp",
      "weights before the gradient, on another stream"},
     {"model::compute_fingerprint", "kernels/model/fingerprint.cpp", "what the host digests"},
     {"ops::serial", "kernels/ops/lane.cpp", "squares that the host adds up, on one lane"},
+    {"ops::Staging::next_piece", "kernels/ops/staging.cpp",
+     "a piece of page-locked memory before it is used again"},
+    {"ops::Staging::download", "kernels/ops/staging.cpp", "what the host sends or stores"},
     {"ops::place", "kernels/ops/lane.cpp",
      "served weights before the first answer, on another stream"},
+    {"compute::Device::follow", "actors/compute/device.hpp",
+     "a slice's gradient before it is summed, on another stream"},
     {"compute::Device::spread", "actors/compute/device.cpp",
      "blocks of all lanes before what any of them does next"},
     {"compute::Device::sum", "actors/compute/device.cpp",
      "parts of a sum before they are overwritten, and it is sent"},
     {"compute::Device::add", "actors/compute/device.cpp",
      "the sum of two devices before it is sent"},
-    {"compute::Device::read", "actors/compute/device.cpp", "what the host sends or stores"},
     {"compute::Device::write", "actors/compute/device.cpp",
      "what came from the host, and zero moments, before other lanes use it"},
     {"compute::Device::digest_blocks", "actors/compute/device.cpp", "digests that the host joins"},
@@ -157,6 +163,27 @@ TEST(Waits, are_all_met_and_all_in_the_list) {
       }
   }
   EXPECT_EQ(met, listed);
+}
+
+// How often the host stands still in one step of four slices: for each slice's loss, for each stage's
+// sum and its way to the host, and a few times while the step is applied. Never for a stage of a
+// slice, of which there are more.
+TEST(Waits, of_a_step_are_few) {
+  TrainingCourse course("gpt", 4);
+  const auto device = std::move(*hostile::open_backend({.staging_piece_bytes = 1 << 20}));
+  NodeDevice of_the_node("device", *device);
+  const Devices devices = {&of_the_node};
+  auto trainer = course.open_trainer(devices, 1);
+  ASSERT_TRUE(trainer) << trainer.error().message();
+  std::vector<float> total((*trainer)->element_count());
+  std::vector<std::vector<float>> sums;
+  const std::uint64_t before = device->report().host_wait_count();
+  ASSERT_TRUE(course.compute(**trainer, devices, total, sums));
+  const std::uint64_t computed = device->report().host_wait_count();
+  ASSERT_TRUE((*trainer)->apply(1, total));
+  const std::uint64_t applied = device->report().host_wait_count();
+  EXPECT_LE(computed - before, 13u);
+  EXPECT_LE(applied - computed, 7u);
 }
 
 // Also those that no course meets.

@@ -37,9 +37,12 @@ TrainingCourse::TrainingCourse(const std::string& kind, std::uint32_t slices,
   GPUNODE_CHECK(set_mode, set_mode.error().message());
   model::Settings settings = {
       {"layers", "2"}, {"channels", "16"}, {"heads", "2"}, {"context", "8"}};
+  const bool is_wider = kind == "small-gpt";
+  if (is_wider) settings["channels"] = "64";
   if (kind == "llama") settings["kv_heads"] = "1";
   if (kind == "resnet") settings = {{"height", "3"}, {"width", "4"}, {"filters", "4"}};
-  std::shared_ptr<model::Model> model = std::move(*model::make_model(kind, settings));
+  std::shared_ptr<model::Model> model =
+      std::move(*model::make_model(is_wider ? "gpt" : kind, settings));
   const auto precise = model->use_precision(precision);
   GPUNODE_CHECK(precise, "every kind computes in it");
   model_ = std::move(model);

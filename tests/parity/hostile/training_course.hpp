@@ -31,7 +31,8 @@ class TrainingCourse {
   static constexpr std::uint64_t kSteps = 3;
   using Devices = std::vector<NodeDevice*>;
 
-  // A tiny model: "gpt", "llama", over letters, or "resnet", over rows.
+  // A tiny model: "gpt", "llama", over letters, or "resnet", over rows; or "small-gpt", whose state
+  // has more than a megabyte.
   TrainingCourse(const std::string& kind, std::uint32_t slices, const std::string& mode = "exact",
                  Precision precision = Precision::fp32);
 

@@ -14,6 +14,7 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   committed.step = 5;
   committed.running = {{1, 2}, 20};
   ledger.on_committed(Time{}, committed);
+  ledger.know_host_traffic(70, 9000);
   job::JobStatus status;
   status.needs_lease = true;
   status.reported = 3;
@@ -25,6 +26,8 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   EXPECT_EQ(report["step"], 3);
   EXPECT_EQ(report["data_fingerprint"]["steps"], 5);
   EXPECT_EQ(report["data_fingerprint"]["samples"], 20);
+  EXPECT_EQ(report["host_bytes_per_step"]["to_device"], 70);
+  EXPECT_EQ(report["host_bytes_per_step"]["to_host"], 9000);
 }
 
 TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
