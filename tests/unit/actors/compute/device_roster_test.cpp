@@ -81,9 +81,13 @@ TEST_F(JudgedDevices, are_drained_while_a_verdict_stands) {
 
 TEST_F(JudgedDevices, stay_drained_after_the_verdict_where_a_person_drained_them) {
   for (const bool order_first : {true, false}) {
-    if (order_first) ASSERT_TRUE(judged_.drain("cuda:0"));
+    if (order_first) {
+      ASSERT_TRUE(judged_.drain("cuda:0"));
+    }
     EXPECT_EQ(judge("93 C").size(), order_first ? 0u : 1u);
-    if (!order_first) ASSERT_TRUE(judged_.drain("cuda:0"));
+    if (!order_first) {
+      ASSERT_TRUE(judged_.drain("cuda:0"));
+    }
     EXPECT_EQ(first().reason, "93 C");
     EXPECT_TRUE(judge("").empty());
     EXPECT_EQ(first().condition, DeviceCondition::drained);
