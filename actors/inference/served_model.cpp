@@ -33,18 +33,9 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
                    "only models over bytes are served as text; this one has " +
                        std::to_string(loaded->model->vocabulary()) + " tokens"};
     std::unique_ptr<ServedModel> served(new ServedModel(options));
-    auto program = model::make_program(*loaded->model, *options.backend, options.workers);
-    if (!program) return program.error();
-    served->program_ = std::move(*program);
-    tensor::BufferPool pool(options.backend->memory(),
-                            options.backend->capabilities().memory_bytes);
-    auto lane = ops::Lane::open(*options.backend, pool);
-    if (!lane) return lane.error();
-    auto weights = ops::place(*lane, pool, loaded->weights);
-    if (!weights) return weights.error().within("weights of the model");
-    served->weights_ = *std::move(weights);
-    const std::span placed(served->weights_.as<const float>(), loaded->weights.size());
-    if (auto done = served->program_->load(placed); !done) return done.error();
+    auto placed = served->use_.run(
+        [&] { return served->place(*loaded->model, loaded->weights, options.workers); });
+    if (!placed) return placed.error();
     served->model_ = std::move(loaded->model);
     served->facts_ = {storage::sha256_of(bytes_of(std::span<const float>(loaded->weights))).text(),
                       loaded->step, served->model_->name()};
@@ -55,9 +46,24 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   });
 }
 
+Result<void> ServedModel::place(const model::Model& model, std::span<const float> weights,
+                                int workers) {
+  ops::Backend& backend = use_.device().backend();
+  auto program = model::make_program(model, backend, workers);
+  if (!program) return program.error();
+  program_ = std::move(*program);
+  tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
+  auto lane = ops::Lane::open(backend, pool);
+  if (!lane) return lane.error();
+  auto placed = ops::place(*lane, pool, weights);
+  if (!placed) return placed.error().within("weights of the model");
+  weights_ = *std::move(placed);
+  return program_->load({weights_.as<const float>(), weights.size()});
+}
+
 Result<void> ServedModel::probe() {
   if (features_ > 0) {
-    const auto told = class_of(std::vector<float>(features_));
+    const auto told = use_.run([&] { return class_of(std::vector<float>(features_)); });
     return told ? Result<void>() : told.error();
   }
   const auto told = generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
@@ -65,7 +71,10 @@ Result<void> ServedModel::probe() {
 }
 
 Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline) {
-  return model::guarded("the model", [&]() -> Result<GenerateAnswer> {
+  if (device().condition() == compute::DeviceCondition::lost)
+    return Error{ErrorCode::device_lost,
+                 "the device " + device().id() + " is lost: " + device().status().reason};
+  const auto work = [&]() -> Result<GenerateAnswer> {
     Time begin = clock_->now();
     if (begin >= deadline)
       return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
@@ -80,7 +89,8 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
     if (!done) return done.error();
     answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
     return answer;
-  });
+  };
+  return use_.run([&] { return model::guarded("the model", work); });
 }
 
 Result<void> ServedModel::continue_text(const GenerateRequest& request, Time deadline,
@@ -99,6 +109,7 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
       answer.finish = "deadline";
       break;
     }
+    use_.got_on();
     auto token = generator.next();
     if (!token) return token.error();
     answer.text.push_back(static_cast<char>(*token));
@@ -120,6 +131,7 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const auto features = dataset::features_of(line, features_);
     if (!features) return features.error();
+    use_.got_on();
     const auto told = class_of(*features);
     if (!told) return told.error();
     answer.text += std::to_string(*told) + "\n";

@@ -1,12 +1,13 @@
 // One model that is served: weights on a device, and texts continued with them; or, of a model that
 // tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from
-// its thread.
+// its thread. Its device shows who is served there, may not hang over a text, and can be drained.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/compute/device_roster.hpp"
 #include "actors/inference/generate_codec.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/tensor/buffer.hpp"
@@ -24,7 +25,8 @@ struct ModelFacts {
 class ServedModel {
  public:
   struct Options {
-    ops::Backend* backend = nullptr;
+    compute::NodeDevice* device = nullptr;  // outlives the model
+    std::string user = "a model";           // as the device's users are listed
     const storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     storage::Path path;  // a checkpoint's folder, or an exported safetensors file
@@ -35,20 +37,24 @@ class ServedModel {
   static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
   const ModelFacts& facts() const { return facts_; }
+  const compute::NodeDevice& device() const { return use_.device(); }
 
   // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
   // each has the features as a table has them. Past `deadline` the text is cut there, and says so.
-  // Fails with: timeout (nothing done before the deadline), what Session::append fails with or
+  // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails with or
   // throws; invalid_argument (a line that is no row).
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:
-  explicit ServedModel(const Options& options) : clock_(options.clock) {}
+  explicit ServedModel(const Options& options)
+      : use_(*options.device, options.user), clock_(options.clock) {}
+  Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
   Result<void> probe();
   Result<void> continue_text(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
   Result<void> tell_classes(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
   Result<std::size_t> class_of(std::span<const float> features);
 
+  compute::DeviceUse use_;
   const Clock* clock_;
   std::unique_ptr<model::Model> model_;
   tensor::Buffer weights_{};  // in the device's memory

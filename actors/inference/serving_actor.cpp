@@ -17,6 +17,7 @@ namespace {
 
 struct Load {  // to a model actor
   ServedModel::Options options;
+  std::function<Result<compute::NodeDevice*>()> choose_device;  // where that one is drained
 };
 struct Loaded {  // its answer
   std::string name;
@@ -33,8 +34,36 @@ struct Generate {
 struct ModelState {
   static inline const char* name = "model";
   std::unique_ptr<ServedModel> model;
+  Load load;                                       // what made it
+  const compute::NodeDevice* could_not = nullptr;  // it failed to move there
 };
+constexpr auto kLookEvery = std::chrono::seconds(1);
 using ModelSelf = caf::stateful_actor<ModelState>;
+
+// From a device that is drained to another one, once for each; from its files, whose weights are the
+// same.
+void move_if_drained(ModelState& state) {
+  if (!state.model) return;
+  const compute::NodeDevice& from = state.model->device();
+  if (from.condition() != compute::DeviceCondition::drained) return;
+  const auto to = state.load.choose_device();
+  if (!to || *to == state.could_not) return;
+  ServedModel::Options options = state.load.options;
+  options.device = *to;
+  auto moved = ServedModel::load(options);
+  if (moved && (*moved)->facts().digest != state.model->facts().digest)
+    moved = Error{ErrorCode::corrupted, "its files hold other weights now"};
+  const std::string what = options.user + " on " + from.id() + ", which is drained, ";
+  if (!moved) {
+    state.could_not = *to;
+    return log::warning("serving", what + "stays, as it could not move to " + (*to)->id() + ": " +
+                                       moved.error().message());
+  }
+  log::info("serving", what + "goes on on " + (*to)->id());
+  state.model = std::move(*moved);
+  state.load.options = options;
+  state.could_not = nullptr;
+}
 
 caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name,
                               telemetry::Registry* metrics) {
@@ -44,11 +73,14 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
         auto model = ServedModel::load(load.options);
         if (!model) return self->send(owner, Loaded{name, model.error()});
         self->state.model = std::move(*model);
+        self->state.load = load;
+        self->delayed_send(self, kLookEvery, Tick{});
         self->send(owner, Loaded{name, self->state.model->facts()});
       },
       [self, name, metrics](const Generate& order) {
         if (!self->state.model)
           return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+        move_if_drained(self->state);
         auto answer = self->state.model->generate(order.request, order.deadline);
         telemetry::Labels labels{{"model", name}};
         if (answer) {
@@ -63,6 +95,10 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
         order.reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
                            : Result<SharedBytes>(answer.error()));
       },
+      [self](const Tick&) {
+        self->delayed_send(self, kLookEvery, Tick{});
+        move_if_drained(self->state);
+      },
       [self](const Shutdown&) { self->quit(); },
   };
 }
@@ -74,7 +110,7 @@ struct Model {
   std::string job;                             // whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
-  ops::Backend* device = nullptr;           // it computes on
+  compute::NodeDevice* device = nullptr;    // it is loaded to
   std::function<void(std::string)> answer;  // of the `serve` that waits for it
 };
 struct State {
@@ -135,9 +171,11 @@ Result<void> choose_newest(const ServingOptions& options, Model& model) {
   return {};
 }
 
-void load(Self* self, const Model& model) {
+void load(Self* self, const std::string& name, const Model& model) {
   const ServingOptions& options = self->state.options;
-  self->send(model.actor, Load{{model.device, options.files, options.clock, model.path, 1}});
+  self->send(model.actor,
+             Load{{model.device, "model " + name, options.files, options.clock, model.path, 1},
+                  options.choose_device});
 }
 
 void serve(Self* self, const Command& command) {
@@ -166,7 +204,7 @@ void serve(Self* self, const Command& command) {
   model.actor =
       self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
   self->monitor(model.actor);
-  load(self, model);
+  load(self, name, model);
 }
 
 // What this node answers to `generate` from any node: the model's thread does the work.
@@ -190,7 +228,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
     snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
     set_aside(store, *model.key, loaded.facts.error());
     // An older one does as well; a disk that cannot set anything aside gives the same one again.
-    if (!store.open(*model.key) && choose_newest(state.options, model)) return load(self, model);
+    if (!store.open(*model.key) && choose_newest(state.options, model))
+      return load(self, loaded.name, model);
   }
   auto answer = std::move(model.answer);
   if (!loaded.facts) {

@@ -1,12 +1,14 @@
 // The models of one node: loads what `serve` names, publishes it so that every node can call
 // "model/<name>", and passes `generate` to a live replica, wherever that is. Each model has
-// a thread of its own (a detached actor), so that a long text never holds up the node.
+// a thread of its own (a detached actor), so that a long text never holds up the node. A model whose
+// device is drained moves to another one between two texts; where it cannot, it stays.
 #pragma once
 
 #include <caf/actor.hpp>
 #include <caf/fwd.hpp>
 
 #include "actors/cluster_state.hpp"
+#include "actors/compute/device_roster.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model.hpp"
 #include "runtime/storage/file_system.hpp"
@@ -15,7 +17,8 @@
 namespace gpunode::inference {
 
 struct ServingOptions {
-  std::function<Result<ops::Backend*>()> choose_device;  // for a model that is to be loaded
+  // For a model that is to be loaded. From any thread.
+  std::function<Result<compute::NodeDevice*>()> choose_device;
   storage::FileSystem* files = nullptr;
   const Clock* clock = nullptr;
   const ClusterState* cluster = nullptr;

@@ -181,10 +181,10 @@ void RunningNode::spawn_children() {
                                      children_.calls, children_.cluster, children_.admission,
                                      &metrics_, config_.device_timeout});
   children_.serving = inference::spawn_serving(
-      system, {[this]() -> Result<ops::Backend*> {
+      system, {[this]() -> Result<compute::NodeDevice*> {
                  const auto ready = devices_->ready();
                  if (!ready) return ready.error();
-                 return &ready->front()->backend();
+                 return ready->front();
                },
                parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
                children_.calls, &metrics_});

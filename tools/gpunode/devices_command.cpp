@@ -8,6 +8,11 @@ namespace {
 
 using nlohmann::json;
 
+// A job's id is cut; a model is named.
+std::string short_user(const std::string& user) {
+  return user.find(' ') == std::string::npos ? user.substr(0, 8) : user;
+}
+
 std::string table_of(const json& answer) {
   std::vector<std::vector<std::string>> rows = {
       {"DEVICE", "STATE", "USED BY", "MEMORY", "NAME", "LIBRARY"}};
@@ -15,7 +20,7 @@ std::string table_of(const json& answer) {
   for (const json& device : list(answer, "devices")) {
     std::vector<std::string> users;
     for (const json& user : list(device, "used_by"))
-      users.push_back(user.get<std::string>().substr(0, 8));
+      users.push_back(short_user(user.get<std::string>()));
     std::string used_by;
     for (const std::string& user : users) used_by += (used_by.empty() ? "" : ",") + user;
     const double memory = field<double>(device, "memory_bytes", -1);

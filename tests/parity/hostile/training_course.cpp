@@ -164,8 +164,9 @@ Result<SharedBytes> TrainingCourse::through_checkpoint(Trainer& trainer, const D
 
 Result<std::string> TrainingCourse::serve(ops::Backend& backend, const storage::FileSystem& files,
                                           const storage::Path& folder) const {
+  compute::NodeDevice device("hostile", backend);
   auto served = inference::ServedModel::load(
-      {.backend = &backend, .files = &files, .clock = &clock_, .path = folder, .workers = 1});
+      {.device = &device, .files = &files, .clock = &clock_, .path = folder, .workers = 1});
   if (!served) return served.error();
   std::string answers;
   const std::string row = kRow;

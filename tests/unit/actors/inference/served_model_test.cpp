@@ -1,0 +1,167 @@
+// A served model and its device: who sees it there, what counts as a hang, and what a drained or lost
+// device does to it. Through the actor where it is the actor's affair.
+#include "actors/inference/served_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <future>
+
+#include "actors/checkpoint/stored_model.hpp"
+#include "actors/inference/serving_actor.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+#include "tests/support/memory_file_system.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+using namespace std::chrono_literals;
+using Users = std::set<std::string>;
+
+// Tells the device's watcher of the time, `per_call` later each time that it is asked for.
+class WatchedClock final : public Clock {
+ public:
+  Time now() const override {
+    for (int second = 0; device && second < seconds_per_call; ++second)
+      device->look_for_hangs(seen += 1s, 3s);
+    return seen;
+  }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+  compute::NodeDevice* device = nullptr;
+  int seconds_per_call = 0;
+  mutable Time seen = Time{} + 1h;
+};
+
+class Served : public ::testing::Test {
+ protected:
+  Served() {
+    checkpoint::StoredModel stored;
+    stored.model = std::move(*model::make_model(
+        "gpt", {{"layers", "1"}, {"heads", "1"}, {"channels", "4"}, {"context", "8"}}));
+    stored.weights.resize(stored.model->parameter_count());
+    stored.model->initialise(3, stored.weights);
+    EXPECT_TRUE(checkpoint::save_model(disk_, stored, "/file"));
+    devices_.add("cuda:0", cpu::open_backend());
+    devices_.add("cuda:1", cpu::open_backend());
+  }
+  compute::NodeDevice& device(std::size_t at) { return *devices_.devices()[at]; }
+  std::unique_ptr<ServedModel> load() {
+    auto served = ServedModel::load({.device = &device(0),
+                                     .user = "model letters",
+                                     .files = &disk_,
+                                     .clock = &clock_,
+                                     .path = "/file"});
+    EXPECT_TRUE(served) << served.error().message();
+    clock_.device = &device(0);
+    return std::move(*served);
+  }
+  static constexpr std::uint32_t kTokens = 6;
+  Result<GenerateAnswer> ask(ServedModel& model) {
+    return model.generate({.prompt = "a", .max_tokens = kTokens, .temperature = 0}, Time::max());
+  }
+
+  gpunode::testing::MemoryFileSystem disk_;
+  WatchedClock clock_;
+  compute::DeviceRoster devices_{cpu::open_backend()};
+};
+
+TEST_F(Served, uses_its_device_as_long_as_it_lives) {
+  auto model = load();
+  EXPECT_EQ(device(0).status().users, Users{"model letters"});
+  model.reset();
+  EXPECT_EQ(device(0).status().users, Users{});
+}
+
+TEST_F(Served, gets_on_with_each_token_and_so_never_hangs_over_a_long_text) {
+  auto model = load();
+  clock_.seconds_per_call = 1;  // two seconds a token are fine, six tokens more than the bound
+  const auto answer = ask(*model);
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->tokens, kTokens);
+  EXPECT_EQ(device(0).condition(), compute::DeviceCondition::ready);
+}
+
+TEST_F(Served, loses_a_device_that_does_not_get_on_and_answers_no_more) {
+  auto model = load();
+  clock_.seconds_per_call = 10;
+  (void)ask(*model);
+  EXPECT_EQ(device(0).condition(), compute::DeviceCondition::lost);
+  EXPECT_THAT(device(0).status().reason, ::testing::HasSubstr("the work of model letters"));
+  const auto refused = ask(*model);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::device_lost);
+  EXPECT_THAT(refused.error().detail, ::testing::HasSubstr("cuda:0 is lost: it has not got on"));
+}
+
+// The serving actor, with its calls caught.
+class ServedByActor : public Served {
+ protected:
+  ServedByActor() {
+    cluster_.write({});
+    serving_ = spawn_serving(system_, {[this]() -> Result<compute::NodeDevice*> {
+                                         const auto ready = devices_.ready();
+                                         if (!ready) return ready.error();
+                                         return ready->front();
+                                       },
+                                       &disk_, &clock_, &cluster_, "/checkpoints",
+                                       caf::actor_cast<caf::actor>(calls_.ptr()), &metrics_});
+    calls_->send(serving_,
+                 Command{"serve", R"({"path": "/file", "name": "letters"})", [](std::string) {}});
+    calls_->receive([&](const Publish& publish) { ask_ = publish.handler; },
+                    caf::after(20s) >> [] { FAIL() << "the model is not published"; });
+  }
+  ~ServedByActor() override {
+    calls_->send(serving_, Shutdown{});
+    calls_->wait_for(serving_);
+  }
+  Result<GenerateAnswer> answer() {
+    std::promise<Result<SharedBytes>> promise;
+    const GenerateRequest request{.prompt = "a", .max_tokens = kTokens, .temperature = 0};
+    ask_({}, SharedBytes::from(encode(request)),
+         [&](Result<SharedBytes> bytes) { promise.set_value(std::move(bytes)); });
+    auto future = promise.get_future();
+    if (future.wait_for(20s) != std::future_status::ready)
+      return Error{ErrorCode::timeout, "nothing was told"};
+    const auto bytes = future.get();
+    if (!bytes) return bytes.error();
+    const auto message = decode_generate(bytes->view);
+    if (!message) return message.error();
+    return std::get<GenerateAnswer>(*message);
+  }
+
+  caf::actor_system_config config_;
+  caf::actor_system system_{config_};
+  caf::scoped_actor calls_{system_};
+  ClusterState cluster_;
+  telemetry::Registry metrics_;
+  caf::actor serving_;
+  CallHandler ask_;
+};
+
+TEST_F(ServedByActor, moves_from_a_device_that_is_drained_and_answers_alike) {
+  const auto before = answer();
+  ASSERT_TRUE(before) << before.error().message();
+  EXPECT_EQ(device(0).status().users, Users{"model letters"});
+  ASSERT_TRUE(devices_.drain("cuda:0"));
+  const auto after = answer();
+  ASSERT_TRUE(after) << after.error().message();
+  EXPECT_EQ(after->text, before->text);
+  EXPECT_EQ(device(0).status().users, Users{}) << "it is free";
+  EXPECT_EQ(device(1).status().users, Users{"model letters"});
+}
+
+TEST_F(ServedByActor, stays_where_it_cannot_move) {
+  ASSERT_TRUE(disk_.remove("/file"));
+  ASSERT_TRUE(devices_.drain("cuda:0"));
+  const auto told = answer();
+  ASSERT_TRUE(told) << told.error().message();
+  EXPECT_EQ(device(0).status().users, Users{"model letters"});
+}
+
+}  // namespace
+}  // namespace gpunode::inference
