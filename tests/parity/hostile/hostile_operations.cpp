@@ -42,6 +42,8 @@ struct LateCall {
     return done;
   }
   void operator()(const std::string& name) const {
+    // What comes behind an error may be given anything, as a token that no vocabulary has.
+    if (!device->state()) return;
     FaultTrap::Scope scope(operation, nullptr, 0);
     auto done = device->options().guard == Guard::none ? run(args, scratch) : run_guarded(name);
     if (!done) device->fault(name + ": " + done.error().message(), done.error().code);
