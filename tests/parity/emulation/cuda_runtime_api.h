@@ -11,21 +11,14 @@
 #include <utility>
 
 #include "tests/parity/emulation/engine.hpp"
+#include "tests/parity/emulation/graph_driver.hpp"
 #include "tests/parity/emulation/warp_operations.hpp"
 
-using cudaStream_t = void*;
-enum cudaError_t {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMisalignedAddress = 716,
-  cudaErrorLaunchFailure = 719
-};
 // Of the launches on this thread since it was last asked, as the real one.
 inline thread_local cudaError_t emulated_error = cudaSuccess;
 inline cudaError_t cudaGetLastError() {
   return std::exchange(emulated_error, cudaSuccess);
 }
-#include "tests/parity/emulation/graph_driver.hpp"
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {

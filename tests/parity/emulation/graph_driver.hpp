@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/parity/emulation/cuda_status.hpp"
+
 namespace gpunode::emulation {
 
 struct GraphDriver {
