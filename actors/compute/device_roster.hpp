@@ -13,6 +13,7 @@
 //   lost     -         -                -                            -               -
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@
 
 #include "kernels/ops/backend.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/precision.hpp"
 
 namespace gpunode::compute {
 
@@ -66,12 +68,15 @@ class NodeDevice {
   // Time is counted as far as it is watched: a process that was stopped for an hour has not hung
   // for an hour. Called every second or more often, by one thread.
   void look_for_hangs(Time now, Duration timeout);
-  // The most flops a second that it has shown, by device_peak.hpp; 0: not measured yet.
-  double peak_flops() const { return peak_flops_; }
-  void note_peak(double flops_per_second) {
-    double known = peak_flops_;
-    while (known < flops_per_second &&
-           !peak_flops_.compare_exchange_weak(known, flops_per_second)) {
+  // The most flops a second that it has shown in products of that precision, by device_peak.hpp; 0:
+  // not measured yet.
+  double peak_flops(Precision precision) const {
+    return peak_flops_[static_cast<std::size_t>(precision)];
+  }
+  void note_peak(Precision precision, double flops_per_second) {
+    auto& peak = peak_flops_[static_cast<std::size_t>(precision)];
+    double known = peak;
+    while (known < flops_per_second && !peak.compare_exchange_weak(known, flops_per_second)) {
     }
   }
 
@@ -83,7 +88,7 @@ class NodeDevice {
   std::string pci_bus_id_;
   ops::Backend& backend_;
   std::atomic<DeviceCondition> condition_ = DeviceCondition::ready;
-  std::atomic<double> peak_flops_ = 0;
+  std::array<std::atomic<double>, kPrecisions> peak_flops_ = {};
   mutable std::mutex mutex_;  // over what follows
   std::string reason_;
   bool is_ordered_ = false;    // an operator drained it

@@ -71,14 +71,15 @@ Result<model::Fingerprint> keep_equal_devices(Trainer::Options& options) {
 
 // Of all that the job computes on here; 0: not known.
 double peak_of(const Trainer::Options& options) {
+  const Precision precision = options.spec.train.precision;
   double sum = 0;
   for (NodeDevice* device : options.devices) {
     DeviceUse use(*device, options.user);
-    if (auto done = measure_peak(use, options.workers, *options.clock); !done)
+    if (auto done = measure_peak(use, options.workers, precision, *options.clock); !done)
       log::warning("trainer", device->id() + ": how fast it is could not be measured: " +
                                   done.error().message());
-    if (device->peak_flops() == 0) return 0;
-    sum += device->peak_flops();
+    if (device->peak_flops(precision) == 0) return 0;
+    sum += device->peak_flops(precision);
   }
   return sum;
 }

@@ -93,7 +93,7 @@ class JobLedger {
   Duration time_left(std::uint64_t total_steps) const;
   // Over the last steps: flops a second of all members, and which share of the peak of this node's
   // devices its own slices take: 1 at most, as a device that does more than its peak, which was
-  // measured while others used it or in another precision, can do what it does. None: not known, or
+  // measured while others used it, can do what it does. None: not known, or
   // not yet.
   std::optional<double> flops_per_second() const;
   std::optional<double> utilisation() const;

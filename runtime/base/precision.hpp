@@ -15,6 +15,8 @@ enum class Precision : std::uint8_t {
   tf32,  // factors rounded to ten bits of fraction, sums in float32; NVIDIA GPUs from sm_80 on
 };
 
+inline constexpr std::size_t kPrecisions = 3;
+
 constexpr std::string_view to_string(Precision precision) {
   if (precision == Precision::bf16) return "bf16";
   return precision == Precision::tf32 ? "tf32" : "fp32";
