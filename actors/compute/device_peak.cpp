@@ -19,8 +19,8 @@ MutableByteView packed_of(const tensor::Buffer& operands, std::int64_t side) {
           ops::packed_bytes(side, side)};
 }
 
-// Each worker's two operands and its result, one behind the other, and the right operand as products
-// in bf16 read it.
+// Each worker's two operands and its result, one behind the other, and the right operand as
+// products in bf16 read it.
 Result<std::vector<tensor::Buffer>> make_operands(Device& device, int workers, std::int64_t side,
                                                   Precision precision) {
   const auto count = static_cast<std::size_t>(side * side);

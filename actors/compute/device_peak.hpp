@@ -1,6 +1,6 @@
 // What a device can do at most, for how much of it training makes use of: a product that fits it
-// well, in the precision of the job's, by as many threads as compute there. Some ten milliseconds, once a job; what else runs on
-// the machine meanwhile lowers it, so the best ever seen counts.
+// well, in the precision of the job's, by as many threads as compute there. Some ten milliseconds,
+// once a job; what else runs on the machine meanwhile lowers it, so the best ever seen counts.
 #pragma once
 
 #include "actors/compute/device_roster.hpp"

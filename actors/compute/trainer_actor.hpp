@@ -27,7 +27,8 @@ namespace gpunode::compute {
 std::string devices_note(job::ExchangeMode mode, const std::vector<NodeDevice*>& devices,
                          bool speculates);
 
-// Spawns it; in mode local on the first device alone. `job` gets TrainerReady or TrainerFailed first, later the answers.
+// Spawns it; in mode local on the first device alone. `job` gets TrainerReady or TrainerFailed first,
+// later the answers.
 caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options);
 
 }  // namespace gpunode::compute

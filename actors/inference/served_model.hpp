@@ -41,8 +41,8 @@ class ServedModel {
 
   // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
   // each has the features as a table has them. Past `deadline` the text is cut there, and says so.
-  // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails with or
-  // throws; invalid_argument (a line that is no row).
+  // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails
+  // with or throws; invalid_argument (a line that is no row).
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:
