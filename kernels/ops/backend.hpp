@@ -20,6 +20,7 @@
 #include "kernels/ops/block_digest.hpp"
 #include "kernels/ops/conv2d.hpp"
 #include "kernels/ops/cross_entropy.hpp"
+#include "kernels/ops/device_group.hpp"
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/gelu.hpp"
 #include "kernels/ops/layernorm.hpp"
@@ -153,6 +154,12 @@ class Backend {
   virtual Result<void> replay(tensor::Stream& stream, const NotedWork& work) {
     static_cast<void>(stream), static_cast<void>(work);
     return {ErrorCode::internal, "this device notes no work"};
+  }
+  // For a group of this device and others; `between_machines`: also over an open network. Fails
+  // with: unsupported (says what is missing).
+  virtual Result<std::unique_ptr<DeviceGroup>> open_group(bool between_machines) {
+    return static_cast<void>(between_machines),
+           Error{ErrorCode::unsupported, "a device of this kind has no groups"};
   }
 };
 
