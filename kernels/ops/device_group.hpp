@@ -38,7 +38,7 @@ class DeviceGroup {
   // What the other ranks need to find rank 0, which makes it: at most 1024 bytes, no secret that
   // outlives the group. Fails with: unavailable (says why).
   virtual Result<Bytes> invite() = 0;
-  // Returns once all `size` ranks are there. Fails with: unavailable (says why), timed_out.
+  // Returns once all `size` ranks are there. Fails with: unavailable (says why), timeout.
   virtual Result<void> join(ByteView invite, std::uint16_t rank, std::uint16_t size,
                             Duration timeout) = 0;
   // The device's memory that is sent from and received into, of at least so many bytes; what was
@@ -46,7 +46,7 @@ class DeviceGroup {
   virtual Result<std::byte*> region(std::size_t bytes) = 0;
   // Moves spans of the region, of which nothing is queued on any stream any more; returns once all
   // are sent and received. Between two ranks the n-th send meets the n-th receive, of as many bytes;
-  // a rank may send to itself. Fails with: unavailable, timed_out; the group is broken then, and
+  // a rank may send to itself. Fails with: unavailable, timeout; the group is broken then, and
   // what the receiving places hold is unspecified, now and later.
   virtual Result<void> move(std::span<const MovedSpan> sends, std::span<const MovedSpan> receives,
                             Duration timeout) = 0;
