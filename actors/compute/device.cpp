@@ -70,7 +70,7 @@ Result<SharedSum> Device::make_sum(std::shared_ptr<std::vector<float>> host,
                                    std::size_t parameters) {
   auto sum = std::make_shared<Sum>(Sum{.host = std::move(host), .home = this});
   if (shares_memory()) return sum;
-  auto memory = floats(parameters);
+  auto memory = floats(parameters + model::kTailElements);
   if (!memory) return memory.error();
   sum->device = *std::move(memory);
   sum->host_is_current = false;
@@ -123,8 +123,8 @@ Result<void> Device::write(int worker, ByteView bytes, void* to) {
 }
 
 Result<void> Device::bring_to_host(Sum& sum) {
-  if (sum.host_is_current) return {};
   std::lock_guard lock(guests_);
+  if (sum.host_is_current) return {};
   const std::size_t count = sum.host->size() - model::kTailElements;
   auto done = to_host(workers_.workers(), sum.place(), std::span(*sum.host).first(count));
   sum.host_is_current = done.has_value();
@@ -141,6 +141,15 @@ Result<SharedSum> Device::adopt(int worker, const SharedSum& sum) {
   if (!copied) return copied.error();
   (*made)->host_is_current = true;
   return made;
+}
+
+Result<void> Device::digest_sum(Sum& sum, std::span<Digest> out) {
+  const std::size_t count = sum.host->size() - model::kTailElements;
+  const std::span<const float> tail = std::span(*sum.host).subspan(count);
+  if (auto done = to_device(0, tail, sum.place() + count); !done) return done;
+  return digest_blocks(
+      lane(0), {reinterpret_cast<const std::byte*>(sum.place()), sum.host->size() * sizeof(float)},
+      out);
 }
 
 Result<void> Device::clear(int worker, std::span<float> values) {

@@ -23,7 +23,8 @@ class Device;
 // and in host memory, from which it travels.
 struct Sum {
   std::shared_ptr<std::vector<float>> host;
-  tensor::Buffer device{};      // the parameters; none where `host` is the device's memory
+  // The parameters, and room for what follows; none where `host` is the device's memory.
+  tensor::Buffer device{};
   bool host_is_current = true;  // else the parameters are on the device alone
   Device* home = nullptr;       // where it is
 
@@ -69,6 +70,8 @@ class Device {
   }
   Result<void> write(int worker, ByteView bytes, void* to);
   Result<void> read(int worker, const void* from, MutableByteView bytes);
+  // Digests of the blocks of the whole vector, as block_digest.hpp has them: by the first worker.
+  Result<void> digest_sum(Sum& sum, std::span<Digest> out);
   // What this worker does next comes behind this.
   Result<void> follow(int worker, const tensor::Event& event) {
     return backend_.wait(lane(worker).stream(), event);

@@ -48,13 +48,18 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
 }
 
 // A total that is this member's own sum lies on its device already.
-Result<model::StepOutcome> Replica::update(std::uint64_t step, const std::vector<float>& total,
+Result<model::StepOutcome> Replica::update(std::uint64_t step,
+                                           const collective::SharedFloats& total,
                                            const SharedSum& own, const model::SumOf& of) {
-  std::span<const float> sum = std::span(total).first(state_.count());
-  if (!device_->shares_memory()) {
+  const std::size_t count = state_.count();
+  std::span<const float> sum;
+  if (device_->shares_memory()) {
+    sum = std::span(*total).first(count);
+  } else {
     if (own && own->home == device_.get()) {
-      sum = {own->place(), sum.size()};
+      sum = {own->place(), count};
     } else {
+      sum = std::span(*total).first(count);
       if (auto grown = device_->pool().grow(total_, sum.size_bytes()); !grown) return grown.error();
       if (auto done = device_->to_device(0, sum, total_.as<float>()); !done) return done.error();
       sum = {total_.as<const float>(), sum.size()};
@@ -63,8 +68,8 @@ Result<model::StepOutcome> Replica::update(std::uint64_t step, const std::vector
   return optimizer_->apply(step, sum, of, state_.values(), device_->spread());
 }
 
-Result<std::optional<model::StepOutcome>> Replica::take_staged(std::uint64_t step,
-                                                               const std::vector<float>& total) {
+Result<std::optional<model::StepOutcome>> Replica::take_staged(
+    std::uint64_t step, const collective::SharedFloats& total) {
   if (!staged_->is_of(step, total)) return std::optional<model::StepOutcome>();
   return staged_->take(state_);
 }

@@ -47,11 +47,11 @@ class Replica {
 
   // The state's update by this total of a step, whose own sum, if it is one of this member's, is
   // `own`.
-  Result<model::StepOutcome> update(std::uint64_t step, const std::vector<float>& total,
+  Result<model::StepOutcome> update(std::uint64_t step, const collective::SharedFloats& total,
                                     const SharedSum& own, const model::SumOf& of);
   // What was staged of just this step becomes the state; nothing where it cannot.
   Result<std::optional<model::StepOutcome>> take_staged(std::uint64_t step,
-                                                        const std::vector<float>& total);
+                                                        const collective::SharedFloats& total);
   // Weights, or all three parts of the state; the program has the weights then.
   Result<void> install(std::span<const float> weights);
   Result<void> install(ByteView state);

@@ -41,7 +41,7 @@ Result<void> StagedState::begin(std::uint64_t step, std::uint64_t samples,
 Result<void> StagedState::add(std::uint64_t first, std::uint64_t count,
                               const DeviceState& standing) {
   waiting_.push_back({first, count});
-  weight_is_here_ = weight_is_here_ || first + count == total_->size();
+  weight_is_here_ = weight_is_here_ || first + count == total_.size();
   // Without anything predicted there is no update to make: the step will be skipped.
   if (!weight_is_here_ || !(over().weight > 0)) return {};
   for (const model::ElementRange& part : std::exchange(waiting_, {}))

@@ -25,8 +25,8 @@ class StagedState {
       : optimizer_(optimizer), device_(device) {}
 
   // Whether parts of this step's sum, in this vector, were added.
-  bool is_of(std::uint64_t step, const std::vector<float>& total) const {
-    return total_ && step_ == step && total_.get() == &total;
+  bool is_of(std::uint64_t step, const collective::SharedFloats& total) const {
+    return total_ && step_ == step && total_ == total;
   }
   // Throws away what was there and begins anew: a sum over so many samples, whose last element says
   // what its gradients are divided by. Fails with: out_of_memory.
@@ -46,7 +46,7 @@ class StagedState {
 
  private:
   Result<void> add_part(const model::ElementRange& part, const DeviceState& standing);
-  model::SumOf over() const { return {total_->back(), static_cast<double>(samples_)}; }
+  model::SumOf over() const { return {total_.host().back(), static_cast<double>(samples_)}; }
   Result<void> make(const std::vector<std::size_t>& blocks, const DeviceState& standing);
   Result<void> hash_whole_blocks(std::span<const std::size_t> made);
 

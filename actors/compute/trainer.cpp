@@ -114,6 +114,23 @@ Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
   return trainer;
 }
 
+Trainer::~Trainer() {
+  close_shared(nullptr);
+}
+
+// Whoever holds a sum of this device (null: of any) gets it now.
+void Trainer::close_shared(const Device* device) {
+  for (const auto& held : shared_) {
+    const auto floats = held.lock();
+    if (!floats || (device && floats->home() != device)) continue;
+    const auto of = std::ranges::find_if(
+        replicas_, [&](const auto& replica) { return &replica->device() == floats->home(); });
+    floats->close(of == replicas_.end() ||
+                  (*of)->use().device().condition() == DeviceCondition::lost);
+  }
+  std::erase_if(shared_, [](const auto& held) { return held.expired(); });
+}
+
 Result<void> Trainer::make_parts(const Options& options) {
   const bool local = spec_.exchange.mode == job::ExchangeMode::local;
   std::vector<NodeDevice*> devices = options.devices;
@@ -201,12 +218,13 @@ Result<void> Trainer::let_drained_go() {
       return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
     });
     if (!moved) return moved;
+    close_shared(&gone.device());
     replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   return {};
 }
 
-void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
+void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover, bool stays) {
   GPUNODE_CHECK(step == step_ + 1, "only the step after the applied one can be computed");
   if (store_.step() != step) {
     store_.begin(step);
@@ -214,6 +232,7 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover) {
     own_slices_.clear();
   }
   if (local_) return local_->want(step_, std::move(cover));
+  stays_ = stays;
   store_.want(std::move(cover));
   for (std::uint32_t slice : store_.missing()) own_slices_.push_back(slice);
   plan_ahead();
@@ -267,11 +286,27 @@ Result<void> Trainer::tell_complete(const TellRange& tell) {
   auto complete = store_.take_complete();
   if (!complete) return complete.error();
   for (const NodeSum& whole : *complete) {
-    if (auto here = whole.sum->home->bring_to_host(*whole.sum); !here) return here;
-    tell({{0, step_ + 1, whole.node, whole.sum->host, whole.data_fingerprint, 0,
-           whole.sum->host->size(), times_}});
+    auto sum = share(whole.sum);
+    if (!sum) return sum.error();
+    tell({{0, step_ + 1, whole.node, *std::move(sum), whole.data_fingerprint, 0, element_count(),
+           times_}});
   }
   return {};
+}
+
+// A whole sum as others may hold it.
+Result<collective::SharedFloats> Trainer::share(const SharedSum& sum) {
+  if (sum->home->shares_memory()) return collective::SharedFloats(sum->host);
+  if (!stays_) {
+    if (auto here = sum->home->bring_to_host(*sum); !here) return here.error();
+    return collective::SharedFloats(sum->host);
+  }
+  auto floats = DeviceFloats::of(sum);
+  if (!floats) return floats.error();
+  std::lock_guard lock(share_mutex_);
+  std::erase_if(shared_, [](const auto& held) { return held.expired(); });
+  shared_.push_back(*floats);
+  return DeviceFloats::shared(*floats);
 }
 
 // Nodes that one device computes at once, and the data that their samples lie in.
@@ -303,6 +338,7 @@ Result<Trainer::Block> Trainer::next_block(Replica& replica, const Order& order,
     auto sum = replica.device().make_sum(pool_->take(), model_->parameter_count());
     if (!sum) return sum.error();
     PassNode& node = block.nodes.emplace_back(PassNode{task, {}, *std::move(sum)});
+    if (stays_on(replica, order)) node.task.wanted = false;  // nor does the host need it
     for (SharedSum& kept : node.task.kept_sums) {
       auto here = replica.device().adopt(0, kept);
       if (!here) return here.error();
@@ -328,7 +364,9 @@ Result<Trainer::Block> Trainer::next_block(Replica& replica, const Order& order,
 Result<void> Trainer::compute_on(Replica& replica, const Order& order, Block& block) {
   const Duration starved = prefetcher_->starvation().waiting - order.waiting;
   std::atomic<std::size_t> untold = block.tasks.size() * element_count();
+  const bool stays = stays_on(replica, order);
   const auto on_final = [&](std::size_t node, std::size_t first, std::size_t count) {
+    if (stays) return;
     const bool last = untold.fetch_sub(count) == count;
     if (block.tasks[node].wanted)
       order.tell(
@@ -336,7 +374,21 @@ Result<void> Trainer::compute_on(Replica& replica, const Order& order, Block& bl
             block.fingerprints[node], first, count, spent(order.begin, starved, block.data.size())},
            last && replicas_.size() == 1});
   };
-  return replica.pass().run(block.nodes, on_final, block.ahead);
+  auto done = replica.pass().run(block.nodes, on_final, block.ahead);
+  return done && stays ? tell_shared(order, block, starved) : done;
+}
+
+// The wanted sums of a block that stay where they are.
+Result<void> Trainer::tell_shared(const Order& order, const Block& block, Duration starved) {
+  for (std::size_t node = 0; node < block.tasks.size(); ++node) {
+    if (!block.tasks[node].wanted) continue;
+    auto sum = share(block.nodes[node].sum);
+    if (!sum) return sum.error();
+    order.tell({{0, step_ + 1, block.tasks[node].node, *std::move(sum), block.fingerprints[node], 0,
+                 element_count(), spent(order.begin, starved, block.data.size())},
+                replicas_.size() == 1 && node + 1 == block.tasks.size()});
+  }
+  return {};
 }
 
 void Trainer::keep(const Order& order, Block& block) {
@@ -543,7 +595,7 @@ Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change
 
 // The outcomes are equal, as the devices' states and the total are.
 Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step,
-                                            const std::vector<float>& total) {
+                                            const collective::SharedFloats& total) {
   const Time begin = clock_->now();
   Applying done;
   auto staged = replica.take_staged(step, total);
@@ -554,9 +606,9 @@ Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step
   } else {
     if (&replica == &first())
       if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-    const auto outcome =
-        local_ ? update_locally(std::span(total).first(model_->parameter_count()))
-               : replica.update(step, total, store_.sum_in(total), over(total, spec_.train.batch));
+    const auto outcome = local_ ? update_locally(std::span(*total).first(model_->parameter_count()))
+                                : replica.update(step, total, store_.sum_in(total.host()),
+                                                 over(total.host(), spec_.train.batch));
     if (!outcome) return outcome.error();
     done.outcome = *outcome;
   }
@@ -598,11 +650,11 @@ Result<void> Trainer::compare_states(std::uint64_t step, std::span<const Applyin
   return error;
 }
 
-Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& total) {
+Result<StepReport> Trainer::apply(std::uint64_t step, const collective::SharedFloats& total) {
   GPUNODE_CHECK(step == step_ + 1, "steps are applied in order");
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
   if (auto gone = let_drained_go(); !gone) return gone.error();
-  const double weight = total.back();
+  const double weight = total.host().back();
   std::vector<Applying> applied(replicas_.size());
   auto done = on_all([&](Replica& replica) -> Result<void> {
     auto one = apply_on(replica, step, total);
@@ -624,15 +676,16 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const std::vector<float>& 
     traffic.to_device += one.to_device;
     traffic.to_host += one.to_host;
   }
-  return StepReport{.loss = weight > 0 ? double{total[model_->parameter_count()]} / weight : 0,
-                    .gradient_norm = report.outcome.gradient_norm,
-                    .learning_rate = report.outcome.learning_rate,
-                    .skipped = report.outcome.skipped,
-                    .state = report.state,
-                    .host_traffic = traffic,
-                    .optimizing = report.optimizing,
-                    .loading = report.loading,
-                    .digesting = report.digesting};
+  return StepReport{
+      .loss = weight > 0 ? double{total.host()[model_->parameter_count()]} / weight : 0,
+      .gradient_norm = report.outcome.gradient_norm,
+      .learning_rate = report.outcome.learning_rate,
+      .skipped = report.outcome.skipped,
+      .state = report.state,
+      .host_traffic = traffic,
+      .optimizing = report.optimizing,
+      .loading = report.loading,
+      .digesting = report.digesting};
 }
 
 Result<SharedBytes> Trainer::state_bytes() {

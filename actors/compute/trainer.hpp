@@ -21,6 +21,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/compute/device_floats.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/compute/replica.hpp"
@@ -120,13 +121,16 @@ class Trainer {
   // Fails with: out_of_memory (names what the job needs), unsupported, internal; and as all that
   // uses a device, with device_lost.
   static Result<std::unique_ptr<Trainer>> create(Options options);
+  ~Trainer();
 
   std::uint64_t element_count() const { return model_->parameter_count() + model::kTailElements; }
   std::uint64_t step() const { return step_; }  // applied steps
   const collective::Tree& tree() const { return tree_; }
 
-  // Begins a step, or changes what is wanted of it; what was computed for it is kept.
-  void want(std::uint64_t step, std::vector<collective::TreeNode> cover);
+  // Begins a step, or changes what is wanted of it; what was computed for it is kept. Where the
+  // job's other members lack nothing of these sums (`stays`), they come to the host only if somebody
+  // reads them, and each is told at once.
+  void want(std::uint64_t step, std::vector<collective::TreeNode> cover, bool stays = false);
   // Gives up what was computed for the step in work: members disagreed about its sum.
   void discard_kept();
   // Tells what is complete already, then computes the next block of slices and tells each range of
@@ -150,7 +154,7 @@ class Trainer {
   bool speculates() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
 
   // Applies the total of step() + 1. Fails with: internal, out_of_memory.
-  Result<StepReport> apply(std::uint64_t step, const std::vector<float>& total);
+  Result<StepReport> apply(std::uint64_t step, const collective::SharedFloats& total);
 
   // The state as bytes: weights, first and second moments, fp32 little-endian. A copy. Fails with:
   // internal.
@@ -194,6 +198,12 @@ class Trainer {
   Result<void> compute_block(Order order);
   Result<void> compute_on_all(Order order);
   Result<void> tell_complete(const TellRange& tell);
+  Result<collective::SharedFloats> share(const SharedSum& sum);
+  bool stays_on(Replica& replica, const Order& order) const {
+    return stays_ && &order.store == &store_ && !replica.device().shares_memory();
+  }
+  Result<void> tell_shared(const Order& order, const Block& block, Duration starved);
+  void close_shared(const Device* device);
   LocalRound::Options local_options();
   Result<void> read_back();
   model::OuterStep outer_step() const;
@@ -210,7 +220,8 @@ class Trainer {
     Duration optimizing{}, loading{}, digesting{};
   };
   Result<void> compare_states(std::uint64_t step, std::span<const Applying> applied);
-  Result<Applying> apply_on(Replica& replica, std::uint64_t step, const std::vector<float>& total);
+  Result<Applying> apply_on(Replica& replica, std::uint64_t step,
+                            const collective::SharedFloats& total);
   Result<model::StepOutcome> update_locally(std::span<const float> change);
   // What a sum is over, by its tail and so many samples.
   model::SumOf over(std::span<const float> sum, std::uint64_t samples) const {
@@ -247,6 +258,8 @@ class Trainer {
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
   std::shared_ptr<collective::FloatPool> pool_;
+  bool stays_ = false;                               // as want() was told
+  std::vector<std::weak_ptr<DeviceFloats>> shared_;  // sums that others may hold
 
   // The next step, before the one in work is committed. The program has the weights that stand up
   // to where `stages_loaded_` says that it has the staged ones.

@@ -161,7 +161,7 @@ void begin_step(Self* self, const job::Compute& compute) {
   self->state.compute_id = compute.id;
   self->state.step = compute.step;
   if (compute.discard_kept) trainer.discard_kept();
-  trainer.want(compute.step, compute.nodes);
+  trainer.want(compute.step, compute.nodes, compute.alone);
   keep_going(self);
 }
 
@@ -175,7 +175,7 @@ void update_speculatively(Self* self, const job::SpeculativeUpdate& part) {
 
 void apply_total(Self* self, const ApplyTotal& order) {
   const Time begin = self->state.clock->now();
-  auto report = self->state.trainer->apply(order.step, *order.total);
+  auto report = self->state.trainer->apply(order.step, order.total);
   if (!report) return fail(self, report.error());
   self->state.step = order.step;
   record(self, telemetry::SpanKind::apply, 0, begin);

@@ -17,13 +17,13 @@ Result<void> Trainer::update_speculatively(std::uint64_t step,
                                            const collective::SharedFloats& total,
                                            std::uint64_t from, std::uint64_t count) {
   if (step != step_ + 1 || clipped_ || !speculates()) return {};
-  GPUNODE_CHECK(total->size() == element_count(), "a total has one value a parameter and a tail");
-  GPUNODE_CHECK(from <= total->size() && count <= total->size() - from, "outside the total");
-  if (!first().staged().is_of(step, *total))
+  GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
+  GPUNODE_CHECK(from <= total.size() && count <= total.size() - from, "outside the total");
+  if (!first().staged().is_of(step, total))
     if (auto dropped = drop_ahead(); !dropped) return dropped;
   auto added = on_all([&](Replica& replica) -> Result<void> {
     StagedState& staged = replica.staged();
-    if (!staged.is_of(step, *total))
+    if (!staged.is_of(step, total))
       if (auto begun = staged.begin(step, spec_.train.batch, total); !begun) return begun;
     return staged.add(from, count, replica.state());
   });

@@ -12,6 +12,7 @@
 // before nobody can write to it any more.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,6 @@
 #include <string>
 
 #include "runtime/base/bytes.hpp"
-#include "runtime/base/clock.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::ops {
@@ -40,7 +40,7 @@ class DeviceGroup {
   virtual Result<Bytes> invite() = 0;
   // Returns once all `size` ranks are there. Fails with: unavailable (says why), timeout.
   virtual Result<void> join(ByteView invite, std::uint16_t rank, std::uint16_t size,
-                            Duration timeout) = 0;
+                            std::chrono::milliseconds timeout) = 0;
   // The device's memory that is sent from and received into, of at least so many bytes; what was
   // given before is void if it was smaller. Fails with: out_of_memory, unavailable.
   virtual Result<std::byte*> region(std::size_t bytes) = 0;
@@ -49,7 +49,7 @@ class DeviceGroup {
   // a rank may send to itself. Fails with: unavailable, timeout; the group is broken then, and
   // what the receiving places hold is unspecified, now and later.
   virtual Result<void> move(std::span<const MovedSpan> sends, std::span<const MovedSpan> receives,
-                            Duration timeout) = 0;
+                            std::chrono::milliseconds timeout) = 0;
   // Ends it, from any thread: a call under way fails soon, every later one at once.
   virtual void give_up(const std::string& reason) = 0;
 };

@@ -16,8 +16,9 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
   const ChunkLayout& layout = options_.layout;
   CoverNode* cover_node = find(node);
   GPUNODE_CHECK(cover_node, "not a node of the cover");
-  GPUNODE_CHECK(sum && sum->size() == layout.element_count, "partial sum of another length");
-  GPUNODE_CHECK(first <= sum->size() && count <= sum->size() - first, "range outside the sum");
+  GPUNODE_CHECK(sum && sum.size() == layout.element_count, "partial sum of another length");
+  GPUNODE_CHECK(first <= sum.size() && count <= sum.size() - first, "range outside the sum");
+  if (options_.member_count > 1 && !sum.bring()) return;
   if (!cover_node->own) {
     cover_node->own = sum;
     cover_node->data_fingerprint = data_fingerprint;

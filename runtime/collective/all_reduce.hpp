@@ -83,7 +83,7 @@ class AllReduce {
   // Elements [first, first + count) of the partial sum of one of this member's cover nodes are
   // final; `sum` has element_count floats, of which others may still be written to. Chunks leave as
   // soon as all of their elements are final. In any order, before or after messages of peers; each
-  // element once, in the same vector.
+  // element once, in the same vector. Floats that are lost are as if they were never told.
   void on_partial_range(Time now, TreeNode node, const SharedFloats& sum,
                         DataFingerprint data_fingerprint, std::uint64_t first, std::uint64_t count,
                         std::vector<SendTo>& out);
@@ -174,7 +174,6 @@ class AllReduce {
     return peer.missing_partials > 0 || peer.missing_results > 0;
   }
   CoverNode* find(TreeNode node);
-  ByteView place_of(std::uint32_t chunk) const { return part_bytes(result_, part_of(chunk)); }
   Elements part_of(std::uint32_t chunk) const {
     return {options_.layout.first(chunk), options_.layout.size(chunk)};
   }

@@ -76,7 +76,7 @@ PartialChunk AllReduce::partial_of(CoverNode& cover_node, std::uint32_t chunk) {
 ResultChunk AllReduce::result_of(std::uint32_t chunk) const {
   if (const SharedBytes& packed = chunks_[chunk].packed; packed.owner)
     return {chunk, *total_, packed};
-  return {chunk, *total_, {result_, place_of(chunk)}};
+  return {chunk, *total_, result_.part(part_of(chunk))};
 }
 
 // Results leave first, as others wait for them; then partials, chunk by chunk, the chunks of the
@@ -109,7 +109,7 @@ void AllReduce::send_final(Time now, CoverNode& cover_node, std::vector<std::uin
     if (station.passes()) continue;
     const std::uint32_t index = *station.input_of(options_.rank, cover_node.node);
     station.inputs[index].data_fingerprint = cover_node.data_fingerprint;
-    fill(now, chunk, index, {{sum, part_bytes(sum, part_of(chunk))}}, out);
+    fill(now, chunk, index, {buffer_ ? sum.part(part_of(chunk)) : SharedBytes()}, out);
   }
   std::erase_if(ready, [this](std::uint32_t chunk) { return !station_of(chunk).passes(); });
   const auto distance = [this](std::uint32_t chunk) {
@@ -148,7 +148,7 @@ void AllReduce::fill(Time now, std::uint32_t chunk, std::size_t index, Slot slot
     station.outputs.front().program.run(inputs, place.data(), place.size(), options_.add, scratch_);
     state.packed = options_.form->pack_result(place, part_of(chunk));
   }
-  chunk_is_here(chunk, digest_of(place_of(chunk)));
+  chunk_is_here(chunk, result_.digest(part_of(chunk)));
   send_result(chunk, out);
   hold_when_whole(now, out);
 }

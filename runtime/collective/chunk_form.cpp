@@ -40,7 +40,7 @@ class PlainForm final : public ChunkForm {
   std::size_t result_bytes(std::uint64_t count) const override { return count * sizeof(float); }
 
   SharedBytes pack_partial(const SharedFloats& sum, Elements part, bool) override {
-    return {sum, part_bytes(sum, part)};
+    return sum.part(part);
   }
   const float* unpack_partial(ByteView bytes, std::uint64_t count, std::size_t index) override {
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0)
@@ -52,7 +52,7 @@ class PlainForm final : public ChunkForm {
   SharedBytes pack_result(std::span<float>, Elements) override { return {}; }
   // The bytes are still in the cache; the place is not, unless they were read there.
   Digest unpack_result(ByteView bytes, std::span<float> place) override {
-    const Digest digest = digest_of(bytes);
+    const Digest digest = block_digest_of(bytes);
     const bool in_place = bytes.data() == reinterpret_cast<const std::byte*>(place.data());
     if (!bytes.empty() && !in_place) std::memcpy(place.data(), bytes.data(), bytes.size());
     return digest;
@@ -105,7 +105,7 @@ class PackedForm final : public ChunkForm {
   }
   Digest unpack_result(ByteView bytes, std::span<float> place) override {
     forms_->result.decode(bytes, place);
-    return digest_of(std::as_bytes(place));
+    return block_digest_of(std::as_bytes(place));
   }
   bool repeats_result(ByteView bytes, std::span<const float> place) override {
     const std::span<float> again = unpacked_.of(0, place.size());

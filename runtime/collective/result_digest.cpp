@@ -1,5 +1,6 @@
 #include "runtime/collective/result_digest.hpp"
 
+#include "runtime/base/block_digest.hpp"
 #include "runtime/base/bytes.hpp"
 
 namespace gpunode::collective {
@@ -7,7 +8,7 @@ namespace gpunode::collective {
 Digest result_digest_of(const ChunkLayout& layout, std::span<const float> result,
                         const DataFingerprint& data_fingerprint) {
   const auto digest_of_chunk = [&](std::uint32_t chunk) {
-    return digest_of(bytes_of(result.subspan(layout.first(chunk), layout.size(chunk))));
+    return block_digest_of(bytes_of(result.subspan(layout.first(chunk), layout.size(chunk))));
   };
   return result_digest_of(layout, digest_of_chunk, data_fingerprint);
 }

@@ -42,6 +42,7 @@ struct Compute {
   std::uint64_t step = 0;
   std::vector<collective::TreeNode> nodes;  // may be empty
   bool discard_kept = false;
+  bool alone = false;  // no other member is to get these sums
 };
 // Elements [first, first + count) of the result of a step, told at most once, are what they will be
 // if the step is committed with `result`; others may still be written to. It may yet end otherwise,

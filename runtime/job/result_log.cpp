@@ -10,7 +10,7 @@ constexpr std::uint64_t kMaxStepsAhead = 64;  // of the newest
 constexpr std::size_t kMaxLearners = 64;
 
 std::uint64_t bytes_of_entry(const ResultLog::Entry& entry) {
-  return entry.result->size() * sizeof(float);
+  return entry.result.size() * sizeof(float);
 }
 }  // namespace
 
@@ -54,13 +54,10 @@ const ResultLog::Entry* ResultLog::find(std::uint64_t step) const {
 
 StateSource::Reply ResultLog::part_of(const NodeId& to, const ResultRead& read,
                                       const Entry& entry) {
-  const ByteView bytes = bytes_of(std::span<const float>(*entry.result));
+  const SharedBytes bytes = entry.result.part({0, entry.result.size()});
   const std::uint64_t length = std::min<std::uint64_t>(read.length, bytes.size() - read.offset);
-  return {to, ResultPart{entry.step,
-                         read.offset,
-                         entry.digest,
-                         entry.data_fingerprint,
-                         {entry.result, bytes.subspan(read.offset, length)}}};
+  return {to, ResultPart{entry.step, read.offset, entry.digest, entry.data_fingerprint,
+                         bytes.part(read.offset, length)}};
 }
 
 void ResultLog::on_read(const NodeId& from, const ResultRead& read, std::uint64_t committed,

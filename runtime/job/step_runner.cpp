@@ -75,7 +75,7 @@ void StepRunner::close_places() {
 }
 
 void StepRunner::ask_compute(Actions& out) {
-  Compute compute{++compute_id_, step_, {}, discard_kept_};
+  Compute compute{++compute_id_, step_, {}, discard_kept_, job_.view().members.size() == 1};
   for (const collective::TreeNode& node : exchange_->own_cover())
     if (!partials_.contains(node)) compute.nodes.push_back(node);
   discard_kept_ = false;
@@ -132,7 +132,7 @@ bool StepRunner::fits(const PartialRange& range) const {
   const std::uint64_t elements = job_.options.element_count;
   const bool whole = range.first == 0 && range.count == elements;
   return range.step == job_.progress.committed() + 1 && job_.options.tree.contains(range.node) &&
-         range.sum && range.sum->size() == elements && range.first <= elements &&
+         range.sum && range.sum.size() == elements && range.first <= elements &&
          range.count <= elements - range.first && (range.compute_id == compute_id_ || whole);
 }
 

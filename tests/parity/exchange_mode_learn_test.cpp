@@ -93,7 +93,7 @@ class Learning : public testing::Test {
       const auto results = exchange(step, in_form, trainers, outcome.bytes);
       std::vector<Digest> states;
       for (std::uint16_t rank = 0; rank < kMembers; ++rank) {
-        auto report = trainers[rank]->apply(step, *results[rank]);
+        auto report = trainers[rank]->apply(step, results[rank]);
         GPUNODE_CHECK(report, report.error().message());
         states.push_back(report->state);
         in_form[rank]->on_commit();

@@ -67,11 +67,11 @@ class PrecisionTest : public testing::TestWithParam<std::string> {
     do {
       ASSERT_TRUE(trainer.compute_some([&](const SumRange& range) {
         std::lock_guard lock(mutex);
-        std::copy_n(range.sum->begin() + static_cast<std::ptrdiff_t>(range.first), range.count,
+        std::copy_n((*range.sum).begin() + static_cast<std::ptrdiff_t>(range.first), range.count,
                     total.begin() + static_cast<std::ptrdiff_t>(range.first));
       }));
     } while (!trainer.idle());
-    ASSERT_TRUE(trainer.apply(trainer.step() + 1, total));
+    ASSERT_TRUE(trainer.apply(trainer.step() + 1, collective::SharedFloats::from(total)));
   }
 
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();

@@ -71,9 +71,8 @@ class TrainerSpeculationTest : public ::testing::Test {
   static void update_speculatively(Trainer& trainer, const SharedFloats& total, bool backwards,
                                    std::size_t leave_out = 0) {
     std::vector<collective::Elements> pieces;
-    for (std::uint64_t first = 0; first < total->size();) {
-      const std::uint64_t count =
-          std::min<std::uint64_t>(9000 + first % 777, total->size() - first);
+    for (std::uint64_t first = 0; first < total.size();) {
+      const std::uint64_t count = std::min<std::uint64_t>(9000 + first % 777, total.size() - first);
       pieces.push_back({first, count});
       first += count;
     }
@@ -90,12 +89,12 @@ class TrainerSpeculationTest : public ::testing::Test {
       const SharedFloats total = total_of(waits, nodes), again = total_of(speculates, nodes);
       ASSERT_EQ(*total, *again) << "of step " << waits.step() + 1;
       update_speculatively(speculates, again, backwards);
-      expect_same_apply(waits, *total, speculates, *again);
+      expect_same_apply(waits, total, speculates, again);
     }
   }
 
-  static void expect_same_apply(Trainer& waits, const std::vector<float>& total,
-                                Trainer& speculates, const std::vector<float>& again) {
+  static void expect_same_apply(Trainer& waits, const SharedFloats& total, Trainer& speculates,
+                                const SharedFloats& again) {
     const auto wanted = waits.apply(waits.step() + 1, total);
     const auto report = speculates.apply(speculates.step() + 1, again);
     ASSERT_TRUE(wanted && report);
@@ -133,7 +132,7 @@ TEST_F(TrainerSpeculationTest, ASumThatIsNotFiniteIsSkipped) {
   auto broken = std::make_shared<std::vector<float>>(*total_of(*speculates, {{3, 0}}));
   (*broken)[5] = std::numeric_limits<float>::infinity();
   update_speculatively(*speculates, broken, false);
-  expect_same_apply(*waits, *broken, *speculates, *broken);
+  expect_same_apply(*waits, broken, *speculates, broken);
   expect_same_steps(*waits, *speculates, {{3, 0}}, false);
 }
 
@@ -142,12 +141,12 @@ TEST_F(TrainerSpeculationTest, AStepThatEndsWithAnotherSumLeavesNothing) {
     auto waits = trainer(2), speculates = trainer(2);
     const SharedFloats total = total_of(*waits, {{2, 0}});
     total_of(*speculates, {{2, 0}});
-    auto other = std::make_shared<std::vector<float>>(total->size(), 1e-3f);
+    auto other = std::make_shared<std::vector<float>>(total.size(), 1e-3f);
     const Digest before = *speculates->state_digest();
     update_speculatively(*speculates, other, false, left_out);
     EXPECT_EQ(*speculates->state_digest(), before);
     EXPECT_EQ(block_digest_of(speculates->state_bytes()->view), before);
-    expect_same_apply(*waits, *total, *speculates, *total);
+    expect_same_apply(*waits, total, *speculates, total);
     expect_same_steps(*waits, *speculates, {{3, 0}}, true);
   }
 }
@@ -160,7 +159,7 @@ TEST_F(TrainerSpeculationTest, SlicesOfTheSameStepAreComputedWithTheWeightsThatS
   const SharedFloats again = total_of(*speculates, {{2, 0}, {2, 1}});
   EXPECT_EQ(*total, *again);
   update_speculatively(*speculates, again, false);
-  expect_same_apply(*waits, *total, *speculates, *again);
+  expect_same_apply(*waits, total, *speculates, again);
   expect_same_steps(*waits, *speculates, {{2, 1}}, false);
 }
 
@@ -171,7 +170,7 @@ TEST_F(TrainerSpeculationTest, OtherSlicesThanThoseOfTheLastStepAreComputedAnew)
     const SharedFloats total = total_of(*waits, nodes), again = total_of(*speculates, nodes);
     ASSERT_EQ(*total, *again);
     update_speculatively(*speculates, again, false);
-    expect_same_apply(*waits, *total, *speculates, *again);
+    expect_same_apply(*waits, total, *speculates, again);
   }
 }
 
@@ -182,7 +181,7 @@ TEST_F(TrainerSpeculationTest, AnInstalledStateReplacesWhatWasSpeculated) {
   update_speculatively(*speculates, total_of(*speculates, {{3, 0}}), false);
   ASSERT_TRUE(speculates->install(0, initial.view));
   EXPECT_EQ(*total_of(*speculates, {{3, 0}}), *total);
-  expect_same_apply(*waits, *total, *speculates, *total);
+  expect_same_apply(*waits, total, *speculates, total);
 }
 
 TEST_F(TrainerSpeculationTest, EvaluationSeesTheStateThatStands) {
@@ -190,7 +189,7 @@ TEST_F(TrainerSpeculationTest, EvaluationSeesTheStateThatStands) {
   const SharedFloats total = total_of(*waits, {{3, 0}}), again = total_of(*speculates, {{3, 0}});
   update_speculatively(*speculates, again, false);
   EXPECT_EQ(speculates->evaluate()->loss, waits->evaluate()->loss);
-  expect_same_apply(*waits, *total, *speculates, *again);
+  expect_same_apply(*waits, total, *speculates, again);
   expect_same_steps(*waits, *speculates, {{3, 0}}, false);
 }
 

@@ -134,11 +134,11 @@ TEST_P(TrainerTail, members_and_speculation_do_not_show_in_the_state) {
     for (std::size_t begin = 0; begin < both->size(); begin += 97)
       ASSERT_TRUE(second->update_speculatively(step, both, begin,
                                                std::min<std::size_t>(97, both->size() - begin)));
-    const auto report = alone->apply(step, *whole);
+    const auto report = alone->apply(step, whole);
     ASSERT_TRUE(report);
     EXPECT_FALSE(report->skipped);
-    EXPECT_EQ(first->apply(step, *both)->state, report->state);
-    EXPECT_EQ(second->apply(step, *both)->state, report->state);
+    EXPECT_EQ(first->apply(step, both)->state, report->state);
+    EXPECT_EQ(second->apply(step, both)->state, report->state);
     EXPECT_FLOAT_EQ(static_cast<float>(report->loss),
                     (*whole)[model_->parameter_count()] / whole->back());
   }
@@ -151,7 +151,7 @@ TEST_P(TrainerTail, members_and_speculation_do_not_show_in_the_state) {
 TEST_P(TrainerTail, moments_of_buffers_stay_zero_while_their_values_follow) {
   auto one = trainer();
   const SharedBytes begun = *one->state_bytes();
-  ASSERT_TRUE(one->apply(1, *total_of(*one, {{2, 0}})));
+  ASSERT_TRUE(one->apply(1, total_of(*one, {{2, 0}})));
   const SharedBytes ended = *one->state_bytes();
   const std::size_t count = model_->parameter_count();
   const std::size_t trained = model::trained_count(model_->parameters());
@@ -170,7 +170,7 @@ TEST_P(TrainerTail, a_step_in_which_nothing_is_predicted_changes_nothing) {
   auto total = total_of(*one, {{2, 0}});
   total->back() = 0;
   ASSERT_TRUE(one->update_speculatively(1, total, 0, total->size()));
-  const auto report = one->apply(1, *total);
+  const auto report = one->apply(1, total);
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->skipped);
   EXPECT_EQ(report->state, begun);

@@ -108,7 +108,7 @@ class TrainerTest : public ::testing::Test {
       const std::vector<float> wanted = sum_of(trainer.tree(), node);
       const Told& one = told[node];
       ASSERT_EQ(one.count, wanted.size());
-      EXPECT_EQ(std::memcmp(one.sum->data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+      EXPECT_EQ(std::memcmp((*one.sum).data(), wanted.data(), wanted.size() * sizeof(float)), 0);
       collective::DataFingerprint data_fingerprint;
       const std::uint32_t first = trainer.tree().first_slice(node);
       for (std::uint32_t slice = 0; slice < trainer.tree().width(node.level); ++slice) {

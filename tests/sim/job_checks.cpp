@@ -9,7 +9,7 @@ namespace gpunode::sim {
 
 namespace {
 Digest digest_of_sum(const job::Apply& apply) {
-  return collective::result_digest_of(collective::ChunkLayout::of(apply.result->size()),
+  return collective::result_digest_of(collective::ChunkLayout::of(apply.result.size()),
                                       *apply.result, apply.data_fingerprint);
 }
 }  // namespace
@@ -335,7 +335,7 @@ void JobChecks::on_speculative_update(const view::Member& node,
                                       const job::SpeculativeUpdate& part) {
   Speculation& speculated = speculations_[node];
   if (speculated.result != part.result || speculated.step != part.step)
-    speculated = {part.step, part.result, std::vector<std::optional<float>>(part.result->size())};
+    speculated = {part.step, part.result, std::vector<std::optional<float>>(part.result.size())};
   for (std::uint64_t place = part.first; place < part.first + part.count; ++place) {
     if (speculated.values.at(place)) fail("an element of a result was speculated twice");
     speculated.values[place] = (*part.result)[place];

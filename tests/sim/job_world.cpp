@@ -375,10 +375,10 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
       const auto sum = options_.model.node_sum(self.state_digest, step, tree_node, self.salt);
       const auto data_fingerprint = options_.model.node_fed(step, tree_node);
       // Whole or in two ranges, the last elements first.
-      const std::uint64_t cut = rng_.below(sum->size() + 1);
+      const std::uint64_t cut = rng_.below(sum.size() + 1);
       feed(node, input_of(Answer::partial), [&](job::Actions& out) {
         for (const auto& [first, count] :
-             {std::pair(cut, sum->size() - cut), std::pair(std::uint64_t{0}, cut)})
+             {std::pair(cut, sum.size() - cut), std::pair(std::uint64_t{0}, cut)})
           self.core->on_partial(
               clock(node),
               {self.compute_id, step, tree_node, sum, data_fingerprint, first, count, self.times},

@@ -132,10 +132,10 @@ class ExchangeWork final : public RankWork {
     if (options_.mode == job::ExchangeMode::topk) return {};
     const float tolerance = 0.02f * static_cast<float>(options_.members.size());
     std::vector<float> wanted(kBlock);
-    for (std::size_t begin = 0; begin < sum_->size(); begin += kBlock) {
-      const std::span<float> block(wanted.data(), std::min(kBlock, sum_->size() - begin));
+    for (std::size_t begin = 0; begin < sum_.size(); begin += kBlock) {
+      const std::span<float> block(wanted.data(), std::min(kBlock, sum_.size() - begin));
       tree_sum(options_.tree, options_.tree.root(), begin, block);
-      const std::span<const float> sum(sum_->data() + begin, block.size());
+      const std::span<const float> sum((*sum_).data() + begin, block.size());
       const bool right =
           inexact_ ? std::ranges::equal(
                          block, sum, [&](float a, float b) { return std::abs(a - b) <= tolerance; })

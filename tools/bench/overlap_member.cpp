@@ -157,7 +157,7 @@ Result<StepTimes> OverlapMember::compute(const std::function<void(compute::SumRa
   return times;
 }
 
-Result<void> OverlapMember::update(const std::vector<float>& total, StepTimes& times) {
+Result<void> OverlapMember::update(const SharedFloats& total, StepTimes& times) {
   auto applied = options_.trainer->apply(options_.trainer->step() + 1, total);
   if (!applied) return applied.error();
   gradient_norm_ = applied->gradient_norm;
@@ -171,7 +171,7 @@ Result<StepTimes> OverlapMember::compute_step() {
   const Time begin = clock_.now();
   auto times = compute({}, begin);
   if (!times) return times;
-  if (auto done = update(*sums_.front().sum, *times); !done) return done.error();
+  if (auto done = update(sums_.front().sum, *times); !done) return done.error();
   times->step = seconds(clock_.now() - begin);
   return times;
 }
@@ -188,10 +188,10 @@ Result<double> OverlapMember::gap_step() {
       options_.trainer->update_speculatively(step, total, before, layout_.element_count - before);
   if (!done) return done.error();
   StepTimes unused;
-  if (auto updated = update(*total, unused); !updated) return updated.error();
+  if (auto updated = update(total, unused); !updated) return updated.error();
   auto times = compute({}, begin);
   if (!times) return times.error();
-  if (auto updated = update(*sums_.front().sum, unused); !updated) return updated.error();
+  if (auto updated = update(sums_.front().sum, unused); !updated) return updated.error();
   return times->first_range;
 }
 
@@ -203,7 +203,7 @@ Result<StepTimes> OverlapMember::exchange_apart() {
   for (const compute::SumRange& sum : sums_) add_range(sum);
   auto total = await_commit(false);
   if (!total) return total.error();
-  if (auto done = update(**total, *times); !done) return done.error();
+  if (auto done = update(*total, *times); !done) return done.error();
   times->step = seconds(clock_.now() - begin);
   return times;
 }
@@ -217,7 +217,7 @@ Result<double> OverlapMember::exchange_steps(int count, bool ahead) {
     if (!done) return done.error();
     auto total = await_commit(ahead);
     if (!total) return total.error();
-    if (auto updated = update(**total, times); !updated) return updated.error();
+    if (auto updated = update(*total, times); !updated) return updated.error();
     if (step == 0) begin = clock_.now();
   }
   return seconds(clock_.now() - begin) / (count - 1);

@@ -64,7 +64,7 @@ class OverlapMember {
   void send(std::uint64_t exchange, std::vector<collective::SendTo>& sends);
   void add_range(const compute::SumRange& range);
   Result<collective::SharedFloats> await_commit(bool ahead);
-  Result<void> update(const std::vector<float>& total, StepTimes& times);
+  Result<void> update(const collective::SharedFloats& total, StepTimes& times);
   Result<StepTimes> compute(const std::function<void(compute::SumRange)>& tell, Time begin);
 
   MemberOptions options_;

@@ -41,7 +41,7 @@ class Exchange {
       if (members_[rank].how.speculates)
         if (auto done = course_.speculate(*trainers_[rank], rounds_[rank].result()); !done)
           return done.error();
-      const auto report = trainers_[rank]->apply(step, *rounds_[rank].result());
+      const auto report = trainers_[rank]->apply(step, rounds_[rank].result());
       if (!report) return report.error();
       if (forms_[rank]) forms_[rank]->on_commit();
       states.push_back(report->state);

@@ -141,7 +141,7 @@ TEST_P(HostileDevices, find_the_one_that_comes_to_another_state) {
     if (count == 3) devices.push_back(add({.seed = 4}));
     auto made = trainer(devices, 1);
     ASSERT_TRUE(made);
-    const std::vector<float> total(made->element_count(), 0.25f);
+    const auto total = std::make_shared<std::vector<float>>(made->element_count(), 0.25f);
     const auto report = made->apply(1, total);
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().code, ErrorCode::device_lost);

@@ -27,7 +27,7 @@ std::vector<Step> steps_of(const std::string& kind, bool notes_work, int workers
     std::vector<float> total((*trainer)->element_count());
     std::vector<std::vector<float>> sums;
     EXPECT_TRUE(course.compute(**trainer, devices, total, sums));
-    const auto report = (*trainer)->apply(step, total);
+    const auto report = (*trainer)->apply(step, collective::SharedFloats::from(total));
     EXPECT_TRUE(report) << report.error().message();
     if (report) steps.push_back({report->state, device->report()});
   }

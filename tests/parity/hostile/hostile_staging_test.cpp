@@ -76,8 +76,7 @@ TEST(HostileStaging, holds_two_pieces_however_much_is_copied) {
 }
 
 // One node, whose total is its own sum. Weights and moments stay where they are, and so does the
-// gradient when it is applied; to the host come the sum, which is proven and kept for learners, each
-// token's loss, and digests.
+// gradient; to the host come each token's loss, and digests.
 TEST(HostileStaging, is_little_needed_by_a_step_of_one_node) {
   TrainingCourse course("small-gpt", 4);
   const auto device = std::move(*hostile::open_backend());
@@ -85,9 +84,9 @@ TEST(HostileStaging, is_little_needed_by_a_step_of_one_node) {
   auto trainer = course.open_trainer({&of_the_node}, 2);
   ASSERT_TRUE(trainer) << trainer.error().message();
   const std::uint64_t gradient_bytes = (*trainer)->element_count() * sizeof(float);
-  ASSERT_GT(3 * gradient_bytes, 1u << 20) << "the state could travel and nobody would see it";
+  ASSERT_GT(gradient_bytes, 128u << 10) << "the state could travel and nobody would see it";
   for (std::uint64_t step = 1; step <= TrainingCourse::kSteps; ++step) {
-    (*trainer)->want(step, course.nodes);
+    (*trainer)->want(step, course.nodes, true);
     std::mutex mutex;
     collective::SharedFloats total;
     do {
@@ -97,15 +96,15 @@ TEST(HostileStaging, is_little_needed_by_a_step_of_one_node) {
       });
       ASSERT_TRUE(done) << done.error().message();
     } while (!(*trainer)->idle());
-    const auto report = (*trainer)->apply(step, *total);
+    const auto report = (*trainer)->apply(step, total);
     ASSERT_TRUE(report) << report.error().message();
     if (step == 1) continue;  // the initial weights came with it
+    const std::uint64_t tails = model::kTailElements * sizeof(float);
     const std::uint64_t samples = course.spec.train.batch * 2 * 8 * sizeof(std::int32_t);
-    EXPECT_LE(report->host_traffic.to_device, samples);
+    EXPECT_LE(report->host_traffic.to_device, samples + tails);
     EXPECT_GE(report->host_traffic.to_device, samples / 2);
-    EXPECT_LE(report->host_traffic.to_host, gradient_bytes + (8u << 10));
-    EXPECT_GE(report->host_traffic.to_host, gradient_bytes - model::kTailElements * sizeof(float));
-    EXPECT_LT(report->host_traffic.to_device + report->host_traffic.to_host, 1u << 20);
+    EXPECT_LE(report->host_traffic.to_host, 8u << 10);
+    EXPECT_GT(report->host_traffic.to_host, 0u);
   }
   EXPECT_EQ(device->report().first_error, "");
 }

@@ -180,7 +180,7 @@ TEST(Waits, of_a_step_are_few) {
   const std::uint64_t before = device->report().host_wait_count();
   ASSERT_TRUE(course.compute(**trainer, devices, total, sums));
   const std::uint64_t computed = device->report().host_wait_count();
-  ASSERT_TRUE((*trainer)->apply(1, total));
+  ASSERT_TRUE((*trainer)->apply(1, collective::SharedFloats::from(total)));
   const std::uint64_t applied = device->report().host_wait_count();
   EXPECT_LE(computed - before, 13u);
   EXPECT_LE(applied - computed, 7u);

@@ -80,7 +80,7 @@ Result<void> TrainingCourse::host_reads(const Devices& devices, ByteView bytes) 
 Result<void> TrainingCourse::compute(Trainer& trainer, const Devices& devices,
                                      std::vector<float>& total,
                                      std::vector<std::vector<float>>& sums) {
-  trainer.want(trainer.step() + 1, nodes);
+  trainer.want(trainer.step() + 1, nodes, stays);
   std::map<TreeNode, std::vector<float>> told;
   std::mutex mutex;
   Result<void> reading;
@@ -104,8 +104,8 @@ Result<void> TrainingCourse::compute(Trainer& trainer, const Devices& devices,
 }
 
 Result<void> TrainingCourse::speculate(Trainer& trainer, const SharedFloats& total) {
-  for (std::size_t first = 0; first < total->size(); first += kSpeculatedElements) {
-    const std::size_t count = std::min(kSpeculatedElements, total->size() - first);
+  for (std::size_t first = 0; first < total.size(); first += kSpeculatedElements) {
+    const std::size_t count = std::min(kSpeculatedElements, total.size() - first);
     auto done = trainer.update_speculatively(trainer.step() + 1, total, first, count);
     if (!done) return done;
   }
@@ -123,7 +123,7 @@ Result<void> TrainingCourse::apply(Trainer& trainer, const SharedFloats& total, 
                                    Course& course) {
   if (speculates)
     if (auto done = speculate(trainer, total); !done) return done;
-  const auto report = trainer.apply(trainer.step() + 1, *total);
+  const auto report = trainer.apply(trainer.step() + 1, total);
   if (!report) return report.error();
   course.states.push_back(report->state);
   course.losses.push_back(report->loss);

@@ -61,6 +61,7 @@ class TrainingCourse {
   static Result<void> host_reads(const Devices& devices, ByteView bytes);
 
   std::vector<TreeNode> nodes;  // what is asked of the trainer: all slices
+  bool stays = false;           // sums come to the host only when the course reads them
   // Called in mid-step, from any thread, with what was told so far of a step.
   std::function<void(Trainer& trainer, const SumRange& range)> on_told;
   job::JobSpec spec;

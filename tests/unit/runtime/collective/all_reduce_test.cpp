@@ -66,7 +66,7 @@ TEST(AllReduce, sums_an_empty_vector) {
   group.compute_all();
   group.run(rng, {});
   EXPECT_TRUE(group.all_committed());
-  EXPECT_TRUE(group[1].result()->empty());
+  EXPECT_EQ(group[1].result().size(), 0u);
 }
 
 TEST(AllReduce, of_scattered_slices_sums_by_the_tree) {

@@ -41,8 +41,8 @@ TEST(PlainChunkForm, sends_the_floats_where_they_lie) {
   const SharedBytes bytes = form->pack_partial(sum, {1, 2}, true);
   EXPECT_TRUE(form->is_plain());
   EXPECT_EQ(bytes.size(), form->partial_bytes(2));
-  EXPECT_EQ(bytes.view.data(), reinterpret_cast<const std::byte*>(sum->data() + 1));
-  EXPECT_EQ(form->unpack_partial(bytes.view, 2, 0), sum->data() + 1);
+  EXPECT_EQ(bytes.view.data(), reinterpret_cast<const std::byte*>((*sum).data() + 1));
+  EXPECT_EQ(form->unpack_partial(bytes.view, 2, 0), (*sum).data() + 1);
   std::vector<float> place{5, 6};
   EXPECT_EQ(form->pack_result(place, {0, 2}).owner, nullptr);
 }

@@ -110,7 +110,7 @@ TEST_F(StepRunnerTest, a_step_is_complete_when_every_member_holds_the_same_resul
   EXPECT_FALSE(runner_.is_complete()) << "the other has not confirmed it";
   talk();
   ASSERT_TRUE(runner_.is_complete());
-  EXPECT_EQ(runner_.end().result()->front(), 3.0f);
+  EXPECT_EQ(runner_.end().result().host().front(), 3.0f);
   EXPECT_FALSE(runner_.under_way());
 }
 
@@ -191,7 +191,7 @@ TEST_F(StepRunnerTest, a_sum_that_does_not_fit_the_job_or_the_step_is_ignored) {
   bad = partial(order);
   bad.sum = std::make_shared<const std::vector<float>>(7);
   EXPECT_FALSE(runner_.on_partial(bad, true, out_));
-  bad.sum = nullptr;
+  bad.sum = {};
   EXPECT_FALSE(runner_.on_partial(bad, true, out_));
   bad = partial(order);
   bad.first = 1;
@@ -296,7 +296,7 @@ TEST_F(StepRunnerTest, a_view_is_given_the_result_that_is_held) {
   compute_at_peer();
   const auto held = runner_.on_view(false);
   ASSERT_TRUE(held);
-  EXPECT_EQ(held->result()->front(), 3.0f);
+  EXPECT_EQ(held->result().host().front(), 3.0f);
   EXPECT_FALSE(runner_.under_way());
 }
 
