@@ -29,6 +29,26 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
   add_final(now, *cover_node, first, count, out);
 }
 
+void AllReduce::on_carried(Time now, const SharedFloats& result,
+                           const DataFingerprint& data_fingerprint, std::vector<SendTo>& out) {
+  GPUNODE_CHECK(result && result.size() == options_.layout.element_count,
+                "result of another length");
+  if (!is_carried_ || held() || !adopt(data_fingerprint)) return;
+  for (std::uint32_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    const Digest digest = result.digest(part_of(chunk));
+    if (!chunks_[chunk].here)
+      chunk_is_here(chunk, digest);
+    else if (chunks_[chunk].digest != digest)
+      disagreed_ = true;
+  }
+  for (Peer& peer : peers_) peer.missing_partials = peer.missing_results = 0;
+  result_ = result;
+  buffer_.reset();
+  places_.reset();
+  arrived_.clear();
+  hold_when_whole(now, out);
+}
+
 void AllReduce::set_times(const ComputeTimes& compute, const AfterTimes& before) {
   times_.compute = compute;
   times_.before = before;
@@ -45,6 +65,7 @@ void AllReduce::on_message(Time now, std::uint16_t from, const ExchangeMessage& 
 
 void AllReduce::on_tick(Time now, std::vector<SendTo>& out) {
   const auto& own = peers_[options_.rank].done;
+  if (is_carried_ && !own) return;
   for (std::uint16_t rank = 0; rank < options_.member_count; ++rank) {
     Peer& peer = peers_[rank];
     if (lack_of(rank) == Lack::nothing || now - peer.quiet_since < peer.timeout) continue;

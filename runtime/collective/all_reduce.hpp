@@ -101,6 +101,21 @@ class AllReduce {
   // of the other, and tells its DONE again.
   void on_reconnected(Time now, std::uint16_t peer, std::vector<SendTo>& out);
 
+  // The chunks of this step go from device to device: none is asked for, and of this member's
+  // partial sums none is told unless that fails. Before any of them.
+  void carry() { is_carried_ = true; }
+  // They go by messages after all; nothing if the result is here already.
+  void end_carry() { is_carried_ = is_carried_ && held(); }
+  // A carried step's own partial sums are whole, and on their way.
+  void on_carrying(Time now) { own_last_ = now; }
+  // Its result, which others hold by the same way; floats as long as the vector.
+  void on_carried(Time now, const SharedFloats& result, const DataFingerprint& data_fingerprint,
+                  std::vector<SendTo>& out);
+  // A peer of a carried step sent chunks, or asked for some.
+  bool is_asked_for_chunks() const { return is_carried_ && asked_for_chunks_; }
+  // Whether this member has the view's device group, as its DONE tells.
+  void set_has_group(bool has) { times_.has_group = has; }
+
   // Where payloads of peers may be read into at once; null: nowhere, as of chunks in another form.
   std::shared_ptr<ChunkPlaces> places() const { return places_; }
 
@@ -180,6 +195,9 @@ class AllReduce {
   std::span<float> buffer_of(std::uint32_t chunk) {
     return std::span(*buffer_).subspan(options_.layout.first(chunk), options_.layout.size(chunk));
   }
+  std::span<const float> floats_of_result(std::uint32_t chunk) const {
+    return std::span(*result_).subspan(options_.layout.first(chunk), options_.layout.size(chunk));
+  }
   const float* floats_of(std::uint32_t chunk, std::size_t index) const;
   bool is_final(const CoverNode& cover_node, std::uint32_t chunk) const {
     return cover_node.own && cover_node.final_elements[chunk] == options_.layout.size(chunk);
@@ -229,6 +247,8 @@ class AllReduce {
   Time own_last_{};  // when this member's last partial sum was final
   std::uint64_t dropped_ = 0;
   bool disagreed_ = false;
+  bool is_carried_ = false;
+  bool asked_for_chunks_ = false;
 };
 
 }  // namespace gpunode::collective

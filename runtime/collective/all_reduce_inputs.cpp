@@ -18,7 +18,7 @@ void AllReduce::ask(Time now, std::uint16_t rank, std::vector<SendTo>& out) {
   Peer& peer = peers_[rank];
   Need need;
   need.done = !peer.done;
-  const bool lacks_chunks = lacks_bytes(rank);
+  const bool lacks_chunks = !is_carried_ && lacks_bytes(rank);
   for (std::uint32_t chunk = 0; chunk < chunks_.size() && lacks_chunks; ++chunk) {
     const Chunk& state = chunks_[chunk];
     const SumStation& station = station_of(chunk);
@@ -42,6 +42,7 @@ void AllReduce::on(Time now, std::uint16_t from, const PartialChunk& message,
     ++dropped_;
     return;
   }
+  asked_for_chunks_ = true;
   SumStation& station = station_of(message.chunk);
   const auto found = station.input_of(from, message.node);
   if (!found || (station.inputs[*found].data_fingerprint &&
@@ -73,11 +74,12 @@ void AllReduce::on(Time now, std::uint16_t from, const ResultChunk& message,
     ++dropped_;
     return;
   }
+  asked_for_chunks_ = true;
   ByteView bytes = message.payload.view;
   Chunk& chunk = chunks_[message.chunk];
   if (chunk.here) {
     if (message.data_fingerprint != *total_ ||
-        !options_.form->repeats_result(bytes, buffer_of(message.chunk)))
+        !options_.form->repeats_result(bytes, floats_of_result(message.chunk)))
       ++dropped_;
     return;
   }
@@ -120,11 +122,12 @@ void AllReduce::on(Time, std::uint16_t from, const Need& message, std::vector<Se
     ++dropped_;
     return;
   }
+  if (!message.partial_chunks.empty() || !message.result_chunks.empty()) asked_for_chunks_ = true;
   // Who said DONE has every result, and whose result is here has every partial: an old question.
   for (std::uint32_t chunk : message.result_chunks)
     if (chunks_[chunk].here && !peers_[from].done) out.push_back({from, result_of(chunk)});
   for (std::uint32_t chunk : message.partial_chunks) {
-    if (chunks_[chunk].here) continue;
+    if (chunks_[chunk].here && !is_carried_) continue;
     for (CoverNode& cover_node : cover_)
       if (station_of(chunk).passes() && is_final(cover_node, chunk))
         out.push_back({from, partial_of(cover_node, chunk)});

@@ -106,7 +106,7 @@ void AllReduce::send_final(Time now, CoverNode& cover_node, std::vector<std::uin
   const SharedFloats& sum = cover_node.own;
   for (std::uint32_t chunk : ready) {
     SumStation& station = station_of(chunk);
-    if (station.passes()) continue;
+    if (station.passes() || chunks_[chunk].here) continue;
     const std::uint32_t index = *station.input_of(options_.rank, cover_node.node);
     station.inputs[index].data_fingerprint = cover_node.data_fingerprint;
     fill(now, chunk, index, {buffer_ ? sum.part(part_of(chunk)) : SharedBytes()}, out);
@@ -193,10 +193,10 @@ void AllReduce::hold_when_whole(Time now, std::vector<SendTo>& out) {
 }
 
 // How long the result took, and whose partial sums were waited for; where sums come by way of
-// others nobody can tell.
+// others, or of devices, nobody can tell.
 void AllReduce::measure(Time now) {
   times_.gather_us = microseconds(now - own_last_);
-  if (options_.route) return;
+  if (options_.route || is_carried_) return;
   bool owns_any = false;
   for (std::uint32_t chunk = 0; chunk < chunks_.size() && !owns_any; ++chunk)
     owns_any = owner_of(chunk) == options_.rank;

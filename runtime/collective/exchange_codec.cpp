@@ -56,7 +56,8 @@ Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Done& done) {
   return {wire::Message::Done,
           wire::CreateDone(builder, &result, &data_fingerprint, times.compute.compute_us,
                            times.compute.data_us, times.compute.slices, times.compute.workers,
-                           times.gather_us, times.last_rank, times.last_us, &before, times.site)
+                           times.gather_us, times.last_rank, times.last_us, &before, times.site,
+                           times.has_group)
               .Union()};
 }
 Encoded encode(flatbuffers::FlatBufferBuilder& builder, const Need& need) {
@@ -107,6 +108,7 @@ Result<ExchangeMessage> read_done(const wire::Done& done) {
     times.before = {before->confirm_us(), before->apply_us(), before->sent_kib(),
                     before->received_kib()};
   times.site = done.site();
+  times.has_group = done.has_group();
   return ExchangeMessage(
       Done{from_wire(*done.result()), from_wire(*done.data_fingerprint()), times});
 }

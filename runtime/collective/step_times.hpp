@@ -43,6 +43,7 @@ struct StepTimes {
   std::uint32_t last_us = 0;          // how long after all others'
   AfterTimes before;
   std::uint64_t site = 0;  // where the sender is: equal for those near one another; 0: alone
+  bool has_group = false;  // its device is in the view's group (runtime/job/device_link.hpp)
   bool operator==(const StepTimes&) const = default;
 };
 

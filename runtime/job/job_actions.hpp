@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,6 +34,16 @@ struct Persist {
   std::uint64_t token = 0;
   Bytes votes;
 };
+// A step whose sums go from device to device: when those of this member's nodes are whole they are
+// told by on_sums_whole and moved; the result comes by on_carried. Where that fails, say so by
+// on_group and tell the sums of the step as ever.
+struct Carry {
+  std::uint16_t rank = 0;
+  std::uint16_t member_count = 1;
+  std::uint32_t owner_rotation = 0;
+  collective::SlicePlan plan;
+  Duration timeout{};  // of the slowest member's computing and of the moving, from its own sums on
+};
 // Partial sums wanted now; this list replaces every earlier one. The state is the one after
 // step - 1. Each node is to be reported once from its first element to its last, whole or range by
 // range, with the number of this Compute. Sums of slices and sub-trees of the same step that the
@@ -43,6 +54,7 @@ struct Compute {
   std::vector<collective::TreeNode> nodes;  // may be empty
   bool discard_kept = false;
   bool alone = false;  // no other member is to get these sums
+  std::optional<Carry> carry = {};
 };
 // Elements [first, first + count) of the result of a step, told at most once, are what they will be
 // if the step is committed with `result`; others may still be written to. It may yet end otherwise,
@@ -53,6 +65,21 @@ struct SpeculativeUpdate {
   collective::SharedFloats result;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
+};
+// The members' devices are to form a group: all of this view, of which this node is `rank`. Rank 0
+// makes the invite, and answers by on_invite before it joins; the others have it here. Then
+// on_group.
+struct OpenGroup {
+  view::ViewName view;
+  std::uint16_t rank = 0;
+  std::uint16_t size = 0;
+  Bytes invite;
+};
+// The group is over, at once, whatever it is doing. Where `step` is under way and its sums were not
+// told, as they were carried or are to be, they are told now.
+struct CloseGroup {
+  std::string reason;
+  std::uint64_t step = 0;  // 0: none
 };
 // The step is committed: update the state with this sum, then call on_applied.
 struct Apply {
@@ -151,9 +178,10 @@ struct Report {
   Duration lasted{};   // of a stall that is over, else zero
   bool warns = false;  // somebody should look at this node
 };
-using Action = std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
-                            InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,
-                            Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report>;
+using Action =
+    std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
+                 InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped, Recruit,
+                 SaveState, ReadSaved, KeepCopy, Left, Finished, Report, OpenGroup, CloseGroup>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.
@@ -168,6 +196,14 @@ struct PartialRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   collective::ComputeTimes times;  // of this node for the step so far
+};
+
+// The whole result of a step came from the other members' devices.
+struct Carried {
+  std::uint64_t compute_id = 0;  // of the Compute that asked
+  std::uint64_t step = 0;
+  collective::SharedFloats result;
+  collective::DataFingerprint data_fingerprint;  // of the whole step
 };
 
 }  // namespace gpunode::job

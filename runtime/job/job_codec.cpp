@@ -187,6 +187,11 @@ Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
                  wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(), body.granted,
                                         body.keeps_copies, &checkpoint));
 }
+Written write(FlatBufferBuilder& out, const GroupInvite& body) {
+  const auto bytes =
+      out.CreateVector(reinterpret_cast<const std::uint8_t*>(body.bytes.data()), body.bytes.size());
+  return written(wire::Body::GroupInvite, wire::CreateGroupInvite(out, bytes));
+}
 Written write(FlatBufferBuilder&, const StepMessage&) {
   return {wire::Body::NONE, {}};
 }
@@ -374,6 +379,13 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
       const auto& grant = *frame.body_as_LeaseGrant();
       return JobBody{LeaseGrant{Time(Duration(grant.asked())), grant.granted(),
                                 grant.keeps_copies(), name_from_wire(grant.checkpoint())}};
+    }
+    case wire::Body::GroupInvite: {
+      const auto* bytes = frame.body_as_GroupInvite()->bytes();
+      if (!bytes || bytes->size() == 0 || bytes->size() > GroupInvite::kMostInvite)
+        return corrupted("an invite of no length that one has");
+      const auto* data = reinterpret_cast<const std::byte*>(bytes->data());
+      return JobBody{GroupInvite{Bytes(data, data + bytes->size())}};
     }
     case wire::Body::NoteFloor: {
       auto floor = from_wire(frame.body_as_NoteFloor()->floor());

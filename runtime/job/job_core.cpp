@@ -192,6 +192,31 @@ void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
   state_->on_checkpoint(checkpoint);
 }
 
+void JobCore::on_invite(Time now, const view::ViewName& view, Bytes invite, Actions& out) {
+  state_->job.now = now;
+  state_->link.on_invite(view, std::move(invite), out);
+}
+
+void JobCore::on_group(Time now, const view::ViewName& view, const std::string& trouble,
+                       Actions& out) {
+  state_->job.now = now;
+  state_->link.on_group(view, trouble, out);
+  if (!state_->link.stands()) state_->steps.on_group_broken();
+}
+
+void JobCore::on_sums_whole(Time now, std::uint64_t compute_id,
+                            const collective::ComputeTimes& times, Actions& out) {
+  state_->job.now = now;
+  state_->watchdog.progressed(Watchdog::Work::compute);
+  state_->work_came_back(out);
+  state_->steps.on_sums_whole(compute_id, times);
+}
+
+void JobCore::on_carried(Time now, const Carried& carried, Actions& out) {
+  state_->job.now = now;
+  if (state_->job.can_exchange() && state_->steps.on_carried(carried, out)) state_->advance(out);
+}
+
 std::vector<view::CheckpointName> JobCore::kept() const {
   const JobContext& job = state_->job;
   std::vector<view::CheckpointName> names{state_->durability.floor().name,

@@ -141,9 +141,11 @@ class JobCore {
     std::shared_ptr<StepPlaces> places;                  // told of each step; may be null
     collective::Routing routing;                         // of the job's mode; no forms then
     std::uint64_t site = 0;                              // of this node, see StepTimes
-    Digest fingerprint;                                  // compute fingerprint of this node
-    Digest initial_state_digest;                         // of the state before step 1
-    std::uint64_t state_bytes = 0;  // of each state of the job: one of another size is refused
+    bool device_link = false;            // the driver can OpenGroup, and the job wants it
+    bool link_between_machines = false;  // also where the members are apart
+    Digest fingerprint;                  // compute fingerprint of this node
+    Digest initial_state_digest;         // of the state before step 1
+    std::uint64_t state_bytes = 0;       // of each state of the job: one of another size is refused
     std::uint32_t state_part_bytes = 256u << 10;
     std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
     Checkpoint checkpoint;                                      // newest durable one on this node
@@ -175,6 +177,12 @@ class JobCore {
   // A partial sum asked for by Compute, or a range of it. A whole one that an older Compute
   // asked for is kept, in case a plan wants it; a mere range for an older Compute is void.
   void on_partial(Time now, const PartialRange& range, Actions& out);
+  // Of OpenGroup and of a carried step; see there. `trouble` empty: the group stands.
+  void on_invite(Time now, const view::ViewName& view, Bytes invite, Actions& out);
+  void on_group(Time now, const view::ViewName& view, const std::string& trouble, Actions& out);
+  void on_sums_whole(Time now, std::uint64_t compute_id, const collective::ComputeTimes& times,
+                     Actions& out);
+  void on_carried(Time now, const Carried& carried, Actions& out);
   // state: block_digest_of() the bytes that ReadState would give after it.
   void on_applied(Time now, std::uint64_t step, const Digest& state, Actions& out);
   void on_state_read(Time now, std::uint64_t token, SharedBytes state, Actions& out);

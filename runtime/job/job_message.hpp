@@ -125,9 +125,17 @@ struct LeaseGrant {
   view::CheckpointName checkpoint;  // newest intact one on its disk
 };
 
-using JobBody = std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk,
-                             JoinRefused, StepStatus, StateAsk, StateMeta, StateRead, StatePart,
-                             WitnessOffer, ResultRead, ResultPart, LeaseAsk, LeaseGrant>;
+// To the members, from rank 0: how the others' devices find its own, to form the group of the view
+// (device_link.hpp). At most kMostInvite bytes.
+struct GroupInvite {
+  static constexpr std::size_t kMostInvite = 1024;
+  Bytes bytes;
+};
+
+using JobBody =
+    std::variant<StepMessage, Vote, FreezeHint, ViewNotice, ViewAsk, JoinAsk, JoinRefused,
+                 StepStatus, StateAsk, StateMeta, StateRead, StatePart, WitnessOffer, ResultRead,
+                 ResultPart, LeaseAsk, LeaseGrant, GroupInvite>;
 
 struct JobMessage {
   JobId job;

@@ -10,11 +10,15 @@ namespace gpunode::job {
 
 namespace {
 constexpr std::uint64_t kEarlyGradients = 4;  // and a MiB
+// How long a carried step may take from a member's own sums on: it waits for the slowest member's.
+constexpr Duration kLeastCarrying = std::chrono::seconds(30);
+constexpr int kCarriedSteps = 8;
 }  // namespace
 
-StepRunner::StepRunner(const JobContext& job, Watchdog& watchdog)
+StepRunner::StepRunner(const JobContext& job, Watchdog& watchdog, DeviceLink& link)
     : job_(job),
       watchdog_(watchdog),
+      link_(link),
       plan_(job.options.tree, job.options.routing),
       early_(kEarlyGradients * job.options.element_count * sizeof(float) + (1 << 20)),
       results_(collective::FloatPool::create(job.options.element_count)),
@@ -50,13 +54,16 @@ void StepRunner::begin(Actions& out) {
   }
   std::vector<collective::SendTo> sends;
   exchange_->set_times(compute_times_, after_);
+  exchange_->set_has_group(link_.stands());
   std::erase_if(partials_, [this](const auto& one) { return !is_whole(one.second); });
   for (const collective::TreeNode& node : exchange_->own_cover())
     if (const auto found = partials_.find(node); found != partials_.end())
       exchange_->on_partial(job_.now, node, found->second.sum, found->second.data_fingerprint,
                             sends);
   send(step_, sends, out);
-  ask_compute(out);
+  const bool carries = link_.carries() && !plan_.route() && partials_.empty();
+  if (carries) exchange_->carry();
+  ask_compute(carries, out);
 }
 
 // Bulk messages of the step may be read to where they belong.
@@ -74,10 +81,16 @@ void StepRunner::close_places() {
   if (job_.options.places) job_.options.places->close();
 }
 
-void StepRunner::ask_compute(Actions& out) {
+void StepRunner::ask_compute(bool carries, Actions& out) {
   Compute compute{++compute_id_, step_, {}, discard_kept_, job_.view().members.size() == 1};
   for (const collective::TreeNode& node : exchange_->own_cover())
     if (!partials_.contains(node)) compute.nodes.push_back(node);
+  if (carries) {
+    const view::View& view = job_.view();
+    compute.carry = Carry{*view.rank_of(job_.self()),
+                          static_cast<std::uint16_t>(view.members.size()), view.owner_rotation,
+                          plan_.slices(), std::max(kLeastCarrying, kCarriedSteps * step_time_)};
+  }
   discard_kept_ = false;
   fault_point("compute", step_);
   if (compute.nodes.empty())
@@ -110,6 +123,7 @@ Result<void> StepRunner::on_message(const NodeId& from, std::uint16_t rank,
     received_bytes_ += payload_bytes(message.message);
     exchange_->on_message(job_.now, rank, message.message, sends);
     send(step_, sends, out);
+    leave_group_if_asked(from, out);
     return {};
   }
   const std::uint64_t committed = job_.progress.committed();
@@ -121,6 +135,41 @@ Result<void> StepRunner::on_message(const NodeId& from, std::uint16_t rank,
     early_.keep(from, message);
   }
   return {};
+}
+
+// Whoever sends its sums by messages, or asks for some, has lost the group, or does not know that it
+// is carried: it needs those of all members so.
+void StepRunner::leave_group_if_asked(const NodeId& who, Actions& out) {
+  if (!exchange_->is_asked_for_chunks() || left_group_in_ == step_) return;
+  left_group_in_ = step_;
+  link_.break_off("node " + who.short_text() + " is not in the devices' group any more", step_,
+                  out);
+  on_group_broken();
+}
+
+void StepRunner::on_group_broken() {
+  if (!exchange_) return;
+  exchange_->set_has_group(false);
+  exchange_->end_carry();
+}
+
+void StepRunner::on_sums_whole(std::uint64_t compute_id, const collective::ComputeTimes& times) {
+  if (!exchange_ || compute_id != compute_id_) return;
+  compute_times_ = times;
+  exchange_->set_times(compute_times_, after_);
+  exchange_->on_carrying(job_.now);
+  watchdog_.done(Watchdog::Work::compute, job_.now);
+  fault_point("reduce", step_);
+}
+
+bool StepRunner::on_carried(const Carried& carried, Actions& out) {
+  const bool awaited = exchange_ && carried.compute_id == compute_id_ && carried.step == step_ &&
+                       carried.result && carried.result.size() == job_.options.element_count;
+  if (!awaited) return false;
+  std::vector<collective::SendTo> sends;
+  exchange_->on_carried(job_.now, carried.result, carried.data_fingerprint, sends);
+  send(step_, sends, out);
+  return true;
 }
 
 void StepRunner::keep_early(const NodeId& from, const JobMessage& message) {

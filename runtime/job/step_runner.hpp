@@ -1,6 +1,7 @@
 // The step runner: makes one step after the other, by one all-reduce each, until every member holds
 // the same result; what is committed is for the core to say. The step before stays at hand, for
-// peers that are late. Pure; owned by a JobCore. Memory: the gradients of two steps and the partial
+// peers that are late. Where the members' devices are a group (device_link.hpp), the sums of a step
+// go by that, and by messages as ever if it breaks. Pure; owned by a JobCore. Memory: the gradients of two steps and the partial
 // sums of one.
 //
 //   state     | begin     | partial sum        | message of the step    | end  | view
@@ -19,6 +20,7 @@
 #include "runtime/collective/all_reduce.hpp"
 #include "runtime/collective/float_pool.hpp"
 #include "runtime/job/detail/job_context.hpp"
+#include "runtime/job/device_link.hpp"
 #include "runtime/job/early_steps.hpp"
 #include "runtime/job/step_plan.hpp"
 #include "runtime/job/watchdog.hpp"
@@ -27,7 +29,7 @@ namespace gpunode::job {
 
 class StepRunner {
  public:
-  StepRunner(const JobContext& job, Watchdog& watchdog);
+  StepRunner(const JobContext& job, Watchdog& watchdog, DeviceLink& link);
 
   // Of step committed + 1. What came early is given to on_message by the caller, see take_early.
   void begin(Actions& out);
@@ -38,6 +40,11 @@ class StepRunner {
   void keep_early(const NodeId& from, const JobMessage& message);
   // Whether the step under way got on; where it may not (`goes_on`), the sum is kept.
   bool on_partial(const PartialRange& range, bool goes_on, Actions& out);
+  // Of a carried step: this member's sums are on their way; the result is here.
+  void on_sums_whole(std::uint64_t compute_id, const collective::ComputeTimes& times);
+  bool on_carried(const Carried& carried, Actions& out);
+  // The group is broken: the step under way goes over the links.
+  void on_group_broken();
   void on_tick(Actions& out);
   void on_reconnected(std::uint16_t rank, Actions& out);
 
@@ -77,7 +84,8 @@ class StepRunner {
   };
   collective::AllReduce::Options options_of_step();
   void tell_places();
-  void ask_compute(Actions& out);
+  void ask_compute(bool carries, Actions& out);
+  void leave_group_if_asked(const NodeId& who, Actions& out);
   void send(std::uint64_t step, const std::vector<collective::SendTo>& sends, Actions& out);
   bool is_whole(const Partial& partial) const {
     return partial.final_elements == job_.options.element_count;
@@ -88,6 +96,7 @@ class StepRunner {
 
   const JobContext& job_;
   Watchdog& watchdog_;
+  DeviceLink& link_;
   StepPlan plan_;
   EarlySteps early_;
   std::shared_ptr<collective::FloatPool> results_;
@@ -100,7 +109,8 @@ class StepRunner {
   std::uint64_t partial_step_ = 0;
   std::uint64_t compute_id_ = 0;  // the last one
   bool discard_kept_ = false;
-  std::uint64_t told_held_ = 0;  // step whose fault point was passed
+  std::uint64_t told_held_ = 0;      // step whose fault point was passed
+  std::uint64_t left_group_in_ = 0;  // step in which a peer went by messages
 
   collective::ComputeTimes compute_times_;
   collective::AfterTimes after_;                       // of the step before, as far as it is known

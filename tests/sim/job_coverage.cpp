@@ -13,12 +13,13 @@ constexpr const char* kNames[] = {
     // kinds of messages, in the order of JobBody
     "StepMessage", "Vote", "FreezeHint", "ViewNotice", "ViewAsk", "JoinAsk", "JoinRefused",
     "StepStatus", "StateAsk", "StateMeta", "StateRead", "StatePart", "WitnessOffer", "ResultRead",
-    "ResultPart", "LeaseAsk", "LeaseGrant",
+    "ResultPart", "LeaseAsk", "LeaseGrant", "GroupInvite",
     // what becomes of peers
     "peer alive", "peer suspect", "peer dead", "link up", "link refused",
     // the rest
     "start", "tick", "persisted", "partial", "applied", "state read", "state installed",
-    "saved read", "checkpoint", "bulk reset", "join", "leave", "stop", "resume", "recover"};
+    "saved read", "checkpoint", "bulk reset", "group", "sums whole", "carried", "join", "leave",
+    "stop", "resume", "recover"};
 static_assert(std::size(kNames) == Coverage::kInputs, "each input has its name, in order");
 
 std::string phase_name(std::size_t phase) {

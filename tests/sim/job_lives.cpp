@@ -29,6 +29,8 @@ job::JobCore::Options JobWorld::options_of(std::size_t node) const {
   chosen.forms = options_.forms;
   chosen.routing = options_.routing;
   chosen.site = 1 + node % 2;
+  chosen.device_link = options_.device_link;
+  chosen.link_between_machines = true;
   if (!chosen.witness_only) chosen.fingerprint = Digest{5, 5};
   chosen.initial_state_digest = one.state_digest;
   chosen.state_bytes = options_.model.bytes_of_state(options_.model.initial_state()).size();
@@ -55,6 +57,7 @@ void JobWorld::start(std::size_t node) {
   one.state_digest = block_digest_of(options_.model.bytes_of_state(one.state).view);
   one.state_free = one.disk_free = now_;
   one.computing.clear();
+  one.carrying.reset();
   one.unsynced.clear();
   one.state_acts.clear();
   one.seen.clear();

@@ -72,6 +72,7 @@ WorldOptions world_of(std::uint64_t seed) {
   options.clock_drift = 0.04;
   if (Rng(mix(seed, 96)).chance(0.2)) options.names_first = 0.5;
   if (rng.chance(0.5)) options.checkpoint_every = 7;
+  options.device_link = Rng(mix(seed, 92)).chance(0.3);
   const std::uint64_t planned = rng.below(4);
   for (std::uint64_t i = 0; i < planned; ++i) {
     PlannedFault fault;

@@ -250,6 +250,10 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     moment(node, Moment::before_durable);
   } else if (auto* wish = std::get_if<job::Compute>(&action)) {
     compute(node, *wish);
+  } else if (auto* group = std::get_if<job::OpenGroup>(&action)) {
+    open_group(node, *group);
+  } else if (auto* over = std::get_if<job::CloseGroup>(&action)) {
+    close_group(node, *over);
   } else if (auto* part = std::get_if<job::SpeculativeUpdate>(&action)) {
     checks_->on_speculative_update(one.member, *part);
   } else if (auto* applied = std::get_if<job::Apply>(&action)) {
@@ -344,6 +348,13 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
   }
   one.computing_step = wish.step;
   one.compute_id = wish.id;
+  one.carrying.reset();
+  if (wish.carry)
+    one.carrying = Carrying{.compute_id = wish.id,
+                            .step = wish.step,
+                            .wish = *wish.carry,
+                            .view = one.core->view().name(),
+                            .done = {}};
   one.salt = checks_->salt(history_of(one.core->view()), wish.step);
   if (one.state_step + 1 != wish.step) {
     checks_->breach("Compute before the state is in place");
@@ -372,6 +383,11 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
       if (self.computing.erase(tree_node) == 0) return;
       self.times.compute_us += collective::microseconds(takes);
       self.times.slices = static_cast<std::uint16_t>(self.times.slices + slices);
+      if (self.carrying) {
+        self.carrying->done.push_back(tree_node);
+        if (self.carrying->goes_on_by_messages) return tell_sum(node, tree_node);
+        return carry(node);
+      }
       const auto sum = options_.model.node_sum(self.state_digest, step, tree_node, self.salt);
       const auto data_fingerprint = options_.model.node_fed(step, tree_node);
       // Whole or in two ranges, the last elements first.
@@ -388,6 +404,10 @@ void JobWorld::compute(std::size_t node, const job::Compute& wish) {
     if (now_ < one.compute_hangs) struck(node, Grey::hung_compute);
     on_node(node, one.compute_free - now_, [tell] { (*tell)(); });
   }
+  if (one.carrying && wish.nodes.empty())
+    on_node(node, between(1ms, 5ms), [this, node, id = wish.id] {
+      if (nodes_[node].carrying && nodes_[node].carrying->compute_id == id) carry(node);
+    });
 }
 
 }  // namespace gpunode::sim

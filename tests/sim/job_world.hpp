@@ -130,6 +130,8 @@ struct WorldOptions {
   bool nobody_recovers = false;        // not even after a machine was lost for good
   std::uint32_t checkpoints_kept = 1;  // on each disk, the newest
   bool over_the_wire = true;           // messages pass the codec
+  bool device_link = false;            // all nodes' devices may form a group
+  double group_break = 0.02;           // of a carried step and member
   bool goes_on_alone = false;          // the job's on_lost_quorum is "continue"
   bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
   std::string broken_rule;    // of the product (runtime/base/broken_rule.hpp), while the world runs
@@ -152,6 +154,7 @@ struct WorldResult {
   std::uint64_t followed = 0;    // steps that learners applied
   std::uint64_t speculated = 0;  // steps that were speculated whole before they were applied
   std::uint64_t disagreements = 0;
+  std::uint64_t carried = 0, broken_groups = 0;  // results that came by devices; breaks
   std::uint64_t stops = 0;
   std::uint64_t generations = 0;
   std::uint64_t plans = 0;      // different slice plans that were followed
@@ -251,6 +254,25 @@ class JobWorld {
       return std::tie(at, order) > std::tie(other.at, other.order);
     }
   };
+  // A step that goes from device to device, on one node.
+  struct Carrying {
+    std::uint64_t compute_id = 0, step = 0;
+    job::Carry wish;
+    ViewName view;
+    std::vector<collective::TreeNode> done;  // sums that are whole
+    bool whole = false, over = false, told = false, goes_on_by_messages = false;
+  };
+  struct GroupMember {
+    std::size_t node = 0;
+    std::uint64_t life = 0;
+  };
+  struct Group {
+    std::uint16_t size = 0;
+    std::map<std::uint16_t, GroupMember> members;  // by rank
+    // By step and rank: who has sent its sums, for which Compute.
+    std::map<std::uint64_t, std::map<std::uint16_t, std::uint64_t>> posted;
+    std::set<std::size_t> told;
+  };
   struct Node {
     view::Member member;
     double speed = 1;                                     // of its clock
@@ -297,6 +319,7 @@ class JobWorld {
     Time compute_free{};
     collective::ComputeTimes times;          // of computing_step
     std::uint64_t compute_id = 0;            // of the last Compute
+    std::optional<Carrying> carrying;        // what that wants carried
     std::map<std::size_t, PeerHealth> seen;  // what its detector says of others
     bool finished = false;
     bool leaves = false;  // asked to, in this life
@@ -354,6 +377,14 @@ class JobWorld {
   bool read_votes(std::size_t node);
   void count_disk_faults();
   void compute(std::size_t node, const job::Compute& wish);
+  void open_group(std::size_t node, const job::OpenGroup& wish);
+  void tell_group(std::size_t node, const view::ViewName& view, const std::string& trouble);
+  void close_group(std::size_t node, const job::CloseGroup& order);
+  void carry(std::size_t node);
+  void finish_carrying(std::size_t node, std::uint64_t id);
+  void fail_carrying(std::size_t node, std::uint64_t id, const std::string& why);
+  void tell_sums(std::size_t node);
+  void tell_sum(std::size_t node, collective::TreeNode tree_node);
   void with_state(std::size_t node, std::function<void()> act);
   void act_on_state(std::size_t node);
   Duration transfer_time(std::size_t from, std::size_t to, const job::JobMessage& message);
@@ -430,6 +461,7 @@ class JobWorld {
   Time progress_{};  // when a step was committed that nobody had before
   std::set<NodeId> computed_;
   std::set<ViewName> witnessed_;
+  std::map<ViewName, Group> groups_;
   WorldResult result_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "runtime/job/copies.hpp"
 #include "runtime/job/detail/job_context.hpp"
+#include "runtime/job/device_link.hpp"
 #include "runtime/job/donor.hpp"
 #include "runtime/job/durability.hpp"
 #include "runtime/job/ending.hpp"
@@ -105,7 +106,8 @@ struct JobCore::State {
   Joiners joiners{job};
   Ending ending{job, joiners};
   Donor donor{job, joiners};
-  StepRunner steps{job, watchdog};
+  DeviceLink link{job};
+  StepRunner steps{job, watchdog, link};
   Loader loader{job, watchdog};
   Learner learner{job};
   Leaver leaver{job};

@@ -52,15 +52,15 @@ TEST(ExchangeCodec, gives_back_what_it_was_given_without_copying_the_payload) {
 }
 
 TEST(ExchangeCodec, reads_a_body_at_any_address) {
-  EncodedMessage frame =
-      encode_exchange(kName, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15}});
+  EncodedMessage frame = encode_exchange(
+      kName, Done{{8, 9}, {}, {{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15, true}});
   for (std::size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(shift);
     moved.insert(moved.end(), frame.body.begin(), frame.body.end());
     auto decoded = decode_exchange(ByteView(moved).subspan(shift), {}, kChunks);
     ASSERT_TRUE(decoded);
     EXPECT_EQ(std::get<Done>(decoded->message).times,
-              (StepTimes{{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15}));
+              (StepTimes{{777, 5, 6, 7}, 8, 9, 10, {11, 12, 13, 14}, 15, true}));
   }
 }
 

@@ -69,6 +69,7 @@ std::vector<JobMessage> all_kinds() {
   all.push_back(framed(ResultRead{5, 6, 7}));
   all.push_back(framed(LeaseAsk{Time(Duration(7)), {{1, 5}, 40}, {8, 9}}));
   all.push_back(framed(LeaseGrant{Time(Duration(7)), true, true, {{1, 5}, 40}}));
+  all.push_back(framed(GroupInvite{Bytes(100)}));
   all.push_back(framed(ResultPart{5, 6, {1, 1}, {{3, 3}, 4}, SharedBytes::from(Bytes(10))}));
   all.push_back(framed(StepMessage{5, {1, 2}, collective::Need{{0}, {}, true}}));
   return all;

@@ -85,7 +85,8 @@ class StepRunnerTest : public ContextTest {
   }
 
   Watchdog watchdog_{{.multiple = 8, .least = 10s, .first = 10s}};
-  StepRunner runner_{job_, watchdog_};
+  DeviceLink link_{job_};
+  StepRunner runner_{job_, watchdog_, link_};
   std::optional<collective::AllReduce> peer_;
 };
 
