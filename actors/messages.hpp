@@ -21,6 +21,7 @@
 
 #include "actors/answer_once.hpp"
 #include "actors/own_message.hpp"
+#include "kernels/ops/device_group.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
@@ -111,7 +112,8 @@ struct TrainerReady {
   std::string fingerprint_text;
   Digest initial_state;
   std::uint64_t tokens_per_sample = 0;
-  bool speculates = false;  // makes use of job::SpeculativeUpdate
+  bool speculates = false;    // makes use of job::SpeculativeUpdate
+  bool forms_groups = false;  // carries out job::OpenGroup
   // Of one slice, and the most a second that this node's devices have shown; 0: not known.
   double slice_flops = 0, peak_flops = 0;
 };
@@ -133,6 +135,32 @@ struct Applied {
   bool skipped = false;
   Digest state;
   std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // since the step before
+};
+// Of the device group of a view: it is being formed, and may be given up from now on; what the other
+// members need, made at rank 0; what came of it, `trouble` empty: it stands.
+struct GroupOpened {
+  view::ViewName view;
+  std::shared_ptr<ops::DeviceGroup> group;
+};
+struct GroupInvited {
+  view::ViewName view;
+  Bytes invite;
+};
+struct GroupFormed {
+  view::ViewName view;
+  std::string trouble;
+};
+// To the trainer: the group by which steps are carried from now on.
+struct UseGroup {
+  std::shared_ptr<ops::DeviceGroup> group;
+};
+// Of a carried step: this node's sums are on their way; or the group broke, and they are told next.
+struct SumsWhole {
+  std::uint64_t compute_id = 0;
+  collective::ComputeTimes times;
+};
+struct GroupBroken {
+  std::string trouble;
 };
 struct ReadState {
   std::uint64_t token = 0;

@@ -117,6 +117,11 @@ Result<void> Device::read(int worker, const void* from, MutableByteView bytes) {
   return lane(worker).download(from, bytes);
 }
 
+Result<void> Device::copy(int worker, const void* from, void* to, std::size_t bytes) {
+  auto done = backend_.copy(lane(worker).stream(), from, to, bytes);
+  return done ? lane(worker).finish() : done;
+}
+
 Result<void> Device::write(int worker, ByteView bytes, void* to) {
   auto done = lane(worker).upload(bytes, to);
   return done ? lane(worker).finish() : done;

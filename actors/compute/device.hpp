@@ -68,6 +68,8 @@ class Device {
   Result<void> to_device(int worker, std::span<const float> from, float* to) {
     return from.data() == to ? Result<void>() : write(worker, std::as_bytes(from), to);
   }
+  // Inside its memory; the ranges do not overlap.
+  Result<void> copy(int worker, const void* from, void* to, std::size_t bytes);
   Result<void> write(int worker, ByteView bytes, void* to);
   Result<void> read(int worker, const void* from, MutableByteView bytes);
   // Digests of the blocks of the whole vector, as block_digest.hpp has them: by the first worker.

@@ -218,13 +218,20 @@ Result<void> Trainer::let_drained_go() {
       return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
     });
     if (!moved) return moved;
+    for (NodeSum& kept : kept_) {
+      if (kept.sum->home != &gone.device()) continue;
+      auto adopted = other.device().adopt(0, kept.sum);
+      if (!adopted) return adopted.error();
+      kept.sum = *std::move(adopted);
+    }
+    if (carried_ && carried_->home == &gone.device()) carried_.reset();
     close_shared(&gone.device());
     replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(at));
   }
   return {};
 }
 
-void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover, bool stays) {
+void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover, SumsGo sums_go) {
   GPUNODE_CHECK(step == step_ + 1, "only the step after the applied one can be computed");
   if (store_.step() != step) {
     store_.begin(step);
@@ -232,7 +239,9 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover, bool stays) 
     own_slices_.clear();
   }
   if (local_) return local_->want(step_, std::move(cover));
-  stays_ = stays;
+  sums_go_ = sums_go;
+  kept_.clear();
+  carried_.reset();
   store_.want(std::move(cover));
   for (std::uint32_t slice : store_.missing()) own_slices_.push_back(slice);
   plan_ahead();
@@ -285,19 +294,45 @@ Result<void> Trainer::compute_some(const TellRange& tell) {
 Result<void> Trainer::tell_complete(const TellRange& tell) {
   auto complete = store_.take_complete();
   if (!complete) return complete.error();
-  for (const NodeSum& whole : *complete) {
-    auto sum = share(whole.sum);
-    if (!sum) return sum.error();
-    tell({{0, step_ + 1, whole.node, *std::move(sum), whole.data_fingerprint, 0, element_count(),
-           times_}});
+  for (NodeSum& whole : *complete) {
+    if (sums_go_ == SumsGo::by_devices)
+      kept_.push_back(std::move(whole));
+    else if (auto told = tell_whole(tell, whole); !told)
+      return told;
   }
   return {};
+}
+
+Result<void> Trainer::tell_whole(const TellRange& tell, const NodeSum& whole) {
+  auto sum = share(whole.sum);
+  if (!sum) return sum.error();
+  tell({{0, step_ + 1, whole.node, *std::move(sum), whole.data_fingerprint, 0, element_count(),
+         times_}});
+  return {};
+}
+
+Result<void> Trainer::tell_kept(const TellRange& tell) {
+  sums_go_ = SumsGo::to_members;
+  for (const NodeSum& whole : std::exchange(kept_, {}))
+    if (auto told = tell_whole(tell, whole); !told) return told;
+  return {};
+}
+
+Result<job::Carried> Trainer::carry(ops::DeviceGroup& group, const job::Carry& how) {
+  GPUNODE_CHECK(idle() && sums_go_ == SumsGo::by_devices, "a step that is not to be carried");
+  GroupSum by_group(group, first().device(), first().use(), first().workers());
+  auto total = by_group.run(how, step_ + 1, tree_, kept_, pool_->take());
+  if (!total) return total.error();
+  carried_ = total->sum;
+  auto shared = first().use().run([&] { return share(total->sum); });
+  if (!shared) return shared.error();
+  return job::Carried{0, step_ + 1, *std::move(shared), total->data_fingerprint};
 }
 
 // A whole sum as others may hold it.
 Result<collective::SharedFloats> Trainer::share(const SharedSum& sum) {
   if (sum->home->shares_memory()) return collective::SharedFloats(sum->host);
-  if (!stays_) {
+  if (sums_go_ == SumsGo::to_members) {
     if (auto here = sum->home->bring_to_host(*sum); !here) return here.error();
     return collective::SharedFloats(sum->host);
   }
@@ -382,6 +417,11 @@ Result<void> Trainer::compute_on(Replica& replica, const Order& order, Block& bl
 Result<void> Trainer::tell_shared(const Order& order, const Block& block, Duration starved) {
   for (std::size_t node = 0; node < block.tasks.size(); ++node) {
     if (!block.tasks[node].wanted) continue;
+    if (sums_go_ == SumsGo::by_devices) {
+      std::lock_guard lock(share_mutex_);
+      kept_.push_back({block.tasks[node].node, block.nodes[node].sum, block.fingerprints[node]});
+      continue;
+    }
     auto sum = share(block.nodes[node].sum);
     if (!sum) return sum.error();
     order.tell({{0, step_ + 1, block.tasks[node].node, *std::move(sum), block.fingerprints[node], 0,
@@ -593,6 +633,12 @@ Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change
                             .scale = 1};
 }
 
+// This total, if it lies on a device of this node.
+SharedSum Trainer::own_sum(const collective::SharedFloats& total) const {
+  if (carried_ && carried_->host.get() == &total.host()) return carried_;
+  return store_.sum_in(total.host());
+}
+
 // The outcomes are equal, as the devices' states and the total are.
 Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step,
                                             const collective::SharedFloats& total) {
@@ -606,9 +652,9 @@ Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step
   } else {
     if (&replica == &first())
       if (auto dropped = drop_ahead(); !dropped) return dropped.error();
-    const auto outcome = local_ ? update_locally(std::span(*total).first(model_->parameter_count()))
-                                : replica.update(step, total, store_.sum_in(total.host()),
-                                                 over(total.host(), spec_.train.batch));
+    const auto outcome =
+        local_ ? update_locally(std::span(*total).first(model_->parameter_count()))
+               : replica.update(step, total, own_sum(total), over(total.host(), spec_.train.batch));
     if (!outcome) return outcome.error();
     done.outcome = *outcome;
   }
@@ -669,6 +715,8 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const collective::SharedFl
   clipped_ = report.outcome.scale < 1.0 / weight;
   step_ = step;
   store_.begin(step + 1);
+  kept_.clear();
+  carried_.reset();
   times_ = std::exchange(ahead_times_, {});
   ops::HostTraffic traffic;
   for (const auto& replica : replicas_) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "actors/compute/device_floats.hpp"
+#include "actors/compute/group_sum.hpp"
 #include "actors/compute/local_round.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "actors/compute/replica.hpp"
@@ -90,6 +91,14 @@ struct SliceMemory {
 SliceMemory slice_memory(const model::Model& model, const job::TrainSpec& spec, int workers,
                          std::uint64_t budget_bytes);
 
+// Where the sums of a step go from the device. Those that stay there come to the host only if
+// somebody reads them, and are told whole.
+enum class SumsGo : std::uint8_t {
+  to_members,  // range by range, as they become final
+  nowhere,     // there is no other member: the sum is the total
+  by_devices   // kept, and not told at all, for carry()
+};
+
 class Trainer {
  public:
   struct Options {
@@ -127,10 +136,14 @@ class Trainer {
   std::uint64_t step() const { return step_; }  // applied steps
   const collective::Tree& tree() const { return tree_; }
 
-  // Begins a step, or changes what is wanted of it; what was computed for it is kept. Where the
-  // job's other members lack nothing of these sums (`stays`), they come to the host only if somebody
-  // reads them, and each is told at once.
-  void want(std::uint64_t step, std::vector<collective::TreeNode> cover, bool stays = false);
+  // Begins a step, or changes what is wanted of it; what was computed for it is kept.
+  void want(std::uint64_t step, std::vector<collective::TreeNode> cover,
+            SumsGo sums_go = SumsGo::to_members);
+  // With sums that go by_devices, once all is computed: moves them by the group, and gives the total
+  // of the step. Fails with what GroupSum fails with; the sums can be told as ever then.
+  Result<job::Carried> carry(ops::DeviceGroup& group, const job::Carry& how);
+  // The sums that were to go by_devices are told, and those that are still to come.
+  Result<void> tell_kept(const TellRange& tell);
   // Gives up what was computed for the step in work: members disagreed about its sum.
   void discard_kept();
   // Tells what is complete already, then computes the next block of slices and tells each range of
@@ -200,9 +213,11 @@ class Trainer {
   Result<void> tell_complete(const TellRange& tell);
   Result<collective::SharedFloats> share(const SharedSum& sum);
   bool stays_on(Replica& replica, const Order& order) const {
-    return stays_ && &order.store == &store_ && !replica.device().shares_memory();
+    return sums_go_ != SumsGo::to_members && &order.store == &store_ &&
+           (sums_go_ == SumsGo::by_devices || !replica.device().shares_memory());
   }
   Result<void> tell_shared(const Order& order, const Block& block, Duration starved);
+  Result<void> tell_whole(const TellRange& tell, const NodeSum& whole);
   void close_shared(const Device* device);
   LocalRound::Options local_options();
   Result<void> read_back();
@@ -219,6 +234,7 @@ class Trainer {
     Digest state;
     Duration optimizing{}, loading{}, digesting{};
   };
+  SharedSum own_sum(const collective::SharedFloats& total) const;
   Result<void> compare_states(std::uint64_t step, std::span<const Applying> applied);
   Result<Applying> apply_on(Replica& replica, std::uint64_t step,
                             const collective::SharedFloats& total);
@@ -258,7 +274,9 @@ class Trainer {
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
   std::shared_ptr<collective::FloatPool> pool_;
-  bool stays_ = false;                               // as want() was told
+  SumsGo sums_go_ = SumsGo::to_members;
+  std::vector<NodeSum> kept_;  // for carry(), or carried
+  SharedSum carried_;          // the total that came by devices, of the step in work
   std::vector<std::weak_ptr<DeviceFloats>> shared_;  // sums that others may hold
 
   // The next step, before the one in work is committed. The program has the weights that stand up

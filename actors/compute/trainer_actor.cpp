@@ -8,9 +8,11 @@
 
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <optional>
 
 #include "actors/compute/device_peak.hpp"
+#include "actors/compute/group_actor.hpp"
 #include "actors/inline_delivery.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
@@ -32,6 +34,9 @@ struct State {
   std::uint64_t compute_id = 0;  // of the last one, and the step that it is about
   std::uint64_t step = 0;
   bool continuing = false;
+  std::shared_ptr<ops::DeviceGroup> group;  // null: none stands
+  std::optional<job::Carry> carry;          // of the step in work, still to be done
+  std::function<void(job::OpenGroup)> open_group;
 };
 using Self = caf::stateful_actor<State>;
 
@@ -106,6 +111,11 @@ void prepare(Self* self, Trainer::Options options) {
   const double peak_flops = slice_flops > 0 ? peak_of(options) : 0;
   self->state.clock = options.clock;
   self->state.spans = options.spans;
+  NodeDevice& device = *options.devices.front();
+  const bool forms_groups = device.backend().capabilities().forms_groups;
+  self->state.open_group = [self, &device, plain = options.spec.bulk == "plain"](auto wish) {
+    spawn_group(self->system(), self->state.job, device, plain, std::move(wish));
+  };
   auto trainer = Trainer::create(std::move(options));
   if (!trainer) return fail(self, trainer.error());
   self->state.trainer = std::move(*trainer);
@@ -114,10 +124,10 @@ void prepare(Self* self, Trainer::Options options) {
     self->state.trainer.reset();
     return fail(self, digest.error());
   }
-  self->send(
-      self->state.job,
-      TrainerReady{self->state.trainer->element_count(), fingerprint->digest, fingerprint->text,
-                   *digest, tokens, self->state.trainer->speculates(), slice_flops, peak_flops});
+  self->send(self->state.job,
+             TrainerReady{self->state.trainer->element_count(), fingerprint->digest,
+                          fingerprint->text, *digest, tokens, self->state.trainer->speculates(),
+                          forms_groups, slice_flops, peak_flops});
 }
 
 void keep_going(Self* self) {
@@ -146,13 +156,57 @@ Result<void> compute_block(Self* self) {
   return done;
 }
 
+void tell_kept(Self* self) {
+  State& state = self->state;
+  auto told = state.trainer->tell_kept([&](SumRange range) {
+    job::PartialRange& ready = range;
+    ready.compute_id = state.compute_id;
+    caf::anon_send(state.job, std::move(ready));
+  });
+  if (!told) fail(self, told.error());
+}
+
+// The step's sums are whole: they go to the other members' devices, or, where that breaks, to the
+// members as ever.
+void carry(Self* self) {
+  State& state = self->state;
+  const job::Carry how = *std::exchange(state.carry, std::nullopt);
+  self->send(state.job, SumsWhole{state.compute_id, state.trainer->times()});
+  const Time begin = state.clock->now();
+  auto carried = state.trainer->carry(*state.group, how);
+  if (carried) {
+    carried->compute_id = state.compute_id;
+    record(self, telemetry::SpanKind::gather, 0, begin);
+    return state.to_job->deliver(state.job, *std::move(carried));
+  }
+  if (carried.error().code == ErrorCode::device_lost) return fail(self, carried.error());
+  state.group->give_up(carried.error().message());
+  state.group.reset();
+  self->send(state.job, GroupBroken{carried.error().message()});
+  tell_kept(self);
+}
+
 void compute_wave(Self* self) {
   Trainer& trainer = *self->state.trainer;
   self->state.continuing = false;
   if (trainer.step() + 1 != self->state.step) return;  // applied meanwhile
   auto done = compute_block(self);
   if (!done) return fail(self, done.error());
-  if (!trainer.idle()) keep_going(self);
+  if (!trainer.idle()) return keep_going(self);
+  if (self->state.carry) carry(self);
+}
+
+SumsGo where_sums_go(const job::Compute& compute) {
+  if (compute.carry) return SumsGo::by_devices;
+  return compute.alone ? SumsGo::nowhere : SumsGo::to_members;
+}
+
+// Of a step whose sums are still to be carried, or were, all are told.
+void close_group(Self* self, const job::CloseGroup& order) {
+  State& state = self->state;
+  state.group.reset();
+  state.carry.reset();
+  if (order.step == state.step && state.trainer->step() + 1 == state.step) tell_kept(self);
 }
 
 void begin_step(Self* self, const job::Compute& compute) {
@@ -161,7 +215,12 @@ void begin_step(Self* self, const job::Compute& compute) {
   self->state.compute_id = compute.id;
   self->state.step = compute.step;
   if (compute.discard_kept) trainer.discard_kept();
-  trainer.want(compute.step, compute.nodes, compute.alone);
+  self->state.carry = compute.carry;
+  trainer.want(compute.step, compute.nodes, where_sums_go(compute));
+  if (compute.carry && !self->state.group) {  // closed meanwhile, as the job knows or will hear
+    self->state.carry.reset();
+    tell_kept(self);
+  }
   keep_going(self);
 }
 
@@ -228,6 +287,9 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
         if (!done) return fail(self, done.error());
         self->send(self->state.job, StateInstalled{order.step});
       },
+      [self](const job::OpenGroup& wish) { self->state.open_group(wish); },
+      [self](const UseGroup& use) { self->state.group = use.group; },
+      [self](const job::CloseGroup& order) { close_group(self, order); },
       [self](const Evaluate&) { evaluate(self); },
       [self](const Shutdown&) { self->quit(); },
   };

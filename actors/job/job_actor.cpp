@@ -105,6 +105,12 @@ struct CarryOut {
     self->send(self->state.trainer, ApplyTotal{order.step, order.result});
   }
   void operator()(const job::Committed& committed) { on_committed(self, committed); }
+  void operator()(const job::OpenGroup& wish) { self->send(self->state.trainer, wish); }
+  // At once, as the trainer may be waiting for the group; what it is to do besides follows.
+  void operator()(const job::CloseGroup& order) {
+    give_up_group(self, order.reason);
+    self->send(self->state.trainer, order);
+  }
   void operator()(const job::ReadState& order) { read_state(self, order); }
   void operator()(const job::InstallState& order) { self->send(self->state.trainer, order); }
   void operator()(const job::RestoreState& order) {
@@ -256,6 +262,21 @@ void on_installed(Self* self, const StateInstalled& installed) {
   feed(self, &job::JobCore::on_state_installed, installed.step);
 }
 
+// Of a view that is over by now, nobody waits for it.
+void on_group_opened(Self* self, const GroupOpened& opened) {
+  State& state = self->state;
+  if (!state.core || state.core->view().name() != opened.view || is_over(state.phase))
+    return opened.group->give_up("another view has begun");
+  state.group = opened;
+}
+
+void on_group_formed(Self* self, const GroupFormed& formed) {
+  State& state = self->state;
+  if (formed.trouble.empty() && state.group && state.group->view == formed.view)
+    self->send(state.trainer, UseGroup{state.group->group});
+  feed(self, &job::JobCore::on_group, formed.view, formed.trouble);
+}
+
 // A job without its trainer or its checkpoint writer fails, with the reason.
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
@@ -282,6 +303,19 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   return {
       [self](const NetMessage& net) { on_net(self, net); },
       [self](const job::PartialRange& part) { feed(self, &job::JobCore::on_partial, part); },
+      [self](const GroupOpened& opened) { on_group_opened(self, opened); },
+      [self](const GroupInvited& invited) {
+        feed(self, &job::JobCore::on_invite, invited.view, invited.invite);
+      },
+      [self](const GroupFormed& formed) { on_group_formed(self, formed); },
+      [self](const GroupBroken& broken) {
+        if (self->state.group)
+          feed(self, &job::JobCore::on_group, self->state.group->view, broken.trouble);
+      },
+      [self](const SumsWhole& sums) {
+        feed(self, &job::JobCore::on_sums_whole, sums.compute_id, sums.times);
+      },
+      [self](const job::Carried& carried) { feed(self, &job::JobCore::on_carried, carried); },
       [self](const Applied& applied) { on_applied(self, applied); },
       [self](const StateRead& read) { on_state_read(self, read); },
       [self](const StateInstalled& installed) { on_installed(self, installed); },
@@ -315,6 +349,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const GoOnAlone&) { go_on_alone(self); },
       [self](const Leave& leave) { on_leave(self, leave); },
       [self](const Shutdown&) {
+        give_up_group(self, "the node's part in the job ends");
         self->send(self->state.trainer, Shutdown{});
         self->send(self->state.checkpoints, Shutdown{});
         self->quit();
@@ -323,6 +358,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
 }
 
 }  // namespace
+
+void give_up_group(Self* self, const std::string& reason) {
+  if (const auto group = std::exchange(self->state.group, std::nullopt))
+    group->group->give_up(reason);
+}
 
 void carry_out(Self* self, job::Actions& actions) {
   for (job::Action& action : actions) {
@@ -365,6 +405,9 @@ void begin(Self* self, const TrainerReady& ready) {
   core.tree = job::tree_of(options.spec.train);
   core.element_count = state.element_count = ready.element_count;
   state.speculates = ready.speculates;
+  core.device_link = ready.forms_groups && options.spec.exchange.device_link == "auto" &&
+                     options.spec.exchange.mode == job::ExchangeMode::exact;
+  core.link_between_machines = options.spec.bulk == "plain";
   core.routing = job::facts_of(options.spec.exchange.mode).routing;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;

@@ -14,6 +14,7 @@ void fail(Self* self, const Error& error) {
   set_phase(self, JobPhase::failed, error.message());
   self->state.left.reset();
   self->state.disk.clear();
+  give_up_group(self, error.message());
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
   self->state.core.reset();

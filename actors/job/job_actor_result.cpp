@@ -31,6 +31,7 @@ void end(Self* self) {
   set_phase(self, JobPhase::finished);
   self->state.left.reset();
   self->state.disk.clear();
+  give_up_group(self, "the job is finished");
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }

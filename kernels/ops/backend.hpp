@@ -100,6 +100,7 @@ struct Capabilities {
   bool host_accessible = false;    // its buffers can be read and written by the CPU
   bool tf32 = false;               // it has products in Precision::tf32
   bool notes_work = false;         // note_work() may give something
+  bool forms_groups = false;       // open_group() may give one
   std::size_t staging_piece_bytes = std::size_t{1} << 20;  // of a copy, at a time: staging.hpp
 };
 

@@ -152,6 +152,8 @@ const std::vector<Row>& rows() {
          return {};
        }},
       text_row("exchange.group_by", [](JobSpec& s) -> std::string& { return s.exchange.group_by; }),
+      text_row("exchange.device_link",
+               [](JobSpec& s) -> std::string& { return s.exchange.device_link; }),
       number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
       number_row("exchange.inner_steps", &JobSpec::exchange, &ExchangeSpec::inner_steps),
       {"exchange.form", [](const JobSpec& s) { return facts_of(s.exchange.form).name; },
@@ -213,6 +215,9 @@ Result<void> validate_exchange(const ExchangeSpec& exchange) {
   if (exchange.group_by.empty() || exchange.group_by.find('=') != std::string::npos)
     return bad("exchange.group_by '" + exchange.group_by +
                "': wants \"machine\", or the key of a label that nodes carry, such as \"rack\"");
+  if (exchange.device_link != "auto" && exchange.device_link != "off")
+    return bad("exchange.device_link '" + exchange.device_link +
+               "': wants \"auto\" (from GPU to GPU where that is possible) or \"off\"");
   if (!(exchange.density > 0 && exchange.density <= 1))
     return bad(
         "exchange.density must be above 0 and at most 1: the share of values that topk sends");

@@ -55,6 +55,9 @@ struct ExchangeSpec {
   ExchangeMode mode = ExchangeMode::exact;
   // Of mode hierarchical: what is one site. "machine", or the key of a label whose value it is.
   std::string group_by = "machine";
+  // "auto": the sums of mode exact go from device to device where the members' GPUs can reach each
+  // other; "off": always over the host's links. The bits are the same.
+  std::string device_link = "auto";
   double density = 0.01;  // share of the values that mode topk sends; more: nearer to exact
   // Of mode local only. A step of the job is then a round, and train.warmup_steps counts inner
   // ones.

@@ -48,7 +48,8 @@ struct State {
   std::uint64_t state_bytes() const {
     return (element_count - model::kTailElements) * 3 * sizeof(float);
   }
-  bool speculates = false;  // the trainer makes use of parts of a total
+  bool speculates = false;           // the trainer makes use of parts of a total
+  std::optional<GroupOpened> group;  // of this view's devices: formed, or being formed
   JobPhase phase = JobPhase::preparing;
   std::string reason;
   bool device_lost = false;  // that is the reason
@@ -108,6 +109,9 @@ void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFinge
 
 // The same for a step after which one is due, unless too many are on their way to the disk.
 void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest);
+
+// The devices' group ends, whatever it is doing.
+void give_up_group(Self* self, const std::string& reason);
 
 // Orders to the checkpoint writer, which is watched from then on.
 void find_checkpoint(Self* self);

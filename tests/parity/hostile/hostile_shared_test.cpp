@@ -21,7 +21,8 @@ class HostileShared : public CourseTest {
 
   // The sum of all slices of the trainer's next step.
   static SharedFloats total_of(Trainer& trainer, bool stays) {
-    trainer.want(trainer.step() + 1, {trainer.tree().root()}, stays);
+    trainer.want(trainer.step() + 1, {trainer.tree().root()},
+                 stays ? SumsGo::nowhere : SumsGo::to_members);
     std::mutex mutex;
     SharedFloats total;
     std::uint64_t told = 0;

@@ -86,7 +86,7 @@ TEST(HostileStaging, is_little_needed_by_a_step_of_one_node) {
   const std::uint64_t gradient_bytes = (*trainer)->element_count() * sizeof(float);
   ASSERT_GT(gradient_bytes, 128u << 10) << "the state could travel and nobody would see it";
   for (std::uint64_t step = 1; step <= TrainingCourse::kSteps; ++step) {
-    (*trainer)->want(step, course.nodes, true);
+    (*trainer)->want(step, course.nodes, SumsGo::nowhere);
     std::mutex mutex;
     collective::SharedFloats total;
     do {

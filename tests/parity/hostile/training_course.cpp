@@ -80,7 +80,7 @@ Result<void> TrainingCourse::host_reads(const Devices& devices, ByteView bytes) 
 Result<void> TrainingCourse::compute(Trainer& trainer, const Devices& devices,
                                      std::vector<float>& total,
                                      std::vector<std::vector<float>>& sums) {
-  trainer.want(trainer.step() + 1, nodes, stays);
+  trainer.want(trainer.step() + 1, nodes, stays ? SumsGo::nowhere : SumsGo::to_members);
   std::map<TreeNode, std::vector<float>> told;
   std::mutex mutex;
   Result<void> reading;
