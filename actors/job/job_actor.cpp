@@ -156,7 +156,7 @@ std::vector<NodeId> other_nodes(const ClusterSnapshot& cluster) {
 // submitter seems to be gone.
 void release(Self* self) {
   self->state.options.held = false;
-  if (auto ready = std::exchange(self->state.held, std::nullopt)) begin(self, *ready);
+  if (auto held = std::exchange(self->state.held, std::nullopt)) begin(self, held->first);
 }
 
 // A checkpoint is due after every n-th step and after the last.
@@ -247,7 +247,7 @@ void on_tick(Self* self) {
   else
     self->delayed_send(self, kTick, Tick{});
   tell_spares(self);
-  if (self->state.held && now(self) >= self->state.held_until) release(self);
+  if (self->state.held && now(self) >= self->state.held->second) release(self);
   feed(self, &job::JobCore::on_tick);
   watch_disk(self);
   try_result_again(self);
@@ -374,8 +374,7 @@ void carry_out(Self* self, job::Actions& actions) {
 void begin(Self* self, const TrainerReady& ready) {
   State& state = self->state;
   if (state.options.held) {
-    state.held = ready;
-    state.held_until = now(self) + kHeldFor;
+    state.held = {ready, now(self) + kHeldFor};
     return;
   }
   if (state.options.finds_checkpoint) {

@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "runtime/base/wire_vector.hpp"
+#include "runtime/job/detail/standing_codec.hpp"
 #include "runtime/view/view_fields_codec.hpp"
-#include "schemas/job_generated.h"
 
 namespace gpunode::job {
 
@@ -17,11 +17,6 @@ using view::from_wire;
 using view::to_wire;
 
 constexpr std::size_t kMaxReason = 1024;
-constexpr std::uint64_t kLongestLease = 60'000'000'000;  // nanoseconds
-
-Error corrupted(const std::string& what) {
-  return {ErrorCode::corrupted, "job message: " + what};
-}
 
 // --- out ---
 
@@ -32,37 +27,6 @@ struct Written {
 template <class T>
 Written written(wire::Body type, Offset<T> at) {
   return {type, at.Union()};
-}
-
-wire::Checkpoint to_wire(const view::CheckpointName& name, const Digest& digest) {
-  return {to_wire(name.history), name.step, to_wire(digest)};
-}
-
-view::CheckpointName name_from_wire(const wire::Checkpoint* from) {
-  if (!from) return {};
-  return {from_wire(&from->history()), from->step()};
-}
-
-Digest digest_from_wire(const wire::Checkpoint* from) {
-  return from ? from_wire(&from->digest()) : Digest{};
-}
-
-Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Standing& where) {
-  const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
-  const auto plan = out.CreateVector(where.plan);
-  const auto paces = out.CreateVector(where.paces);
-  const auto learners = out.CreateVectorOfStructs(to_wire(where.learners));
-  const auto state = to_wire(where.state_digest);
-  const auto applied = to_wire(where.applied_result_digest);
-  const auto held = to_wire(where.held_result_digest);
-  const auto fingerprint = to_wire(where.fingerprint);
-  const auto checkpoint = to_wire(where.checkpoint, where.checkpoint_digest);
-  const auto floor = to_wire(out, where.floor);
-  return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.finished,
-                              where.applied, where.held, &state, &applied, &held, &fingerprint,
-                              &checkpoint, unreachable, static_cast<std::uint8_t>(where.wish), plan,
-                              paces, learners, static_cast<std::uint64_t>(where.lease_left.count()),
-                              floor, where.resume_from, where.met);
 }
 
 Written write(FlatBufferBuilder& out, const view::Prepare& body) {
@@ -126,7 +90,7 @@ Written write(FlatBufferBuilder& out, const ViewAsk&) {
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
   const auto heard = out.CreateVectorOfStructs(to_wire(body.heard));
-  const auto checkpoint = to_wire(body.checkpoint, body.checkpoint_digest);
+  const auto checkpoint = checkpoint_to_wire(body.checkpoint, body.checkpoint_digest);
   return written(wire::Body::JoinAsk,
                  wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes,
                                      body.ready, body.step, heard, &checkpoint));
@@ -177,12 +141,12 @@ Written write(FlatBufferBuilder& out, const ResultPart& body) {
                  wire::CreateResultPart(out, body.step, body.offset, &digest, &data_fingerprint));
 }
 Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
-  const auto checkpoint = to_wire(body.checkpoint, body.digest);
+  const auto checkpoint = checkpoint_to_wire(body.checkpoint, body.digest);
   return written(wire::Body::LeaseAsk,
                  wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(), &checkpoint));
 }
 Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
-  const auto checkpoint = to_wire(body.checkpoint, {});
+  const auto checkpoint = checkpoint_to_wire(body.checkpoint, {});
   return written(wire::Body::LeaseGrant,
                  wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(), body.granted,
                                         body.keeps_copies, &checkpoint));
@@ -197,51 +161,6 @@ Written write(FlatBufferBuilder&, const StepMessage&) {
 }
 
 // --- in ---
-
-Result<view::Standing> standing_from_wire(const wire::Standing* from) {
-  if (!from) return corrupted("a promise without standing");
-  view::Standing where;
-  where.boot = from->boot();
-  where.has_memory = from->has_memory();
-  where.leaving = from->leaving();
-  where.finished = from->finished();
-  where.applied = from->applied();
-  where.held = from->held();
-  where.state_digest = from_wire(from->state_digest());
-  where.applied_result_digest = from_wire(from->applied_result_digest());
-  where.held_result_digest = from_wire(from->held_result_digest());
-  where.fingerprint = from_wire(from->fingerprint());
-  where.checkpoint = name_from_wire(from->checkpoint());
-  where.checkpoint_digest = digest_from_wire(from->checkpoint());
-  auto unreachable = from_wire(from->unreachable());
-  if (!unreachable) return unreachable.error();
-  where.unreachable = std::move(*unreachable);
-  if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume_from))
-    return corrupted("a wish that this version does not know");
-  where.wish = static_cast<view::Wish>(from->wish());
-  if (from->plan()) {
-    if (from->plan()->size() > view::kMaxSlices) return corrupted("a plan of too many slices");
-    where.plan.assign(from->plan()->begin(), from->plan()->end());
-  }
-  if (from->paces()) {
-    if (from->paces()->size() > view::kMaxMembers + 1) return corrupted("too many paces");
-    if (!lies_aligned(from->paces())) return corrupted("misplaced paces");
-    where.paces.assign(from->paces()->begin(), from->paces()->end());
-  }
-  auto learners = from_wire(from->learners());
-  if (!learners) return learners.error();
-  where.learners = std::move(*learners);
-  auto floor = from_wire(from->floor());
-  if (!floor) return floor.error();
-  where.floor = std::move(*floor);
-  where.resume_from = from->resume_from();
-  where.met = from->met();
-  if (from->lease_left() > kLongestLease) return corrupted("a lease without end");
-  where.lease_left = Duration(static_cast<std::int64_t>(from->lease_left()));
-  if (where.held < where.applied || where.held - where.applied > 1)
-    return corrupted("a standing that cannot be");
-  return where;
-}
 
 Result<JobBody> read(const wire::Promise& from) {
   view::Promise promise;

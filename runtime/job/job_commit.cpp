@@ -66,7 +66,7 @@ void JobCore::State::commit(const collective::AllReduce& done, std::vector<NodeI
     told.times = done.times();
   }
   told.confirm_us = steps.on_commit(told.times);
-  link.on_commit(told.times, out);
+  steps.link().on_commit(told.times, out);
   stalls.on_commit(out);
   donor.on_commit();
   donor.keep_result(told.step, done.result(), done.result_digest(), done.data_fingerprint());

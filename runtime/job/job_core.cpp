@@ -194,14 +194,14 @@ void JobCore::set_checkpoint(const Checkpoint& checkpoint) {
 
 void JobCore::on_invite(Time now, const view::ViewName& view, Bytes invite, Actions& out) {
   state_->job.now = now;
-  state_->link.on_invite(view, std::move(invite), out);
+  state_->steps.link().on_invite(view, std::move(invite), out);
 }
 
 void JobCore::on_group(Time now, const view::ViewName& view, const std::string& trouble,
                        Actions& out) {
   state_->job.now = now;
-  state_->link.on_group(view, trouble, out);
-  if (!state_->link.stands()) state_->steps.on_group_broken();
+  state_->steps.link().on_group(view, trouble, out);
+  if (!state_->steps.link().stands()) state_->steps.on_group_broken();
 }
 
 void JobCore::on_sums_whole(Time now, std::uint64_t compute_id,

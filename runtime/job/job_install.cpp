@@ -71,7 +71,7 @@ void JobCore::State::tell_parts(const view::View& before, bool turned, Actions& 
   witnesses.on_view(before);
   learner.on_view(before);
   leaver.on_view(before);
-  link.on_view(out);
+  steps.link().on_view(out);
 }
 
 // A view of another history: the state here stays if the new history has come from it.

@@ -110,7 +110,7 @@ void JobCore::State::route_in_view(const NodeId& from, const JobMessage& message
     on_lease_ask(from, message.boot, *ask, out);
   if (const auto* grant = std::get_if<LeaseGrant>(&message.body)) on_lease_grant(from, *grant, out);
   if (const auto* invite = std::get_if<GroupInvite>(&message.body))
-    link.on_message(from, *invite, out);
+    steps.link().on_message(from, *invite, out);
   const auto* refused = std::get_if<JoinRefused>(&message.body);
   if (refused && job.view().rank_of(from) && news.tells_refusal())
     job.report("node " + from.short_text() + " does not take this node in: " + refused->reason,

@@ -27,7 +27,7 @@ void JobCore::State::tick(Actions& out) {
   gossip(out);
   maybe_begin(out);
   if (job.can_exchange()) {
-    link.on_tick(out);
+    steps.link().on_tick(out);
     steps.on_tick(out);
     advance(out);
   }

@@ -15,10 +15,10 @@ constexpr Duration kLeastCarrying = std::chrono::seconds(30);
 constexpr int kCarriedSteps = 8;
 }  // namespace
 
-StepRunner::StepRunner(const JobContext& job, Watchdog& watchdog, DeviceLink& link)
+StepRunner::StepRunner(const JobContext& job, Watchdog& watchdog)
     : job_(job),
       watchdog_(watchdog),
-      link_(link),
+      link_(job),
       plan_(job.options.tree, job.options.routing),
       early_(kEarlyGradients * job.options.element_count * sizeof(float) + (1 << 20)),
       results_(collective::FloatPool::create(job.options.element_count)),
@@ -82,7 +82,11 @@ void StepRunner::close_places() {
 }
 
 void StepRunner::ask_compute(bool carries, Actions& out) {
-  Compute compute{++compute_id_, step_, {}, discard_kept_, job_.view().members.size() == 1};
+  Compute compute;
+  compute.id = ++compute_id_;
+  compute.step = step_;
+  compute.discard_kept = discard_kept_;
+  compute.alone = job_.view().members.size() == 1;
   for (const collective::TreeNode& node : exchange_->own_cover())
     if (!partials_.contains(node)) compute.nodes.push_back(node);
   if (carries) {

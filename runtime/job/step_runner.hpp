@@ -29,7 +29,7 @@ namespace gpunode::job {
 
 class StepRunner {
  public:
-  StepRunner(const JobContext& job, Watchdog& watchdog, DeviceLink& link);
+  StepRunner(const JobContext& job, Watchdog& watchdog);
 
   // Of step committed + 1. What came early is given to on_message by the caller, see take_early.
   void begin(Actions& out);
@@ -65,6 +65,7 @@ class StepRunner {
   void follow_plan_of(const view::View& view) { plan_.begin(view); }
   void release();  // all memory, after the last step
 
+  DeviceLink& link() { return link_; }
   bool under_way() const { return exchange_.has_value(); }
   bool has_partials() const { return !partials_.empty(); }
   std::uint64_t step() const { return step_; }
@@ -96,7 +97,7 @@ class StepRunner {
 
   const JobContext& job_;
   Watchdog& watchdog_;
-  DeviceLink& link_;
+  DeviceLink link_;
   StepPlan plan_;
   EarlySteps early_;
   std::shared_ptr<collective::FloatPool> results_;

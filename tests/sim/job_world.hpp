@@ -20,6 +20,7 @@
 #include "tests/sim/job_checks.hpp"
 #include "tests/sim/job_coverage.hpp"
 #include "tests/sim/job_disk.hpp"
+#include "tests/sim/job_groups.hpp"
 #include "tests/sim/job_model.hpp"
 #include "tests/sim/job_storm.hpp"
 
@@ -253,25 +254,6 @@ class JobWorld {
     bool operator>(const Event& other) const {
       return std::tie(at, order) > std::tie(other.at, other.order);
     }
-  };
-  // A step that goes from device to device, on one node.
-  struct Carrying {
-    std::uint64_t compute_id = 0, step = 0;
-    job::Carry wish;
-    ViewName view;
-    std::vector<collective::TreeNode> done;  // sums that are whole
-    bool whole = false, over = false, told = false, goes_on_by_messages = false;
-  };
-  struct GroupMember {
-    std::size_t node = 0;
-    std::uint64_t life = 0;
-  };
-  struct Group {
-    std::uint16_t size = 0;
-    std::map<std::uint16_t, GroupMember> members;  // by rank
-    // By step and rank: who has sent its sums, for which Compute.
-    std::map<std::uint64_t, std::map<std::uint16_t, std::uint64_t>> posted;
-    std::set<std::size_t> told;
   };
   struct Node {
     view::Member member;

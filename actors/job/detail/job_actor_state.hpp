@@ -55,8 +55,7 @@ struct State {
   bool device_lost = false;  // that is the reason
   bool finished = false;     // every member has committed the last step
   bool evaluating = false;
-  std::optional<TrainerReady> held;  // ready, and waiting for BeginJob
-  Time held_until{};
+  std::optional<std::pair<TrainerReady, Time>> held;  // ready, and waits until then for BeginJob
   // Checkpoints whose state is being read, by step: what was fed up to there.
   std::map<std::uint64_t, WriteCheckpoint> checkpoints_wanted;
   std::uint32_t checkpoints_writing = 0;

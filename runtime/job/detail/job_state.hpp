@@ -8,7 +8,6 @@
 
 #include "runtime/job/copies.hpp"
 #include "runtime/job/detail/job_context.hpp"
-#include "runtime/job/device_link.hpp"
 #include "runtime/job/donor.hpp"
 #include "runtime/job/durability.hpp"
 #include "runtime/job/ending.hpp"
@@ -106,8 +105,7 @@ struct JobCore::State {
   Joiners joiners{job};
   Ending ending{job, joiners};
   Donor donor{job, joiners};
-  DeviceLink link{job};
-  StepRunner steps{job, watchdog, link};
+  StepRunner steps{job, watchdog};
   Loader loader{job, watchdog};
   Learner learner{job};
   Leaver leaver{job};

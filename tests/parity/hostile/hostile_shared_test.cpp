@@ -62,9 +62,13 @@ TEST_F(HostileShared, is_the_hosts_whenever_it_is_read) {
     std::vector<SharedFloats> kept;
     for (std::uint64_t step = 1; step <= kSteps; ++step) {
       kept.push_back(total_of(*one, true));
-      if (seed % 2 == 0) EXPECT_EQ(*kept.back(), totals[step - 1]);
+      if (seed % 2 == 0) {
+        EXPECT_EQ(*kept.back(), totals[step - 1]);
+      }
       ASSERT_TRUE(one->apply(step, kept.back()));
-      if (step > 1) EXPECT_EQ(*kept[step - 2], totals[step - 2]) << "read a step later";
+      if (step > 1) {
+        EXPECT_EQ(*kept[step - 2], totals[step - 2]) << "read a step later";
+      }
     }
     EXPECT_EQ(*one->state_digest(), last_state_);
     one.reset();
