@@ -1,6 +1,7 @@
 #include "kernels/cuda/nccl_group.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "runtime/carrier/carrier_process.hpp"

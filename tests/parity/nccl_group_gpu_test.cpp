@@ -19,7 +19,7 @@ namespace gpunode::parity {
 namespace {
 
 using ops::MovedSpan;
-constexpr Duration kTimeout = std::chrono::seconds(60);
+constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kLarge = std::size_t{256} << 20;  // bytes, of which a rate is told
 
 struct Rank {

@@ -13,7 +13,8 @@ namespace {
 using ops::DeviceGroup;
 using ops::MovedSpan;
 using ::testing::HasSubstr;
-constexpr Duration kLong = std::chrono::seconds(60), kShort = std::chrono::milliseconds(200);
+constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60),
+                                    kShort = std::chrono::milliseconds(200);
 
 // Says when a carrier has come as far as carrying out a group of sends and receives.
 class ReachedPipe {

@@ -14,7 +14,7 @@ namespace {
 using ops::DeviceGroup;
 using ops::MovedSpan;
 using Groups = std::vector<std::unique_ptr<DeviceGroup>>;
-constexpr Duration kLong = std::chrono::seconds(60);
+constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60);
 
 // Each rank in a thread of its own.
 void at_each(std::size_t ranks, const std::function<void(std::uint16_t)>& act) {
