@@ -11,7 +11,7 @@ target_include_directories(gpunode_archive INTERFACE
 target_compile_features(gpunode_archive INTERFACE cxx_std_20)
 install(TARGETS gpunode_archive EXPORT gpunode ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET gpunode)
-  install(TARGETS gpunode RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS gpunode gpunode-carrier RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(EXPORT gpunode NAMESPACE gpunode:: FILE gpunode-targets.cmake
         DESTINATION ${GPUNODE_PACKAGE_DIR})

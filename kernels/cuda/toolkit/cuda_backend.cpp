@@ -3,7 +3,9 @@
 #include <atomic>
 #include <string>
 
+#include "kernels/cuda/nccl_group.hpp"
 #include "kernels/cuda/toolkit/cuda_context.hpp"
+#include "kernels/cuda/toolkit/group_memory.hpp"
 #include "kernels/cuda/toolkit/noted_work.hpp"
 #include "kernels/cuda/toolkit/operations.hpp"
 
@@ -151,6 +153,14 @@ class CudaBackend final : public ops::Backend {
   Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
     return check(static_cast<const CudaWork&>(work).graph->launch(own(stream).stream()),
                  "starting a CUDA graph");
+  }
+  Result<std::unique_ptr<ops::DeviceGroup>> open_group(bool between_machines) override {
+    auto place = pci_bus_id(context_->ordinal);
+    if (!place) return Error{ErrorCode::unsupported, place.error().detail};
+    return open_nccl_group({.memory = open_group_memory(context_),
+                            .pci_bus_id = *place,
+                            .between_machines = between_machines,
+                            .program = {}});
   }
 
  private:
