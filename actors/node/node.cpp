@@ -42,8 +42,9 @@ constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
 // Those of the machine that `wanted` names: "auto" takes all GPUs that have every operation, else
 // the CPU. Fails with: invalid_argument; no_device, unsupported where a named GPU cannot be used.
-Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted) {
-  auto devices = std::make_unique<compute::DeviceRoster>(cpu::open_backend());
+Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted,
+                                                            std::unique_ptr<ops::Backend> host) {
+  auto devices = std::make_unique<compute::DeviceRoster>(std::move(host));
   const auto choice = parse_devices(wanted);
   if (!choice) return choice.error();
   for (int ordinal = 0; choice->uses_gpus; ++ordinal) {
@@ -115,7 +116,8 @@ class NodeFace final : public Node {
 }  // namespace
 
 Result<void> RunningNode::start_parts() {
-  auto devices = open_devices(config_.device);
+  auto devices =
+      open_devices(config_.device, parts_.open_host ? parts_.open_host() : cpu::open_backend());
   if (!devices) return devices.error();
   devices_ = *std::move(devices);
   for (const auto& device : devices_->devices())

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "actors/node/node.hpp"
+#include "kernels/ops/backend.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
 #include "runtime/transport/link.hpp"
@@ -14,9 +15,10 @@
 namespace gpunode::node {
 
 struct NodeParts {
-  storage::FileSystem* files = nullptr;  // outlives the node
-  const Clock* clock = nullptr;          // outlives the node
-  std::string version;                   // empty: this program's
+  storage::FileSystem* files = nullptr;                      // outlives the node
+  const Clock* clock = nullptr;                              // outlives the node
+  std::string version;                                       // empty: this program's
+  std::function<std::unique_ptr<ops::Backend>()> open_host;  // what computes where there is no GPU
   // Opens the link of this node; the endpoints of a twin are empty.
   std::function<std::shared_ptr<transport::Link>(const NodeId&, Boot, transport::LinkEvents)>
       open_link;

@@ -65,6 +65,9 @@ void DeviceLink::on_group(const view::ViewName& view, const std::string& trouble
   if ((state_ != State::opening && state_ != State::stands) || view != view_) return;
   if (trouble.empty()) {
     state_ = State::stands;
+    job_.report("the devices of the " + std::to_string(job_.view().members.size()) +
+                    " members are a group: their sums go from device to device",
+                out);
     return;
   }
   state_ = State::broken;

@@ -16,6 +16,7 @@
 #include "runtime/base/fault_point.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
+#include "tests/support/grouping_backend.hpp"
 
 namespace gpunode::testing {
 namespace {
@@ -254,6 +255,7 @@ FaultyParts install_faults() {
   register_own_model(variable("GPUNODE_FAULT_MODEL_LAYERS"));
   parts.version = variable("GPUNODE_FAULT_VERSION");
   if (!parts.version.empty()) note("version " + parts.version);
+  if (!variable("GPUNODE_FAULT_GROUPS").empty()) parts.open_host = open_grouping_backend;
   if (std::string text = variable("GPUNODE_FAULT_DISK_FULL_AFTER"); !text.empty()) {
     static FullDisk disk(number_of<std::uint64_t>("GPUNODE_FAULT_DISK_FULL_AFTER", text),
                          variable("GPUNODE_FAULT_DISK_FULL_IN"));

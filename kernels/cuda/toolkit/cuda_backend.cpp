@@ -90,6 +90,7 @@ class CudaBackend final : public ops::Backend {
       capabilities_.tf32 = properties.major >= 8;
     }
     capabilities_.notes_work = true;
+    capabilities_.forms_groups = true;
     enter_kernels(operations_);
   }
 

@@ -2,28 +2,22 @@
 // in NCCL's and the driver's place, and a look at this process's children, threads and descriptors.
 #pragma once
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
-#include "kernels/cuda/nccl_group.hpp"
+#include "tests/support/shm_group_memory.hpp"
 
 namespace gpunode::cuda {
 
@@ -74,45 +68,19 @@ inline std::size_t entries_of(const char* folder) {
   return count;
 }
 
-class FakeGroupMemory final : public GroupMemory {
+class FakeGroupMemory final : public ShmGroupMemory {
  public:
   Result<Piece> allocate(std::size_t bytes) override {
-    const std::lock_guard lock(mutex_);
     if (bytes > most) return Error{ErrorCode::out_of_memory, "the fake GPU is small"};
-    static std::atomic<int> made{0};
-    const std::string name =
-        "/gpunode-group-" + std::to_string(getpid()) + "-" + std::to_string(++made);
-    const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    EXPECT_GE(file, 0) << std::strerror(errno);
-    EXPECT_EQ(ftruncate(file, static_cast<off_t>(bytes)), 0);
-    void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    EXPECT_NE(place, MAP_FAILED);
-    Piece piece{.place = static_cast<std::byte*>(place)};
-    std::memcpy(piece.handle.data(), name.data(), name.size());
-    held_[piece.place] = {name, bytes};
-    return piece;
+    return ShmGroupMemory::allocate(bytes);
   }
   void release(std::byte* place) override {
-    const std::lock_guard lock(mutex_);
-    const auto one = held_.find(place);
-    ASSERT_NE(one, held_.end());
     children_at_release = children().size();
-    shm_unlink(one->second.first.c_str());
-    munmap(place, one->second.second);
-    held_.erase(one);
-  }
-  std::size_t held() {
-    const std::lock_guard lock(mutex_);
-    return held_.size();
+    ShmGroupMemory::release(place);
   }
 
   std::size_t most = std::size_t{64} << 20;  // bytes of one piece
   std::size_t children_at_release = 0;
-
- private:
-  std::mutex mutex_;
-  std::map<std::byte*, std::pair<std::string, std::size_t>> held_;
 };
 
 // Nothing of a group is left after a test.
