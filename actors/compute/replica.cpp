@@ -42,6 +42,8 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
   if (!state) return state.error().within("state of " + model.name());
   made->state_ = *std::move(state);
   made->optimizer_ = std::make_unique<model::Adamw>(model.parameters(), options.optimizer, backend);
+  if (auto placed = made->optimizer_->place_blocks(made->device_->spread()); !placed)
+    return placed.error();
   made->staged_ = std::make_unique<StagedState>(*made->optimizer_, *made->device_);
   made->told_traffic_ = backend.host_traffic();
   return made;

@@ -17,7 +17,7 @@ struct Kind {
 
 struct Step {
   Digest state;
-  hostile::Report after;
+  hostile::Report before_update, after;
 };
 
 // A trainer on a device of its own.
@@ -36,10 +36,11 @@ class Training {
       std::vector<float> total(trainer_->element_count());
       std::vector<std::vector<float>> sums;
       EXPECT_TRUE(course_.compute(*trainer_, {&of_the_node_}, total, sums));
+      const hostile::Report before = device_->report();
       const auto report =
           trainer_->apply(trainer_->step() + 1, collective::SharedFloats::from(total));
       EXPECT_TRUE(report) << report.error().message();
-      if (report) steps.push_back({report->state, device_->report()});
+      if (report) steps.push_back({report->state, before, device_->report()});
     }
     EXPECT_EQ(device_->report().first_error, "");
     return steps;
@@ -97,6 +98,13 @@ TEST_P(HostileReplay, goes_on_with_the_weights_of_a_replaced_state) {
   }
   EXPECT_EQ(again[1].after.noted, again[0].after.noted);
   EXPECT_GT(again[0].after.replayed, on[1].after.replayed);
+}
+
+// Squares, AdamW, digests of all blocks of the state; and what buffers follow.
+TEST(HostileUpdate, takes_as_many_operations_for_any_number_of_parameters) {
+  for (const auto& [model, operations] : {std::pair{"gpt", 3u}, {"small-gpt", 3u}, {"resnet", 4u}})
+    for (const Step& step : steps_of({model, model}, true, 2))
+      EXPECT_EQ(step.after.operations - step.before_update.operations, operations) << model;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileReplay,
