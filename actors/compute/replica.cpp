@@ -42,9 +42,52 @@ Result<std::unique_ptr<Replica>> Replica::open(const Options& options) {
   if (!state) return state.error().within("state of " + model.name());
   made->state_ = *std::move(state);
   made->optimizer_ = std::make_unique<model::Adamw>(model.parameters(), options.optimizer, backend);
+  if (auto placed = made->optimizer_->place_blocks(made->device_->spread()); !placed)
+    return placed.error();
+  if (options.inner_optimizer)
+    if (auto inner = made->make_inner(model, *options.inner_optimizer); !inner)
+      return inner.error();
   made->staged_ = std::make_unique<StagedState>(*made->optimizer_, *made->device_);
   made->told_traffic_ = backend.host_traffic();
   return made;
+}
+
+Result<void> Replica::make_inner(const model::Model& model, const model::AdamwOptions& options) {
+  inner_optimizer_ =
+      std::make_unique<model::Adamw>(model.parameters(), options, device_->backend());
+  if (device_->shares_memory()) return {};
+  auto state = DeviceState::allocate(*device_, model.parameter_count());
+  if (!state) return state.error().within("inner steps of " + model.name());
+  inner_state_ = *std::move(state);
+  return {};
+}
+
+Result<void> Replica::load_inner(std::span<const float> weights) {
+  if (device_->shares_memory()) return program_->load(weights);
+  auto done = device_->to_device(0, weights, inner_state_.weights().data());
+  return done ? program_->load(inner_state_.weights()) : done;
+}
+
+Result<void> Replica::update_inner(std::uint64_t step, std::span<const float> sum,
+                                   const model::SumOf& of, const model::Adamw::Values& values) {
+  const bool is_here = device_->shares_memory();
+  const std::span<float> kept[] = {values.weights, values.first, values.second};
+  float* const place = inner_state_.all().data();
+  Result<void> done;
+  if (!is_here) {
+    if (auto grown = device_->pool().grow(inner_sum_, sum.size_bytes()); !grown) return grown;
+    done = device_->to_device(0, sum, inner_sum_.as<float>());
+    sum = {inner_sum_.as<const float>(), sum.size()};
+  }
+  for (std::size_t part = 0; part < 3 && done && !is_here; ++part)
+    done = device_->to_device(0, kept[part], place + part * sum.size());
+  if (!done) return done;
+  const auto outcome = inner_optimizer_->apply(
+      step, sum, of, is_here ? values : inner_state_.values(), device_->spread());
+  if (!outcome) return outcome.error();
+  for (std::size_t part = 0; part < 3 && done && !is_here; ++part)
+    done = device_->to_host(0, place + part * sum.size(), kept[part]);
+  return done;
 }
 
 // A total that is this member's own sum lies on its device already.

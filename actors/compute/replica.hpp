@@ -27,6 +27,7 @@ class Replica {
     NodeDevice* device = nullptr;
     std::string user;  // of the device: the job's id
     model::AdamwOptions optimizer;
+    std::optional<model::AdamwOptions> inner_optimizer = {};  // of mode local
     collective::Tree tree = collective::Tree::of_slices(1);
     int workers = 1;
     std::size_t slices_at_once = 1;
@@ -55,6 +56,11 @@ class Replica {
   // Weights, or all three parts of the state; the program has the weights then.
   Result<void> install(std::span<const float> weights);
   Result<void> install(ByteView state);
+  // Of mode local, whose vectors are the host's between inner steps: the program has these weights,
+  // beside the state's; and an inner step of AdamW on `values`.
+  Result<void> load_inner(std::span<const float> weights);
+  Result<void> update_inner(std::uint64_t step, std::span<const float> sum, const model::SumOf& of,
+                            const model::Adamw::Values& values);
   Result<Digest> digest() { return digest_of_state(*device_, state_); }
 
   // Bytes copied between the host and its device since the last call, whoever asked for them.
@@ -66,6 +72,7 @@ class Replica {
 
  private:
   explicit Replica(const Options& options);
+  Result<void> make_inner(const model::Model& model, const model::AdamwOptions& options);
 
   DeviceUse use_;
   WorkerPool workers_;
@@ -76,6 +83,9 @@ class Replica {
   std::unique_ptr<model::Adamw> optimizer_;
   DeviceState state_;
   std::unique_ptr<StagedState> staged_;
+  std::unique_ptr<model::Adamw> inner_optimizer_;  // null but in mode local
+  DeviceState inner_state_;                        // on a device of its own memory
+  tensor::Buffer inner_sum_;
   tensor::Buffer total_;  // on a device of its own memory: a total of other members' sums
   double speed_ = 0;
   ops::HostTraffic told_traffic_;

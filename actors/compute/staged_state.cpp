@@ -76,26 +76,35 @@ Result<void> StagedState::add_part(const model::ElementRange& part, const Device
   return hash_whole_blocks(made);
 }
 
-// The sum's part comes to the device with the block that needs it.
+// The sum's part comes to the device with the blocks that need it.
 Result<void> StagedState::make(const std::vector<std::size_t>& blocks,
                                const DeviceState& standing) {
   const model::Adamw::Reach reach{step_, 1.0 / over().weight, over().samples};
   const std::span<const float> host = std::span(*total_).first(made_.count());
   const std::span<const float> sum =
       device_.shares_memory() ? host : std::span(sum_.as<const float>(), host.size());
-  return device_.spread()(blocks.size(), [&](ops::Lane& lane, std::size_t index) {
-    const model::ElementRange range = optimizer_.block(blocks[index]);
+  std::vector<model::Adamw::Blocks> runs;  // of blocks that lie side by side
+  for (const std::size_t block : blocks) {
+    const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == block &&
+                         runs.back().count < optimizer_.blocks_at_once();
+    if (goes_on)
+      ++runs.back().count;
+    else
+      runs.push_back({block, 1});
+  }
+  return device_.spread()(runs.size(), [&](ops::Lane& lane, std::size_t index) {
+    const model::ElementRange range = optimizer_.elements_of(runs[index]);
     Result<void> done;
     if (sum.data() != host.data())
       done = lane.upload(std::as_bytes(host.subspan(range.first, range.count)),
                          sum_.as<float>() + range.first);
-    if (done) done = optimizer_.square_sum(lane, blocks[index], sum, squares_.as<double>());
+    if (done) done = optimizer_.square_sums(lane, runs[index], sum, squares_.as<double>());
     for (std::size_t part = 0; part < 3 && done; ++part) {
       const std::size_t place = part * made_.count() + range.first;
       done = lane.backend().copy(lane.stream(), standing.all().data() + place,
                                  made_.all().data() + place, range.count * sizeof(float));
     }
-    return done ? optimizer_.update(lane, blocks[index], reach, sum, made_.values()) : done;
+    return done ? optimizer_.update(lane, runs[index], reach, sum, made_.values()) : done;
   });
 }
 

@@ -52,6 +52,18 @@ collective::AddFn add_of(ops::Backend& backend) {
   };
 }
 
+namespace {
+
+// Of mode local: its steps are those within the rounds.
+std::optional<model::AdamwOptions> inner_options(const job::JobSpec& spec) {
+  if (spec.exchange.mode != job::ExchangeMode::local) return {};
+  model::AdamwOptions inner = adamw_options(spec.train);
+  inner.total_steps = spec.train.steps * spec.exchange.inner_steps;
+  return inner;
+}
+
+}  // namespace
+
 std::vector<model::Sample> samples_of(const ingest::Slice& slice) {
   std::vector<model::Sample> samples;
   for (std::size_t row = 0; row < slice.samples.size(); ++row) {
@@ -133,13 +145,13 @@ void Trainer::close_shared(const Device* device) {
 
 Result<void> Trainer::make_parts(const Options& options) {
   const bool local = spec_.exchange.mode == job::ExchangeMode::local;
-  std::vector<NodeDevice*> devices = options.devices;
-  if (local) devices.resize(1);
+  const std::vector<NodeDevice*>& devices = options.devices;
   for (NodeDevice* device : devices) {
     auto replica = Replica::open({.model = model_.get(),
                                   .device = device,
                                   .user = options.user,
                                   .optimizer = adamw_options(spec_.train),
+                                  .inner_optimizer = inner_options(spec_),
                                   .tree = tree_,
                                   .workers = std::max(1, options.workers),
                                   .slices_at_once = slice_memory_.slices});
@@ -149,14 +161,7 @@ Result<void> Trainer::make_parts(const Options& options) {
   if (devices.size() > 1) drivers_ = std::make_unique<WorkerPool>(static_cast<int>(devices.size()));
   const std::size_t capacity = spec_.train.slices * 2;
   prefetcher_ = std::make_unique<ingest::Prefetcher>(*reader_, *clock_, capacity);
-  if (local) {
-    local_ = std::make_unique<LocalRound>(local_options());
-    if (!first().device().shares_memory()) {
-      auto inner = DeviceState::allocate(first().device(), model_->parameter_count());
-      if (!inner) return inner.error();
-      inner_state_ = *std::move(inner);
-    }
-  }
+  if (local) local_ = std::make_unique<LocalRound>(local_options());
   return install(0, {});
 }
 
@@ -214,10 +219,12 @@ Result<void> Trainer::let_drained_go() {
       continue;
     }
     Replica& other = *replicas_[at == 0 ? 1 : 0];
-    auto moved = store_.move_sums([&](const SharedSum& sum) -> Result<SharedSum> {
-      return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
-    });
-    if (!moved) return moved;
+    for (PartialStore* store : {&store_, &inner_store_}) {
+      auto moved = store->move_sums([&](const SharedSum& sum) -> Result<SharedSum> {
+        return sum->home == &gone.device() ? other.device().adopt(0, sum) : Result<SharedSum>(sum);
+      });
+      if (!moved) return moved;
+    }
     for (NodeSum& kept : kept_) {
       if (kept.sum->home != &gone.device()) continue;
       auto adopted = other.device().adopt(0, kept.sum);
@@ -279,16 +286,22 @@ collective::ComputeTimes Trainer::spent(Time since, Duration starved, std::size_
 }
 
 Result<void> Trainer::compute_some(const TellRange& tell) {
-  if (local_) return first().use().run([&] { return compute_local(tell); });
   if (auto gone = let_drained_go(); !gone) return gone;
+  if (local_) return compute_local(tell);
   if (auto told = tell_complete(tell); !told) return told;
   const Order order{.store = store_,
                     .data_step = step_,
                     .tell = tell,
                     .on_slice = [](std::uint32_t, const DataFingerprint&) {}};
-  if (replicas_.size() == 1) return first().use().run([&] { return compute_block(order); });
-  if (auto done = compute_on_all(order); !done) return done;
-  return tell_complete(tell);
+  const bool has_several = replicas_.size() > 1;
+  if (auto done = compute_missing(order); !done) return done;
+  return has_several ? tell_complete(tell) : Result<void>();
+}
+
+// On a single device a block, on several all there is.
+Result<void> Trainer::compute_missing(const Order& order) {
+  if (replicas_.size() > 1) return compute_on_all(order);
+  return first().use().run([&] { return compute_block(order); });
 }
 
 Result<void> Trainer::tell_complete(const TellRange& tell) {
@@ -492,10 +505,6 @@ Result<void> Trainer::compute_on_all(Order order) {
 }
 
 LocalRound::Options Trainer::local_options() {
-  model::AdamwOptions inner = adamw_options(spec_.train);
-  inner.total_steps = spec_.train.steps * spec_.exchange.inner_steps;
-  inner_optimizer_ =
-      std::make_unique<model::Adamw>(model_->parameters(), inner, first().device().backend());
   return {
       .inner_steps = spec_.exchange.inner_steps,
       .rounds = spec_.train.steps,
@@ -530,29 +539,12 @@ model::OuterStep Trainer::outer_step() const {
 Result<void> Trainer::inner_update(std::uint64_t step, std::span<const float> gradient,
                                    std::uint64_t samples, std::span<float> weights,
                                    Moments& moments) {
-  const std::size_t count = weights.size();
-  moments.first.resize(count);
-  moments.second.resize(count);
-  const std::span<float> kept[] = {weights, moments.first, moments.second};
-  model::Adamw::Values values{kept[0], kept[1], kept[2]};
-  std::span<const float> sum = gradient.first(count);
-  Device& device = first().device();
-  if (!device.shares_memory()) {
-    values = inner_state_.values();
-    if (auto grown = device.pool().grow(inner_sum_, sum.size_bytes()); !grown) return grown;
-    Result<void> done = device.to_device(0, sum, inner_sum_.as<float>());
-    sum = {inner_sum_.as<const float>(), count};
-    for (std::size_t part = 0; part < 3 && done; ++part)
-      done = device.to_device(0, kept[part], inner_state_.all().data() + part * count);
-    if (!done) return done;
-  }
-  const auto outcome =
-      inner_optimizer_->apply(step, sum, over(gradient, samples), values, device.spread());
-  Result<void> done;
-  if (!outcome) done = outcome.error();
-  for (std::size_t part = 0; part < 3 && done && !device.shares_memory(); ++part)
-    done = device.to_host(0, inner_state_.all().data() + part * count, kept[part]);
-  return done;
+  moments.first.resize(weights.size());
+  moments.second.resize(weights.size());
+  return first().use().run([&] {
+    return first().update_inner(step, gradient.first(weights.size()), over(gradient, samples),
+                                {weights, moments.first, moments.second});
+  });
 }
 
 // One inner step; sums that the round's last one completes are told whole. What is done ahead is
@@ -580,13 +572,8 @@ Result<void> Trainer::compute_local(const TellRange& tell) {
 Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
                                       const std::vector<std::uint32_t>& slices,
                                       std::span<const float> weights) {
-  std::span<const float> there = weights;
-  if (!first().device().shares_memory()) {
-    there = inner_state_.weights();
-    auto done = first().device().to_device(0, weights, inner_state_.weights().data());
-    if (!done) return done.error();
-  }
-  if (auto loaded = first().program().load(there); !loaded) return loaded.error();
+  auto loaded = on_all([&](Replica& replica) { return replica.load_inner(weights); });
+  if (!loaded) return loaded.error();
   std::vector<ingest::SliceKey> keys;
   for (std::uint64_t ahead : {0, 1})
     for (std::uint32_t slice : slices) keys.push_back({data_step + ahead, slice});
@@ -604,33 +591,44 @@ Result<SliceSums> Trainer::sum_slices(std::uint64_t data_step,
   const auto on_slice = [&](std::uint32_t slice, const DataFingerprint& data_fingerprint) {
     sums.data_fingerprint[slice] = data_fingerprint;
   };
-  while (!inner_store_.missing().empty())
-    if (auto done = compute_block({inner_store_, data_step, collect, on_slice}); !done)
+  while (!inner_store_.missing().empty()) {
+    if (auto gone = let_drained_go(); !gone) return gone.error();
+    if (auto done = compute_missing({inner_store_, data_step, collect, on_slice}); !done)
       return done.error();
-  auto complete = inner_store_.take_complete();
-  if (!complete) return complete.error();
-  for (const NodeSum& whole : *complete) {
-    if (auto here = whole.sum->home->bring_to_host(*whole.sum); !here) return here.error();
-    nodes.emplace(whole.node, whole.sum->host);
   }
+  const auto bring = [&]() -> Result<void> {
+    auto complete = inner_store_.take_complete();
+    if (!complete) return complete.error();
+    for (const NodeSum& whole : *complete) {
+      if (auto here = whole.sum->home->bring_to_host(*whole.sum); !here) return here;
+      nodes.emplace(whole.node, whole.sum->host);
+    }
+    return {};
+  };
+  if (auto here = replicas_.size() == 1 ? first().use().run(bring) : bring(); !here)
+    return here.error();
   sums.sum.resize(element_count());
   for (const auto& [node, sum] : nodes)
     for (std::size_t i = 0; i < sums.sum.size(); ++i) sums.sum[i] += (*sum)[i];
   return sums;
 }
 
-// In mode local the host has weights and velocity, and the device's state is a copy of them.
-Result<model::StepOutcome> Trainer::update_locally(std::span<const float> change) {
+// In mode local the host has weights and velocity, and the devices' states are copies of them.
+model::StepOutcome Trainer::update_locally(std::span<const float> change) {
   const bool applied = model::apply_outer_step(outer_step(), change, host_weights_, velocity_);
   local_->on_applied(host_weights_);
-  const model::Adamw::Values state = first().state().values();
-  Result<void> done = first().device().to_device(0, host_weights_, state.weights.data());
-  if (done) done = first().device().to_device(0, velocity_, state.first.data());
+  return {.skipped = !applied,
+          .gradient_norm = 0,
+          .learning_rate = spec_.exchange.outer_rate,
+          .scale = 1};
+}
+
+Result<model::StepOutcome> Trainer::copy_to(Replica& replica, const model::StepOutcome& outer) {
+  const model::Adamw::Values state = replica.state().values();
+  auto done = replica.device().to_device(0, host_weights_, state.weights.data());
+  if (done) done = replica.device().to_device(0, velocity_, state.first.data());
   if (!done) return done.error();
-  return model::StepOutcome{.skipped = !applied,
-                            .gradient_norm = 0,
-                            .learning_rate = spec_.exchange.outer_rate,
-                            .scale = 1};
+  return outer;
 }
 
 // This total, if it lies on a device of this node.
@@ -641,7 +639,8 @@ SharedSum Trainer::own_sum(const collective::SharedFloats& total) const {
 
 // The outcomes are equal, as the devices' states and the total are.
 Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step,
-                                            const collective::SharedFloats& total) {
+                                            const collective::SharedFloats& total,
+                                            const std::optional<model::StepOutcome>& outer) {
   const Time begin = clock_->now();
   Applying done;
   auto staged = replica.take_staged(step, total);
@@ -653,8 +652,8 @@ Result<Trainer::Applying> Trainer::apply_on(Replica& replica, std::uint64_t step
     if (&replica == &first())
       if (auto dropped = drop_ahead(); !dropped) return dropped.error();
     const auto outcome =
-        local_ ? update_locally(std::span(*total).first(model_->parameter_count()))
-               : replica.update(step, total, own_sum(total), over(total.host(), spec_.train.batch));
+        outer ? copy_to(replica, *outer)
+              : replica.update(step, total, own_sum(total), over(total.host(), spec_.train.batch));
     if (!outcome) return outcome.error();
     done.outcome = *outcome;
   }
@@ -701,9 +700,11 @@ Result<StepReport> Trainer::apply(std::uint64_t step, const collective::SharedFl
   GPUNODE_CHECK(total.size() == element_count(), "a total has one value a parameter and a tail");
   if (auto gone = let_drained_go(); !gone) return gone.error();
   const double weight = total.host().back();
+  std::optional<model::StepOutcome> outer;
+  if (local_) outer = update_locally(std::span(*total).first(model_->parameter_count()));
   std::vector<Applying> applied(replicas_.size());
   auto done = on_all([&](Replica& replica) -> Result<void> {
-    auto one = apply_on(replica, step, total);
+    auto one = apply_on(replica, step, total, outer);
     if (!one) return one.error();
     const auto at = std::ranges::find(replicas_, &replica, [](auto& held) { return held.get(); });
     applied[static_cast<std::size_t>(at - replicas_.begin())] = *one;

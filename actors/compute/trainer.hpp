@@ -8,8 +8,7 @@
 // devices (replica.hpp) share the slices, each taking more of them when it is through, and their
 // sums are added in the tree's order; which one computes what shows nowhere but in the time. One that
 // is drained takes no more, and gives back its memory between two blocks; what it has computed is
-// kept. In mode
-// `local`, which computes on the first device alone, a step is a round of inner steps, the sum is
+// kept. In mode `local` a step is a round of inner steps, whose slices the devices share, the sum is
 // one of changed weights (local_round.hpp), and the first moment is the outer momentum; the second
 // stays zero.
 #pragma once
@@ -210,6 +209,7 @@ class Trainer {
   void keep(const Order& order, Block& block);
   Result<void> compute_block(Order order);
   Result<void> compute_on_all(Order order);
+  Result<void> compute_missing(const Order& order);
   Result<void> tell_complete(const TellRange& tell);
   Result<collective::SharedFloats> share(const SharedSum& sum);
   bool stays_on(Replica& replica, const Order& order) const {
@@ -237,8 +237,10 @@ class Trainer {
   SharedSum own_sum(const collective::SharedFloats& total) const;
   Result<void> compare_states(std::uint64_t step, std::span<const Applying> applied);
   Result<Applying> apply_on(Replica& replica, std::uint64_t step,
-                            const collective::SharedFloats& total);
-  Result<model::StepOutcome> update_locally(std::span<const float> change);
+                            const collective::SharedFloats& total,
+                            const std::optional<model::StepOutcome>& outer);
+  model::StepOutcome update_locally(std::span<const float> change);
+  Result<model::StepOutcome> copy_to(Replica& replica, const model::StepOutcome& outer);
   // What a sum is over, by its tail and so many samples.
   model::SumOf over(std::span<const float> sum, std::uint64_t samples) const {
     return {.weight = sum.back(), .samples = static_cast<double>(samples)};
@@ -259,17 +261,13 @@ class Trainer {
   PartialStore store_;
   PartialStore inner_store_;           // of an inner step
   std::unique_ptr<LocalRound> local_;  // null but in mode local
-  std::unique_ptr<model::Adamw> inner_optimizer_;
   std::unique_ptr<ingest::Prefetcher> prefetcher_;
   SliceMemory slice_memory_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // never none
   std::unique_ptr<WorkerPool> drivers_;             // a thread a device, where there are several
   std::mutex share_mutex_;                          // over what the devices' threads take from
-  // Of mode local, whose arithmetic between inner steps is the host's: weights and outer velocity,
-  // and on a device of its own memory what an inner step works on.
+  // Of mode local, whose arithmetic between inner steps is the host's: weights and outer velocity.
   std::vector<float> host_weights_, velocity_;
-  DeviceState inner_state_;
-  tensor::Buffer inner_sum_;
   std::uint64_t step_ = 0;
   collective::ComputeTimes times_, ahead_times_;
   std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one

@@ -92,9 +92,8 @@ double peak_of(const Trainer::Options& options) {
 void tell_what_is_left_out(Trainer::Options& options) {
   const bool whole =
       Trainer::staged_bytes(options.spec, *options.model, options.stage_budget_bytes) > 0;
-  const std::string note = devices_note(options.spec.exchange.mode, options.devices, whole);
+  const std::string note = devices_note(options.devices, whole);
   if (!note.empty()) log::warning("trainer", note);
-  if (options.spec.exchange.mode == job::ExchangeMode::local) options.devices.resize(1);
 }
 
 // Makes the trainer ready on this thread and tells the job who it is.
@@ -297,23 +296,13 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
 
 }  // namespace
 
-// A run of mode local is one chain of steps on weights of its own: split over devices, it would be
-// another result than that of a node with one, or cost an exchange of weights a step among them.
 // Which of several devices has which slices of the next step is open until they take them, so none
 // can begin with forward.
-std::string devices_note(job::ExchangeMode mode, const std::vector<NodeDevice*>& devices,
-                         bool speculates) {
-  if (devices.size() < 2) return {};
-  if (mode != job::ExchangeMode::local)
-    return speculates ? "with " + std::to_string(devices.size()) +
-                            " devices the forward pass of a step waits for the commit of the one "
-                            "before it; a single device begins it ahead"
-                      : "";
-  std::string spare;
-  for (std::size_t at = 1; at < devices.size(); ++at)
-    spare += (at == 1 ? "" : ", ") + devices[at]->id();
-  return "in mode local a node computes a job on one device, " + devices.front()->id() + ": " +
-         spare + " has no part in it; start a node for each device to use all";
+std::string devices_note(const std::vector<NodeDevice*>& devices, bool speculates) {
+  if (devices.size() < 2 || !speculates) return {};
+  return "with " + std::to_string(devices.size()) +
+         " devices the forward pass of a step waits for the commit of the one before it; a single "
+         "device begins it ahead";
 }
 
 caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options) {

@@ -24,10 +24,9 @@ namespace gpunode::compute {
 
 // What several devices of a node do not do for a job, for the log; empty: nothing. `speculates`:
 // whether a single one would begin the next step ahead.
-std::string devices_note(job::ExchangeMode mode, const std::vector<NodeDevice*>& devices,
-                         bool speculates);
+std::string devices_note(const std::vector<NodeDevice*>& devices, bool speculates);
 
-// Spawns it; in mode local on the first device alone. `job` gets TrainerReady or TrainerFailed first,
+// Spawns it. `job` gets TrainerReady or TrainerFailed first,
 // later the answers.
 caf::actor spawn_trainer(caf::actor_system& system, caf::actor job, Trainer::Options options);
 

@@ -2,6 +2,7 @@
 #include "kernels/ops/running.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/cpu/operations.hpp"
 
@@ -24,12 +25,25 @@ Result<void> batchnorm_statistics(tensor::Stream&, tensor::Workspace&,
   return {};
 }
 
+namespace {
+
+void approach(std::span<float> values, const float* sum, float scale, float share) {
+  for (float& value : values) value = value + share * (*sum++ * scale - value);
+}
+
+}  // namespace
+
 Result<void> follow(tensor::Stream&, tensor::Workspace&, const ops::FollowArgs& args) {
   const std::int64_t count = args.sum.element_count();
   GPUNODE_CHECK(args.values.element_count() == count, "follow: sizes differ");
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float value = args.values.data[i];
-    args.values.data[i] = value + args.share * (args.sum.data[i] * args.scale - value);
+  const std::span<float> values(args.values.data, static_cast<std::size_t>(count));
+  if (args.blocks.count == 0) approach(values, args.sum.data, args.scale, args.share);
+  for (std::int64_t at = 0; at < args.blocks.count; ++at) {
+    const ops::BlockRow& row = args.blocks.rows[at];
+    const auto first = static_cast<std::size_t>(row.begin - args.blocks.origin);
+    if (row.is_buffer)
+      approach(values.subspan(first, static_cast<std::size_t>(row.count)), args.sum.data + first,
+               args.scale, row.share);
   }
   return {};
 }

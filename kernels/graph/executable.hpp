@@ -31,6 +31,11 @@ class Executable {
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
   std::size_t stages() const { return graph_.forward_stages + graph_.backward_stages; }
+  // Those that run(stage) queues, in its order.
+  std::span<const Node> nodes_of(std::size_t stage) const {
+    return std::span(graph_.nodes)
+        .subspan(first_node_[stage], first_node_[stage + 1] - first_node_[stage]);
+  }
   // Names of the operations that the device lacks.
   std::vector<std::string_view> missing(const ops::Backend& backend) const;
 

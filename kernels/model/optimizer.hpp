@@ -1,11 +1,13 @@
 // AdamW over the flat parameter vector: warm-up, cosine decay, clipping by the global norm.
 // Everything is a function of (step, summed gradient, token count, state): learning rate and bias
 // correction never accumulate, so a restored or late member computes the same bits. The work is cut
-// into blocks whose borders follow from the parameter count alone; threads may take different ones.
+// into blocks whose borders follow from the parameters alone; threads may take different ones, and
+// a device of its own memory does any number side by side in one launch.
 // Weights and moments are the caller's, in the memory of the device that computes.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -57,16 +59,30 @@ class Adamw {
   Result<StepOutcome> apply(std::uint64_t step, std::span<const float> gradient_sum,
                             const SumOf& of, const Values& values, const ops::Spread& spread);
 
+  // Puts what tells the blocks apart where the device finds it; apply() does so by itself. Fails
+  // with: out_of_memory, internal.
+  Result<void> place_blocks(const ops::Spread& spread);
+
   // The pieces of apply(), for whoever makes an update part by part, or beside the state: the norm
-  // of a step from the squares of all blocks, and one block's update with the scale that follows.
-  // Thread: any, different blocks at the same time.
+  // of a step from the squares of all blocks, and some blocks' update with the scale that follows.
+  // The blocks are placed before. Thread: any, different blocks at the same time.
   std::size_t block_count() const { return blocks_.size(); }
   ElementRange block(std::size_t index) const {
     return {blocks_[index].begin, blocks_[index].end - blocks_[index].begin};
   }
-  // Writes the block's sum of squares to squares[block], in the device's memory.
-  Result<void> square_sum(ops::Lane& lane, std::size_t block, std::span<const float> gradient_sum,
-                          double* squares) const;
+  // Blocks that lie side by side.
+  struct Blocks {
+    std::size_t first = 0, count = 0;
+  };
+  // So many are one call, where there are as many: on a device all.
+  std::size_t blocks_at_once() const { return blocks_at_once_; }
+  ElementRange elements_of(const Blocks& blocks) const {
+    const std::size_t begin = blocks_[blocks.first].begin;
+    return {begin, blocks_[blocks.first + blocks.count - 1].end - begin};
+  }
+  // Writes each block's sum of squares to squares[block], in the device's memory.
+  Result<void> square_sums(ops::Lane& lane, const Blocks& blocks,
+                           std::span<const float> gradient_sum, double* squares) const;
   StepOutcome outcome_of(std::uint64_t step, const SumOf& of,
                          std::span<const double> squares) const;
   // How far a step goes: `scale` of a StepOutcome, and samples of its sum.
@@ -74,7 +90,7 @@ class Adamw {
     std::uint64_t step = 1;
     double scale = 1, samples = 1;
   };
-  Result<void> update(ops::Lane& lane, std::size_t block, const Reach& reach,
+  Result<void> update(ops::Lane& lane, const Blocks& blocks, const Reach& reach,
                       std::span<const float> gradient_sum, const Values& values) const;
 
   const AdamwOptions& options() const { return options_; }
@@ -87,17 +103,27 @@ class Adamw {
     ParameterKind kind;
     float momentum;
   };
-  Result<void> follow(ops::Lane& lane, const Block& block, double samples,
+  ops::BlockTable table_of(const Blocks& blocks) const;
+  bool has(const Blocks& blocks, ParameterKind kind) const;
+  // Calls task for all blocks, as many at once as may be.
+  Result<void> spread_blocks(
+      const ops::Spread& spread,
+      const std::function<Result<void>(ops::Lane& lane, const Blocks& blocks)>& task) const;
+  Result<void> follow(ops::Lane& lane, const Blocks& blocks, double samples,
                       std::span<const float> sum, const Values& values) const;
 
   AdamwOptions options_;
   std::vector<Block> blocks_;
+  std::vector<ops::BlockRow> rows_{};  // the same, as operations read them
+  std::size_t blocks_at_once_ = 1;
   std::size_t element_count_ = 0;
   tensor::BufferPool pool_;
-  tensor::Buffer squares_{};  // of apply(), by block
+  bool is_the_hosts_ = false;  // the device's memory
+  tensor::Buffer table_{};     // a copy of the rows, elsewhere
+  tensor::Buffer squares_{};   // of apply(), by block
 };
 
-// The squares that square_sum() wrote, on the host. Fails with: internal.
+// The squares that square_sums() wrote, on the host. Fails with: internal.
 Result<std::vector<double>> download_squares(const ops::Spread& spread, const double* squares,
                                              std::size_t count);
 

@@ -60,6 +60,10 @@ template <class T, class Each>
 void array(Each& each, std::string_view name, T*& data, std::int64_t count, Use use) {
   each(name, data, {Part{0, static_cast<std::size_t>(count) * sizeof(T), use}});
 }
+template <class Each>
+void table(Each& each, BlockTable& blocks) {
+  if (blocks.count > 0) array(each, "blocks", blocks.rows, blocks.count, Use::read);
+}
 // One that may be absent.
 template <class View, class Each>
 void if_given(Each& each, std::string_view name, View& view, Use use) {
@@ -214,12 +218,14 @@ void visit(AdamwArgs& args, Each&& each) {
   detail::whole(each, "weights", args.weights, Use::update);
   detail::whole(each, "first", args.first, Use::update);
   detail::whole(each, "second", args.second, Use::update);
+  detail::table(each, args.blocks);
 }
 
 template <class Each>
 void visit(SquareSumArgs& args, Each&& each) {
   detail::whole(each, "x", args.x, Use::read);
-  detail::array(each, "sum", args.sum, 1, Use::write);
+  detail::array(each, "sum", args.sum, std::max<std::int64_t>(1, args.blocks.count), Use::write);
+  detail::table(each, args.blocks);
 }
 
 template <class Each>
@@ -337,6 +343,7 @@ template <class Each>
 void visit(FollowArgs& args, Each&& each) {
   detail::whole(each, "sum", args.sum, Use::read);
   detail::whole(each, "values", args.values, Use::update);
+  detail::table(each, args.blocks);
 }
 
 template <class Each>

@@ -5,6 +5,7 @@
 // one).
 #pragma once
 
+#include "kernels/ops/block_table.hpp"
 #include "kernels/ops/operation.hpp"
 
 namespace gpunode::ops {
@@ -25,6 +26,8 @@ struct FollowArgs {
   tensor::Tensor values;    // (n), updated
   float scale = 1;          // 1 / what the sum is over
   float share = 0;          // 0 .. 1
+  // The rows that are buffers, each with its own share; none: all elements, with `share`.
+  BlockTable blocks = {};
 };
 
 }  // namespace gpunode::ops

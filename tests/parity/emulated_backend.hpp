@@ -1,9 +1,11 @@
 // The CPU's backend with our own CUDA kernels, compiled for the host against an emulation, in the
-// places of their twins; products stay the CPU's, as cuBLASLt has them on a GPU.
+// places of their twins; products stay the CPU's, as cuBLASLt has them on a GPU. It can note work, as
+// a GPU does in graphs.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/toolkit/kernel_table.hpp"
+#include "tests/parity/noted_operations.hpp"
 #include "tests/parity/op_table.hpp"
 
 namespace gpunode::parity {
@@ -20,15 +22,18 @@ struct Emulated {
 
 class EmulatedBackend final : public ops::Backend {
  public:
-  EmulatedBackend() {
+  explicit EmulatedBackend(bool notes_work = false) {
     cuda::enter_kernels<Emulated>(twins_);
     cuda::enter_kernels<Emulated>(operations_);
+    capabilities_.notes_work = notes_work;
+    if (notes_work) ops::for_each_operation(EnterNoted{operations_});
   }
+  std::size_t noted = 0, replayed = 0;  // pieces of work
   const ops::Operations& twins() const { return twins_; }
   bool has_twin(const std::string& operation) const { return has_operation(twins_, operation); }
 
   const tensor::Device& device() const override { return host_->device(); }
-  const ops::Capabilities& capabilities() const override { return host_->capabilities(); }
+  const ops::Capabilities& capabilities() const override { return capabilities_; }
   const ops::Operations& operations() const override { return operations_; }
   std::shared_ptr<tensor::Memory> memory() const override { return host_->memory(); }
   Result<std::unique_ptr<tensor::Stream>> open_stream() override { return host_->open_stream(); }
@@ -40,10 +45,10 @@ class EmulatedBackend final : public ops::Backend {
   }
   Result<void> copy(tensor::Stream& stream, const void* from, void* to,
                     std::size_t bytes) override {
-    return host_->copy(stream, from, to, bytes);
+    return do_or_note([=, this, &stream] { return host_->copy(stream, from, to, bytes); });
   }
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
-    return host_->clear(stream, to, bytes);
+    return do_or_note([=, this, &stream] { return host_->clear(stream, to, bytes); });
   }
   Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
     return host_->record(stream);
@@ -52,9 +57,26 @@ class EmulatedBackend final : public ops::Backend {
                     tensor::WaitSite site) override {
     return host_->wait(stream, event, site);
   }
+  Result<std::unique_ptr<ops::NotedWork>> note_work(
+      tensor::Stream&, const std::function<Result<void>()>& queue) override {
+    auto work = std::make_unique<NotedCalls>();
+    noting = work.get();
+    const auto queued = queue();
+    noting = nullptr;
+    if (!queued) return std::unique_ptr<ops::NotedWork>();
+    ++noted;
+    return std::unique_ptr<ops::NotedWork>(std::move(work));
+  }
+  Result<void> replay(tensor::Stream&, const ops::NotedWork& work) override {
+    ++replayed;
+    for (const auto& call : dynamic_cast<const NotedCalls&>(work).calls)
+      if (auto done = call(); !done) return done;
+    return {};
+  }
 
  private:
   std::unique_ptr<ops::Backend> host_ = cpu::open_backend();
+  ops::Capabilities capabilities_ = host_->capabilities();
   ops::Operations twins_, operations_ = host_->operations();
 };
 

@@ -18,6 +18,7 @@ const std::vector<Case>& cases() {
     add_sequence_cases(rows);
     add_wire_cases(rows);
     add_image_cases(rows);
+    add_block_cases(rows);
     return rows;
   }();
   return table;

@@ -1,5 +1,5 @@
 // The optimizer on the CPU: schedule, clipping, skipped steps, and bits that do not depend on
-// threads.
+// threads; and how many calls of a device's operations it takes.
 #include "kernels/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::model {
@@ -148,6 +149,108 @@ TEST(Adamw, GoesOnFromRestoredState) {
   after.apply(2, some_gradient(2, 10), 100);
   EXPECT_EQ(whole.weights, after.weights);
 }
+
+// A device of memory of its own, whose operations count their calls and do nothing.
+struct Counted {
+  static inline std::size_t adamw = 0, square_sum = 0, follow = 0, rows = 0;
+};
+class CountingBackend final : public ops::Backend {
+ public:
+  CountingBackend() {
+    Counted::adamw = Counted::square_sum = Counted::follow = Counted::rows = 0;
+    capabilities_.host_accessible = false;
+    operations_.adamw = [](tensor::Stream&, tensor::Workspace&, const ops::AdamwArgs& args) {
+      return ++Counted::adamw, count_rows(args.blocks, args.weights);
+    };
+    operations_.follow = [](tensor::Stream&, tensor::Workspace&, const ops::FollowArgs& args) {
+      return ++Counted::follow, count_rows(args.blocks, args.values);
+    };
+    operations_.square_sum = [](tensor::Stream&, tensor::Workspace&,
+                                const ops::SquareSumArgs& args) -> Result<void> {
+      ++Counted::square_sum;
+      std::fill_n(args.sum, args.blocks.count, 1.0);
+      return count_rows(args.blocks, args.x);
+    };
+  }
+  const tensor::Device& device() const override { return host_->device(); }
+  const ops::Capabilities& capabilities() const override { return capabilities_; }
+  const ops::Operations& operations() const override { return operations_; }
+  std::shared_ptr<tensor::Memory> memory() const override { return host_->memory(); }
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override { return host_->open_stream(); }
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    return host_->upload(stream, from, to);
+  }
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    return host_->download(stream, from, to);
+  }
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    return host_->copy(stream, from, to, bytes);
+  }
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    return host_->clear(stream, to, bytes);
+  }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    return host_->record(stream);
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                    tensor::WaitSite site) override {
+    return host_->wait(stream, event, site);
+  }
+
+ private:
+  template <class View>
+  static Result<void> count_rows(const ops::BlockTable& blocks, const View& view) {
+    std::int64_t elements = 0;
+    for (std::int64_t at = 0; at < blocks.count; ++at) elements += blocks.rows[at].count;
+    EXPECT_EQ(elements, view.element_count());
+    Counted::rows += static_cast<std::size_t>(blocks.count);
+    return {};
+  }
+  std::unique_ptr<ops::Backend> host_ = cpu::open_backend();
+  ops::Capabilities capabilities_ = host_->capabilities();
+  ops::Operations operations_;
+};
+
+struct Shape {
+  const char* kind;
+  Settings settings;
+  std::size_t blocks, followed;  // of parameters; calls of follow() a step
+};
+class AdamwOnADevice : public testing::TestWithParam<Shape> {};
+
+// Each is a launch. The numbers themselves are not there: nothing reads them.
+TEST_P(AdamwOnADevice, takes_the_same_few_calls_for_any_model) {
+  const auto made = make_model(GetParam().kind, GetParam().settings);
+  ASSERT_TRUE(made) << made.error().message();
+  CountingBackend backend;
+  Adamw optimizer((*made)->parameters(), {}, backend);
+  EXPECT_EQ(optimizer.block_count(), GetParam().blocks);
+  tensor::BufferPool pool(backend.memory(), 1 << 22);
+  auto lane = *ops::Lane::open(backend, pool);
+  const std::size_t count = optimizer.element_count();
+  float nothing = 0;
+  const std::span<float> all(&nothing, count);
+  for (std::uint64_t step = 1; step <= 2; ++step)
+    ASSERT_TRUE(optimizer.apply(step, all, {8, 8}, {all, all, all}, ops::serial(lane)));
+  EXPECT_EQ(Counted::square_sum, 2u);
+  EXPECT_EQ(Counted::adamw, 2u);
+  EXPECT_EQ(Counted::follow, 2 * GetParam().followed);
+  EXPECT_EQ(Counted::rows, 2 * (2 + GetParam().followed) * GetParam().blocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AdamwOnADevice,
+    testing::Values(Shape{"gpt",
+                          {{"layers", "12"},
+                           {"channels", "768"},
+                           {"heads", "12"},
+                           {"context", "1024"},
+                           {"vocabulary", "50257"}},
+                          3892,
+                          0},
+                    Shape{"resnet", {{"height", "3"}, {"width", "4"}, {"filters", "4"}}, 32, 1}),
+    [](const auto& given) { return given.param.kind; });
 
 }  // namespace
 }  // namespace gpunode::model

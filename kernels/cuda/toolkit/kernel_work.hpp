@@ -241,10 +241,11 @@ inline AdamwLaunch adamw_work(const ops::AdamwArgs& args) {
           args.epsilon,
           args.decay,
           args.upscale1,
-          args.upscale2};
+          args.upscale2,
+          args.blocks};
 }
 inline SquareSumLaunch square_sum_work(const ops::SquareSumArgs& args) {
-  return {args.x.data, args.sum, args.x.element_count(), args.x.element_count()};
+  return {args.x.data, args.sum, args.x.element_count(), args.blocks};
 }
 
 inline BatchnormStatisticsLaunch batchnorm_statistics_work(
@@ -262,7 +263,8 @@ inline BatchnormStatisticsLaunch batchnorm_statistics_work(
           unbiased};
 }
 inline FollowLaunch follow_work(const ops::FollowArgs& args) {
-  return {args.sum.data, args.values.data, args.sum.element_count(), args.scale, args.share};
+  return {args.sum.data, args.values.data, args.sum.element_count(),
+          args.scale,    args.share,       args.blocks};
 }
 inline Conv2dShape conv2d_shape(const tensor::Shape& x, const tensor::Shape& weight,
                                 const tensor::Shape& y, const auto& args) {

@@ -1,10 +1,12 @@
 // The border to nvcc: what a kernel gets, as plain pointers and numbers, and how to start it. The
-// .cu files see nothing else of this project, which keeps nvcc quick and away from our C++20.
+// .cu files see nothing else of this project (and the plain rows of a table of blocks), which keeps nvcc quick and away from our C++20.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+
+#include "kernels/ops/block_table.hpp"
 
 // Starts `blocks` blocks of `threads` threads. The tests' emulation defines it in its own way, to
 // run the same kernels where there is no GPU.
@@ -92,13 +94,15 @@ struct AdamwLaunch {
   float *weights, *first, *second;
   std::int64_t count;
   float scale, rate, beta1, beta2, epsilon, decay, upscale1, upscale2;
+  ops::BlockTable blocks;  // none: `count` elements
 };
 cudaError_t launch(const AdamwLaunch& work, cudaStream_t stream);
 
 struct SquareSumLaunch {
   const float* x;
-  double* sums;  // one for each block_elements values; the last may be shorter
-  std::int64_t count, block_elements;
+  double* sums;            // (1), or one a row
+  std::int64_t count;      // of x
+  ops::BlockTable blocks;  // none: all of x
 };
 cudaError_t launch(const SquareSumLaunch& work, cudaStream_t stream);
 
@@ -115,6 +119,7 @@ struct FollowLaunch {
   float* values;
   std::int64_t count;
   float scale, share;
+  ops::BlockTable blocks;  // none: `count` elements
 };
 cudaError_t launch(const FollowLaunch& work, cudaStream_t stream);
 

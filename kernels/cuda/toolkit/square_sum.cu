@@ -1,6 +1,6 @@
-// Sums of squares in float64 with the CPU's bits: sixteen interleaved sums a block of elements,
+// Sums of squares in float64 with the CPU's bits: sixteen interleaved sums a row of elements,
 // each one thread's chain, then halves added 8, 4, 2 and 1 lanes apart. A chain cannot be cut, so
-// speed comes from many blocks of elements in one launch: 4,000 of 32,768 keep every GPU at its
+// speed comes from many rows of a table in one launch: 4,000 of 32,768 keep every GPU at its
 // memory's speed, while one alone waits for its 2,048 additions in a row.
 #include "kernels/cuda/toolkit/launch.hpp"
 
@@ -16,9 +16,13 @@ __global__ void sum_squares(SquareSumLaunch work) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kLanes;
   const std::int64_t block =
       static_cast<std::int64_t>(blockIdx.x) * (kSumThreads / kLanes) + thread / kLanes;
-  const std::int64_t begin = block * work.block_elements;
-  const std::int64_t rest = work.count - begin;
-  const std::int64_t size = rest < work.block_elements ? rest : work.block_elements;
+  const bool has_table = work.blocks.count > 0;
+  const bool is_one = block < (has_table ? work.blocks.count : 1);
+  std::int64_t begin = 0, size = is_one ? work.count : 0;
+  if (has_table && is_one) {
+    begin = work.blocks.rows[block].begin - work.blocks.origin;
+    size = work.blocks.rows[block].count;
+  }
   const float* x = work.x + begin;
   double sum = 0;
   std::int64_t i = lane;
@@ -33,14 +37,14 @@ __global__ void sum_squares(SquareSumLaunch work) {
     __syncthreads();
     if (lane < half) sums[thread] = sums[thread] + sums[thread + half];
   }
-  if (lane == 0 && (size > 0 || block == 0)) work.sums[block] = sums[thread];
+  if (lane == 0 && is_one) work.sums[block] = sums[thread];
 }
 
 }  // namespace
 
 cudaError_t launch(const SquareSumLaunch& work, cudaStream_t stream) {
   constexpr int kAtOnce = kSumThreads / kLanes;
-  const std::int64_t blocks = work.count == 0 ? 1 : 1 + (work.count - 1) / work.block_elements;
+  const std::int64_t blocks = work.blocks.count > 0 ? work.blocks.count : 1;
   GPUNODE_LAUNCH(sum_squares, (blocks + kAtOnce - 1) / kAtOnce, kSumThreads, stream, work);
   return cudaGetLastError();
 }

@@ -257,11 +257,11 @@ Result<void> GraphProgram::note_reached(Worker& worker, Slot& slot) {
 Result<void> GraphProgram::run(Worker& worker, Slot& slot, std::size_t stage,
                                const graph::Places& places) {
   if (auto done = follow(worker, slot); !done) return done;
-  // Whether a weight is packed yet is asked anew in every step.
-  auto done = packed_.empty()
-                  ? worker.replays.run({slot.executable.get(), stage, worker.workspace_bytes},
-                                       backend_, *worker.stream, worker.workspace, places)
-                  : slot.executable->run(stage, backend_, *worker.stream, worker.workspace, places);
+  auto done = packed_.make_ready(*slot.executable, stage,
+                                 {backend_, *worker.stream, worker.workspace, weights()});
+  if (done)
+    done = worker.replays.run({slot.executable.get(), stage, worker.workspace_bytes}, backend_,
+                              *worker.stream, worker.workspace, places);
   return done ? note_reached(worker, slot) : done;
 }
 

@@ -31,9 +31,22 @@ Result<void> stuck_adamw(tensor::Stream& stream, tensor::Workspace& workspace,
   return done;
 }
 
+// Drains a device within its work.
+struct Drain {
+  static inline std::atomic<int> products_left = 0;
+  static inline NodeDevice* device = nullptr;
+  static Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
+                             const ops::MatmulArgs& args) {
+    static const auto host = cpu::open_backend();
+    if (--products_left == 0) device->drain();
+    return host->operations().matmul(stream, workspace, args);
+  }
+};
+
 class HostileDevices : public CourseTest {
  protected:
-  HostileDevices() : CourseTest(GetParam(), kSlices) {}
+  explicit HostileDevices(const std::string& mode = "exact")
+      : CourseTest(GetParam(), kSlices, mode) {}
 
   // So many devices, of which one is the CPU with every third seed.
   Devices open(std::size_t count, std::uint64_t seed) {
@@ -131,6 +144,58 @@ TEST_P(HostileDevices, end_the_trainer_by_name_when_one_is_lost) {
   // Another member, which has none of it, computes the same step.
   EXPECT_EQ(run({as_device(*host_)}, 2, false), wanted());
 }
+
+// A round's inner steps go on without the device, whichever it is.
+class HostileDevicesInRounds : public HostileDevices {
+ protected:
+  HostileDevicesInRounds() : HostileDevices("local") {}
+};
+
+TEST_P(HostileDevicesInRounds, share_the_slices_of_inner_steps_and_have_the_bits_of_one) {
+  for (std::uint64_t seed = 1; seed <= seed_count(6); ++seed)
+    EXPECT_EQ(run(open(2 + seed % 2, seed), 1 + static_cast<int>(seed % 2), false), wanted())
+        << "seed " << seed;
+  // Each had a part in it.
+  for (const auto& device : opened_) EXPECT_GT(device->report().operations, 100u);
+  expect_no_faults();
+}
+
+TEST_P(HostileDevicesInRounds, go_on_without_one_that_is_drained_within_an_inner_step) {
+  for (std::uint64_t seed = 1; seed <= seed_count(4); ++seed) {
+    hostile::Options drains{.seed = seed};
+    drains.arithmetic = host_->operations();
+    drains.arithmetic->matmul = Drain::matmul;
+    const std::size_t which = seed % 2;
+    Devices devices = {add(which == 0 ? drains : hostile::Options{.seed = 10 + seed}),
+                       add(which == 1 ? drains : hostile::Options{.seed = 10 + seed})};
+    Drain::device = devices[which];
+    Drain::products_left = static_cast<int>(30 * seed);
+    EXPECT_EQ(run(devices, 1, false), wanted()) << "seed " << seed;
+    EXPECT_EQ(devices[which]->condition(), DeviceCondition::drained);
+    EXPECT_EQ(devices[which]->status().users.size(), 0u);
+  }
+  expect_no_faults();
+}
+
+TEST_P(HostileDevicesInRounds, end_the_trainer_by_name_when_one_is_lost) {
+  products_left = 20;
+  hostile::Options breaks{.seed = 5};
+  breaks.arithmetic = host_->operations();
+  breaks.arithmetic->matmul = lost_matmul;
+  const Devices devices = {add({.seed = 4}), add(breaks)};
+  auto made = trainer(devices, 1);
+  ASSERT_TRUE(made);
+  made->want(1, nodes);
+  Result<void> done;
+  while (done && !made->idle()) done = made->compute_some([](const SumRange&) {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::device_lost) << done.error().message();
+  EXPECT_EQ(devices[0]->condition(), DeviceCondition::ready);
+  EXPECT_EQ(devices[1]->condition(), DeviceCondition::lost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, HostileDevicesInRounds, testing::Values("gpt", "llama"),
+                         [](const auto& given) { return given.param; });
 
 TEST_P(HostileDevices, find_the_one_that_comes_to_another_state) {
   hostile::Options stuck{.seed = 3};

@@ -33,7 +33,7 @@ const Listed kWaits[] = {
      "scores that the host samples from"},
     {"model::GraphProgram::place_constants", "kernels/model/detail/graph_program.cpp",
      "constants before the first stage, on other streams"},
-    {"model::PackedWeights::do_parts", "kernels/model/detail/packed_weights.cpp",
+    {"model::PackedWeights::make_ready", "kernels/model/detail/packed_weights.cpp",
      "a weight in bf16 before the products of other streams"},
     {"model::GraphProgram::follow", "kernels/model/detail/graph_program.cpp",
      "a slice's stage before its next one, on another stream"},
