@@ -118,8 +118,7 @@ Result<void> Device::read(int worker, const void* from, MutableByteView bytes) {
 }
 
 Result<void> Device::copy(int worker, const void* from, void* to, std::size_t bytes) {
-  auto done = backend_.copy(lane(worker).stream(), from, to, bytes);
-  return done ? lane(worker).finish() : done;
+  return backend_.copy(lane(worker).stream(), from, to, bytes);
 }
 
 Result<void> Device::write(int worker, ByteView bytes, void* to) {

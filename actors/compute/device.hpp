@@ -1,8 +1,8 @@
 // The device that a trainer computes on, as the trainer's parts use it: floats in its memory, sums
 // along the job's tree, and the ways to host memory and back. Where the host shares that memory
 // (the CPU) a range there is host memory, and nothing is copied. Each thread of the trainer has a
-// lane; every call but clear() waits for what it started, so the trainer's threads order the device's
-// work by ordering themselves. Fails, where it fails, with: out_of_memory, internal.
+// lane; every call but clear() and copy() waits for what it started, so the trainer's threads order
+// the device's work by ordering themselves. Fails, where it fails, with: out_of_memory, internal.
 #pragma once
 
 #include <memory>
@@ -68,7 +68,8 @@ class Device {
   Result<void> to_device(int worker, std::span<const float> from, float* to) {
     return from.data() == to ? Result<void>() : write(worker, std::as_bytes(from), to);
   }
-  // Inside its memory; the ranges do not overlap.
+  // Inside its memory, before what this worker does next, which waits for both; the ranges do not
+  // overlap.
   Result<void> copy(int worker, const void* from, void* to, std::size_t bytes);
   Result<void> write(int worker, ByteView bytes, void* to);
   Result<void> read(int worker, const void* from, MutableByteView bytes);

@@ -17,6 +17,11 @@ void DeviceLink::on_view(Actions& out) {
   everybody_has_it_ = false;
 }
 
+// What travels in a form is not what is added, and with a route others add on its way.
+bool DeviceLink::may_open() const {
+  return job_.options.device_link && !job_.options.forms && !job_.options.routing.route;
+}
+
 // Between machines only where the job trusts the network, as a group does not seal what it moves.
 bool DeviceLink::wants_group(const std::vector<collective::StepTimes>& told) const {
   const std::uint64_t site = told.front().site;
@@ -29,7 +34,7 @@ bool DeviceLink::wants_group(const std::vector<collective::StepTimes>& told) con
 void DeviceLink::on_commit(const std::vector<collective::StepTimes>& told, Actions& out) {
   everybody_has_it_ = told.size() == job_.view().members.size() &&
                       std::ranges::all_of(told, &collective::StepTimes::has_group);
-  if (state_ != State::none || !job_.options.device_link || told.size() < 2) return;
+  if (state_ != State::none || !may_open() || told.size() < 2) return;
   if (job_.view().rank_of(job_.self()) == 0 && wants_group(told)) open({}, out);
 }
 
@@ -43,7 +48,7 @@ void DeviceLink::open(Bytes invite, Actions& out) {
 
 void DeviceLink::on_message(const NodeId& from, const GroupInvite& invite, Actions& out) {
   const bool of_first = !job_.view().members.empty() && job_.view().members.front().node == from;
-  if (!of_first || !job_.member || !job_.options.device_link || state_ != State::none) return;
+  if (!of_first || !job_.member || !may_open() || state_ != State::none) return;
   open(invite.bytes, out);
 }
 

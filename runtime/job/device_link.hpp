@@ -44,6 +44,7 @@ class DeviceLink {
  private:
   enum class State : std::uint8_t { none, opening, stands, broken };
   void open(Bytes invite, Actions& out);
+  bool may_open() const;
   bool wants_group(const std::vector<collective::StepTimes>& told) const;
 
   const JobContext& job_;
