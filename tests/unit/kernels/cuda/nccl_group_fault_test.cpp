@@ -1,11 +1,12 @@
 // What ends a device group over NCCL, and what is told then; nothing of it is left behind.
+#include "tests/unit/kernels/cuda/fake_group.hpp"
+
 #include <sys/stat.h>
 
 #include <csignal>
 #include <thread>
 
 #include "tests/support/temporary_folder.hpp"
-#include "tests/unit/kernels/cuda/fake_group.hpp"
 
 namespace gpunode::cuda {
 namespace {
