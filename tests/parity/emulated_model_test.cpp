@@ -134,18 +134,19 @@ TEST(EmulatedModelInBf16, has_nearly_the_cpus_gradient_with_attention_on_tensor_
 
 // A stage is replayed with the weights of now: those that changed, and the first ones again.
 TEST(EmulatedModelInBf16, has_the_same_bits_where_its_stages_are_replayed) {
-  for (const char* kind : {"gpt", "llama", "bert"}) {
+  for (const char* kind : {"gpt", "llama"}) {
     EmulatedBackend plain, notes(true);
-    ModelRun run(kind, settings_of(kind), Precision::bf16);
-    const std::vector<std::uint64_t> seeds = {3, 3, 4, 5, 3};
+    ModelRun run(kind, {{"layers", "1"}, {"channels", "32"}, {"heads", "2"}, {"context", "8"}},
+                 Precision::bf16);
+    const std::vector<std::uint64_t> seeds = {3, 3, 4, 3};
     const auto wanted = run.gradients(plain, seeds), found = run.gradients(notes, seeds);
     for (std::size_t at = 0; at < seeds.size(); ++at) {
       EXPECT_EQ(found[at].values, wanted[at].values) << kind << ", " << at;
       EXPECT_EQ(found[at].sum.loss, wanted[at].sum.loss) << kind << ", " << at;
     }
-    EXPECT_NE(found[2].values, found[1].values) << kind;
+    EXPECT_EQ(found[2].values, run.gradients(plain, {4}).front().values) << kind << ", anew";
     EXPECT_EQ(notes.noted, run.stages()) << kind << ": each stage is noted once";
-    EXPECT_EQ(notes.replayed, 4 * run.stages()) << kind << ": in all but the first gradient";
+    EXPECT_EQ(notes.replayed, 3 * run.stages()) << kind << ": in all but the first gradient";
   }
 }
 
