@@ -11,6 +11,10 @@
 #include "runtime/storage/file_system.hpp"
 #include "runtime/transport/link.hpp"
 
+namespace gpunode::compute {
+class DeviceRoster;
+}
+
 namespace gpunode::node {
 
 struct NodeParts {
@@ -22,6 +26,10 @@ struct NodeParts {
       open_link;
 };
 
-Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts);
+// Adds devices to those of the machine, before any work begins; may be empty.
+using AddDevices = std::function<void(compute::DeviceRoster&)>;
+
+Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,
+                                         const AddDevices& add_devices = {});
 
 }  // namespace gpunode::node

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     parts.files = faults.files;
     parts.clock = faults.clock;
     parts.version = faults.version;
-    return gpunode::node::start_node(std::move(config), std::move(parts));
+    return gpunode::node::start_node(std::move(config), std::move(parts), faults.add_devices);
   }};
   return gpunode::cli::run_program(argc, argv, platform);
 }
