@@ -11,6 +11,7 @@
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/probe/xid.hpp"
 
 namespace gpunode::health {
 namespace {
@@ -73,12 +74,24 @@ json gpu_json(const probe::GpuSample& sample) {
   return out;
 }
 
+// What the driver reported, also of errors that condemn no device.
+void tell_xids(const probe::GpuSample& gpu) {
+  for (const unsigned xid : gpu.xids) {
+    const auto meaning = probe::meaning_of_xid(xid);
+    log::warning("health",
+                 "gpu" + std::to_string(gpu.index) + ": " +
+                     (meaning ? meaning->text
+                              : "Xid " + std::to_string(xid) + ": see NVIDIA's Xid catalog"));
+  }
+}
+
 void sample(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kSampleEvery, Tick{});
   Time now = state.options.clock->now();
   probe::HostSample host = state.options.host->sample(now);
   std::vector<probe::GpuSample> gpus = state.options.gpus->sample();
+  for (const probe::GpuSample& gpu : gpus) tell_xids(gpu);
   auto verdicts = state.policy.on_host(now, host);
   for (Verdict& verdict : state.policy.on_gpus(now, gpus)) verdicts.push_back(std::move(verdict));
   for (const Verdict& verdict : verdicts)

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "runtime/probe/xid.hpp"
+
 namespace gpunode::health {
 
 namespace {
@@ -73,6 +75,10 @@ std::vector<Verdict> VerdictPolicy::on_gpus(Time now,
               "its memory had " + std::to_string(*errors) +
                   " errors that could not be corrected: reset it, and replace it if they come back",
               Duration::zero());
+    for (const unsigned xid : sample.xids)
+      if (const auto meaning = probe::meaning_of_xid(xid); meaning && meaning->condemns)
+        observe(now, subject, "xid " + std::to_string(xid), Reading::bad, meaning->text,
+                Duration::zero());
     if (!sample.temperature_celsius) continue;
     const int celsius = *sample.temperature_celsius;
     observe(now, subject, "heat",

@@ -47,7 +47,7 @@ class VerdictPolicy {
   // The verdicts that changed with this sample. An absent figure changes nothing: it neither
   // drains nor clears. A lost device is drained at once, and so is one whose memory had errors that
   // could not be corrected: what was computed with them is wrong, and no reading takes them back
-  // but a reset.
+  // but a reset. An Xid that condemns its device does for good: no reading says that it is mended.
   std::vector<Verdict> on_host(Time now, const probe::HostSample& sample);
   std::vector<Verdict> on_gpus(Time now, const std::vector<probe::GpuSample>& samples);
 

@@ -21,29 +21,70 @@ std::size_t features_of(const model::Model& model) {
   return reads_rows ? fields[0].count : 0;
 }
 
+std::string digest_of(std::span<const float> weights) {
+  return storage::sha256_of(bytes_of(weights)).text();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
     auto loaded = checkpoint::load_stored_model(*options.files, options.path);
     if (!loaded) return loaded.error();
-    const std::size_t features = features_of(*loaded->model);
-    if (features == 0 && loaded->model->vocabulary() > 256)
+    if (features_of(*loaded->model) == 0 && loaded->model->vocabulary() > 256)
       return Error{ErrorCode::unsupported,
                    "only models over bytes are served as text; this one has " +
                        std::to_string(loaded->model->vocabulary()) + " tokens"};
-    std::unique_ptr<ServedModel> served(new ServedModel(options));
-    auto placed = served->use_.run(
-        [&] { return served->place(*loaded->model, loaded->weights, options.workers); });
-    if (!placed) return placed.error();
-    served->model_ = std::move(loaded->model);
-    served->facts_ = {storage::sha256_of(bytes_of(std::span<const float>(loaded->weights))).text(),
-                      loaded->step, served->model_->name()};
-    served->features_ = features;
-    // Ready means that a probe was answered.
-    if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
-    return served;
+    ModelFacts facts{digest_of(loaded->weights), loaded->step, loaded->model->name()};
+    return set_up(options, std::move(loaded->model), loaded->weights, std::move(facts));
   });
+}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options,
+                                                         std::shared_ptr<model::Model> model,
+                                                         std::span<const float> weights,
+                                                         ModelFacts facts) {
+  std::unique_ptr<ServedModel> served(new ServedModel(options));
+  served->model_ = std::move(model);
+  auto placed =
+      served->use_.run([&] { return served->place(*served->model_, weights, options.workers); });
+  if (!placed) return placed.error();
+  served->facts_ = std::move(facts);
+  served->features_ = features_of(*served->model_);
+  // Ready means that a probe was answered.
+  if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
+  return served;
+}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const Options& options) {
+  Error of_files{ErrorCode::corrupted, "its files hold other weights now"};
+  {
+    auto loaded = load(options);
+    if (loaded && (*loaded)->facts_.digest == from.facts_.digest) return loaded;
+    if (!loaded) of_files = loaded.error();
+  }
+  // That device would not have them from elsewhere either.
+  if (of_files.code == ErrorCode::out_of_memory || of_files.code == ErrorCode::device_lost)
+    return of_files;
+  return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
+    const auto weights = from.use_.run([&] { return from.read_back(); });
+    if (!weights) return weights.error().within(of_files.message());
+    return set_up(options, from.model_, *weights, from.facts_);
+  });
+}
+
+Result<std::vector<float>> ServedModel::read_back() {
+  ops::Backend& backend = use_.device().backend();
+  tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
+  auto lane = ops::Lane::open(backend, pool);
+  if (!lane) return lane.error();
+  std::vector<float> weights(model_->parameter_count());
+  auto read = lane->download(weights_.data(), std::as_writable_bytes(std::span(weights)));
+  if (!read) return read.error();
+  if (digest_of(weights) != facts_.digest)
+    return Error{ErrorCode::corrupted, "the memory of " + use_.device().id() +
+                                           " does not hold the weights that were loaded to it"};
+  return weights;
 }
 
 Result<void> ServedModel::place(const model::Model& model, std::span<const float> weights,

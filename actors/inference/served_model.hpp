@@ -36,6 +36,12 @@ class ServedModel {
   // shard and byte range), unsupported (a model of neither texts nor rows), out_of_memory.
   static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
+  // The same model on the device that `options` name: from its files, or, where those are gone or
+  // hold other weights by now, with the weights read back from where it is, which must still have
+  // the digest that they were loaded with. `from` stays as it is. Needs 4 bytes a parameter of host
+  // memory meanwhile, as load() does. Fails with: what load() fails with; device_lost.
+  static Result<std::unique_ptr<ServedModel>> move(ServedModel& from, const Options& options);
+
   const ModelFacts& facts() const { return facts_; }
   const compute::NodeDevice& device() const { return use_.device(); }
 
@@ -48,6 +54,11 @@ class ServedModel {
  private:
   explicit ServedModel(const Options& options)
       : use_(*options.device, options.user), clock_(options.clock) {}
+  static Result<std::unique_ptr<ServedModel>> set_up(const Options& options,
+                                                     std::shared_ptr<model::Model> model,
+                                                     std::span<const float> weights,
+                                                     ModelFacts facts);
+  Result<std::vector<float>> read_back();
   Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
   Result<void> probe();
   Result<void> continue_text(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
@@ -56,8 +67,8 @@ class ServedModel {
 
   compute::DeviceUse use_;
   const Clock* clock_;
-  std::unique_ptr<model::Model> model_;
-  tensor::Buffer weights_{};  // in the device's memory
+  std::shared_ptr<model::Model> model_;  // shared with what it moved from
+  tensor::Buffer weights_{};             // in the device's memory
   std::unique_ptr<model::Program> program_;
   ModelFacts facts_;
   std::size_t features_ = 0;  // of a row; 0: the model reads texts

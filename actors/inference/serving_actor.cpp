@@ -40,8 +40,7 @@ struct ModelState {
 constexpr auto kLookEvery = std::chrono::seconds(1);
 using ModelSelf = caf::stateful_actor<ModelState>;
 
-// From a device that is drained to another one, once for each; from its files, whose weights are the
-// same.
+// From a device that is drained to another one, once for each.
 void move_if_drained(ModelState& state) {
   if (!state.model) return;
   const compute::NodeDevice& from = state.model->device();
@@ -50,9 +49,7 @@ void move_if_drained(ModelState& state) {
   if (!to || *to == state.could_not) return;
   ServedModel::Options options = state.load.options;
   options.device = *to;
-  auto moved = ServedModel::load(options);
-  if (moved && (*moved)->facts().digest != state.model->facts().digest)
-    moved = Error{ErrorCode::corrupted, "its files hold other weights now"};
+  auto moved = ServedModel::move(*state.model, options);
   const std::string what = options.user + " on " + from.id() + ", which is drained, ";
   if (!moved) {
     state.could_not = *to;

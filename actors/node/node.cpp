@@ -115,11 +115,11 @@ class NodeFace final : public Node {
 
 }  // namespace
 
-Result<void> RunningNode::start_parts() {
-  auto devices =
-      open_devices(config_.device, parts_.open_host ? parts_.open_host() : cpu::open_backend());
+Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
+  auto devices = open_devices(config_.device);
   if (!devices) return devices.error();
   devices_ = *std::move(devices);
+  if (add_devices) add_devices(*devices_);
   for (const auto& device : devices_->devices())
     device->on_lost([this](const auto& lost, const std::string& reason, const auto& users) {
       on_device_lost(lost.id(), reason, users);
@@ -227,11 +227,12 @@ Result<void> RunningNode::open_doors() {
   return {};
 }
 
-Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts) {
+Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,
+                                         const AddDevices& add_devices) {
   auto node = std::make_unique<RunningNode>(std::move(config), std::move(parts));
   RunningNode& running = *node;
   auto face = std::make_unique<NodeFace>(std::move(node));
-  if (auto started = running.start(); !started) return started.error();
+  if (auto started = running.start(add_devices); !started) return started.error();
   return std::unique_ptr<Node>(std::move(face));
 }
 

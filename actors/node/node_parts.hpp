@@ -7,23 +7,28 @@
 #include <string>
 
 #include "actors/node/node.hpp"
-#include "kernels/ops/backend.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
 #include "runtime/transport/link.hpp"
 
+namespace gpunode::compute {
+class DeviceRoster;
+}
+
 namespace gpunode::node {
 
 struct NodeParts {
-  storage::FileSystem* files = nullptr;                      // outlives the node
-  const Clock* clock = nullptr;                              // outlives the node
-  std::string version;                                       // empty: this program's
-  std::function<std::unique_ptr<ops::Backend>()> open_host;  // what computes where there is no GPU
-  // Opens the link of this node; the endpoints of a twin are empty.
+  storage::FileSystem* files = nullptr;  // outlives the node
+  const Clock* clock = nullptr;          // outlives the node
+  std::string version;                   // empty: this program's
   std::function<std::shared_ptr<transport::Link>(const NodeId&, Boot, transport::LinkEvents)>
       open_link;
 };
 
-Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts);
+// Adds devices to those of the machine, before any work begins; may be empty.
+using AddDevices = std::function<void(compute::DeviceRoster&)>;
+
+Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,
+                                         const AddDevices& add_devices = {});
 
 }  // namespace gpunode::node

@@ -25,6 +25,9 @@ struct GpuSample {
   std::optional<double> power_watts;
   // Memory errors that could not be corrected, since the driver was loaded or the device reset.
   std::optional<std::uint64_t> uncorrected_errors;
+  // Numbers of the driver's critical errors since the sample before, oldest first: see xid.hpp.
+  // Those before the probe was opened are not told.
+  std::vector<unsigned> xids;
   // The driver says that the device is lost or needs a reset: a verdict should drain it.
   bool lost = false;
 };

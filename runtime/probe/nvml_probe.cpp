@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <map>
 
 #include "runtime/probe/gpu_probe.hpp"
 
@@ -23,6 +24,14 @@ struct PciInfo {
   unsigned domain, bus, device, device_id, subsystem_id;
   char bus_id[32];
 };
+using EventSetHandle = struct nvmlEventSet_st*;
+struct EventData {
+  DeviceHandle device;
+  unsigned long long type, data;  // of an Xid its number
+  unsigned gpu_instance, compute_instance;
+};
+constexpr unsigned long long kXidCriticalError = 8;
+constexpr int kMaxEvents = 256;  // that are taken with one sample; the others wait in the driver
 constexpr int kSuccess = 0;
 constexpr int kGpuIsLost = 15;
 constexpr int kResetRequired = 16;
@@ -50,8 +59,10 @@ class NvmlProbe final : public GpuProbe {
     char version[96] = {};
     if (driver_version_ && driver_version_(version, sizeof version - 1) == kSuccess)
       version_ = version;
+    register_events();
   }
   ~NvmlProbe() override {
+    if (event_set_ && free_set_) free_set_(event_set_);
     if (started_ && shutdown_) shutdown_();
     if (handle_) dlclose(handle_);
   }
@@ -64,6 +75,7 @@ class NvmlProbe final : public GpuProbe {
     if (!started_ || count_(&count) != kSuccess) return samples;
     for (unsigned index = 0; index < count && index < kMaxDevices; ++index)
       samples.push_back(sample_device(index));
+    take_events(samples);
     return samples;
   }
   std::string absent_reason() const override { return reason_; }
@@ -87,6 +99,32 @@ class NvmlProbe final : public GpuProbe {
   static bool good(int code, GpuSample& sample) {
     if (code == kGpuIsLost || code == kResetRequired) sample.lost = true;
     return code == kSuccess;
+  }
+
+  // A device that knows no events is left out.
+  void register_events() {
+    unsigned count = 0;
+    if (!create_set_ || !register_ || !wait_ || count_(&count) != kSuccess) return;
+    if (create_set_(&event_set_) != kSuccess) {
+      event_set_ = nullptr;
+      return;
+    }
+    for (unsigned index = 0; index < count && index < kMaxDevices; ++index)
+      if (DeviceHandle device = nullptr;
+          by_index_(index, &device) == kSuccess &&
+          register_(device, kXidCriticalError, event_set_) == kSuccess)
+        registered_[device] = index;
+  }
+  // What has happened since the last time; waits for nothing.
+  void take_events(std::vector<GpuSample>& samples) {
+    if (!event_set_) return;
+    EventData event{};
+    for (int taken = 0; taken < kMaxEvents && wait_(event_set_, &event, 0) == kSuccess; ++taken) {
+      const auto found = registered_.find(event.device);
+      if (event.type == kXidCriticalError && found != registered_.end() &&
+          found->second < samples.size())
+        samples[found->second].xids.push_back(static_cast<unsigned>(event.data));
+    }
   }
 
   GpuSample sample_device(unsigned index) {
@@ -122,6 +160,8 @@ class NvmlProbe final : public GpuProbe {
   bool started_ = false;
   std::string reason_;
   std::optional<std::string> version_;
+  EventSetHandle event_set_ = nullptr;
+  std::map<DeviceHandle, unsigned> registered_;  // to their index
   int (*init_)() = find("nvmlInit_v2");
   int (*shutdown_)() = find("nvmlShutdown");
   const char* (*error_string_)(int) = find("nvmlErrorString");
@@ -136,6 +176,11 @@ class NvmlProbe final : public GpuProbe {
   int (*temperature_)(DeviceHandle, int, unsigned*) = find("nvmlDeviceGetTemperature");
   int (*errors_)(DeviceHandle, int, int, unsigned long long*) = find("nvmlDeviceGetTotalEccErrors");
   int (*power_)(DeviceHandle, unsigned*) = find("nvmlDeviceGetPowerUsage");
+  int (*create_set_)(EventSetHandle*) = find("nvmlEventSetCreate");
+  int (*free_set_)(EventSetHandle) = find("nvmlEventSetFree");
+  int (*register_)(DeviceHandle, unsigned long long,
+                   EventSetHandle) = find("nvmlDeviceRegisterEvents");
+  int (*wait_)(EventSetHandle, EventData*, unsigned) = find("nvmlEventSetWait_v2");
 };
 
 }  // namespace

@@ -35,8 +35,7 @@ int main(int argc, char** argv) {
     parts.files = faults.files;
     parts.clock = faults.clock;
     parts.version = faults.version;
-    parts.open_host = faults.open_host;
-    return gpunode::node::start_node(std::move(config), std::move(parts));
+    return gpunode::node::start_node(std::move(config), std::move(parts), faults.add_devices);
   }};
   return gpunode::cli::run_program(argc, argv, platform);
 }

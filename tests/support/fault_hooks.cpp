@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -12,8 +13,11 @@
 #include <string>
 #include <thread>
 
+#include "actors/compute/device_roster.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/fault_point.hpp"
+#include "runtime/base/pci_bus_id.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/grouping_backend.hpp"
@@ -239,6 +243,22 @@ void register_own_model(const std::string& layers) {
   if (!layers.empty()) note("model_layers " + layers);
 }
 
+// "cuda:0@0000:01:00.0,cuda:1@0000:c1:00.0"
+std::function<void(compute::DeviceRoster&)> devices_of(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> devices;  // id, place
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::size_t at = one.find('@');
+    if (at == one.npos || at == 0 || !normal_pci_bus_id(one.substr(at + 1)))
+      refuse("GPUNODE_FAULT_DEVICES");
+    devices.emplace_back(one.substr(0, at), one.substr(at + 1));
+  }
+  return [devices](compute::DeviceRoster& roster) {
+    for (const auto& [id, place] : devices) roster.add(id, cpu::open_backend(), place);
+  };
+}
+
 }  // namespace
 
 FaultyParts install_faults() {
@@ -255,7 +275,12 @@ FaultyParts install_faults() {
   register_own_model(variable("GPUNODE_FAULT_MODEL_LAYERS"));
   parts.version = variable("GPUNODE_FAULT_VERSION");
   if (!parts.version.empty()) note("version " + parts.version);
-  if (!variable("GPUNODE_FAULT_GROUPS").empty()) parts.open_host = open_grouping_backend;
+  if (!variable("GPUNODE_FAULT_GROUPS").empty())
+    parts.add_devices = [](compute::DeviceRoster& devices) {
+      devices.add("group:0", open_grouping_backend());
+    };
+  if (std::string text = variable("GPUNODE_FAULT_DEVICES"); !text.empty())
+    parts.add_devices = devices_of(text);
   if (std::string text = variable("GPUNODE_FAULT_DISK_FULL_AFTER"); !text.empty()) {
     static FullDisk disk(number_of<std::uint64_t>("GPUNODE_FAULT_DISK_FULL_AFTER", text),
                          variable("GPUNODE_FAULT_DISK_FULL_IN"));

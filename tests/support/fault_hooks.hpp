@@ -14,18 +14,22 @@
 //   GPUNODE_FAULT_CLOCK_SKEW=<seconds>     the wall clock goes wrong by so much
 //   GPUNODE_FAULT_VERSION=<text>           the node takes itself for this version of gpunode
 //   GPUNODE_FAULT_MODEL_LAYERS=<number>    its model "own", gpt on other nodes, has so many layers
-//   GPUNODE_FAULT_GROUPS=1                 its device forms groups (grouping_backend.hpp)
+//   GPUNODE_FAULT_GROUPS=1                 it has a device that forms groups (grouping_backend.hpp)
+//   GPUNODE_FAULT_DEVICES=<id>@<place>,..  it has these devices, which are CPUs that sit at places of
+//                                          the PCI bus where others may say that there are GPUs
 //   GPUNODE_FAULT_LOG=<file>               one line for each fault that fired, on disk before it
 //   does
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 
-#include "kernels/ops/backend.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
+
+namespace gpunode::compute {
+class DeviceRoster;
+}
 
 namespace gpunode::testing {
 
@@ -34,7 +38,7 @@ struct FaultyParts {
   storage::FileSystem* files = nullptr;
   const Clock* clock = nullptr;
   std::string version;
-  std::function<std::unique_ptr<ops::Backend>()> open_host;
+  std::function<void(compute::DeviceRoster&)> add_devices;
 };
 
 // Reads the variables and installs the hook of runtime/base/fault_point.hpp. A variable that cannot

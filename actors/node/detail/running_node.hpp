@@ -45,8 +45,8 @@ class RunningNode {
   }
   ~RunningNode() { end(false); }
 
-  Result<void> start() {
-    auto started = start_parts();
+  Result<void> start(const AddDevices& add_devices) {
+    auto started = start_parts(add_devices);
     std::lock_guard lock(end_mutex_);
     if (phase_ == Phase::starting) phase_ = Phase::running;
     phase_changed_.notify_all();
@@ -72,7 +72,7 @@ class RunningNode {
   bool in_use() const { return system_ && system_->registry().running() > 0; }
 
  private:
-  Result<void> start_parts();
+  Result<void> start_parts(const AddDevices& add_devices);
   void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();

@@ -168,6 +168,14 @@ Result<std::string> TrainingCourse::serve(ops::Backend& backend, const storage::
   auto served = inference::ServedModel::load(
       {.device = &device, .files = &files, .clock = &clock_, .path = folder, .workers = 1});
   if (!served) return served.error();
+  // What a drained device gives back, where the files are gone, is what is asked.
+  auto moved = inference::ServedModel::move(**served, {.device = &device,
+                                                       .files = &files,
+                                                       .clock = &clock_,
+                                                       .path = folder / "gone",
+                                                       .workers = 1});
+  if (!moved) return moved.error();
+  served = std::move(moved);
   std::string answers;
   const std::string row = kRow;
   const bool is_table = model_->kind() == "resnet";

@@ -143,5 +143,26 @@ TEST_F(VerdictPolicyTest, ADeviceWithMemoryErrorsIsDrainedAtOnceUntilItWasReset)
   EXPECT_FALSE(cleared[0].drain);
 }
 
+TEST_F(VerdictPolicyTest, AnXidThatCondemnsItsDeviceDrainsItAtOnceAndForGood) {
+  probe::GpuSample sample;
+  sample.xids = {31, 79};
+  auto verdicts = policy.on_gpus(now, {sample});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_TRUE(verdicts[0].drain);
+  EXPECT_EQ(verdicts[0].reason.rfind("Xid 79, it has fallen off the bus", 0), 0u)
+      << verdicts[0].reason;
+  sample.xids = {};
+  EXPECT_TRUE(policy.on_gpus(now += 1h, {sample}).empty());
+  EXPECT_TRUE(policy.on_gpus(now += 1h, {sample}).empty());
+  EXPECT_EQ(policy.drained().size(), 1u);
+}
+
+TEST_F(VerdictPolicyTest, AnXidOfAProgramsErrorDrainsNothing) {
+  probe::GpuSample sample;
+  sample.xids = {13, 31, 43, 45, 63, 94, 999};
+  EXPECT_TRUE(policy.on_gpus(now, {sample}).empty());
+  EXPECT_TRUE(policy.drained().empty());
+}
+
 }  // namespace
 }  // namespace gpunode::health

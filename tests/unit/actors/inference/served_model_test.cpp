@@ -37,25 +37,67 @@ class WatchedClock final : public Clock {
   mutable Time seen = Time{} + 1h;
 };
 
+// A CPU whose memory gives back something else than was written to it, when it is told to.
+class SpoiltBackend final : public ops::Backend {
+ public:
+  bool spoils = false;
+  const tensor::Device& device() const override { return below_->device(); }
+  const ops::Capabilities& capabilities() const override { return below_->capabilities(); }
+  const ops::Operations& operations() const override { return below_->operations(); }
+  std::shared_ptr<tensor::Memory> memory() const override { return below_->memory(); }
+  Result<std::unique_ptr<tensor::Stream>> open_stream() override { return below_->open_stream(); }
+  Result<void> upload(tensor::Stream& stream, ByteView from, void* to) override {
+    return below_->upload(stream, from, to);
+  }
+  Result<void> download(tensor::Stream& stream, const void* from, MutableByteView to) override {
+    auto done = below_->download(stream, from, to);
+    if (spoils) to.back() ^= std::byte{1};
+    return done;
+  }
+  Result<void> copy(tensor::Stream& stream, const void* from, void* to,
+                    std::size_t bytes) override {
+    return below_->copy(stream, from, to, bytes);
+  }
+  Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    return below_->clear(stream, to, bytes);
+  }
+  Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    return below_->record(stream);
+  }
+  Result<void> wait(tensor::Stream& stream, const tensor::Event& event,
+                    tensor::WaitSite site) override {
+    return below_->wait(stream, event, site);
+  }
+
+ private:
+  std::unique_ptr<ops::Backend> below_ = cpu::open_backend();
+};
+
 class Served : public ::testing::Test {
  protected:
   Served() {
+    store(3);
+    devices_.add("cuda:0", cpu::open_backend());
+    devices_.add("cuda:1", cpu::open_backend());
+  }
+  void store(std::uint64_t seed) {
     checkpoint::StoredModel stored;
     stored.model = std::move(*model::make_model(
         "gpt", {{"layers", "1"}, {"heads", "1"}, {"channels", "4"}, {"context", "8"}}));
     stored.weights.resize(stored.model->parameter_count());
-    stored.model->initialise(3, stored.weights);
+    stored.model->initialise(seed, stored.weights);
     EXPECT_TRUE(checkpoint::save_model(disk_, stored, "/file"));
-    devices_.add("cuda:0", cpu::open_backend());
-    devices_.add("cuda:1", cpu::open_backend());
   }
   compute::NodeDevice& device(std::size_t at) { return *devices_.devices()[at]; }
+  ServedModel::Options on(compute::NodeDevice& device) {
+    return {.device = &device,
+            .user = "model letters",
+            .files = &disk_,
+            .clock = &clock_,
+            .path = "/file"};
+  }
   std::unique_ptr<ServedModel> load() {
-    auto served = ServedModel::load({.device = &device(0),
-                                     .user = "model letters",
-                                     .files = &disk_,
-                                     .clock = &clock_,
-                                     .path = "/file"});
+    auto served = ServedModel::load(on(device(0)));
     EXPECT_TRUE(served) << served.error().message();
     clock_.device = &device(0);
     return std::move(*served);
@@ -96,6 +138,24 @@ TEST_F(Served, loses_a_device_that_does_not_get_on_and_answers_no_more) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::device_lost);
   EXPECT_THAT(refused.error().detail, ::testing::HasSubstr("cuda:0 is lost: it has not got on"));
+}
+
+TEST_F(Served, does_not_move_with_weights_that_its_device_has_spoilt) {
+  SpoiltBackend backend;
+  compute::NodeDevice sick("cuda:2", backend);
+  const auto model = ServedModel::load(on(sick));
+  ASSERT_TRUE(model) << model.error().message();
+  ASSERT_TRUE(disk_.remove("/file"));
+  backend.spoils = true;
+  const auto refused = ServedModel::move(**model, on(device(0)));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::corrupted);
+  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("the memory of cuda:2 does not"));
+  backend.spoils = false;
+  EXPECT_TRUE(ask(**model)) << "it stays as it was";
+  const auto moved = ServedModel::move(**model, on(device(0)));
+  ASSERT_TRUE(moved) << moved.error().message();
+  EXPECT_EQ(ask(**moved)->text, ask(**model)->text);
 }
 
 // The serving actor, with its calls caught.
@@ -155,12 +215,35 @@ TEST_F(ServedByActor, moves_from_a_device_that_is_drained_and_answers_alike) {
   EXPECT_EQ(device(1).status().users, Users{"model letters"});
 }
 
-TEST_F(ServedByActor, stays_where_it_cannot_move) {
+TEST_F(ServedByActor, moves_with_the_weights_of_the_device_where_its_files_are_gone) {
+  const auto before = answer();
+  ASSERT_TRUE(before) << before.error().message();
   ASSERT_TRUE(disk_.remove("/file"));
   ASSERT_TRUE(devices_.drain("cuda:0"));
-  const auto told = answer();
-  ASSERT_TRUE(told) << told.error().message();
+  const auto after = answer();
+  ASSERT_TRUE(after) << after.error().message();
+  EXPECT_EQ(after->text, before->text);
+  EXPECT_EQ(after->model_digest, before->model_digest);
+  EXPECT_EQ(device(0).status().users, Users{}) << "it is free";
+  EXPECT_EQ(device(1).status().users, Users{"model letters"});
+  // And back, from there.
+  ASSERT_TRUE(devices_.resume("cuda:0"));
+  ASSERT_TRUE(devices_.drain("cuda:1"));
+  EXPECT_EQ(answer()->text, before->text);
   EXPECT_EQ(device(0).status().users, Users{"model letters"});
+}
+
+TEST_F(ServedByActor, moves_with_its_own_weights_where_its_files_hold_others_now) {
+  const auto before = answer();
+  ASSERT_TRUE(before) << before.error().message();
+  ASSERT_TRUE(disk_.remove("/file"));
+  store(4);
+  ASSERT_TRUE(devices_.drain("cuda:0"));
+  const auto after = answer();
+  ASSERT_TRUE(after) << after.error().message();
+  EXPECT_EQ(after->model_digest, before->model_digest);
+  EXPECT_EQ(after->text, before->text);
+  EXPECT_EQ(device(1).status().users, Users{"model letters"});
 }
 
 }  // namespace

@@ -71,6 +71,60 @@ TEST_F(FakeNvml, MemoryErrorsAreThoseOfEachDeviceAndAbsentWhereNoneAreCounted) {
   count(0);
 }
 
+class FakeEvents : public FakeNvml {
+ protected:
+  void SetUp() override {
+    FakeNvml::SetUp();
+    happen = reinterpret_cast<void (*)(int, unsigned long long, unsigned long long)>(
+        dlsym(handle, "fake_nvml_happen"));
+    ASSERT_NE(happen, nullptr);
+  }
+  static constexpr unsigned long long kXid = 8, kClock = 16;
+  void (*happen)(int device, unsigned long long type, unsigned long long data) = nullptr;
+};
+
+TEST_F(FakeEvents, XidsAreToldOnceOfTheirDeviceAndInOrder) {
+  const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  EXPECT_TRUE(probe->sample().at(1).xids.empty());
+  happen(1, kXid, 31);
+  happen(0, kXid, 79);
+  happen(1, kXid, 48);
+  const auto samples = probe->sample();
+  EXPECT_EQ(samples.at(0).xids, (std::vector<unsigned>{79}));
+  EXPECT_EQ(samples.at(1).xids, (std::vector<unsigned>{31, 48}));
+  EXPECT_TRUE(probe->sample().at(1).xids.empty());
+}
+
+TEST_F(FakeEvents, AnotherKindOfEventIsNoXid) {
+  const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  happen(0, kClock, 48);
+  happen(0, kXid, 63);
+  EXPECT_EQ(probe->sample().at(0).xids, (std::vector<unsigned>{63}));
+}
+
+TEST_F(FakeEvents, AStormOfThemEndsASampleAndIsGoneOnWithInTheNext) {
+  const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  for (int number = 0; number < 300; ++number) happen(0, kXid, 31);
+  const std::size_t first = probe->sample().at(0).xids.size();
+  EXPECT_LT(first, 300u);
+  EXPECT_EQ(first + probe->sample().at(0).xids.size(), 300u);
+}
+
+TEST_F(FakeEvents, AProbeThatIsGoneHearsNoMoreAndANewOneHearsNothingOld) {
+  auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
+  happen(0, kXid, 48);
+  probe.reset();
+  happen(0, kXid, 79);
+  EXPECT_TRUE(open_nvml_probe(GPUNODE_FAKE_NVML)->sample().at(0).xids.empty());
+}
+
+TEST(GpuProbe, ADriverThatKnowsNoEventsStillTellsItsFigures) {
+  const auto samples = open_nvml_probe(GPUNODE_FAKE_NVML_OLD)->sample();
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].temperature_celsius, 61);
+  EXPECT_TRUE(samples[0].xids.empty());
+}
+
 TEST_F(FakeNvml, ALibraryWithoutADriverSaysSo) {
   set(9, 2, 0);
   const auto probe = open_nvml_probe(GPUNODE_FAKE_NVML);
