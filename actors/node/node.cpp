@@ -42,9 +42,8 @@ constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
 // Those of the machine that `wanted` names: "auto" takes all GPUs that have every operation, else
 // the CPU. Fails with: invalid_argument; no_device, unsupported where a named GPU cannot be used.
-Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted,
-                                                            std::unique_ptr<ops::Backend> host) {
-  auto devices = std::make_unique<compute::DeviceRoster>(std::move(host));
+Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted) {
+  auto devices = std::make_unique<compute::DeviceRoster>(cpu::open_backend());
   const auto choice = parse_devices(wanted);
   if (!choice) return choice.error();
   for (int ordinal = 0; choice->uses_gpus; ++ordinal) {

@@ -21,6 +21,7 @@ struct NodeParts {
   storage::FileSystem* files = nullptr;  // outlives the node
   const Clock* clock = nullptr;          // outlives the node
   std::string version;                   // empty: this program's
+  // Opens the link of this node; the endpoints of a twin are empty.
   std::function<std::shared_ptr<transport::Link>(const NodeId&, Boot, transport::LinkEvents)>
       open_link;
 };

@@ -38,8 +38,7 @@ class RunningNode {
   RunningNode(NodeConfig config, NodeParts parts)
       : config_(std::move(config)), parts_(std::move(parts)) {
     if (!parts_.files) parts_.files = &posix_files_;
-    static const SystemClock clock;
-    if (!parts_.clock) parts_.clock = &clock;
+    if (!parts_.clock) parts_.clock = &system_clock_;
     if (parts_.version.empty()) parts_.version = program_version();
     router_ = std::make_unique<Router>(*parts_.clock);
   }
@@ -89,6 +88,7 @@ class RunningNode {
   NodeConfig config_;
   NodeParts parts_;
   storage::PosixFileSystem posix_files_;
+  SystemClock system_clock_;
   std::unique_ptr<compute::DeviceRoster> devices_;
   std::unique_ptr<Router> router_;
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
