@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "actors/answer_once.hpp"
+#include "actors/compute/group_slot.hpp"
 #include "actors/own_message.hpp"
 #include "kernels/ops/device_group.hpp"
 #include "runtime/base/bytes.hpp"
@@ -136,12 +137,13 @@ struct Applied {
   Digest state;
   std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // since the step before
 };
-// Of the device group of a view: it is being formed, and may be given up from now on; what the other
-// members need, made at rank 0; what came of it, `trouble` empty: it stands.
-struct GroupOpened {
-  view::ViewName view;
-  std::shared_ptr<ops::DeviceGroup> group;
+// To the trainer: a device group is to be formed, which can be given up by the slot.
+struct FormGroup {
+  job::OpenGroup wish;
+  std::shared_ptr<compute::GroupSlot> slot;
 };
+// Of that group: what the other members need, made at rank 0; what came of it, `trouble` empty: it
+// stands.
 struct GroupInvited {
   view::ViewName view;
   Bytes invite;
@@ -153,6 +155,10 @@ struct GroupFormed {
 // To the trainer: the group by which steps are carried from now on.
 struct UseGroup {
   std::shared_ptr<ops::DeviceGroup> group;
+};
+// Likewise: one that is over, to let go of last, as that may take seconds.
+struct DropGroup {
+  std::shared_ptr<compute::GroupSlot> slot;
 };
 // Of a carried step: this node's sums are on their way; or the group broke, and they are told next.
 struct SumsWhole {

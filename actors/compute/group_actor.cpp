@@ -7,21 +7,19 @@
 #include <chrono>
 #include <utility>
 
-#include "actors/messages.hpp"
-
 namespace gpunode::compute {
 
 namespace {
 
-// All members are told within two seconds, and a library takes some to find its way.
-constexpr std::chrono::seconds kJoinTimeout{30};
+// A member begins to join when its trainer has done what it is at.
+constexpr std::chrono::seconds kJoinTimeout{120};
 
-Result<void> form(const caf::actor& job, NodeDevice& device, bool between_machines,
-                  job::OpenGroup wish) {
-  auto opened = device.backend().open_group(between_machines);
+Result<void> form(const caf::actor& job, NodeDevice& device, const FormGroup& order) {
+  job::OpenGroup wish = order.wish;
+  auto opened = device.backend().open_group(wish.between_machines);
   if (!opened) return opened.error();
   const std::shared_ptr<ops::DeviceGroup> group = *std::move(opened);
-  caf::anon_send(job, GroupOpened{wish.view, group});
+  order.slot->put(group);
   if (wish.rank == 0) {
     auto invite = group->invite();
     if (!invite) return invite.error();
@@ -33,11 +31,10 @@ Result<void> form(const caf::actor& job, NodeDevice& device, bool between_machin
 
 }  // namespace
 
-void spawn_group(caf::actor_system& system, caf::actor job, NodeDevice& device,
-                 bool between_machines, job::OpenGroup wish) {
+void spawn_group(caf::actor_system& system, caf::actor job, NodeDevice& device, FormGroup order) {
   system.spawn<caf::detached>([=, &device](caf::event_based_actor* self) {
-    const auto formed = form(job, device, between_machines, wish);
-    caf::anon_send(job, GroupFormed{wish.view, formed ? "" : formed.error().message()});
+    const auto formed = form(job, device, order);
+    caf::anon_send(job, GroupFormed{order.wish.view, formed ? "" : formed.error().message()});
     self->quit();
   });
 }

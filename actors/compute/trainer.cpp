@@ -326,9 +326,11 @@ Result<void> Trainer::tell_whole(const TellRange& tell, const NodeSum& whole) {
 
 Result<void> Trainer::tell_kept(const TellRange& tell) {
   sums_go_ = SumsGo::to_members;
-  for (const NodeSum& whole : std::exchange(kept_, {}))
-    if (auto told = tell_whole(tell, whole); !told) return told;
-  return {};
+  return first().use().run([&]() -> Result<void> {
+    for (const NodeSum& whole : std::exchange(kept_, {}))
+      if (auto told = tell_whole(tell, whole); !told) return told;
+    return {};
+  });
 }
 
 Result<job::Carried> Trainer::carry(ops::DeviceGroup& group, const job::Carry& how) {

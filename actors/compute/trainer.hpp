@@ -150,6 +150,8 @@ class Trainer {
   // internal, out_of_memory.
   Result<void> compute_some(const TellRange& tell);
   bool idle() const { return local_ ? local_->idle() : store_.missing().empty(); }
+  // On which steps are carried, of those that are left.
+  NodeDevice& first_device() const { return replicas_.front()->use().device(); }
   const SliceMemory& slice_memory() const { return slice_memory_; }  // of one device
   // What the current step has taken so far.
   const collective::ComputeTimes& times() const { return times_; }

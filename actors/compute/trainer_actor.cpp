@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <optional>
 
 #include "actors/compute/device_peak.hpp"
@@ -36,7 +35,7 @@ struct State {
   bool continuing = false;
   std::shared_ptr<ops::DeviceGroup> group;  // null: none stands
   std::optional<job::Carry> carry;          // of the step in work, still to be done
-  std::function<void(job::OpenGroup)> open_group;
+  NodeDevice* group_device = nullptr;       // whose it is
 };
 using Self = caf::stateful_actor<State>;
 
@@ -110,11 +109,7 @@ void prepare(Self* self, Trainer::Options options) {
   const double peak_flops = slice_flops > 0 ? peak_of(options) : 0;
   self->state.clock = options.clock;
   self->state.spans = options.spans;
-  NodeDevice& device = *options.devices.front();
-  const bool forms_groups = device.backend().capabilities().forms_groups;
-  self->state.open_group = [self, &device, plain = options.spec.bulk == "plain"](auto wish) {
-    spawn_group(self->system(), self->state.job, device, plain, std::move(wish));
-  };
+  const bool forms_groups = options.devices.front()->backend().capabilities().forms_groups;
   auto trainer = Trainer::create(std::move(options));
   if (!trainer) return fail(self, trainer.error());
   self->state.trainer = std::move(*trainer);
@@ -172,7 +167,10 @@ void carry(Self* self) {
   const job::Carry how = *std::exchange(state.carry, std::nullopt);
   self->send(state.job, SumsWhole{state.compute_id, state.trainer->times()});
   const Time begin = state.clock->now();
-  auto carried = state.trainer->carry(*state.group, how);
+  const bool is_here = state.group_device == &state.trainer->first_device();
+  Result<job::Carried> carried =
+      is_here ? state.trainer->carry(*state.group, how)
+              : Error{ErrorCode::unavailable, "the device that is in the group was drained"};
   if (carried) {
     carried->compute_id = state.compute_id;
     record(self, telemetry::SpanKind::gather, 0, begin);
@@ -286,7 +284,12 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
         if (!done) return fail(self, done.error());
         self->send(self->state.job, StateInstalled{order.step});
       },
-      [self](const job::OpenGroup& wish) { self->state.open_group(wish); },
+      [self](const FormGroup& order) {
+        NodeDevice& device = self->state.trainer->first_device();
+        self->state.group_device = &device;
+        spawn_group(self->system(), self->state.job, device, order);
+      },
+      [](const DropGroup&) {},
       [self](const UseGroup& use) { self->state.group = use.group; },
       [self](const job::CloseGroup& order) { close_group(self, order); },
       [self](const Evaluate&) { evaluate(self); },

@@ -105,7 +105,10 @@ struct CarryOut {
     self->send(self->state.trainer, ApplyTotal{order.step, order.result});
   }
   void operator()(const job::Committed& committed) { on_committed(self, committed); }
-  void operator()(const job::OpenGroup& wish) { self->send(self->state.trainer, wish); }
+  void operator()(const job::OpenGroup& wish) {
+    self->state.group = FormGroup{wish, std::make_shared<compute::GroupSlot>()};
+    self->send(self->state.trainer, *self->state.group);
+  }
   // At once, as the trainer may be waiting for the group; what it is to do besides follows.
   void operator()(const job::CloseGroup& order) {
     give_up_group(self, order.reason);
@@ -262,19 +265,13 @@ void on_installed(Self* self, const StateInstalled& installed) {
   feed(self, &job::JobCore::on_state_installed, installed.step);
 }
 
-// Of a view that is over by now, nobody waits for it.
-void on_group_opened(Self* self, const GroupOpened& opened) {
-  State& state = self->state;
-  if (!state.core || state.core->view().name() != opened.view || is_over(state.phase))
-    return opened.group->give_up("another view has begun");
-  state.group = opened;
-}
-
 void on_group_formed(Self* self, const GroupFormed& formed) {
   State& state = self->state;
-  if (formed.trouble.empty() && state.group && state.group->view == formed.view)
-    self->send(state.trainer, UseGroup{state.group->group});
+  const bool wanted = state.group && state.group->wish.view == formed.view;
+  if (formed.trouble.empty() && wanted)
+    self->send(state.trainer, UseGroup{state.group->slot->group()});
   feed(self, &job::JobCore::on_group, formed.view, formed.trouble);
+  if (!formed.trouble.empty() && wanted) give_up_group(self, formed.trouble);
 }
 
 // A job without its trainer or its checkpoint writer fails, with the reason.
@@ -303,14 +300,14 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   return {
       [self](const NetMessage& net) { on_net(self, net); },
       [self](const job::PartialRange& part) { feed(self, &job::JobCore::on_partial, part); },
-      [self](const GroupOpened& opened) { on_group_opened(self, opened); },
       [self](const GroupInvited& invited) {
         feed(self, &job::JobCore::on_invite, invited.view, invited.invite);
       },
       [self](const GroupFormed& formed) { on_group_formed(self, formed); },
       [self](const GroupBroken& broken) {
-        if (self->state.group)
-          feed(self, &job::JobCore::on_group, self->state.group->view, broken.trouble);
+        if (!self->state.group) return;
+        feed(self, &job::JobCore::on_group, self->state.group->wish.view, broken.trouble);
+        give_up_group(self, broken.trouble);
       },
       [self](const SumsWhole& sums) {
         feed(self, &job::JobCore::on_sums_whole, sums.compute_id, sums.times);
@@ -360,8 +357,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
 }  // namespace
 
 void give_up_group(Self* self, const std::string& reason) {
-  if (const auto group = std::exchange(self->state.group, std::nullopt))
-    group->group->give_up(reason);
+  auto group = std::exchange(self->state.group, std::nullopt);
+  if (!group) return;
+  group->slot->give_up(reason);
+  self->send(self->state.trainer, DropGroup{std::move(group->slot)});
 }
 
 void carry_out(Self* self, job::Actions& actions) {
@@ -406,7 +405,7 @@ void begin(Self* self, const TrainerReady& ready) {
   state.speculates = ready.speculates;
   core.device_link = ready.forms_groups && options.spec.exchange.device_link == "auto" &&
                      options.spec.exchange.mode == job::ExchangeMode::exact;
-  core.link_between_machines = options.spec.bulk == "plain";
+  core.link_between_machines = core.link_between_machines && options.spec.bulk == "plain";
   core.routing = job::facts_of(options.spec.exchange.mode).routing;
   core.fingerprint = ready.fingerprint;
   core.initial_state_digest = ready.initial_state;

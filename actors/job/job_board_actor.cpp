@@ -319,6 +319,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   options.core.add = state.options.add;
   options.spans = spans;
   options.core.site = site_of(spec.exchange.group_by, state.options.labels, probe::machine_text());
+  options.core.link_between_machines = environment->options().bulk_plain;
   options.cluster = state.options.cluster;
   options.clock = environment->options().clock;
   options.supervisor = self;

@@ -26,8 +26,9 @@ class JobEnvironment {
     storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     int threads = 1;
-    storage::Path state;  // the node's state directory
-    std::string version;  // of this program
+    storage::Path state;      // the node's state directory
+    std::string version;      // of this program
+    bool bulk_plain = false;  // the node's owner trusts the network: see NodeConfig
   };
   explicit JobEnvironment(Options options) : options_(std::move(options)) {}
 

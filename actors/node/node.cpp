@@ -130,7 +130,7 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   entry_ = std::move(*entry);
   environment_ = std::make_unique<jobs::JobEnvironment>(
       jobs::JobEnvironment::Options{devices_.get(), parts_.files, parts_.clock, config_.threads,
-                                    entry_->state.path(), parts_.version});
+                                    entry_->state.path(), parts_.version, config_.bulk_plain});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});

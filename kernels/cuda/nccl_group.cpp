@@ -119,7 +119,10 @@ Result<std::unique_ptr<ops::DeviceGroup>> open_nccl_group(NcclGroupOptions optio
   if (!process) return unsupported(process.error());
   const carrier::OpenOrder order{.pci_bus_id = options.pci_bus_id};
   auto opened = (*process)->ask(Order::open, write(order), kOpenTimeout);
-  if (!opened) return unsupported(opened.error());
+  if (!opened) {
+    CarrierProcess::bury(std::move(*process), {});
+    return unsupported(opened.error());
+  }
   return std::unique_ptr<ops::DeviceGroup>(
       std::make_unique<NcclGroup>(std::move(*process), std::move(options.memory)));
 }

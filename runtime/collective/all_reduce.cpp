@@ -65,7 +65,6 @@ void AllReduce::on_message(Time now, std::uint16_t from, const ExchangeMessage& 
 
 void AllReduce::on_tick(Time now, std::vector<SendTo>& out) {
   const auto& own = peers_[options_.rank].done;
-  if (is_carried_ && !own) return;
   for (std::uint16_t rank = 0; rank < options_.member_count; ++rank) {
     Peer& peer = peers_[rank];
     if (lack_of(rank) == Lack::nothing || now - peer.quiet_since < peer.timeout) continue;

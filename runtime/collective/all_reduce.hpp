@@ -104,6 +104,7 @@ class AllReduce {
   // The chunks of this step go from device to device: none is asked for, and of this member's
   // partial sums none is told unless that fails. Before any of them.
   void carry() { is_carried_ = true; }
+  bool is_carried() const { return is_carried_; }
   // They go by messages after all; nothing if the result is here already.
   void end_carry() { is_carried_ = is_carried_ && held(); }
   // A carried step's own partial sums are whole, and on their way.

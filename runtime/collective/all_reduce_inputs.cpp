@@ -17,7 +17,8 @@ constexpr int kMostTimeout = 4;  // times need_after between two NEEDs to a sile
 void AllReduce::ask(Time now, std::uint16_t rank, std::vector<SendTo>& out) {
   Peer& peer = peers_[rank];
   Need need;
-  need.done = !peer.done;
+  // A carried step brings no bytes of the others, so they are asked whether they are there.
+  need.done = !peer.done || (is_carried_ && !held());
   const bool lacks_chunks = !is_carried_ && lacks_bytes(rank);
   for (std::uint32_t chunk = 0; chunk < chunks_.size() && lacks_chunks; ++chunk) {
     const Chunk& state = chunks_[chunk];
@@ -42,7 +43,6 @@ void AllReduce::on(Time now, std::uint16_t from, const PartialChunk& message,
     ++dropped_;
     return;
   }
-  asked_for_chunks_ = true;
   SumStation& station = station_of(message.chunk);
   const auto found = station.input_of(from, message.node);
   if (!found || (station.inputs[*found].data_fingerprint &&
@@ -50,6 +50,7 @@ void AllReduce::on(Time now, std::uint16_t from, const PartialChunk& message,
     ++dropped_;
     return;
   }
+  asked_for_chunks_ = true;
   const std::uint32_t index = *found;
   Chunk& chunk = chunks_[message.chunk];
   if (chunk.slots.empty()) return;  // summed already: a duplicate

@@ -13,6 +13,7 @@ void DeviceLink::on_view(Actions& out) {
   if (state_ == State::opening || state_ == State::stands)
     out.push_back(CloseGroup{"another view begins", 0});
   state_ = State::none;
+  where_ = Where::unknown;
   invite_.clear();
   everybody_has_it_ = false;
 }
@@ -22,20 +23,17 @@ bool DeviceLink::may_open() const {
   return job_.options.device_link && !job_.options.forms && !job_.options.routing.route;
 }
 
-// Between machines only where the job trusts the network, as a group does not seal what it moves.
-bool DeviceLink::wants_group(const std::vector<collective::StepTimes>& told) const {
+void DeviceLink::on_commit(const std::vector<collective::StepTimes>& told, Actions& out) {
+  everybody_has_it_ = told.size() == job_.view().members.size() &&
+                      std::ranges::all_of(told, &collective::StepTimes::has_group);
+  if (told.empty()) return;
   const std::uint64_t site = told.front().site;
   const bool near = site != 0 && std::ranges::all_of(told, [&](const collective::StepTimes& one) {
                       return one.site == site;
                     });
-  return near || job_.options.link_between_machines;
-}
-
-void DeviceLink::on_commit(const std::vector<collective::StepTimes>& told, Actions& out) {
-  everybody_has_it_ = told.size() == job_.view().members.size() &&
-                      std::ranges::all_of(told, &collective::StepTimes::has_group);
+  where_ = near ? Where::near : Where::apart;
   if (state_ != State::none || !may_open() || told.size() < 2) return;
-  if (job_.view().rank_of(job_.self()) == 0 && wants_group(told)) open({}, out);
+  if (job_.view().rank_of(job_.self()) == 0 && may_reach()) open({}, out);
 }
 
 void DeviceLink::open(Bytes invite, Actions& out) {
@@ -43,12 +41,14 @@ void DeviceLink::open(Bytes invite, Actions& out) {
   state_ = State::opening;
   view_ = view.name();
   out.push_back(OpenGroup{view_, *view.rank_of(job_.self()),
-                          static_cast<std::uint16_t>(view.members.size()), std::move(invite)});
+                          static_cast<std::uint16_t>(view.members.size()), where_ == Where::apart,
+                          std::move(invite)});
 }
 
 void DeviceLink::on_message(const NodeId& from, const GroupInvite& invite, Actions& out) {
   const bool of_first = !job_.view().members.empty() && job_.view().members.front().node == from;
   if (!of_first || !job_.member || !may_open() || state_ != State::none) return;
+  if (!may_reach()) return;  // it is told again, and by then this node knows where all are
   open(invite.bytes, out);
 }
 

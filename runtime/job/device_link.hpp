@@ -45,10 +45,15 @@ class DeviceLink {
   enum class State : std::uint8_t { none, opening, stands, broken };
   void open(Bytes invite, Actions& out);
   bool may_open() const;
-  bool wants_group(const std::vector<collective::StepTimes>& told) const;
 
   const JobContext& job_;
+  // Of the members, as they told: a group of those that are apart goes over a network, in clear.
+  enum class Where : std::uint8_t { unknown, near, apart };
+  bool may_reach() const {
+    return where_ == Where::near || (where_ == Where::apart && job_.options.link_between_machines);
+  }
   State state_ = State::none;
+  Where where_ = Where::unknown;
   view::ViewName view_;  // whose group it is
   Bytes invite_;         // at rank 0, once it is made
   Time told_{};          // when the invite was

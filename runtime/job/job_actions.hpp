@@ -73,6 +73,7 @@ struct OpenGroup {
   view::ViewName view;
   std::uint16_t rank = 0;
   std::uint16_t size = 0;
+  bool between_machines = false;  // over a network, in clear
   Bytes invite;
 };
 // The group is over, at once, whatever it is doing. Where `step` is under way and its sums were not

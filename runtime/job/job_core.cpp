@@ -214,7 +214,10 @@ void JobCore::on_sums_whole(Time now, std::uint64_t compute_id,
 
 void JobCore::on_carried(Time now, const Carried& carried, Actions& out) {
   state_->job.now = now;
-  if (state_->job.can_exchange() && state_->steps.on_carried(carried, out)) state_->advance(out);
+  JobContext& job = state_->job;
+  if (!job.can_exchange() || !state_->steps.on_carried(carried, out)) return;
+  for (const NodeId& one : job.other_members()) job.peers.on_bytes(one);  // theirs are in it
+  state_->advance(out);
 }
 
 std::vector<view::CheckpointName> JobCore::kept() const {

@@ -141,11 +141,12 @@ class JobCore {
     std::shared_ptr<StepPlaces> places;                  // told of each step; may be null
     collective::Routing routing;                         // of the job's mode; no forms then
     std::uint64_t site = 0;                              // of this node, see StepTimes
-    bool device_link = false;            // the driver can OpenGroup, and the job wants it
-    bool link_between_machines = false;  // also where the members are apart
-    Digest fingerprint;                  // compute fingerprint of this node
-    Digest initial_state_digest;         // of the state before step 1
-    std::uint64_t state_bytes = 0;       // of each state of the job: one of another size is refused
+    bool device_link = false;  // the driver can OpenGroup, and the job wants it
+    // Also where the members are apart: the job and this node's owner trust the network between.
+    bool link_between_machines = false;
+    Digest fingerprint;             // compute fingerprint of this node
+    Digest initial_state_digest;    // of the state before step 1
+    std::uint64_t state_bytes = 0;  // of each state of the job: one of another size is refused
     std::uint32_t state_part_bytes = 256u << 10;
     std::uint64_t results_kept_bytes = std::uint64_t{1} << 30;  // for learners, while there are any
     Checkpoint checkpoint;                                      // newest durable one on this node

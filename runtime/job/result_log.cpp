@@ -34,6 +34,8 @@ void ResultLog::trim(std::uint64_t max_bytes) {
     bytes -= bytes_of_entry(entries_.front());
     entries_.pop_front();
   }
+  // Those that wait for a learner wait in the host's memory.
+  for (std::size_t at = 0; at + 1 < entries_.size(); ++at) entries_[at].result.bring();
 }
 
 void ResultLog::clear() {

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kEarlyGradients = 4;  // and a MiB
 // How long a carried step may take from a member's own sums on: it waits for the slowest member's.
 constexpr Duration kLeastCarrying = std::chrono::seconds(30);
+constexpr Duration kMostCarrying = std::chrono::minutes(5);
 constexpr int kCarriedSteps = 8;
 }  // namespace
 
@@ -91,9 +92,10 @@ void StepRunner::ask_compute(bool carries, Actions& out) {
     if (!partials_.contains(node)) compute.nodes.push_back(node);
   if (carries) {
     const view::View& view = job_.view();
-    compute.carry = Carry{*view.rank_of(job_.self()),
-                          static_cast<std::uint16_t>(view.members.size()), view.owner_rotation,
-                          plan_.slices(), std::max(kLeastCarrying, kCarriedSteps * step_time_)};
+    compute.carry =
+        Carry{*view.rank_of(job_.self()), static_cast<std::uint16_t>(view.members.size()),
+              view.owner_rotation, plan_.slices(),
+              std::clamp<Duration>(kCarriedSteps * step_time_, kLeastCarrying, kMostCarrying)};
   }
   discard_kept_ = false;
   fault_point("compute", step_);
@@ -153,6 +155,9 @@ void StepRunner::leave_group_if_asked(const NodeId& who, Actions& out) {
 
 void StepRunner::on_group_broken() {
   if (!exchange_) return;
+  // The sums come back from the devices after all.
+  const bool awaits = exchange_->is_carried() && !exchange_->held();
+  if (awaits && !exchange_->own_cover().empty()) watchdog_.asked(Watchdog::Work::compute, job_.now);
   exchange_->set_has_group(false);
   exchange_->end_carry();
 }
@@ -293,6 +298,7 @@ std::optional<collective::AllReduce> StepRunner::on_view(bool redo) {
   early_.on_view(job_.view().name());
   previous_.reset();
   form_->forget();  // chunks may have other owners
+  left_group_in_ = 0;
   began_ = job_.now;
   if (redo) on_state_replaced();
   std::optional<collective::AllReduce> held;

@@ -51,6 +51,21 @@ TEST(JobGroup, that_breaks_costs_a_step_the_detour_and_no_view) {
   EXPECT_GT(broken, 40u);
 }
 
+// Nobody hears bytes of the others meanwhile.
+TEST(JobGroup, carries_steps_that_take_longer_than_a_silence_is_borne) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    WorldOptions options = quiet(seed);
+    options.model.total_steps = 12;
+    options.compute_low = 6s;
+    options.compute_high = 9s;
+    options.heal_time = 400s;
+    const WorldResult result = JobWorld(options).run();
+    EXPECT_TRUE(result.failures.empty() && result.finished) << told(seed, result);
+    EXPECT_GT(result.carried, 15u) << "by three members, seed " << seed;
+    EXPECT_LE(result.views, 3u) << seed;
+  }
+}
+
 TEST(JobGroup, ends_with_the_view_when_a_member_dies) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     JobWorld world(quiet(seed));

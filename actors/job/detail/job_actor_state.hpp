@@ -48,8 +48,8 @@ struct State {
   std::uint64_t state_bytes() const {
     return (element_count - model::kTailElements) * 3 * sizeof(float);
   }
-  bool speculates = false;           // the trainer makes use of parts of a total
-  std::optional<GroupOpened> group;  // of this view's devices: formed, or being formed
+  bool speculates = false;         // the trainer makes use of parts of a total
+  std::optional<FormGroup> group;  // of this view's devices: formed, or being formed
   JobPhase phase = JobPhase::preparing;
   std::string reason;
   bool device_lost = false;  // that is the reason

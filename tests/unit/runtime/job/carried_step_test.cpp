@@ -38,7 +38,14 @@ TEST_F(CarriedStepTest, asks_for_no_chunk_and_holds_what_comes) {
   EXPECT_GE(asked.carry->timeout, 30s);
   pass(10s);
   runner_.on_tick(out_);
-  EXPECT_EQ(said<collective::Need>(), 0u) << "the devices bring it";
+  for (const auto& [to, one] : sent<StepMessage>(out_)) {
+    const auto* need = std::get_if<collective::Need>(&one.message);
+    ASSERT_TRUE(need);
+    EXPECT_TRUE(need->done) << "it asks whether the other is there";
+    EXPECT_TRUE(need->partial_chunks.empty() && need->result_chunks.empty())
+        << "devices bring them";
+  }
+  EXPECT_GT(said<collective::Need>(), 0u);
   runner_.on_sums_whole(asked.id, {});
   EXPECT_TRUE(carried(asked));
   EXPECT_TRUE(runner_.newly_held());

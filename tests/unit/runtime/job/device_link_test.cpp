@@ -43,6 +43,7 @@ TEST_F(DeviceLinkTest, rank_0_opens_a_group_once_all_are_known_to_be_on_one_mach
   EXPECT_EQ(wishes[0].rank, 0);
   EXPECT_EQ(wishes[0].size, 3);
   EXPECT_TRUE(wishes[0].invite.empty());
+  EXPECT_FALSE(wishes[0].between_machines);
   commit({7, 7, 7});
   EXPECT_EQ(of<OpenGroup>(out_).size(), 1u) << "one a view";
 }
@@ -54,6 +55,19 @@ TEST_F(DeviceLinkTest, machines_that_are_apart_form_none_unless_the_network_is_t
   EXPECT_TRUE(of<OpenGroup>(out_).empty());
   job_.options.link_between_machines = true;
   commit({7, 8});
+  ASSERT_EQ(of<OpenGroup>(out_).size(), 1u);
+  EXPECT_TRUE(of<OpenGroup>(out_)[0].between_machines);
+}
+
+TEST_F(DeviceLinkTest, an_invite_to_a_group_over_a_network_that_is_not_trusted_here_is_not_heard) {
+  enter({2, 1});
+  link_.on_message(node(2), {Bytes(5)}, out_);
+  EXPECT_TRUE(of<OpenGroup>(out_).empty()) << "where the members are is not known yet";
+  commit({7, 8});
+  link_.on_message(node(2), {Bytes(5)}, out_);
+  EXPECT_TRUE(of<OpenGroup>(out_).empty());
+  job_.options.link_between_machines = true;
+  link_.on_message(node(2), {Bytes(5)}, out_);
   EXPECT_EQ(of<OpenGroup>(out_).size(), 1u);
 }
 
