@@ -269,7 +269,7 @@ rates() {  # rates OPERATIONS
 }
 row_products() {  # against the best large product of the same run: cuBLASLt's, where that was found
   needs_device || return
-  detail=$(rates linear,linear_weight,linear_input | awk '$4 > 1e9 && $2 > 0 {
+  detail=$(rates linear,linear_gelu,linear_weight,linear_input | awk '$4 > 1e9 && $2 > 0 {
       flops += $4; time += $4 / $2; if (!least || $2 < least) least = $2 }
     END { if (!flops) exit 1
       printf "GPT-2 124M: %.0f %% of the best product; the slowest shape %.0f %%", 100 * flops / time, 100 * least }') ||
@@ -277,7 +277,7 @@ row_products() {  # against the best large product of the same run: cuBLASLt's, 
 }
 row_memory() {  # what memory bounds, against a large copy of the same run
   needs_device || return
-  detail=$(rates layernorm,layernorm_backward,add,gelu,gelu_backward,cross_entropy_both,column_sum |
+  detail=$(rates layernorm,add_layernorm,layernorm_backward,gelu_backward,cross_entropy_both,column_sum |
     awk '{ if (!($1 in least)) names[++count] = $1
            if (!($1 in least) || $3 < least[$1]) least[$1] = $3 }
       END { if (!count) exit 1

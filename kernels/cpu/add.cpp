@@ -20,11 +20,18 @@ Result<void> add(tensor::Stream&, tensor::Workspace&, const ops::AddArgs& args) 
 }
 
 Result<void> column_sum(tensor::Stream&, tensor::Workspace&, const ops::ColumnSumArgs& args) {
-  const auto columns = static_cast<std::size_t>(args.out.element_count());
-  const auto count = static_cast<std::size_t>(args.x.element_count());
-  GPUNODE_CHECK(columns > 0 && count % columns == 0, "column_sum: shapes do not fit");
-  GPUNODE_PICK(column_sum)(args.x.data, args.out.data, count / columns, columns);
+  const std::int64_t columns = args.out.element_count();
+  GPUNODE_CHECK(columns > 0 && args.x.element_count() % columns == 0,
+                "column_sum: shapes do not fit");
+  const std::int64_t rows = args.x.element_count() / columns;
+  sum_rows({args.x.data, {rows, columns}}, ops::sum_block(rows), args.out);
   return {};
+}
+
+void sum_rows(tensor::ConstTensor x, std::int64_t block, tensor::Tensor out) {
+  GPUNODE_PICK(column_sum)
+  (x.data, out.data, static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1]),
+   static_cast<std::size_t>(block));
 }
 
 void add_row(tensor::ConstTensor row, tensor::Tensor out) {

@@ -2,6 +2,17 @@
 
 #include "kernels/cpu/operations.hpp"
 
+namespace gpunode::cpu {
+
+struct LayernormRows {
+  const float *x, *residual, *weight, *bias;  // residual: null if absent
+  float *sum, *y, *mean, *rstd;
+  std::size_t count, columns;
+  float epsilon;
+};
+
+}  // namespace gpunode::cpu
+
 #define GPUNODE_ISA_BODY "kernels/cpu/detail/layernorm_body.inc"
 #include "kernels/cpu/detail/for_each_isa.inc"
 
@@ -24,9 +35,21 @@ Extents extents_of(const tensor::ConstTensor& x, const tensor::ConstTensor& weig
 Result<void> layernorm(tensor::Stream&, tensor::Workspace&, const ops::LayernormArgs& args) {
   const Extents extents = extents_of(args.x, args.weight);
   GPUNODE_CHECK(args.y.element_count() == args.x.element_count(), "layernorm: sizes differ");
+  GPUNODE_CHECK(!args.residual || (args.residual.element_count() == args.x.element_count() &&
+                                   args.sum.element_count() == args.x.element_count()),
+                "layernorm: the residual's size differs");
   GPUNODE_PICK(layernorm)
-  (args.x.data, args.weight.data, args.bias.data, args.y.data, args.mean.data, args.rstd.data,
-   extents.rows, extents.columns, args.epsilon);
+  ({.x = args.x.data,
+    .residual = args.residual.data,
+    .weight = args.weight.data,
+    .bias = args.bias.data,
+    .sum = args.sum.data,
+    .y = args.y.data,
+    .mean = args.mean.data,
+    .rstd = args.rstd.data,
+    .count = extents.rows,
+    .columns = extents.columns,
+    .epsilon = args.epsilon});
   return {};
 }
 

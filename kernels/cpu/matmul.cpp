@@ -54,6 +54,19 @@ float* scratch_of(std::size_t inner) {
   return piece.memory.get() + (kAlignment - address % kAlignment) % kAlignment / sizeof(float);
 }
 
+// The product, then GELU of it from where it is kept, or in place.
+Result<void> matmul_gelu(tensor::Stream& stream, tensor::Workspace& workspace,
+                         const ops::MatmulArgs& args) {
+  GPUNODE_CHECK(!args.accumulate, "matmul: what is added to has no GELU");
+  GPUNODE_CHECK(!args.before || args.before.element_count() == args.c.element_count(),
+                "matmul: sizes of what is before GELU and after it differ");
+  ops::MatmulArgs product = args;
+  product.gelu.reset();
+  if (args.before) product.c = args.before;
+  if (auto done = matmul(stream, workspace, product); !done) return done;
+  return gelu(stream, workspace, {.x = product.c, .y = args.c, .form = *args.gelu});
+}
+
 }  // namespace
 
 void work_alone() {
@@ -67,6 +80,7 @@ void work_alone() {
 
 Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
                     const ops::MatmulArgs& args) {
+  if (args.gelu) return matmul_gelu(stream, workspace, args);
   const std::int64_t rows = args.transpose_a ? args.a.shape[1] : args.a.shape[0];
   const std::int64_t inner = args.transpose_a ? args.a.shape[0] : args.a.shape[1];
   const std::int64_t columns = args.transpose_b ? args.b.shape[0] : args.b.shape[1];

@@ -46,6 +46,9 @@ ops::Operation<ops::PackCarryingArgs> pack_int8_carrying;
 ops::Operation<ops::UnpackArgs> unpack_bf16, unpack_int8, unpack_top;
 ops::Operation<ops::BlockDigestArgs> block_digest;
 
+// out[c] = sum over rows of x (T, C), `block` of them at a time.
+void sum_rows(tensor::ConstTensor x, std::int64_t block, tensor::Tensor out);
+
 // out[r] += row for each row of out (T, N).
 void add_row(tensor::ConstTensor row, tensor::Tensor out);
 

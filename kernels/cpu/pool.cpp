@@ -98,15 +98,12 @@ Result<void> max_pool2d_backward(tensor::Stream&, tensor::Workspace&,
   return {};
 }
 
-Result<void> mean_pool(tensor::Stream& stream, tensor::Workspace& workspace,
-                       const ops::MeanPoolArgs& args) {
+Result<void> mean_pool(tensor::Stream&, tensor::Workspace&, const ops::MeanPoolArgs& args) {
   const auto [samples, rows, columns] = rows_of(args.x.shape, args.y.shape);
   const float share = 1.0f / static_cast<float>(rows);
   for (std::int64_t b = 0; b < samples; ++b) {
     const tensor::Tensor sum{args.y.data + b * columns, {columns}};
-    auto done = column_sum(stream, workspace,
-                           {.x = {args.x.data + b * rows * columns, {rows, columns}}, .out = sum});
-    if (!done) return done;
+    sum_rows({args.x.data + b * rows * columns, {rows, columns}}, rows, sum);
     GPUNODE_PICK(scale)(sum.data, sum.data, static_cast<std::size_t>(columns), share);
   }
   return {};

@@ -2,6 +2,17 @@
 
 #include "kernels/cpu/operations.hpp"
 
+namespace gpunode::cpu {
+
+struct RmsnormRows {
+  const float *x, *residual, *weight;  // residual: null if absent
+  float *sum, *y, *rstd;
+  std::size_t count, columns;
+  float epsilon;
+};
+
+}  // namespace gpunode::cpu
+
 #define GPUNODE_ISA_BODY "kernels/cpu/detail/rmsnorm_body.inc"
 #include "kernels/cpu/detail/for_each_isa.inc"
 
@@ -25,9 +36,19 @@ Extents extents_of(const tensor::ConstTensor& x, const tensor::ConstTensor& weig
 
 Result<void> rmsnorm(tensor::Stream&, tensor::Workspace&, const ops::RmsnormArgs& args) {
   const Extents extents = extents_of(args.x, args.weight, args.y);
+  GPUNODE_CHECK(!args.residual || (args.residual.element_count() == args.x.element_count() &&
+                                   args.sum.element_count() == args.x.element_count()),
+                "rmsnorm: the residual's size differs");
   GPUNODE_PICK(rmsnorm)
-  (args.x.data, args.weight.data, args.y.data, args.rstd.data, extents.rows, extents.columns,
-   args.epsilon);
+  ({.x = args.x.data,
+    .residual = args.residual.data,
+    .weight = args.weight.data,
+    .sum = args.sum.data,
+    .y = args.y.data,
+    .rstd = args.rstd.data,
+    .count = extents.rows,
+    .columns = extents.columns,
+    .epsilon = args.epsilon});
   return {};
 }
 

@@ -10,8 +10,8 @@ namespace gpunode::graph {
 namespace {
 
 void set_precision(Graph& graph, Precision precision) {
-  constexpr Op kWithProducts[] = {Op::linear, Op::linear_weight, Op::linear_input, Op::attention,
-                                  Op::attention_backward};
+  constexpr Op kWithProducts[] = {Op::linear,       Op::linear_gelu, Op::linear_weight,
+                                  Op::linear_input, Op::attention,   Op::attention_backward};
   for (Node& node : graph.nodes)
     if (std::ranges::find(kWithProducts, node.op) != std::end(kWithProducts))
       node.attributes.precision = precision;
@@ -22,11 +22,11 @@ void set_precision(Graph& graph, Precision precision) {
 Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, Passes passes) {
   if (purpose == Purpose::train) {
     if (auto done = differentiate(graph); !done) return done.error();
-    if (passes.fuse) fuse(graph);
   } else {
     for (Node& node : graph.nodes) node.stage = 0;
     graph.forward_stages = 1;
   }
+  if (passes.fuse) fuse(graph);
   set_precision(graph, passes.precision);
   arrange_stages(graph);
   return std::make_shared<const Executable>(std::move(graph));

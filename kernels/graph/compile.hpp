@@ -13,7 +13,7 @@ enum class Purpose : std::uint8_t {
 };
 
 struct Passes {
-  // Changes speed and memory, never a result; tests leave it out.
+  // Changes speed and memory, never a result on the CPU (fuse.hpp); tests leave it out.
   bool fuse = true;
   // Of the products that a linear layer and its gradients are: set on their nodes. All else is fp32.
   Precision precision = Precision::fp32;

@@ -80,6 +80,9 @@ enum class Op : std::uint8_t {
   attention_backward,      // dout, qkv, out, statistics, [lengths] -> dqkv
   cross_entropy_backward,  // logits, targets -> dlogits
   cross_entropy_both,      // logits, targets -> losses, dlogits: fused
+  linear_gelu,             // x, weight, [bias] -> GELU of y, [y]: fused, as the next two
+  add_layernorm,           // a, b, weight, bias -> a + b, y, mean, rstd
+  add_rmsnorm,             // a, b, weight -> a + b, y, rstd
   rmsnorm,                 // x, weight -> y, rstd
   rmsnorm_backward,        // dy, x, weight, rstd, [dx] -> dx (the given one added), dweight
   swiglu,                  // x -> y, half as wide

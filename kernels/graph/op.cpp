@@ -87,18 +87,30 @@ Result<ByteView> packed_weight(const Call& call, bool transpose_b) {
   return call.packed->of(call, 1, transpose_b);
 }
 
-Result<void> run_linear(const Call& call) {
+Result<ops::MatmulArgs> linear_product(const Call& call) {
   const tensor::ConstTensor weight = call.in(1);
   const auto packed = packed_weight(call, true);
   if (!packed) return packed.error();
-  return call.ops.matmul(call.stream, call.workspace,
-                         {.a = as_rows(call.in(0), weight.shape[1]),
-                          .b = weight,
-                          .c = as_rows(call.out(0), weight.shape[0]),
-                          .transpose_b = true,
-                          .bias = call.in(2),
-                          .precision = call.attributes.precision,
-                          .packed_b = *packed});
+  return ops::MatmulArgs{.a = as_rows(call.in(0), weight.shape[1]),
+                         .b = weight,
+                         .c = as_rows(call.out(0), weight.shape[0]),
+                         .transpose_b = true,
+                         .bias = call.in(2),
+                         .precision = call.attributes.precision,
+                         .packed_b = *packed};
+}
+
+Result<void> run_linear(const Call& call) {
+  const auto product = linear_product(call);
+  return product ? call.ops.matmul(call.stream, call.workspace, *product) : product.error();
+}
+
+Result<void> run_linear_gelu(const Call& call) {
+  auto product = linear_product(call);
+  if (!product) return product.error();
+  product->gelu = call.attributes.form;
+  if (call.out_data[1]) product->before = as_rows(call.out(1), product->b.shape[0]);
+  return call.ops.matmul(call.stream, call.workspace, *product);
 }
 
 void linear_gradient(Gradients& gradients, const Node& node) {
@@ -148,13 +160,19 @@ Result<void> run_linear_input(const Call& call) {
 std::size_t product_bytes(const Graph& graph, const Node& node) {
   if (node.attributes.precision != Precision::bf16) return 0;
   const bool is_weight = node.op == Op::linear_weight;
+  const bool is_forward = node.op == Op::linear || node.op == Op::linear_gelu;
   const tensor::Shape& weight = graph[is_weight ? node.out[0] : node.in[1]].shape;
   const std::int64_t N = weight[0], K = weight[1];
-  const std::int64_t T = graph[node.in[0]].shape.element_count() / (node.op == Op::linear ? K : N);
+  const std::int64_t T = graph[node.in[0]].shape.element_count() / (is_forward ? K : N);
   if (is_weight) return ops::product_workspace_bytes({.rows = N, .columns = K, .inner = T});
-  if (node.op == Op::linear)
-    return ops::product_workspace_bytes({.rows = T, .columns = N, .inner = K});
+  if (is_forward) return ops::product_workspace_bytes({.rows = T, .columns = N, .inner = K});
   return ops::product_workspace_bytes({.rows = T, .columns = K, .inner = N});
+}
+
+std::size_t column_sum_bytes(const Graph& graph, const Node& node) {
+  const std::int64_t columns = graph[node.out[0]].shape.element_count();
+  return ops::column_sum_workspace_bytes(graph[node.in[0]].shape.element_count() / columns,
+                                         columns);
 }
 
 Result<void> run_column_sum(const Call& call) {
@@ -287,14 +305,6 @@ Result<void> run_cross_entropy_backward(const Call& call) {
                                  .dlogits = call.out(0)});
 }
 
-Result<void> run_cross_entropy_both(const Call& call) {
-  return call.ops.cross_entropy(call.stream, call.workspace,
-                                {.logits = call.in(0),
-                                 .targets = call.tokens(1),
-                                 .losses = call.out(0),
-                                 .dlogits = call.out(1)});
-}
-
 bool on_any(const Operations&) {
   return true;
 }
@@ -344,7 +354,8 @@ const OpRow kRows[] = {
      is_on<&O::layernorm_backward>,
      run_layernorm_backward,
      nullptr,
-     {{0, 5}}},
+     {{0, 5}},
+     norm_backward_bytes},
     {"linear_weight",
      costs::linear_weight,
      is_on<&O::matmul>,
@@ -359,7 +370,13 @@ const OpRow kRows[] = {
      nullptr,
      {},
      product_bytes},
-    {"column_sum", costs::each_operand<1>, is_on<&O::column_sum>, run_column_sum},
+    {"column_sum",
+     costs::each_operand<1>,
+     is_on<&O::column_sum>,
+     run_column_sum,
+     nullptr,
+     {},
+     column_sum_bytes},
     {"gelu_backward",
      costs::gelu_backward,
      is_on<&O::gelu_backward>,
@@ -380,12 +397,16 @@ const OpRow kRows[] = {
      nullptr,
      {{0, 0}},
      losses_bytes},
-    {"cross_entropy_both",
-     costs::each_operand<5>,
-     is_on<&O::cross_entropy>,
-     run_cross_entropy_both,
+    rows::cross_entropy_both(),
+    {"linear_gelu",
+     costs::linear_gelu,
+     is_on<&O::matmul>,
+     run_linear_gelu,
      nullptr,
-     {{1, 0}}},
+     {},
+     product_bytes},
+    rows::add_layernorm(),
+    rows::add_rmsnorm(),
     rows::rmsnorm(),
     rows::rmsnorm_backward(),
     rows::swiglu(),

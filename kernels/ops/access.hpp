@@ -41,6 +41,12 @@ inline constexpr bool kTakesWorkspace<AttentionCachedArgs> = true;
 template <>
 inline constexpr bool kTakesWorkspace<Conv2dArgs> = true;
 template <>
+inline constexpr bool kTakesWorkspace<LayernormBackwardArgs> = true;
+template <>
+inline constexpr bool kTakesWorkspace<RmsnormBackwardArgs> = true;
+template <>
+inline constexpr bool kTakesWorkspace<ColumnSumArgs> = true;
+template <>
 inline constexpr bool kTakesWorkspace<Conv2dBackwardArgs> = true;
 
 namespace detail {
@@ -92,6 +98,7 @@ void visit(MatmulArgs& args, Each&& each) {
   detail::whole(each, "c", args.c, args.accumulate ? Use::update : Use::write);
   detail::if_given(each, "bias", args.bias, Use::read);
   detail::whole(each, "packed_b", args.packed_b, Use::read);
+  detail::if_given(each, "before", args.before, Use::write);
 }
 
 template <class Each>
@@ -103,6 +110,8 @@ void visit(PackProductArgs& args, Each&& each) {
 template <class Each>
 void visit(LayernormArgs& args, Each&& each) {
   detail::whole(each, "x", args.x, Use::read);
+  detail::if_given(each, "residual", args.residual, Use::read);
+  detail::if_given(each, "sum", args.sum, Use::write);
   detail::whole(each, "weight", args.weight, Use::read);
   detail::whole(each, "bias", args.bias, Use::read);
   detail::whole(each, "y", args.y, Use::write);
@@ -231,6 +240,8 @@ void visit(SquareSumArgs& args, Each&& each) {
 template <class Each>
 void visit(RmsnormArgs& args, Each&& each) {
   detail::whole(each, "x", args.x, Use::read);
+  detail::if_given(each, "residual", args.residual, Use::read);
+  detail::if_given(each, "sum", args.sum, Use::write);
   detail::whole(each, "weight", args.weight, Use::read);
   detail::whole(each, "y", args.y, Use::write);
   detail::whole(each, "rstd", args.rstd, Use::write);

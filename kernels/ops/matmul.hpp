@@ -1,5 +1,5 @@
 // Matrix product, the op in which nearly all time goes.
-//   c = op(a) x op(b) [+ bias on every row] [+ c]
+//   c = op(a) x op(b) [+ bias on every row] [+ c], or GELU of it
 // op(a) is (M, K), op(b) is (K, N), c is (M, N), all row-major and dense; op transposes if asked.
 // Each element of c is computed by one thread in an order that follows from (M, N, K) alone.
 //
@@ -11,8 +11,9 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
-#include "kernels/ops/operation.hpp"
+#include "kernels/ops/gelu.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/precision.hpp"
 
@@ -32,6 +33,10 @@ struct MatmulArgs {
   // b as pack_product() has made it ready, with the same transpose_b: b's own numbers are not read.
   // bf16 alone; empty: b is made ready in each call.
   ByteView packed_b = {};
+  // Of a product that does not accumulate: c is GELU of it in this form, and what it was before is
+  // kept where `before` is given, for the backward pass.
+  std::optional<GeluForm> gelu = {};
+  tensor::Tensor before = {};  // (M, N); absent if null
 };
 
 // The right factor of products in bf16 made ready once, for any number of them: rounded, and in the

@@ -1,5 +1,6 @@
 // Root-mean-square normalisation over the last dimension: no mean, no bias.
 //   y = x / sqrt(mean(x^2) + epsilon) * weight
+// or the same of x + residual, which is kept: one pass over memory for both.
 // Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", 2019.
 #pragma once
 
@@ -15,6 +16,8 @@ struct RmsnormArgs {
   tensor::Tensor y;            // (R, C)
   tensor::Tensor rstd;         // (R): 1 / sqrt(...), kept for the backward pass
   float epsilon = kRmsnormEpsilon;
+  tensor::ConstTensor residual = {};  // (R, C); where it is given, x + residual is normalised and
+  tensor::Tensor sum = {};            // (R, C): written here; may be x or residual
 };
 
 // Epsilon is in rstd.
@@ -23,7 +26,7 @@ struct RmsnormBackwardArgs {
   tensor::ConstTensor weight;  // (C)
   tensor::ConstTensor rstd;    // (R)
   tensor::Tensor dx;           // (R, C): added to, as the residual branch arrives here too
-  tensor::Tensor dweight;      // (C): overwritten; rows are summed in order
+  tensor::Tensor dweight;      // (C): overwritten; rows are summed in a fixed order
 };
 
 }  // namespace gpunode::ops

@@ -163,6 +163,9 @@ void add_backward_cases(std::vector<Case>& table) {
   add_layernorm(table, 192, 128);
   add_layernorm(table, 4, 37);
   add_layernorm(table, 2, 8);
+  add_layernorm(table, 603, 8);  // more parts of the weights' gradient than are added at a time
+  for (std::int64_t columns : {513, 770, 1028}) add_layernorm(table, 3, columns);
+  for (std::int64_t columns : {2051, 4100, 8196}) add_layernorm(table, 1, columns);
   for (std::int64_t count : {3, 1000, 4099}) add_gelu(table, count);
   for (const AttentionShape& shape :
        std::initializer_list<AttentionShape>{{1, 64, 1, 32},

@@ -84,6 +84,41 @@ TEST_P(EmulatedCuda, NeedsEachOfItsBarriersAndNoMore) {
     EXPECT_TRUE(caught.contains(point)) << GetParam() << ": line " << point.first;
 }
 
+// Many rows for a team that is a block: sums of rows take turns in the memory that they use.
+TEST(EmulatedNorm, OfManyWideRowsIsTheCpusUnderEverySchedule) {
+  EmulatedBackend emulation;
+  auto host = cpu::open_backend();
+  constexpr std::int64_t kRows = 771, kColumns = 1028;
+  Case one;
+  one.inputs = {numbers(1, kRows * kColumns), numbers(2, kRows * kColumns), numbers(3, kColumns),
+                numbers(4, kRows), numbers(5, kRows)};
+  one.output_sizes = {kRows * kColumns, kColumns, kColumns};
+  one.run = [](parity::Run& run) {
+    const tensor::Shape whole{kRows, kColumns};
+    return run.ops.layernorm_backward(run.stream, run.workspace,
+                                      {.dy = {run.in[0], whole},
+                                       .x = {run.in[1], whole},
+                                       .weight = {run.in[2], {kColumns}},
+                                       .mean = {run.in[3], {kRows}},
+                                       .rstd = {run.in[4], {kRows}},
+                                       .dx = {run.out[0], whole},
+                                       .dweight = {run.out[1], {kColumns}},
+                                       .dbias = {run.out[2], {kColumns}}});
+  };
+  const auto expected = run_case(one, *host);
+  ASSERT_TRUE(expected);
+  std::vector<Vector> first;
+  for (const emulation::Schedule schedule : kSchedules) {
+    emulation::settings() = {.schedule = schedule};
+    const auto outputs = run_case(one, emulation);
+    ASSERT_TRUE(outputs);
+    EXPECT_LE(worst_difference(*outputs, widen(*expected)), 3e-5);
+    if (first.empty()) first = *outputs;
+    EXPECT_TRUE(same_bits(first, *outputs));
+  }
+  emulation::settings() = {};
+}
+
 // Of rows that are not part of the table, as they are large.
 TEST(EmulatedGrid, StridesOverMoreThanItCovers) {
   EmulatedBackend emulation;

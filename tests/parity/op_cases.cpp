@@ -386,7 +386,8 @@ void add_forward_cases(std::vector<Case>& table) {
     add_attention(table, shape);
   for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{192, 256}, {5, 65}, {3, 2}})
     add_cross_entropy(table, rows, columns);
-  for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{192, 512}, {7, 67}, {1, 3}})
+  for (auto [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{192, 512}, {7, 67}, {1, 3}, {2151, 5}})
     add_sums(table, rows, columns);
   add_embedding(table, 3, 64, 128);
   add_embedding(table, 2, 5, 7);

@@ -19,6 +19,7 @@ const std::vector<Case>& cases() {
     add_wire_cases(rows);
     add_image_cases(rows);
     add_block_cases(rows);
+    add_fused_cases(rows);
     return rows;
   }();
   return table;

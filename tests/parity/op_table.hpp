@@ -46,6 +46,7 @@ void add_wire_cases(std::vector<Case>& table);
 void add_sequence_cases(std::vector<Case>& table);
 void add_image_cases(std::vector<Case>& table);
 void add_block_cases(std::vector<Case>& table);
+void add_fused_cases(std::vector<Case>& table);
 
 // `count` values in [-range, range], a function of seed alone.
 Vector numbers(std::uint64_t seed, std::int64_t count, double range = 1.0);

@@ -395,6 +395,8 @@ void add_sequence_cases(std::vector<Case>& table) {
   add_rmsnorm(table, 3, 37, 1e-3f);
   add_rmsnorm(table, 2, 8, 1e-6f);
   add_rmsnorm(table, 130, 12, 1e-5f);
+  add_rmsnorm(table, 603, 8, 1e-5f);
+  add_rmsnorm(table, 1, 2052, 1e-5f);
   for (auto [rows, width] : {std::pair<std::int64_t, std::int64_t>{32, 96}, {3, 37}, {1, 1}})
     add_swiglu(table, rows, width);
   for (const RotaryCase& shape : {RotaryCase{2, 33, 4, 2, 64, 0}, {1, 5, 3, 1, 6, 4}})

@@ -49,13 +49,23 @@ void prefer(Product& product, cublasLtMatmulPreferenceAttributes_t attribute, au
     product.note(product.api.preference_set(product.preference, attribute, &value, sizeof value));
 }
 
+// What is done to a product before it is written.
+cublasLtEpilogue_t epilogue_of(const ops::MatmulArgs& args) {
+  if (args.gelu && args.before)
+    return args.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (args.gelu) return args.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return args.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 void describe(Product& product, const ops::MatmulArgs& args, const ProductOperands& operands) {
   product.note(product.api.desc_create(&product.operation, operands.compute, CUDA_R_32F));
   product.set(CUBLASLT_MATMUL_DESC_TRANSA, args.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   product.set(CUBLASLT_MATMUL_DESC_TRANSB, args.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (args.bias) {
-    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
+  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(args));
+  if (args.bias) product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
+  if (args.before) {
+    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.before.data);
+    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, args.before.shape[1]);
   }
   describe(product, product.left, args.b.shape, operands.type);
   describe(product, product.right, args.a.shape, operands.type);
@@ -69,9 +79,10 @@ void describe(Product& product, const ops::MatmulArgs& args, const ProductOperan
 }
 
 Error failure(cublasStatus_t status, const ops::MatmulArgs& args) {
-  return {ErrorCode::internal, "cuBLASLt's product " + args.a.shape.text() + " x " +
-                                   args.b.shape.text() + " failed with status " +
-                                   std::to_string(static_cast<int>(status))};
+  const bool absent = status == CUBLAS_STATUS_NOT_SUPPORTED;
+  return {absent ? ErrorCode::unsupported : ErrorCode::internal,
+          "cuBLASLt's product " + args.a.shape.text() + " x " + args.b.shape.text() +
+              " failed with status " + std::to_string(static_cast<int>(status))};
 }
 
 // The algorithm for this shape: the library's first choice, made once.
@@ -79,7 +90,8 @@ Result<cublasLtMatmulAlgo_t> choose(KeptAlgorithms& algorithms, Product& product
                                     const ops::MatmulArgs& args, const ProductOperands& operands) {
   const std::int64_t flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
                              (args.accumulate ? 4 : 0) | (args.bias ? 8 : 0) |
-                             (operands.scratch ? 16 : 0) | (std::int64_t{operands.type} << 8) |
+                             (operands.scratch ? 16 : 0) | (args.gelu ? 32 : 0) |
+                             (args.before ? 64 : 0) | (std::int64_t{operands.type} << 8) |
                              (std::int64_t{operands.compute} << 24);
   const std::int64_t alignments = std::int64_t{alignment_of(operands.a)} << 32 |
                                   std::int64_t{alignment_of(operands.b)} << 16 |
@@ -89,13 +101,17 @@ Result<cublasLtMatmulAlgo_t> choose(KeptAlgorithms& algorithms, Product& product
   std::lock_guard lock(algorithms.mutex);
   if (auto found = algorithms.chosen.find(key); found != algorithms.chosen.end())
     return found->second;
+  if (algorithms.absent.contains(key)) return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
   const cublasStatus_t status =
       product.api.heuristic(product.api.handle, product.operation, product.left, product.right,
                             product.out, product.out, product.preference, 1, &result, &count);
+  if (count == 0 || status == CUBLAS_STATUS_NOT_SUPPORTED) {
+    algorithms.absent.insert(key);
+    return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
+  }
   if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
-  if (count == 0) return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
   algorithms.chosen.emplace(key, result.algo);
   return result.algo;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "kernels/ops/matmul.hpp"
@@ -45,6 +46,7 @@ struct KeptAlgorithms {
   using Key = std::array<std::int64_t, 5>;
   std::mutex mutex;
   std::map<Key, cublasLtMatmulAlgo_t> chosen;
+  std::set<Key> absent;  // products that the library cannot do as they are
 };
 
 // Where a product's factors lie, in which type, and what it may use besides.
@@ -56,8 +58,9 @@ struct ProductOperands {
   std::size_t scratch_bytes = 0;
 };
 
-// Queues the product of these arguments, of which the shapes, c and the bias are read, on the stream.
-// Fails with: internal (and the library's status).
+// Queues the product of these arguments, of which the shapes, c, the bias and GELU are read, on the
+// stream. Fails with: unsupported (the library has no algorithm for it), internal (and the library's
+// status).
 Result<void> queue_product(CublasLt& library, KeptAlgorithms& algorithms,
                            const ops::MatmulArgs& args, const ProductOperands& operands,
                            cudaStream_t stream);

@@ -23,47 +23,81 @@ inline int last_extent(const tensor::Shape& shape) {
   return as_int(shape[shape.rank() - 1]);
 }
 
-inline LayernormLaunch layernorm_work(const ops::LayernormArgs& args) {
-  return {args.x.data,
-          args.weight.data,
-          args.bias.data,
-          args.y.data,
-          args.mean.data,
-          args.rstd.data,
-          rows_of(args.x, args.weight),
-          as_int(args.weight.element_count()),
-          args.epsilon};
+// Fails with: unsupported, for rows that no team of threads holds.
+inline Result<void> check_norm(std::int64_t columns) {
+  if (columns <= kNormColumns) return {};
+  return {ErrorCode::unsupported, "a norm of rows of " + std::to_string(columns) +
+                                      " values; on a GPU they have at most " +
+                                      std::to_string(kNormColumns)};
 }
-inline LayernormBackwardLaunch layernorm_backward_work(const ops::LayernormBackwardArgs& args) {
-  return {args.dy.data,
-          args.x.data,
-          args.weight.data,
-          args.mean.data,
-          args.rstd.data,
-          args.dx.data,
-          args.dweight.data,
-          args.dbias.data,
-          rows_of(args.x, args.weight),
-          as_int(args.weight.element_count())};
+inline Result<NormLaunch> layernorm_work(const ops::LayernormArgs& args, tensor::Workspace&) {
+  if (auto done = check_norm(args.weight.element_count()); !done) return done.error();
+  return NormLaunch{args.x.data,
+                    args.residual.data,
+                    args.weight.data,
+                    args.bias.data,
+                    args.sum.data,
+                    args.y.data,
+                    args.mean.data,
+                    args.rstd.data,
+                    rows_of(args.x, args.weight),
+                    as_int(args.weight.element_count()),
+                    args.epsilon};
 }
-inline RmsnormLaunch rmsnorm_work(const ops::RmsnormArgs& args) {
-  return {args.x.data,
-          args.weight.data,
-          args.y.data,
-          args.rstd.data,
-          rows_of(args.x, args.weight),
-          as_int(args.weight.element_count()),
-          args.epsilon};
+inline Result<NormLaunch> rmsnorm_work(const ops::RmsnormArgs& args, tensor::Workspace&) {
+  if (auto done = check_norm(args.weight.element_count()); !done) return done.error();
+  return NormLaunch{args.x.data,
+                    args.residual.data,
+                    args.weight.data,
+                    nullptr,
+                    args.sum.data,
+                    args.y.data,
+                    nullptr,
+                    args.rstd.data,
+                    rows_of(args.x, args.weight),
+                    as_int(args.weight.element_count()),
+                    args.epsilon};
 }
-inline RmsnormBackwardLaunch rmsnorm_backward_work(const ops::RmsnormBackwardArgs& args) {
-  return {args.dy.data,
-          args.x.data,
-          args.weight.data,
-          args.rstd.data,
-          args.dx.data,
-          args.dweight.data,
-          rows_of(args.x, args.weight),
-          as_int(args.weight.element_count())};
+// The scratch memory of a norm's backward. Fails with: out_of_memory, unsupported.
+inline Result<float*> norm_parts(const auto& args, tensor::Workspace& workspace) {
+  const std::int64_t columns = args.weight.element_count();
+  if (auto done = check_norm(columns); !done) return done.error();
+  const std::int64_t most = std::min(kNormParts, rows_of(args.x, args.weight));
+  float* parts = workspace.take<float>(static_cast<std::size_t>(most * 2 * columns));
+  if (!parts) return Error{ErrorCode::out_of_memory, "norm_backward: the workspace is too small"};
+  return parts;
+}
+inline Result<NormBackwardLaunch> layernorm_backward_work(const ops::LayernormBackwardArgs& args,
+                                                          tensor::Workspace& workspace) {
+  const auto parts = norm_parts(args, workspace);
+  if (!parts) return parts.error();
+  return NormBackwardLaunch{args.dy.data,
+                            args.x.data,
+                            args.weight.data,
+                            args.mean.data,
+                            args.rstd.data,
+                            args.dx.data,
+                            args.dweight.data,
+                            args.dbias.data,
+                            *parts,
+                            rows_of(args.x, args.weight),
+                            as_int(args.weight.element_count())};
+}
+inline Result<NormBackwardLaunch> rmsnorm_backward_work(const ops::RmsnormBackwardArgs& args,
+                                                        tensor::Workspace& workspace) {
+  const auto parts = norm_parts(args, workspace);
+  if (!parts) return parts.error();
+  return NormBackwardLaunch{args.dy.data,
+                            args.x.data,
+                            args.weight.data,
+                            nullptr,
+                            args.rstd.data,
+                            args.dx.data,
+                            args.dweight.data,
+                            nullptr,
+                            *parts,
+                            rows_of(args.x, args.weight),
+                            as_int(args.weight.element_count())};
 }
 
 // What attention of H heads over K (0: as many) takes. Fails with: unsupported, for heads that are
@@ -223,9 +257,13 @@ inline CrossEntropyLaunch cross_entropy_work(const ops::CrossEntropyArgs& args) 
 inline AddLaunch add_work(const ops::AddArgs& args) {
   return {args.a.data, args.b.data, args.c.data, args.out.data, args.out.element_count()};
 }
-inline ColumnSumLaunch column_sum_work(const ops::ColumnSumArgs& args) {
-  const std::int64_t columns = args.out.element_count();
-  return {args.x.data, args.out.data, args.x.element_count() / columns, columns};
+inline Result<ColumnSumLaunch> column_sum_work(const ops::ColumnSumArgs& args,
+                                               tensor::Workspace& workspace) {
+  const std::int64_t columns = args.out.element_count(), rows = args.x.element_count() / columns;
+  const std::int64_t block = ops::sum_block(rows), blocks = (rows + block - 1) / block;
+  auto* parts = workspace.take<float>(static_cast<std::size_t>(blocks * columns));
+  if (!parts) return Error{ErrorCode::out_of_memory, "column_sum: the workspace is too small"};
+  return ColumnSumLaunch{args.x.data, args.out.data, parts, rows, columns, block};
 }
 
 inline AdamwLaunch adamw_work(const ops::AdamwArgs& args) {

@@ -20,35 +20,25 @@
 
 namespace gpunode::cuda {
 
-struct LayernormLaunch {
-  const float *x, *weight, *bias;  // (T, C), (C), (C)
-  float *y, *mean, *rstd;          // (T, C), (T), (T)
-  int rows, columns;
+// Layer norm; without a mean and a bias, RMS norm.
+struct NormLaunch {
+  const float *x, *residual;     // (R, C), (R, C) or null
+  const float *weight, *bias;    // (C), (C) or null
+  float *sum, *y, *mean, *rstd;  // (R, C) of x + residual if it is given, (R, C), (R) or null, (R)
+  int rows, columns;             // columns: kNormColumns at most
   float epsilon;
 };
-cudaError_t launch(const LayernormLaunch& work, cudaStream_t stream);
+cudaError_t launch(const NormLaunch& work, cudaStream_t stream);
 
-struct LayernormBackwardLaunch {
-  const float *dy, *x, *weight, *mean, *rstd;
-  float *dx, *dweight, *dbias;
+struct NormBackwardLaunch {
+  const float *dy, *x, *weight, *mean, *rstd;  // mean: null as above, and dbias with it
+  float *dx, *dweight, *dbias;                 // added to, overwritten, overwritten
+  float* parts;  // (least of R and kNormParts, 2 * C), scratch: of dweight and dbias
   int rows, columns;
 };
-cudaError_t launch(const LayernormBackwardLaunch& work, cudaStream_t stream);
-
-struct RmsnormLaunch {
-  const float *x, *weight;  // (R, C), (C)
-  float *y, *rstd;          // (R, C), (R)
-  int rows, columns;
-  float epsilon;
-};
-cudaError_t launch(const RmsnormLaunch& work, cudaStream_t stream);
-
-struct RmsnormBackwardLaunch {
-  const float *dy, *x, *weight, *rstd;
-  float *dx, *dweight;  // added to, overwritten
-  int rows, columns;
-};
-cudaError_t launch(const RmsnormBackwardLaunch& work, cudaStream_t stream);
+cudaError_t launch(const NormBackwardLaunch& work, cudaStream_t stream);
+inline constexpr int kNormColumns = 16384;
+inline constexpr int kNormParts = 256;
 
 // Softmax attention of H heads of queries over K heads of keys and values, D deep, where K divides H.
 struct AttentionExtents {
@@ -198,9 +188,10 @@ struct AddLaunch {
 cudaError_t launch(const AddLaunch& work, cudaStream_t stream);
 
 struct ColumnSumLaunch {
-  const float* x;  // (T, N)
-  float* out;      // (N)
-  std::int64_t rows, columns;
+  const float* x;                     // (T, N)
+  float* out;                         // (N)
+  float* parts;                       // (blocks, N), scratch: sums of blocks of rows
+  std::int64_t rows, columns, block;  // block: rows that are summed by one thread
 };
 cudaError_t launch(const ColumnSumLaunch& work, cudaStream_t stream);
 

@@ -33,6 +33,14 @@ Result<const void*> rounded(tensor::Stream& stream, tensor::Workspace& workspace
   return static_cast<const void*>(place);
 }
 
+// Whether cuBLASLt's GELU will do: it is the tanh form, of an accuracy that is not told, so fp32 has
+// a kernel of ours behind the product. What it keeps has rows of eights, at 16 bytes.
+bool has_library_gelu(const ops::MatmulArgs& args) {
+  const bool fits = !args.before || (args.before.shape[1] % 8 == 0 &&
+                                     reinterpret_cast<std::uintptr_t>(args.before.data) % 16 == 0);
+  return args.gelu == ops::GeluForm::tanh && args.precision != Precision::fp32 && fits;
+}
+
 }  // namespace
 
 Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
@@ -56,7 +64,23 @@ Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
   if (args.precision == Precision::tf32) operands.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   operands.scratch = workspace.take_bytes(kWorkspaceBytes);
   operands.scratch_bytes = operands.scratch ? kWorkspaceBytes : 0;
-  return queue_product(*context.cublas, context.algorithms, args, operands, own(stream).stream());
+  const auto queue = [&](const ops::MatmulArgs& product) {
+    return queue_product(*context.cublas, context.algorithms, product, operands,
+                         own(stream).stream());
+  };
+  if (!args.gelu) return queue(args);
+  if (has_library_gelu(args)) {
+    const auto done = queue(args);
+    if (done || done.error().code != ErrorCode::unsupported) return done;
+  }
+  ops::MatmulArgs product = args;
+  product.gelu.reset();
+  product.before = {};
+  if (args.before) product.c = args.before;
+  if (auto done = queue(product); !done) return done;
+  return start_work<gelu_work>(
+      workspace, ops::GeluArgs{.x = product.c, .y = args.c, .form = *args.gelu},
+      [&](const auto& work) { return check(launch(work, own(stream).stream()), "gelu"); });
 }
 
 Result<void> pack_product(tensor::Stream& stream, tensor::Workspace& workspace,

@@ -65,6 +65,10 @@ double gelu(const Graph& graph, const Node& node) {
   return elements(graph, node.out[0]) * (node.attributes.form == ops::GeluForm::tanh ? 9 : 5);
 }
 
+double linear_gelu(const Graph& graph, const Node& node) {
+  return linear(graph, node) + gelu(graph, node);
+}
+
 double gelu_backward(const Graph& graph, const Node& node) {
   return elements(graph, node.out[0]) * (node.attributes.form == ops::GeluForm::tanh ? 18 : 11);
 }

@@ -36,6 +36,7 @@ double none(const Graph& graph, const Node& node);
 double embedding(const Graph& graph, const Node& node);
 double embedding_backward(const Graph& graph, const Node& node);
 double linear(const Graph& graph, const Node& node);
+double linear_gelu(const Graph& graph, const Node& node);
 double linear_weight(const Graph& graph, const Node& node);
 double linear_input(const Graph& graph, const Node& node);
 double gelu(const Graph& graph, const Node& node);

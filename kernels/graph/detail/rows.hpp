@@ -25,12 +25,22 @@ inline Result<void> start_from(const Call& call, tensor::ConstTensor before, ten
   return call.backend.copy(call.stream, before.data, to.data, bytes);
 }
 
+// Of a norm's backward, whose operands are dy, x, weight and more.
+inline std::size_t norm_backward_bytes(const Graph& graph, const Node& node) {
+  const std::int64_t columns = graph[node.in[2]].shape.element_count();
+  return ops::norm_backward_workspace_bytes(graph[node.in[0]].shape.element_count() / columns,
+                                            columns);
+}
+
 template <auto Entry>
 bool is_on(const Operations& operations) {
   return operations.*Entry != nullptr;
 }
 
 namespace rows {
+OpRow cross_entropy_both();
+OpRow add_layernorm();
+OpRow add_rmsnorm();
 OpRow rmsnorm();
 OpRow rmsnorm_backward();
 OpRow swiglu();

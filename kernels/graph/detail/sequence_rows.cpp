@@ -100,7 +100,8 @@ OpRow rows::rmsnorm_backward() {
           is_on<&O::rmsnorm_backward>,
           run_rmsnorm_backward,
           nullptr,
-          {{0, 4}}};
+          {{0, 4}},
+          norm_backward_bytes};
 }
 OpRow rows::swiglu() {
   return {"swiglu", costs::each_result<5>, is_on<&O::swiglu>, run_swiglu, swiglu_gradient};

@@ -9,7 +9,7 @@ namespace {
 template <class Each>
 void for_factors(const graph::Graph& graph, std::span<const graph::Node> nodes, Each each) {
   for (const graph::Node& node : nodes) {
-    const bool forward = node.op == graph::Op::linear;
+    const bool forward = node.op == graph::Op::linear || node.op == graph::Op::linear_gelu;
     if (!forward && node.op != graph::Op::linear_input) continue;
     const graph::Value& weight = graph[node.in[1]];
     if (node.attributes.precision == Precision::bf16 && weight.role == graph::Role::parameter)
