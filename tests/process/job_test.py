@@ -232,8 +232,8 @@ class ALateNode(cluster.ProcessTest):
         path = self.job_file(steps=steps, every=500, nodes=nodes)
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
-        for small, large in (("layers = 1", "layers = 2"), ("channels = 16", "channels = 32"),
-                             ("context = 16", "context = 32"), ("batch = 4", "batch = 8")):
+        for small, large in (("layers = 1", "layers = 2"), ("channels = 16", "channels = 64"),
+                             ("context = 16", "context = 64"), ("batch = 4", "batch = 8")):
             text = text.replace(small, large)
         return self.world.write("slower.toml", text)
 
