@@ -89,6 +89,12 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
   const bool in_fp32 = model.precision() == Precision::fp32;
   const std::string precision = in_fp32 ? "" : ", " + std::string(to_string(model.precision()));
   if (!in_fp32) add(digest, precision);  // as bits may be equal by chance
+  const ops::Capabilities& capabilities = backend.capabilities();
+  std::string text = capabilities.instruction_set + ", " + capabilities.library;
+  if (!capabilities.chooses_by.empty()) {
+    text += ", " + capabilities.chooses_by;
+    add(digest, text);
+  }
   digest.add(std::as_bytes(std::span(&*loss, 1)));
   for (const std::span<const float> part :
        {std::span<const float>(device->gradient), std::span<const float>(device->values.weights)}) {
@@ -98,11 +104,7 @@ Result<Fingerprint> compute_fingerprint(const Model& model, ops::Backend& backen
     if (!read) return read.error().within("fingerprint");
     digest.add(std::as_bytes(std::span<const float>(values)));
   }
-  const ops::Capabilities& capabilities = backend.capabilities();
-  return Fingerprint{digest.value(),
-                     backend.device().name + " " + capabilities.instruction_set + ", " +
-                         capabilities.library + precision,
-                     definition};
+  return Fingerprint{digest.value(), backend.device().name + " " + text + precision, definition};
 }
 
 }  // namespace gpunode::model

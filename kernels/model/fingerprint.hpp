@@ -13,8 +13,10 @@ namespace gpunode::model {
 
 struct Fingerprint {
   Digest digest;
-  std::string text;  // "cpu avx512, oneDNN 2.6.3 (avx512 bf16)", and ", bf16" where it computes so
-  Digest model;      // of settings, parameters and initial weights, before anything is computed
+  // "cpu avx512, oneDNN 2.6.3 (avx512 bf16)", what a GPU's library chooses by besides, and ", bf16"
+  // where it computes so.
+  std::string text;
+  Digest model;  // of settings, parameters and initial weights, before anything is computed
 };
 
 // Computes one slice of these samples with fixed weights, and one optimizer step. Cost: a step. Thread: any. Fails with: what Model::program and Program::gradient fail with.

@@ -94,8 +94,12 @@ struct Operations {
 };
 
 struct Capabilities {
-  std::string instruction_set;     // "avx512", "avx2", "portable", "sm_90"
-  std::string library;             // "oneDNN 2.6.3", "cuBLASLt 13.0"
+  std::string instruction_set;  // "avx512", "avx2", "portable", "sm_90"
+  std::string library;          // "oneDNN 2.6.3", "cuBLASLt 13.0"
+  // What else the library and the driver choose by how they compute, where bits follow from that and
+  // not every shape can be tried: "132 multiprocessors". Members of a job have this and the two
+  // lines above in common then; empty where what was tried is all that counts.
+  std::string chooses_by;
   std::uint64_t memory_bytes = 0;  // of the device, in all
   bool host_accessible = false;    // its buffers can be read and written by the CPU
   bool tf32 = false;               // it has products in Precision::tf32

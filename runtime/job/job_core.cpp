@@ -215,7 +215,8 @@ void JobCore::on_sums_whole(Time now, std::uint64_t compute_id,
 void JobCore::on_carried(Time now, const Carried& carried, Actions& out) {
   state_->job.now = now;
   JobContext& job = state_->job;
-  if (!job.can_exchange() || !state_->steps.on_carried(carried, out)) return;
+  // As messages are: one that holds has it when it stays after all.
+  if (!job.member || job.agreement.frozen() || !state_->steps.on_carried(carried, out)) return;
   for (const NodeId& one : job.other_members()) job.peers.on_bytes(one);  // theirs are in it
   state_->advance(out);
 }

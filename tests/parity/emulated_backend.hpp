@@ -29,6 +29,7 @@ class EmulatedBackend final : public ops::Backend {
     if (notes_work) ops::for_each_operation(EnterNoted{operations_});
   }
   std::size_t noted = 0, replayed = 0;  // pieces of work
+  void choose_by(std::string what) { capabilities_.chooses_by = std::move(what); }
   const ops::Operations& twins() const { return twins_; }
   bool has_twin(const std::string& operation) const { return has_operation(twins_, operation); }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "kernels/model/fingerprint.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/rng.hpp"
 #include "tests/parity/emulated_backend.hpp"
@@ -104,6 +105,24 @@ model::Settings settings_of(const std::string& kind) {
 }
 
 class EmulatedModel : public testing::TestWithParam<std::string> {};
+
+// Two devices that agree on all that was tried may choose otherwise for a shape that was not.
+TEST(EmulatedModel, has_a_fingerprint_with_what_the_device_chooses_by) {
+  auto model = model::make_model("gpt", {{"layers", "1"}});
+  ASSERT_TRUE(model);
+  const std::vector<std::uint8_t> bytes = sample_of((*model)->sample_fields(), 7);
+  const std::vector<model::Sample> samples = {{0, bytes}};
+  std::vector<model::Fingerprint> found;
+  for (const std::string what : {"", "132 multiprocessors", "16 multiprocessors"}) {
+    EmulatedBackend backend;
+    backend.choose_by(what);
+    auto one = model::compute_fingerprint(**model, backend, samples);
+    ASSERT_TRUE(one) << one.error().message();
+    EXPECT_NE(one->text.find(what), std::string::npos) << one->text;
+    for (const model::Fingerprint& other : found) EXPECT_NE(one->digest, other.digest);
+    found.push_back(*one);
+  }
+}
 
 TEST_P(EmulatedModel, has_the_cpus_loss_and_gradient) {
   EmulatedBackend emulation;

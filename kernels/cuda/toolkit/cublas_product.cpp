@@ -72,6 +72,10 @@ void describe(Product& product, const ops::MatmulArgs& args, const ProductOperan
   describe(product, product.out, args.c.shape, CUDA_R_32F);
   product.note(product.api.preference_create(&product.preference));
   prefer(product, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{operands.scratch_bytes});
+  // Parts of the inner extent are summed in a step of their own, in a fixed order; of sums in place the
+  // library promises only that no two happen at once.
+  prefer(product, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE});
   prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands.b));
   prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands.a));
   prefer(product, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.c.data));

@@ -1,6 +1,8 @@
 #include "kernels/cuda/cuda_backend.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <string>
 
 #include "kernels/cuda/nccl_group.hpp"
@@ -11,6 +13,9 @@
 
 namespace gpunode::cuda {
 namespace {
+
+// Generations of GPUs for which this binary has machine code; others' drivers compile the PTX.
+constexpr int kBuiltForMajor[] = {GPUNODE_CUDA_MAJORS};
 
 class DeviceMemory final : public tensor::Memory {
  public:
@@ -71,6 +76,20 @@ struct CudaWork final : public ops::NotedWork {
   std::unique_ptr<CapturedGraph> graph;
 };
 
+// cuBLASLt chooses an algorithm by shapes, types, addresses, its version and this: no two devices that
+// agree in all of them get different ones. The driver counts where it compiled our kernels itself.
+std::string chosen_by(const cudaDeviceProp& properties) {
+  std::string text = std::to_string(properties.multiProcessorCount) + " multiprocessors";
+  const auto& built = kBuiltForMajor;
+  if (std::find(std::begin(built), std::end(built), properties.major) == std::end(built)) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    text += ", kernels compiled by driver " + std::to_string(driver / 1000) + "." +
+            std::to_string(driver % 1000 / 10);
+  }
+  return text;
+}
+
 class CudaBackend final : public ops::Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, const cudaDeviceProp& properties)
@@ -83,6 +102,7 @@ class CudaBackend final : public ops::Backend {
         "sm_" + std::to_string(properties.major * 10 + properties.minor);
     capabilities_.library = context_->cublas ? "cuBLASLt " + context_->cublas->version
                                              : "cuBLASLt not found: no matrix products";
+    capabilities_.chooses_by = chosen_by(properties);
     capabilities_.memory_bytes = properties.totalGlobalMem;
     if (context_->cublas) {
       operations_.matmul = matmul;

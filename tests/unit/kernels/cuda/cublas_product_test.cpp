@@ -255,6 +255,23 @@ TEST(CublasProduct, in_tf32_is_asked_for_and_has_an_algorithm_of_its_own) {
   EXPECT_EQ(algorithms.chosen.size(), 2u);
 }
 
+TEST(CublasProduct, is_never_summed_in_place) {
+  CublasLt library;
+  enter(library);
+  static std::uint32_t allowed = CUBLASLT_REDUCTION_SCHEME_MASK;
+  library.preference_set = [](cublasLtMatmulPreference_t,
+                              cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                              std::size_t bytes) {
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && bytes == sizeof allowed)
+      std::memcpy(&allowed, value, sizeof allowed);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  KeptAlgorithms algorithms;
+  expect_product(library, algorithms, {4, 4, 4, false, false, false, false, CUDA_R_32F});
+  EXPECT_EQ(allowed & CUBLASLT_REDUCTION_SCHEME_INPLACE, 0u);
+  EXPECT_NE(allowed & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 0u);
+}
+
 TEST(CublasProduct, ends_in_gelu_and_keeps_what_was_before) {
   CublasLt library;
   enter(library);
