@@ -107,6 +107,9 @@ class Enter(cluster.ProcessTest):
         told = node.ask("job", "log", "small", "--json").json
         return {one["step"]: (one["at"], one["view"]) for one in told["commits"]}
 
+    def views(self, node):
+        return {view for _, view in self.commits(node).values()}
+
     def texts(self, node):
         return [one["text"] for one in node.ask("job", "log", "small", "--json").json["events"]]
 
@@ -202,14 +205,16 @@ class Leavers(Enter):
         for name, ask in (("c", lambda node: node.signal(signal.SIGTERM)),
                           ("b", lambda node: node.ask("leave"))):
             rest = [one for one in NAMES if one != name and one not in left]
+            cluster.wait_until(lambda: len(self.views(self.nodes["a"])) == len(left) + 1,
+                               "each view commits a step before it is changed")
             ask(self.nodes[name])
             self.await_members(self.nodes["a"], rest)
             self.assertEqual(self.nodes[name].wait(), 0, self.nodes[name].said())
             left.append(name)
         os.remove(self.path("slow"))
         self.wait_for_phase(self.nodes["a"], "small")
+        self.assertEqual(len(self.views(self.nodes["a"])), 3)
         commits = self.commits(self.nodes["a"])
-        self.assertEqual(len({view for _, view in commits.values()}), 3)
         # Suspicion alone takes longer than this.
         self.assertLess(self.longest_pause(at for at, _ in commits.values()), 1.0, self.texts(self.nodes["a"]))
         self.assertEqual(self.export(self.nodes["a"], steps), expected)
