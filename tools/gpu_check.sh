@@ -195,7 +195,7 @@ row_sanitizer() {
   local tool
   tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
     { skip "no compute-sanitizer on this machine"; return; }
-  timeout 240 "$tool" --error-exitcode 9 "$work/bin/parity_gpu" --gtest_filter='Cuda.RepeatsItsBits' \
+  timeout 240 "$tool" --error-exitcode 9 "$work/bin/parity_gpu" --gtest_filter='*Cuda.RepeatsItsBits*' \
     >"$work/sanitizer.log" 2>&1 || { fail "$(tail -n 2 "$work/sanitizer.log" | tr '\n' ' ')"; return; }
   detail=$(tail -n 1 "$work/sanitizer.log")
 }

@@ -1,6 +1,6 @@
 // An NVIDIA GPU as a backend. Opened at run time: a binary built with nvcc starts and works where
-// no driver is. Holds the operations that have a CUDA twin (toolkit/kernel_table.hpp, and matmul);
-// where others are missing, a node takes the CPU's backend (actors/node/node.cpp).
+// no driver is. Every operation of our models has a kernel (toolkit/kernel_table.hpp); matrix products
+// are cuBLASLt's where that can be opened.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,16 @@
 
 namespace gpunode::cuda {
 
+// Whose matrix products a GPU runs; which it is, is in Capabilities::library.
+enum class Products {
+  fastest,  // cuBLASLt's, or ours where it is not found
+  own,
+};
+
 // Fails with: unsupported (built without CUDA), no_device (no driver, or no such GPU), each with a
 // sentence for the user; internal.
-Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal = 0);
+Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal = 0,
+                                                   Products products = Products::fastest);
 
 // Where that GPU sits, as the driver writes it ("0000:0a:00.0"): NVML numbers devices otherwise.
 // Fails as open_backend() does.

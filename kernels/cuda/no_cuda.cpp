@@ -13,7 +13,7 @@ Error no_cuda() {
 
 }  // namespace
 
-Result<std::unique_ptr<ops::Backend>> open_backend(int) {
+Result<std::unique_ptr<ops::Backend>> open_backend(int, Products) {
   return no_cuda();
 }
 

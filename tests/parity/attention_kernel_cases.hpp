@@ -12,21 +12,9 @@
 #include "tests/parity/emulation/engine.hpp"
 #include "tests/parity/emulation/guarded.hpp"
 #include "tests/parity/emulation/tensor_core.hpp"
+#include "tests/parity/emulation/ways.hpp"
 
 namespace gpunode::parity {
-
-struct Way {
-  emulation::Schedule schedule;
-  emulation::Landing landing;
-};
-inline constexpr Way kWays[] = {
-    {emulation::Schedule::first_warp, emulation::Landing::at_once},
-    {emulation::Schedule::random, emulation::Landing::at_wait},
-    {emulation::Schedule::last_warp, emulation::Landing::at_wait},
-    {emulation::Schedule::first_warp, emulation::Landing::at_wait},
-    {emulation::Schedule::random, emulation::Landing::at_once},
-    {emulation::Schedule::last_warp, emulation::Landing::at_once},
-};
 
 inline float narrow(double value, const float&) {
   return static_cast<float>(value);

@@ -8,8 +8,11 @@
 namespace gpunode::parity {
 namespace {
 
-TEST(Cuda, AgreesWithTheCpuOnEveryOperationItHas) {
-  auto gpu = cuda::open_backend();
+// With cuBLASLt's products where it is found, and with ours.
+class Cuda : public testing::TestWithParam<cuda::Products> {};
+
+TEST_P(Cuda, AgreesWithTheCpuOnEveryOperation) {
+  auto gpu = cuda::open_backend(0, GetParam());
   if (!gpu) GTEST_SKIP() << gpu.error().message();
   auto host = cpu::open_backend();
   int compared = 0;
@@ -28,8 +31,8 @@ TEST(Cuda, AgreesWithTheCpuOnEveryOperationItHas) {
   EXPECT_GT(compared, 0);
 }
 
-TEST(Cuda, RepeatsItsBits) {
-  auto gpu = cuda::open_backend();
+TEST_P(Cuda, RepeatsItsBits) {
+  auto gpu = cuda::open_backend(0, GetParam());
   if (!gpu) GTEST_SKIP() << gpu.error().message();
   for (const Case& one : cases()) {
     if (!has_operation((*gpu)->operations(), one.operation)) continue;
@@ -39,6 +42,12 @@ TEST(Cuda, RepeatsItsBits) {
     EXPECT_TRUE(same_bits(*first, *again)) << one.name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Products, Cuda,
+                         testing::Values(cuda::Products::fastest, cuda::Products::own),
+                         [](const auto& given) {
+                           return given.param == cuda::Products::own ? "own" : "fastest";
+                         });
 
 }  // namespace
 }  // namespace gpunode::parity

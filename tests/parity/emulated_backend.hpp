@@ -1,6 +1,6 @@
 // The CPU's backend with our own CUDA kernels, compiled for the host against an emulation, in the
-// places of their twins; products stay the CPU's, as cuBLASLt has them on a GPU. It can note work, as
-// a GPU does in graphs.
+// places of their twins; products too, as on a GPU without cuBLASLt. It can note work, as a GPU does
+// in graphs.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.hpp"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/parity/emulated_backend.hpp"
+#include "tests/parity/emulation/ways.hpp"
 
 namespace gpunode::parity {
 namespace {
@@ -19,8 +20,10 @@ TEST_P(EmulatedCuda, AgreesWithTheDefinitionInFloat64) {
   int compared = 0;
   for (const Case& one : cases()) {
     if (one.operation != GetParam()) continue;
+    emulation::report() = {};
     auto outputs = run_case(one, emulation);
     ASSERT_TRUE(outputs) << outputs.error().message() << ": " << emulation::report().error;
+    EXPECT_EQ(emulation::report().bank_conflicts, 0u) << one.name;
     EXPECT_LE(worst_difference(*outputs, one.reference(widen(one.inputs))), one.tolerance)
         << one.name;
     ++compared;
@@ -43,9 +46,6 @@ TEST_P(EmulatedCuda, AlignmentDoesNotShowInTheBits) {
   }
 }
 
-constexpr emulation::Schedule kSchedules[] = {
-    emulation::Schedule::first_warp, emulation::Schedule::last_warp, emulation::Schedule::random};
-
 // Where a kernel finds addresses in shared memory, one without its barrier would end the process.
 // Attention has tests of its own for this, over fewer shapes, as it takes long.
 bool may_be_weakened(const Case& one) {
@@ -53,9 +53,8 @@ bool may_be_weakened(const Case& one) {
          one.operation != "attention_backward";
 }
 
-// Leaving a barrier out shows in some shape, under some order of warps; with all of them no order
-// does.
-TEST_P(EmulatedCuda, NeedsEachOfItsBarriersAndNoMore) {
+// What is left out shows in some shape, run in some way; with all of it no way does.
+TEST_P(EmulatedCuda, NeedsEachOfItsBarriersWaitsAndCommitsAndNoMore) {
   EmulatedBackend emulation;
   std::set<emulation::Point> points, caught;
   for (const Case& one : cases()) {
@@ -67,13 +66,14 @@ TEST_P(EmulatedCuda, NeedsEachOfItsBarriersAndNoMore) {
     auto own = emulation::report().points;
     if (!may_be_weakened(one)) own.clear();
     points.insert(own.begin(), own.end());
-    for (const emulation::Schedule schedule : kSchedules) {
-      emulation::settings() = {.schedule = schedule};
+    for (const Way& way : kWays) {
+      emulation::settings() = {.schedule = way.schedule, .landing = way.landing};
       const auto other = run_case(one, emulation);
       EXPECT_TRUE(other && same_bits(*expected, *other)) << one.name;
       for (const emulation::Point& point : own) {
         if (caught.contains(point)) continue;
-        emulation::settings() = {.schedule = schedule, .weakened = point};
+        emulation::settings() = {
+            .schedule = way.schedule, .landing = way.landing, .weakened = point};
         const auto weaker = run_case(one, emulation);
         if (!weaker || !same_bits(*expected, *weaker)) caught.insert(point);
       }
@@ -108,8 +108,8 @@ TEST(EmulatedNorm, OfManyWideRowsIsTheCpusUnderEverySchedule) {
   const auto expected = run_case(one, *host);
   ASSERT_TRUE(expected);
   std::vector<Vector> first;
-  for (const emulation::Schedule schedule : kSchedules) {
-    emulation::settings() = {.schedule = schedule};
+  for (const Way& way : kWays) {
+    emulation::settings() = {.schedule = way.schedule, .landing = way.landing};
     const auto outputs = run_case(one, emulation);
     ASSERT_TRUE(outputs);
     EXPECT_LE(worst_difference(*outputs, widen(*expected)), 3e-5);

@@ -120,7 +120,7 @@ Finding check_driver(bool built_with_cuda) {
     return fail("driver", seen + "; this build needs CUDA " + cuda_text(kLeastCuda),
                 "install a newer driver (525 or later)");
   if (!can_open("libcublasLt.so.12") && !can_open("libcublasLt.so.13"))
-    return warn("driver", seen + "; cuBLASLt is not found, so the CPU computes",
+    return warn("driver", seen + "; cuBLASLt is not found, so products run on slower kernels",
                 "install cuBLAS 12 or newer, or put it on LD_LIBRARY_PATH");
   return ok("driver", seen);
 }

@@ -1,19 +1,13 @@
 // Convolution, its gradient for the images and that for the weights, each as one product in float32
-// whose patches are never laid out: what a patch's element is, is worked out where it is read. A
-// block has 64 by 64 entries of the result, a thread 4 by 4 of them, and 16 of what is summed over
-// at a time; every entry is summed by one thread in order, so there are no atomics. The weights'
-// gradient sums over all pixels: parts of them go to blocks of their own, and are added in order.
-// Bound by arithmetic; reading from shared memory is four loads a 4 by 4 products.
-#include "kernels/cuda/toolkit/elements.cuh"
+// whose patches are never laid out: what a patch's element is, is worked out where it is read. The
+// weights' gradient sums over all pixels: parts of them go to blocks of their own, and are added in
+// order.
+#include "kernels/cuda/toolkit/tiled_product.cuh"
 
 namespace gpunode::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kTile = 64;
-constexpr int kStep = 16;
-constexpr int kOwn = 4;            // rows and columns of a thread, 16 apart
-constexpr int kWidth = kTile + 1;  // of a row in shared memory: no two lanes in one bank
+using tiled::Columns, tiled::Entries, tiled::kThreads, tiled::Matrix, tiled::multiply, tiled::tiles;
 
 // Where a pixel's window begins in its image.
 struct Corner {
@@ -44,9 +38,6 @@ __device__ inline float patch_at(const Conv2dShape& s, const Corner& corner, con
   return corner.image[(std::int64_t{i} * s.width + j) * s.channels + reach.channel];
 }
 
-// A side of a product is a matrix of lines (rows of the result, or columns) by what is summed over.
-// Line and Deep are what an index means; kDeepFirst: neighbours in memory are neighbours in depth.
-
 struct Patches {  // of the pixels' windows
   static constexpr bool kDeepFirst = true;
   using Line = Corner;
@@ -69,30 +60,6 @@ struct PatchColumns {  // the same, summed over pixels
   __device__ Line line(int element) const { return reach_of(s, element); }
   __device__ Deep deep(int pixel) const { return corner_of(s, x, pixel); }
   __device__ float at(const Line& line, const Deep& deep) const { return patch_at(s, deep, line); }
-};
-
-struct Matrix {  // (lines, depth), or (depth, lines)
-  static constexpr bool kDeepFirst = true;
-  using Line = const float*;
-  using Deep = int;
-  const float* data;
-  int count, depth;
-  __device__ int lines() const { return count; }
-  __device__ Line line(int index) const { return data + std::int64_t{index} * depth; }
-  __device__ Deep deep(int index) const { return index; }
-  __device__ float at(Line line, Deep deep) const { return line[deep]; }
-};
-
-struct Columns {
-  static constexpr bool kDeepFirst = false;
-  using Line = int;
-  using Deep = const float*;
-  const float* data;
-  int count;
-  __device__ int lines() const { return count; }
-  __device__ Line line(int index) const { return index; }
-  __device__ Deep deep(int index) const { return data + std::int64_t{index} * count; }
-  __device__ float at(Line line, Deep deep) const { return deep[line]; }
 };
 
 struct Windows {  // of every pixel of x, the outputs that it went into
@@ -139,90 +106,16 @@ struct TurnedWeights {  // (O, KH, KW, C) as columns C, summed over KH, KW, O
   __device__ float at(Line line, Deep deep) const { return deep[line]; }
 };
 
-// Brings 64 lines of a side to shared memory, 16 deep at a time.
-template <class Side>
-struct TileReader {
-  static constexpr int kLines = Side::kDeepFirst ? kOwn : 1, kDeeps = Side::kDeepFirst ? 1 : kOwn;
-  const Side& side;
-  typename Side::Line lines[kLines];
-  int first_line;
-
-  __device__ static int own_line(int n) {
-    return Side::kDeepFirst ? static_cast<int>(threadIdx.x) / kStep + kThreads / kStep * n
-                            : static_cast<int>(threadIdx.x) % kTile;
-  }
-  __device__ static int own_deep(int n) {
-    return Side::kDeepFirst ? static_cast<int>(threadIdx.x) % kStep
-                            : static_cast<int>(threadIdx.x) / kTile + kThreads / kTile * n;
-  }
-  __device__ TileReader(const Side& of, int first) : side(of), first_line(first) {
-    for (int n = 0; n < kLines; ++n) {
-      const int index = first_line + own_line(n);
-      lines[n] = side.line(index < side.lines() ? index : 0);
-    }
-  }
-  __device__ void read(float (&tile)[kStep][kWidth], int first, int end) const {
-    for (int m = 0; m < kDeeps; ++m) {
-      const int deep = own_deep(m);
-      const bool there = first + deep < end;
-      const typename Side::Deep place = side.deep(there ? first + deep : 0);
-      for (int n = 0; n < kLines; ++n) {
-        const int line = own_line(n);
-        tile[deep][line] =
-            there && first_line + line < side.lines() ? side.at(lines[n], place) : 0.0f;
-      }
-    }
-  }
-};
-
-// Of the entries that a block has, the sums over [first, end) of what is summed over.
-template <class Left, class Right>
-__device__ void multiply(const Left& left, const Right& right, int tile, int first, int end,
-                         float* out) {
-  __shared__ float left_tile[kStep][kWidth], right_tile[kStep][kWidth];
-  const int tiles_across = (right.lines() + kTile - 1) / kTile;
-  const int top = tile / tiles_across * kTile, begin = tile % tiles_across * kTile;
-  const TileReader<Left> rows(left, top);
-  const TileReader<Right> columns(right, begin);
-  const int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
-  float sums[kOwn][kOwn] = {};
-  for (int at = first; at < end; at += kStep) {
-    rows.read(left_tile, at, end);
-    columns.read(right_tile, at, end);
-    __syncthreads();
-    for (int k = 0; k < kStep; ++k) {
-      float a[kOwn], b[kOwn];
-      for (int n = 0; n < kOwn; ++n) {
-        a[n] = left_tile[k][row + 16 * n];
-        b[n] = right_tile[k][column + 16 * n];
-      }
-      for (int i = 0; i < kOwn; ++i)
-        for (int j = 0; j < kOwn; ++j) sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
-    }
-    __syncthreads();
-  }
-  for (int i = 0; i < kOwn; ++i)
-    for (int j = 0; j < kOwn; ++j) {
-      const int to = top + row + 16 * i, across = begin + column + 16 * j;
-      if (to < left.lines() && across < right.lines())
-        out[std::int64_t{to} * right.lines() + across] = sums[i][j];
-    }
-}
-
-std::int64_t tiles(std::int64_t rows, std::int64_t columns) {
-  return (rows + kTile - 1) / kTile * ((columns + kTile - 1) / kTile);
-}
-
 __global__ void convolve(Conv2dLaunch pass) {
-  multiply(Patches{pass.shape, pass.x},
-           Matrix{pass.weight, pass.shape.out_channels, pass.shape.patch},
-           static_cast<int>(blockIdx.x), 0, pass.shape.patch, pass.y);
+  multiply(
+      Patches{pass.shape, pass.x}, Matrix{pass.weight, pass.shape.out_channels, pass.shape.patch},
+      static_cast<int>(blockIdx.x), 0, pass.shape.patch, Entries{pass.y, pass.shape.out_channels});
 }
 
 __global__ void return_to_images(Conv2dBackwardLaunch pass) {
   const Conv2dShape& s = pass.shape;
   multiply(Windows{s, pass.dy}, TurnedWeights{s, pass.weight}, static_cast<int>(blockIdx.x), 0,
-           s.patch / s.channels * s.out_channels, pass.dx);
+           s.patch / s.channels * s.out_channels, Entries{pass.dx, s.channels});
 }
 
 // A block has one part of the pixels.
@@ -234,7 +127,8 @@ __global__ void gather_weights(Conv2dBackwardLaunch pass) {
   const int first = part * each, end = first + each < s.pixels ? first + each : s.pixels;
   float* out =
       pass.parts == 1 ? pass.dweight : pass.sums + std::int64_t{part} * s.out_channels * s.patch;
-  multiply(Columns{pass.dy, s.out_channels}, PatchColumns{s, pass.x}, tile, first, end, out);
+  multiply(Columns{pass.dy, s.out_channels}, PatchColumns{s, pass.x}, tile, first, end,
+           Entries{out, s.patch});
 }
 
 __global__ void add_parts(Conv2dBackwardLaunch pass) {

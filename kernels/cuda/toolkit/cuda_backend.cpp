@@ -101,17 +101,15 @@ class CudaBackend final : public ops::Backend {
     capabilities_.instruction_set =
         "sm_" + std::to_string(properties.major * 10 + properties.minor);
     capabilities_.library = context_->cublas ? "cuBLASLt " + context_->cublas->version
-                                             : "cuBLASLt not found: no matrix products";
+                                             : "no cuBLASLt, products of gpunode";
     capabilities_.chooses_by = chosen_by(properties);
     capabilities_.memory_bytes = properties.totalGlobalMem;
-    if (context_->cublas) {
-      operations_.matmul = matmul;
-      operations_.pack_product = pack_product;
-      capabilities_.tf32 = properties.major >= 8;
-    }
     capabilities_.notes_work = true;
     capabilities_.forms_groups = true;
     enter_kernels(operations_);
+    if (!context_->cublas) return;
+    operations_.matmul = matmul;
+    capabilities_.tf32 = properties.major >= 8;
   }
 
   const tensor::Device& device() const override { return memory_->device(); }
@@ -195,7 +193,7 @@ class CudaBackend final : public ops::Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal) {
+Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal, Products products) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
@@ -217,7 +215,7 @@ Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal) {
   auto context = std::make_shared<Context>();
   context->ordinal = ordinal;
   if (auto done = context->activate(); !done) return done.error();
-  context->cublas = CublasLt::open();
+  if (products == Products::fastest) context->cublas = CublasLt::open();
   return std::unique_ptr<ops::Backend>(
       std::make_unique<CudaBackend>(std::move(context), properties));
 }

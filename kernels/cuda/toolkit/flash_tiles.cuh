@@ -9,7 +9,6 @@
 
 namespace gpunode::cuda::flash {
 
-using Bf16 = std::uint16_t;
 inline constexpr int kThreads = 128;
 inline constexpr int kRows = 64;  // of a block
 inline constexpr unsigned kAllLanes = 0xffffffff;
@@ -22,14 +21,6 @@ template <int D>
 constexpr unsigned kRowsBytes = kRows* D * 2;
 template <int D>
 constexpr unsigned kStepBytes = kStep<D>* D * 2;
-
-// Where the eight values of a chunk of a row lie. Chunks are exchanged within 128 bytes so that
-// eight rows' chunks of one number lie in different banks.
-template <int D>
-__device__ __forceinline__ unsigned place(unsigned tile, int row, int chunk) {
-  constexpr int kShift = D < 64 ? 1 : 0, kMask = D < 64 ? 3 : 7;
-  return tile + row * (2 * D) + ((chunk ^ (row >> kShift & kMask)) << 4);
-}
 
 // Starts copying `count` rows from `first` on; rows from `length` on, and what is beyond the
 // depth, become zero.

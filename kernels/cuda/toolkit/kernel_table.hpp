@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/toolkit/attention_precision.hpp"
 #include "kernels/cuda/toolkit/kernel_work.hpp"
+#include "kernels/cuda/toolkit/product_precision.hpp"
 
 namespace gpunode::cuda {
 
@@ -21,6 +22,8 @@ struct KernelName {  // what an error says has failed
 // Runner::run<name, work>(stream, workspace, args) starts launch(work(args)), see start_work().
 template <class Runner>
 void enter_kernels(ops::Operations& table) {
+  table.matmul = ProductInPrecision<Runner>::multiply;
+  table.pack_product = ProductInPrecision<Runner>::pack;
   table.layernorm = Runner::template run<"layernorm", layernorm_work>;
   table.layernorm_backward = Runner::template run<"layernorm_backward", layernorm_backward_work>;
   table.gelu = Runner::template run<"gelu", gelu_work>;

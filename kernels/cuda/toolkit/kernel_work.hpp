@@ -100,6 +100,32 @@ inline Result<NormBackwardLaunch> rmsnorm_backward_work(const ops::RmsnormBackwa
                             as_int(args.weight.element_count())};
 }
 
+// A product of factors in another place and type than the arguments' own: rounded to bf16.
+template <class Element>
+ProductLaunch<Element> product_of(const ops::MatmulArgs& args, const Element* a, const Element* b) {
+  const tensor::Shape& left = args.a.shape;
+  return {a,
+          b,
+          args.bias.data,
+          args.c.data,
+          as_int(left[args.transpose_a ? 1 : 0]),
+          as_int(args.b.shape[args.transpose_b ? 0 : 1]),
+          as_int(left[args.transpose_a ? 0 : 1]),
+          args.transpose_a,
+          args.transpose_b,
+          args.accumulate};
+}
+inline ProductLaunch<float> product_work(const ops::MatmulArgs& args) {
+  return product_of(args, args.a.data, args.b.data);
+}
+struct RoundedProduct {
+  const ops::MatmulArgs& args;
+  const std::uint16_t *a, *b;
+};
+inline ProductLaunch<std::uint16_t> rounded_product_work(const RoundedProduct& rounded) {
+  return product_of(rounded.args, rounded.a, rounded.b);
+}
+
 // What attention of H heads over K (0: as many) takes. Fails with: unsupported, for heads that are
 // deeper than the kernels' tiles.
 inline Result<AttentionExtents> attention_extents(std::int64_t joined, std::int64_t heads,

@@ -40,6 +40,19 @@ cudaError_t launch(const NormBackwardLaunch& work, cudaStream_t stream);
 inline constexpr int kNormColumns = 16384;
 inline constexpr int kNormParts = 256;
 
+// c (R, C) = op(a) (R, D) op(b) (D, C) [+ bias] [+ c], of float32, or of bf16 (as its bits) with sums in
+// float32 on tensor cores.
+template <class Element>
+struct ProductLaunch {
+  const Element *a, *b;  // (R, D), or (D, R) if transpose_a; (D, C), or (C, D) if transpose_b
+  const float* bias;     // (C) or null
+  float* c;
+  int rows, columns, depth;
+  bool transpose_a, transpose_b, accumulate;
+};
+cudaError_t launch(const ProductLaunch<float>& work, cudaStream_t stream);
+cudaError_t launch(const ProductLaunch<std::uint16_t>& work, cudaStream_t stream);
+
 // Softmax attention of H heads of queries over K heads of keys and values, D deep, where K divides H.
 struct AttentionExtents {
   int samples, positions, heads, key_heads, depth;  // B, T, H, K, D (at most 128)

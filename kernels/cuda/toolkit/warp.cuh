@@ -98,6 +98,16 @@ using emulation::shared_pointer;
 
 #endif
 
+using Bf16 = std::uint16_t;  // its bits
+
+// Where the eight values of a chunk lie in a tile of rows of D bf16. Chunks are exchanged within 128
+// bytes so that eight rows' chunks of one number lie in different banks.
+template <int D>
+__device__ __forceinline__ unsigned place(unsigned tile, int row, int chunk) {
+  constexpr int kShift = D < 64 ? 1 : 0, kMask = D < 64 ? 3 : 7;
+  return tile + row * (2 * D) + ((chunk ^ (row >> kShift & kMask)) << 4);
+}
+
 // 2^x for x <= 0, off by 2.4e-7 of it at most; 0 below -126. The fraction's power is a polynomial
 // of degree 6 in [-1/2, 1/2] (Taylor's, whose first term left out is 1.1e-8 there).
 __device__ __forceinline__ float power_of_two(float x) {
