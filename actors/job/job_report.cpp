@@ -165,6 +165,7 @@ std::string report_json(const ReportInput& in) {
     out["exchange_note"] = text;
   if (job::facts_of(in.spec.exchange.mode).routing.plan)
     out["exchange_groups"] = groups_of(ledger.explain(), in.cluster);
+  out["carried_steps"] = in.status.carried;
   out["host_bytes_per_step"] = {{"to_device", ledger.seen().to_device_bytes},
                                 {"to_host", ledger.seen().to_host_bytes}};
   out["state_digest"] = ledger.seen().state_digest.text();

@@ -86,6 +86,7 @@ struct JobStatus {
   std::uint64_t sync_total_bytes = 0;
   std::uint64_t sync_results = 0;  // steps followed while learning
   std::uint64_t sync_behind = 0;   // committed steps whose results are still to come
+  std::uint64_t carried = 0;       // steps whose results came here from device to device
   Duration sync_time{};            // since it began; whole once this node is a member
   Duration in_phase{};
   std::string reason;                  // why it is paused, has no new view, or does not get on

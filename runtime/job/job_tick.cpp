@@ -96,6 +96,7 @@ JobStatus JobCore::State::status() const {
   status.holders = static_cast<std::uint32_t>(
       std::max(durability.holders_of(status.durable.name).size(), status.durable.holders.size()));
   status.total_steps = job.options.total_steps;
+  status.carried = steps.carried();
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();
   status.hang = watchdog.hang();

@@ -176,6 +176,7 @@ bool StepRunner::on_carried(const Carried& carried, Actions& out) {
                        carried.result && carried.result.size() == job_.options.element_count;
   if (!awaited) return false;
   std::vector<collective::SendTo> sends;
+  ++carried_;
   exchange_->on_carried(job_.now, carried.result, carried.data_fingerprint, sends);
   send(step_, sends, out);
   return true;

@@ -66,6 +66,7 @@ class StepRunner {
   void release();  // all memory, after the last step
 
   DeviceLink& link() { return link_; }
+  std::uint64_t carried() const { return carried_; }  // results that came from device to device
   bool under_way() const { return exchange_.has_value(); }
   bool has_partials() const { return !partials_.empty(); }
   std::uint64_t step() const { return step_; }
@@ -105,6 +106,7 @@ class StepRunner {
 
   std::optional<collective::AllReduce> exchange_, previous_;
   std::uint64_t step_ = 0;
+  std::uint64_t carried_ = 0;
   Digest plan_digest_, previous_plan_digest_;
   std::map<collective::TreeNode, Partial> partials_;  // of step partial_step_
   std::uint64_t partial_step_ = 0;

@@ -40,6 +40,9 @@ Rows fields_of(const json& report) {
   for (const json& group : list(report, "exchange_groups"))
     groups += (groups.empty() ? "" : " | ") + joined(group);
   if (!groups.empty()) rows.push_back({"exchange_groups", groups});
+  if (const auto steps = field<std::uint64_t>(report, "carried_steps", 0); steps > 0)
+    rows.push_back({"carried", std::to_string(steps) +
+                                   " results came here from device to device, not over the host"});
   const std::string witnesses = joined(list(report, "witnesses"));
   if (!witnesses.empty()) rows.push_back({"witnesses", witnesses + " (vote, compute nothing)"});
   for (const json& one : list(report, "refused"))

@@ -10,8 +10,8 @@ namespace gpunode::node {
 
 struct DeviceChoice {
   bool uses_gpus = false;
-  bool is_must = false;    // a GPU that is wanted and cannot be used is a failure
-  std::set<int> ordinals;  // none: all
+  bool is_must = false;         // a GPU that is wanted and cannot be used is a failure
+  std::set<int> ordinals = {};  // none: all
 };
 
 // "auto", "cpu", "cuda" or "cuda:0,2". Fails with: invalid_argument.

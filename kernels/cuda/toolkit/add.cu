@@ -21,7 +21,7 @@ __global__ void add_elements(AddLaunch sum) {
   });
 }
 
-std::int64_t sum_blocks(const ColumnSumLaunch& sum) {
+__host__ __device__ inline std::int64_t sum_blocks(const ColumnSumLaunch& sum) {
   return (sum.rows + sum.block - 1) / sum.block;
 }
 
@@ -50,7 +50,7 @@ __global__ void sum_block_columns(ColumnSumLaunch sum) {
 __global__ void add_block_sums(ColumnSumLaunch sum) {
   __shared__ RowTile<1> tile;
   sum_in_row_order(
-      tile, (sum.rows + sum.block - 1) / sum.block, sum.columns,
+      tile, sum_blocks(sum), sum.columns,
       [&](std::int64_t row, std::int64_t column) {
         return Lanes<1>{sum.parts[row * sum.columns + column]};
       },

@@ -18,6 +18,7 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   job::JobStatus status;
   status.needs_lease = true;
   status.reported = 3;
+  status.carried = 4;
   const JobId id{1, 1};
   const job::JobSpec spec;
   const ClusterSnapshot cluster;
@@ -28,6 +29,7 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   EXPECT_EQ(report["data_fingerprint"]["samples"], 20);
   EXPECT_EQ(report["host_bytes_per_step"]["to_device"], 70);
   EXPECT_EQ(report["host_bytes_per_step"]["to_host"], 9000);
+  EXPECT_EQ(report["carried_steps"], 4);
 }
 
 TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {

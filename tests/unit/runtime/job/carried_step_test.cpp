@@ -47,7 +47,9 @@ TEST_F(CarriedStepTest, asks_for_no_chunk_and_holds_what_comes) {
   }
   EXPECT_GT(said<collective::Need>(), 0u);
   runner_.on_sums_whole(asked.id, {});
+  EXPECT_EQ(runner_.carried(), 0u);
   EXPECT_TRUE(carried(asked));
+  EXPECT_EQ(runner_.carried(), 1u);
   EXPECT_TRUE(runner_.newly_held());
   ASSERT_EQ(dones().size(), 1u);
   EXPECT_TRUE(dones()[0].times.has_group);
@@ -123,6 +125,7 @@ TEST_F(CarriedStepTest, what_an_older_wish_brought_is_void) {
   EXPECT_FALSE(carried(asked));
   EXPECT_FALSE(runner_.on_carried({again.id, 5, collective::SharedFloats::from({1, 2}), {}}, out_))
       << "of another length";
+  EXPECT_EQ(runner_.carried(), 0u);
 }
 
 }  // namespace

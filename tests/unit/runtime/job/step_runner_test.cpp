@@ -31,7 +31,7 @@ TEST_F(StepRunnerTest, a_step_is_complete_when_every_member_holds_the_same_resul
 TEST_F(StepRunnerTest, members_that_hold_different_results_disagree) {
   compute(begin().id);
   compute_at_peer();
-  hear(5, collective::Done{digest(666), {}, {}});
+  EXPECT_TRUE(hear(5, collective::Done{digest(666), {}, {}}));
   EXPECT_TRUE(runner_.exchange()->disagreed());
   EXPECT_FALSE(runner_.is_complete());
 }
@@ -137,7 +137,7 @@ TEST_F(StepRunnerTest, a_member_that_follows_another_plan_ends_the_view) {
 }
 
 TEST_F(StepRunnerTest, messages_of_the_next_two_steps_are_kept_until_they_begin) {
-  for (const std::uint64_t step : {4, 5, 6, 7}) hear(step, collective::Need{});
+  for (const std::uint64_t step : {4, 5, 6, 7}) EXPECT_TRUE(hear(step, collective::Need{}));
   const auto early = runner_.take_early();
   ASSERT_EQ(early.size(), 2u);
   EXPECT_EQ(early[0].second.step, 5u);
@@ -147,7 +147,7 @@ TEST_F(StepRunnerTest, messages_of_the_next_two_steps_are_kept_until_they_begin)
 TEST_F(StepRunnerTest, who_lacks_the_views_state_counts_early_from_its_base) {
   stand_at(2);
   job_.state_ready = false;
-  for (const std::uint64_t step : {3, 4, 5, 6, 7}) hear(step, collective::Need{});
+  for (const std::uint64_t step : {3, 4, 5, 6, 7}) EXPECT_TRUE(hear(step, collective::Need{}));
   EXPECT_EQ(runner_.take_early().size(), 2u);
 }
 
@@ -165,7 +165,7 @@ TEST_F(StepRunnerTest, a_late_member_is_told_again_that_the_step_before_is_held_
   const Digest followed = runner_.plan().digest();
   commit_step();
   out_.clear();
-  hear(5, collective::Need{{}, {}, true});
+  EXPECT_TRUE(hear(5, collective::Need{{}, {}, true}));
   ASSERT_EQ(said<collective::Done>(), 1u);
   EXPECT_EQ(sent<StepMessage>(out_)[0].second.plan, followed);
 }
@@ -300,7 +300,7 @@ TEST_F(StepRunnerTest, after_the_last_step_all_memory_is_let_go_of) {
   runner_.on_partial(partial(9, 6), true, out_);
   runner_.release();
   out_.clear();
-  hear(5, collective::Need{{}, {}, true});
+  EXPECT_TRUE(hear(5, collective::Need{{}, {}, true}));
   EXPECT_TRUE(out_.empty()) << "nobody can be given its sums any more";
   EXPECT_FALSE(runner_.has_partials());
 }
