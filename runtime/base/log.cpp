@@ -1,35 +1,64 @@
 #include "runtime/base/log.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <mutex>
-#include <string>
+#include <utility>
+
+#include "runtime/base/clock.hpp"
 
 namespace gpunode::log {
 namespace {
 
-std::mutex one_line_at_a_time;
+// Records come also while the process ends: these are never destroyed.
+std::mutex& one_record_at_a_time() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+Sink& the_sink() {
+  static auto& sink = *new Sink;
+  return sink;
+}
+
+// Parts of it may be another node's words, which are to forge no line.
+std::string harmless(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](unsigned char one) { return one < ' ' || one == 127; }, ' ');
+  return line;
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + ' ';
+}
 
 }  // namespace
 
+std::string time_of(const Record& record) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(record.time);
+  const auto millis = std::chrono::floor<std::chrono::milliseconds>(record.time - seconds).count();
+  char fraction[8];
+  std::snprintf(fraction, sizeof fraction, ".%03dZ", static_cast<int>(millis));
+  return utc_text(record.time, "%Y-%m-%dT%H:%M:%S") + fraction;
+}
+
+std::string line_of(const Record& record) {
+  return time_of(record) + ' ' + padded(record.level, 7) + padded(record.area, 10) + record.text +
+         '\n';
+}
+
+void set_sink(Sink sink) {
+  std::lock_guard lock(one_record_at_a_time());
+  the_sink() = std::move(sink);
+}
+
 void write(std::string_view level, std::string_view area, std::string_view text) {
-  auto now = std::chrono::system_clock::now();
-  auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
-  auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now - seconds).count();
-  std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
-  std::tm parts{};
-  localtime_r(&whole, &parts);
-  // Parts of it may be another node's words, which are to forge no line.
-  std::string line(text);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char one) { return one < ' ' || one == 127; }, ' ');
-  std::lock_guard lock(one_line_at_a_time);
-  std::fprintf(stderr, "%02d:%02d:%02d.%03d %-7.*s %-10.*s %.*s\n", parts.tm_hour, parts.tm_min,
-               parts.tm_sec, static_cast<int>(millis), static_cast<int>(level.size()), level.data(),
-               static_cast<int>(area.size()), area.data(), static_cast<int>(line.size()),
-               line.data());
+  const Record record{std::chrono::system_clock::now(), std::string(level), std::string(area),
+                      harmless(text)};
+  std::lock_guard lock(one_record_at_a_time());
+  if (the_sink()) return the_sink()(record);
+  const std::string line = line_of(record);
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 }  // namespace gpunode::log

@@ -1,12 +1,29 @@
-// One line a record on standard error:
-//   12:00:01.123 info  membership  node b1c2 joined
-// Thread-safe.
+// What the program says of its work, a record a line, in UTC:
+//   2026-11-25T12:00:01.123Z info    membership  node b1c2 joined
+// Records go to standard error until somebody takes them. Thread-safe.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace gpunode::log {
+
+struct Record {
+  std::chrono::system_clock::time_point time;
+  std::string level, area, text;  // the text has no control characters
+};
+
+// "2026-11-25T12:00:01.123Z"
+std::string time_of(const Record& record);
+// As above, with a line end.
+std::string line_of(const Record& record);
+
+// Where records go from now on; null: to standard error. Called by one thread at a time, which must
+// not log in it.
+using Sink = std::function<void(const Record&)>;
+void set_sink(Sink sink);
 
 void write(std::string_view level, std::string_view area, std::string_view text);
 

@@ -50,18 +50,12 @@ Result<Background::Begun> Background::begin() {
   return begun;
 }
 
-Result<void> Background::detach(const std::string& log_path) {
-  int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
-  if (log < 0) return storage::error_of_errno(errno, "cannot open the log", log_path);
+Result<void> Background::detach() {
   int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   setsid();
   if (chdir("/") != 0) return storage::error_of_errno(errno, "cannot go to", "/");
-  std::fflush(nullptr);
   dup2(nothing, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
   close(nothing);
-  close(log);
   char up = 1;
   ssize_t written = write(pipe_, &up, 1);
   close(pipe_);

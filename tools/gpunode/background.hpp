@@ -1,5 +1,5 @@
 // Going to the background: a child process runs the node, and this one waits until the node is up
-// or has failed. Until then the child speaks to the terminal, afterwards to the log file.
+// or has failed. Where its output goes is NodeLog's.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,8 @@ class Background {
   // Forks; call it while the process has one thread.
   static Result<Begun> begin();
 
-  // In the child, once the node is up: lets the parent end, leaves its terminal and folder, and
-  // sends all output to the log.
-  Result<void> detach(const std::string& log_path);
+  // In the child, once the node is up: lets the parent end, and leaves its terminal and folder.
+  Result<void> detach();
 
   explicit Background(int pipe) : pipe_(pipe) {}
   ~Background();

@@ -31,7 +31,9 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "(default restart)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
-      {"--detach", "", "go to the background once the node is up; it logs to DIR/node.log"},
+      {"--detach", "",
+       "go to the background once the node is up; `gpunode logs` shows what it says"},
+      {"--log-json", "", "write the log in JSON, a record a line"},
       kJson};
   first.insert(first.end(), shared.begin(), shared.end());
   return first;
@@ -64,6 +66,19 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_leave},
+      {"logs",
+       "show what the node has said",
+       "Of this state directory's node, also when it does not run any more. Its file is "
+       "DIR/node.log; "
+       "a full one (16 MiB) becomes node.log.1, and four older ones are kept. SIGHUP makes the "
+       "node "
+       "open it anew.",
+       {},
+       {{"--follow", "", "go on with what it says from now on, until Ctrl-C"},
+        {"--lines", "N", "how many lines, the newest ones (default 100)"},
+        kState,
+        kJson},
+       run_logs},
       {"nodes", "list the nodes of the cluster", "", {}, {kState, kJson}, run_nodes},
       {"devices",
        "list the devices that this node computes on",

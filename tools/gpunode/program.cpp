@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -21,9 +23,16 @@ void keep_standard_descriptors() {
       (void)!open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY);
 }
 
-// What a command printed may not have arrived: a full disk, a reader that went away.
+// A reader that has seen enough, as `head` has, closes its end: no failure.
+bool reader_went_away() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+// What a command printed may not have arrived: on a full disk.
 int with_output_checked(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (reader_went_away()) return code;
   std::fprintf(stderr, "gpunode: what was to be printed could not be written to standard output\n");
   return code == kOk ? kFailed : code;
 }

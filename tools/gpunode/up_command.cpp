@@ -1,32 +1,37 @@
 // `up` and `join`: this machine's node in this process. The main thread waits for the node to end;
 // a second one waits for signals: the first leaves politely, the second ends the process at once,
-// which is always safe.
+// which is always safe; SIGHUP opens the log anew.
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "runtime/base/log.hpp"
+#include "runtime/base/version.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/node_log.hpp"
 #include "tools/gpunode/start_anew.hpp"
 #include "tools/gpunode/token_source.hpp"
 
 namespace gpunode::cli {
 namespace {
 
-// Takes SIGTERM and SIGINT away from all threads that are started after it, and hears them itself.
+// Takes SIGTERM, SIGINT and SIGHUP away from all threads that are started after it, and hears them
+// itself.
 class SignalWatch {
  public:
   SignalWatch() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
     listener_ = std::thread([this] { listen(); });
   }
@@ -35,9 +40,11 @@ class SignalWatch {
     pthread_kill(listener_.native_handle(), SIGTERM);
     listener_.join();
   }
-  void watch(Node* node) {
+  // on_hangup: what SIGHUP does, where that is not to leave.
+  void watch(Node* node, std::function<void()> on_hangup) {
     std::lock_guard lock(mutex_);
     node_ = node;
+    on_hangup_ = std::move(on_hangup);
     if (starts_anew_) leave();
   }
   // The node leaves, so that its process can start anew. From any thread.
@@ -67,9 +74,14 @@ class SignalWatch {
       int signal = 0;
       if (sigwait(&signals_, &signal) != 0 || ending_) return;
       std::lock_guard lock(mutex_);
+      if (signal == SIGHUP && on_hangup_) {
+        on_hangup_();
+        continue;
+      }
       if (!node_ || (leaver_.joinable() && !starts_anew_)) _exit(128 + signal);
       starts_anew_ = false;
-      std::fprintf(stderr, "gpunode: leaving the cluster; once more stops at once\n");
+      log::info("node",
+                std::string(strsignal(signal)) + ": leaving the cluster; once more stops at once");
       leave();
     }
   }
@@ -80,6 +92,7 @@ class SignalWatch {
   sigset_t signals_{};
   std::mutex mutex_;
   Node* node_ = nullptr;
+  std::function<void()> on_hangup_;
   bool starts_anew_ = false;
   std::atomic<bool> ending_ = false;
   std::thread leaver_;
@@ -125,6 +138,13 @@ std::string joined(const std::vector<std::string>& list) {
   return out;
 }
 
+std::string up_text(const Node& node) {
+  std::string text = "node " + node.name() + " (" + node.id().substr(0, 8) + ") is up";
+  if (node.join_endpoints().empty())
+    return text + "; it only dials, so others join at another node";
+  return text + "; control " + joined(node.endpoints()) + ", join " + joined(node.join_endpoints());
+}
+
 void announce(const Invocation& invocation, const Node& node) {
   if (invocation.json())
     return print_json({{"name", node.name()},
@@ -133,11 +153,8 @@ void announce(const Invocation& invocation, const Node& node) {
                        {"join_endpoints", node.join_endpoints()},
                        {"state", invocation.state()},
                        {"pid", getpid()}});
-  std::string text = "node " + node.name() + " (" + node.id().substr(0, 8) + ") is up";
-  if (node.join_endpoints().empty()) {
-    text += "; it only dials, so others join at another node";
-  } else {
-    text += "; control " + joined(node.endpoints()) + ", join " + joined(node.join_endpoints());
+  std::string text = up_text(node);
+  if (!node.join_endpoints().empty()) {
     text += "; to let others in: `gpunode token create` here, then there `gpunode join " +
             without_scheme(node.join_endpoints().front()) + " --token-file FILE`";
   }
@@ -165,22 +182,30 @@ int run_up(const Invocation& invocation) {
         invocation,
         {ErrorCode::invalid_argument, "--on-device-loss is restart or stay, not '" + on_loss + "'"},
         kUsage);
+  NodeLog node_log(
+      {.json = invocation.arguments.has("--log-json"), .detaches = background != nullptr});
+  log::info("node", "gpunode " + std::string(program_version()) + " starts, pid " +
+                        std::to_string(getpid()) + ", state " + invocation.state());
   SignalWatch signals;
   if (on_loss == "restart")
     config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
   if (!node) return fail(invocation, node.error());
-  signals.watch(node->get());
-  announce(invocation, **node);
-  Result<void> detached;
-  if (background) detached = background->detach(invocation.state() + "/node.log");
+  log::info("node", up_text(**node));
+  announce(invocation, **node);  // before the output is the log's
+  Result<void> detached = node_log.begin(invocation.state());
+  // A node in front of a person ends with the terminal; else the log's file has been moved away.
+  const bool attended = !background && isatty(STDERR_FILENO);
+  signals.watch(
+      node->get(), attended ? std::function<void()>() : [&] { node_log.reopen(); });
+  if (background && detached) detached = background->detach();
   if (detached) (*node)->wait();
   signals.unwatch();
   if (!detached) return fail(invocation, detached.error());
   if (signals.starts_anew()) return start_anew(invocation);
   if (std::string why = (*node)->failure(); !why.empty())
     return fail(invocation, {ErrorCode::internal, why});
-  std::fprintf(stderr, "gpunode: the node has ended\n");
+  log::info("node", "has ended");
   return kOk;
 }
 
