@@ -46,6 +46,9 @@ struct NodeConfig {
   std::string token;
   // "key=value" or "key"; jobs may ask for them.
   std::vector<std::string> labels;
+  // Data sets that this node offers to jobs, by the name that they have in a job file: each the path
+  // of a file or a folder here.
+  std::map<std::string, std::string> data_sets = {};
   // Compute threads of each device; 0: one a core.
   int threads = 0;
   // What jobs and models compute on: "auto" (every NVIDIA GPU that can, else the CPU), "cpu", "cuda"

@@ -33,6 +33,7 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
        "go to the background once the node is up; `gpunode logs` shows what it says"},
+      {"--config", "FILE", "settings and data sets (default: gpunode.toml in the state directory)"},
       {"--log-json", "", "write the log in JSON, a record a line"},
       kJson};
   first.insert(first.end(), shared.begin(), shared.end());
@@ -66,6 +67,24 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_leave},
+      {"config",
+       "show what the node starts with, and where each value comes from",
+       "A flag of `up` comes first, then gpunode.toml in the state directory (keys as listed here, "
+       "and "
+       "[data.NAME] with a path for each data set that jobs may name), then what an earlier start "
+       "was "
+       "told: name, labels, addresses. Needs no node.",
+       {},
+       {{"--config", "FILE", "the file (default: gpunode.toml in the state directory)"},
+        kState,
+        kJson},
+       run_config},
+      {"config forget",
+       "forget what earlier starts were told",
+       "Name, labels and addresses; the next start goes by its flags and gpunode.toml.",
+       {},
+       {kState, kJson},
+       run_config_forget},
       {"logs",
        "show what the node has said",
        "Of this state directory's node, also when it does not run any more. Its file is "

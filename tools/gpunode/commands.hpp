@@ -8,6 +8,8 @@ namespace gpunode::cli {
 int run_up(const Invocation& invocation);  // also `join`
 int run_leave(const Invocation& invocation);
 int run_logs(const Invocation& invocation);
+int run_config(const Invocation& invocation);
+int run_config_forget(const Invocation& invocation);
 int run_nodes(const Invocation& invocation);
 int run_devices(const Invocation& invocation);
 int run_device_order(const Invocation& invocation);

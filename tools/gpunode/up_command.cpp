@@ -17,6 +17,7 @@
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/node_log.hpp"
+#include "tools/gpunode/node_settings.hpp"
 #include "tools/gpunode/start_anew.hpp"
 #include "tools/gpunode/token_source.hpp"
 
@@ -103,8 +104,8 @@ std::string without_scheme(const std::string& endpoint) {
   return endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
 }
 
-Result<NodeConfig> make_config(const Invocation& invocation) {
-  const Arguments& arguments = invocation.arguments;
+Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings& settings) {
+  const Arguments& arguments = settings.arguments();
   NodeConfig config;
   config.state_directory = invocation.state();
   config.name = arguments.text("--name");
@@ -112,6 +113,7 @@ Result<NodeConfig> make_config(const Invocation& invocation) {
   if (config.listen == "none") config.listen.clear();
   config.advertise = arguments.text("--advertise");
   config.labels = arguments.all("--label");
+  config.data_sets = settings.data_sets();
   config.bulk_plain = arguments.has("--bulk-plain");
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
@@ -164,8 +166,10 @@ void announce(const Invocation& invocation, const Node& node) {
 }  // namespace
 
 int run_up(const Invocation& invocation) {
-  auto config = make_config(invocation);
-  if (!config) return fail(invocation, config.error(), kUsage);
+  const auto settings = NodeSettings::read(invocation);
+  if (!settings) return fail(invocation, settings.error(), kUsage);
+  auto config = make_config(invocation, *settings);
+  if (!config) return fail(invocation, settings->explained(config.error()), kUsage);
   auto token = take_token(invocation.arguments.text("--token-file"));
   if (!token) return fail(invocation, token.error());
   if (!config->join.empty()) config->token = std::move(*token);
@@ -176,14 +180,14 @@ int run_up(const Invocation& invocation) {
     if (begun->exit_code) return *begun->exit_code;
     background = std::move(begun->child);
   }
-  const std::string on_loss = invocation.arguments.text("--on-device-loss", "restart");
+  const std::string on_loss = settings->arguments().text("--on-device-loss", "restart");
   if (on_loss != "restart" && on_loss != "stay")
     return fail(
         invocation,
         {ErrorCode::invalid_argument, "--on-device-loss is restart or stay, not '" + on_loss + "'"},
         kUsage);
   NodeLog node_log(
-      {.json = invocation.arguments.has("--log-json"), .detaches = background != nullptr});
+      {.json = settings->arguments().has("--log-json"), .detaches = background != nullptr});
   log::info("node", "gpunode " + std::string(program_version()) + " starts, pid " +
                         std::to_string(getpid()) + ", state " + invocation.state());
   SignalWatch signals;
@@ -192,6 +196,8 @@ int run_up(const Invocation& invocation) {
   auto node = invocation.platform->start_node(std::move(*config));
   if (!node) return fail(invocation, node.error());
   log::info("node", up_text(**node));
+  if (auto kept = settings->remember(); !kept)
+    log::warning("node", "the next start has to be told anew: " + kept.error().message());
   announce(invocation, **node);  // before the output is the log's
   Result<void> detached = node_log.begin(invocation.state());
   // A node in front of a person ends with the terminal; else the log's file has been moved away.

@@ -1,0 +1,217 @@
+#include "tools/gpunode/node_settings.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/base/nearest.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kEarlier = "earlier.json";  // in the state directory
+constexpr std::uint64_t kLargest = 1 << 20;       // of either file, bytes
+
+enum class Kind { text, list, whole, yes };
+struct Row {
+  const char* key;
+  const char* flag;
+  Kind kind;
+  const char* fallback;
+  bool remembered;
+};
+constexpr Row kRows[] = {
+    {"name", "--name", Kind::text, "", true},
+    {"labels", "--label", Kind::list, "", true},
+    {"listen", "--listen", Kind::text, "0.0.0.0:7601", true},
+    {"advertise", "--advertise", Kind::text, "", true},
+    {"threads", "--threads", Kind::whole, "", false},
+    {"device", "--device", Kind::text, "auto", false},
+    {"device_timeout", "--device-timeout", Kind::text, "2m", false},
+    {"on_device_loss", "--on-device-loss", Kind::text, "restart", false},
+    {"bulk_plain", "--bulk-plain", Kind::yes, "", false},
+    {"log_json", "--log-json", Kind::yes, "", false},
+};
+
+Error bad(std::string detail) {
+  return {ErrorCode::invalid_argument, std::move(detail)};
+}
+
+std::string place(const toml::node& node) {
+  return " (line " + std::to_string(node.source().begin.line) + ")";
+}
+
+// Debian's library reports mistakes by throwing; it stops here.
+Result<toml::table> parse_toml(std::string_view text) {
+  try {
+    return toml::table(toml::parse(text));
+  } catch (const toml::parse_error& mistake) {
+    std::ostringstream where;
+    where << mistake.source().begin;
+    return bad("this is not TOML: " + std::string(mistake.description()) + " at " + where.str());
+  }
+}
+
+Result<std::vector<std::string>> values_of(const Row& row, const toml::node& node) {
+  const std::string key = "key '" + std::string(row.key) + "' wants ";
+  std::vector<std::string> values;
+  switch (row.kind) {
+    case Kind::text:
+      if (auto text = node.value_exact<std::string>()) return std::vector{*text};
+      return bad(key + "a text in quotes" + place(node));
+    case Kind::whole:
+      if (auto whole = node.value_exact<std::int64_t>()) return std::vector{std::to_string(*whole)};
+      return bad(key + "a whole number" + place(node));
+    case Kind::yes:
+      if (auto flag = node.value_exact<bool>())
+        return *flag ? std::vector{std::string()} : std::vector<std::string>{};
+      return bad(key + "true or false" + place(node));
+    case Kind::list:
+      break;
+  }
+  const toml::array* list = node.as_array();
+  if (!list) return bad(key + "a list of texts, such as [\"zone=a\"]" + place(node));
+  for (const toml::node& item : *list) {
+    auto text = item.value_exact<std::string>();
+    if (!text) return bad(key + "a list of texts" + place(item));
+    values.push_back(*text);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string to_string(Source source) {
+  switch (source) {
+    case Source::flag:
+      return "flag";
+    case Source::file:
+      return NodeSettings::kFile;
+    case Source::earlier:
+      return "an earlier start";
+    case Source::fallback:
+      break;
+  }
+  return "default";
+}
+
+Result<NodeSettings> NodeSettings::read(const Invocation& invocation) {
+  NodeSettings settings;
+  settings.state_ = invocation.state();
+  settings.arguments_ = invocation.arguments;
+  for (const Row& row : kRows) {
+    Value value{row.key, row.flag, {}, Source::fallback};
+    if (*row.fallback) value.values = {row.fallback};
+    settings.values_.push_back(std::move(value));
+  }
+  if (auto read = settings.read_earlier(); !read) return read.error();
+  const std::string named = invocation.arguments.text("--config");
+  const std::string path = named.empty() ? settings.state_ + '/' + kFile : named;
+  std::error_code failure;
+  if (!named.empty() || std::filesystem::exists(path, failure))
+    if (auto read = settings.read_file(path); !read) return read.error().within(path);
+  settings.add_flags();
+  return settings;
+}
+
+Result<void> NodeSettings::read_file(const std::string& path) {
+  storage::PosixFileSystem files;
+  auto bytes = files.read(path, kLargest);
+  if (!bytes) return bytes.error();
+  auto table = parse_toml(as_text(*bytes));
+  if (!table) return table.error();
+  file_ = path;
+  std::vector<std::string> known = {"data"};
+  for (const Row& row : kRows) known.emplace_back(row.key);
+  for (auto&& [key, node] : *table) {
+    const std::string name(key.str());
+    if (name == "data") {
+      const toml::table* sets = node.as_table();
+      if (!sets)
+        return bad("'data' is a section: write [data.NAME] and path = \"...\"" + place(node));
+      for (auto&& [set, entry] : *sets) {
+        const std::string set_name(set.str());
+        const toml::table* fields = entry.as_table();
+        const auto data_path = fields ? (*fields)["path"].value_exact<std::string>() : std::nullopt;
+        if (!data_path || fields->size() != 1)
+          return bad("[data." + set_name + "] wants one key: path = \"a file or a folder\"" +
+                     place(entry));
+        const std::filesystem::path given(*data_path);
+        data_sets_[set_name] =
+            (given.is_absolute() ? given : std::filesystem::absolute(path).parent_path() / given)
+                .lexically_normal();
+      }
+      continue;
+    }
+    const auto row = std::ranges::find(kRows, name, &Row::key);
+    if (row == std::end(kRows)) return bad(unknown_word("key", name, known) + place(node));
+    auto values = values_of(*row, node);
+    if (!values) return values.error();
+    Value& value = values_[static_cast<std::size_t>(row - kRows)];
+    value.values = *std::move(values);
+    value.source = Source::file;
+  }
+  return {};
+}
+
+// Written by this program: what it does not understand is not known.
+Result<void> NodeSettings::read_earlier() {
+  storage::PosixFileSystem files;
+  auto bytes = files.read(state_ + '/' + kEarlier, kLargest);
+  if (!bytes) return bytes.error().code == ErrorCode::not_found ? Result<void>() : bytes.error();
+  const json stored = json::parse(as_text(*bytes), nullptr, false);
+  for (std::size_t at = 0; at < values_.size(); ++at) {
+    if (!kRows[at].remembered || !stored.is_object() || !stored.contains(kRows[at].key)) continue;
+    const json& list = stored[kRows[at].key];
+    const auto is_text = [](const json& one) { return one.is_string(); };
+    if (!list.is_array() || !std::ranges::all_of(list, is_text)) continue;
+    values_[at].values = list.get<std::vector<std::string>>();
+    values_[at].source = Source::earlier;
+  }
+  return {};
+}
+
+void NodeSettings::add_flags() {
+  for (Value& value : values_) {
+    if (arguments_.has(value.flag)) {
+      value.values = arguments_.all(value.flag);
+      value.source = Source::flag;
+    } else if (value.source != Source::fallback) {
+      for (const std::string& one : value.values) arguments_.add(value.flag, one);
+    }
+  }
+}
+
+Error NodeSettings::explained(Error error) const {
+  for (const Value& value : values_)
+    if (value.source == Source::file && error.detail.find(value.flag) != std::string::npos)
+      return error.within("key '" + value.key + "' in " + file_);
+  return error;
+}
+
+Result<void> NodeSettings::remember() const {
+  json kept = json::object();
+  for (std::size_t at = 0; at < values_.size(); ++at) {
+    const bool told = values_[at].source == Source::flag || values_[at].source == Source::earlier;
+    if (kRows[at].remembered && told) kept[kRows[at].key] = values_[at].values;
+  }
+  storage::PosixFileSystem files;
+  const std::string text = kept.dump(2) + '\n';
+  return files.write_atomic(state_ + '/' + kEarlier, {as_bytes(text)});
+}
+
+Result<bool> NodeSettings::forget(const std::string& state) {
+  storage::PosixFileSystem files;
+  auto removed = files.remove(state + '/' + kEarlier);
+  if (removed) return true;
+  if (removed.error().code == ErrorCode::not_found) return false;
+  return removed.error();
+}
+
+}  // namespace gpunode::cli
