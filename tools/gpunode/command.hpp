@@ -18,7 +18,10 @@ enum ExitCode : int {
   kOk = 0,
   kFailed = 1,  // the thing failed; cause and remedy are on standard error
   kUsage = 2,   // the command line itself is wrong
-  kNoNode = 3   // no node runs with that state directory
+  kNoNode = 3,  // no node runs with that state directory
+  // Of `job wait`: the job has been stopped; it goes on still.
+  kStopped = 4,
+  kTimedOut = 5
 };
 
 struct Flag {

@@ -7,6 +7,8 @@ namespace gpunode::cli {
 
 int run_up(const Invocation& invocation);  // also `join`
 int run_leave(const Invocation& invocation);
+int run_job_follow(const Invocation& invocation);
+int run_job_wait(const Invocation& invocation);
 int run_logs(const Invocation& invocation);
 int run_config(const Invocation& invocation);
 int run_config_forget(const Invocation& invocation);

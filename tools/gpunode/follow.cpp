@@ -1,0 +1,137 @@
+#include "tools/gpunode/follow.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "actors/job/job_phase.hpp"
+#include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/progress_text.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kPollEvery = std::chrono::milliseconds(250);
+constexpr auto kLineEvery = std::chrono::seconds(5);
+
+// Shows progress: on a terminal one line that is written over, else a line when something changes
+// that is worth one, or after a while.
+class Display {
+ public:
+  explicit Display(bool as_json) : json_(as_json), terminal_(!as_json && isatty(STDOUT_FILENO)) {}
+
+  void show(const json& progress, bool last) {
+    if (terminal_) {
+      print("\r" + progress_text(progress) + "\033[K" + (last ? "\n" : ""));
+      return;
+    }
+    std::string what =
+        field<std::string>(progress, "phase", "") + field<json>(progress, "members", json()).dump();
+    auto now = SteadyClock::now();
+    auto step = field<std::uint64_t>(progress, "step", 0);
+    bool moved = step != step_ && now - shown_ >= kLineEvery;
+    if (!last && what == what_ && !moved) return;
+    what_ = what;
+    step_ = step;
+    shown_ = now;
+    if (json_)
+      print_json(progress);
+    else
+      print(progress_text(progress) + "\n");
+  }
+  void end() {
+    if (terminal_) print("\n");
+  }
+
+ private:
+  bool json_, terminal_;
+  std::string what_;
+  std::uint64_t step_ = 0;
+  SteadyClock::time_point shown_{};
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// While one is watched, Ctrl-C is heard instead of ending the program.
+class Interrupts {
+ public:
+  Interrupts() {
+    interrupted = 0;
+    struct sigaction heard {};
+    heard.sa_handler = [](int) { interrupted = 1; };
+    sigaction(SIGINT, &heard, &before_);
+  }
+  ~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
+int leave_alone(const Invocation& invocation, const std::string& name) {
+  if (!invocation.json())
+    std::fprintf(stderr,
+                 "gpunode: the job goes on; `gpunode job follow %s` watches it again, `gpunode job "
+                 "stop %s` stops it\n",
+                 name.c_str(), name.c_str());
+  return 128 + SIGINT;
+}
+
+int failed(const Invocation& invocation, const json& progress, const std::string& name) {
+  const std::string reason = field<std::string>(progress, "reason", "no reason is known");
+  if (!invocation.json())
+    std::fprintf(stderr, "gpunode: job %s failed: %s\n", name.c_str(), reason.c_str());
+  return kFailed;
+}
+
+}  // namespace
+
+int watch_job(const Invocation& invocation, const Watch& watch) {
+  Display display(invocation.json());
+  const Interrupts interrupts;
+  const auto until = SteadyClock::now() + watch.timeout.value_or(std::chrono::hours(0));
+  std::string name = watch.job;
+  for (;;) {
+    Answer answer = ask_node(invocation, "job.progress", {{"job", watch.job}});
+    if (!answer) return interrupted ? leave_alone(invocation, name) : fail(invocation, answer);
+    name = field<std::string>(answer.body, "name", name);
+    const auto phase = jobs::parse_job_phase(field<std::string>(answer.body, "phase", ""));
+    const bool stops = watch.ends_when_stopped && phase == jobs::JobPhase::stopped;
+    const bool late = watch.timeout && SteadyClock::now() >= until;
+    const bool over = (phase && jobs::is_over(*phase)) || stops || late;
+    if (watch.shows)
+      display.show(answer.body, over);
+    else if (over && invocation.json())
+      print_json(answer.body);
+    if (phase == jobs::JobPhase::finished) return kOk;
+    if (phase == jobs::JobPhase::failed) return failed(invocation, answer.body, name);
+    if (stops) return kStopped;
+    if (late) return kTimedOut;
+    if (interrupted) {
+      if (watch.shows) display.end();
+      return leave_alone(invocation, name);
+    }
+    std::this_thread::sleep_for(kPollEvery);
+  }
+}
+
+int run_job_follow(const Invocation& invocation) {
+  return watch_job(invocation, {.job = invocation.arguments.text("JOB")});
+}
+
+int run_job_wait(const Invocation& invocation) {
+  Watch watch{.job = invocation.arguments.text("JOB"), .shows = false, .ends_when_stopped = true};
+  if (invocation.arguments.has("--timeout")) {
+    const auto timeout = invocation.arguments.duration("--timeout", {});
+    if (!timeout) return fail(invocation, timeout.error(), kUsage);
+    watch.timeout = *timeout;
+  }
+  return watch_job(invocation, watch);
+}
+
+}  // namespace gpunode::cli
