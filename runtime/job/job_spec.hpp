@@ -108,6 +108,15 @@ struct JobSpec {
 // model has keys of its own besides.
 std::vector<std::string> known_keys(const std::string& section);
 
+// What a person is told of the keys of a job file, from the table that reads them.
+struct SettingText {
+  std::string key;       // "train.steps"
+  std::string type;      // of the value: text, number, whole number, list of ...
+  std::string fallback;  // the value of a job that does not say; empty: none
+  std::string text;
+};
+std::vector<SettingText> setting_texts();
+
 // One setting, by its job-file key "train.steps". Fails with invalid_argument, naming the nearest
 // known key, or what the value must look like.
 Result<void> set(JobSpec& spec, const std::string& key, const std::string& value);

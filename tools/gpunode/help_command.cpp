@@ -1,7 +1,9 @@
 // `help` and `completion`: the table of commands as text, JSON, Markdown and a shell script.
 #include <algorithm>
 
+#include "kernels/model/registry.hpp"
 #include "runtime/base/nearest.hpp"
+#include "runtime/job/job_spec.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -62,7 +64,9 @@ std::string overview() {
       "usage: gpunode COMMAND [flags]\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const Command& command : commands()) rows.push_back({"  " + command.name, command.summary});
-  return out + aligned(rows) + "\n`gpunode help COMMAND` explains one. " + kExitCodes;
+  return out + aligned(rows) +
+         "\n`gpunode help COMMAND` explains one, `gpunode help job` the job file too. " +
+         kExitCodes;
 }
 
 json description() {
@@ -97,6 +101,72 @@ std::string markdown() {
       out += "- `" + operand.name + "`: " + operand.text + "\n";
     for (const Flag& flag : command.flags) out += "- `" + spelled(flag) + "`: " + flag.text + "\n";
     out += "\n";
+  }
+  return out;
+}
+
+// What a model of a kind has in [model], and the values of one that says nothing.
+std::vector<job::SettingText> model_texts(const std::string& kind) {
+  std::vector<job::SettingText> texts;
+  const auto made = model::make_model(kind, {});
+  if (!made) return texts;  // it wants something said
+  for (const auto& [key, value] : (*made)->config()) texts.push_back({key, "", value, ""});
+  return texts;
+}
+
+json job_file_json() {
+  json keys = json::array(), kinds = json::object();
+  for (const job::SettingText& one : job::setting_texts())
+    keys.push_back(
+        {{"key", one.key}, {"type", one.type}, {"default", one.fallback}, {"text", one.text}});
+  for (const std::string& kind : model::registered_kinds()) {
+    json own = json::object();
+    for (const job::SettingText& one : model_texts(kind)) own[one.key] = one.fallback;
+    kinds[kind] = own;
+  }
+  return {{"keys", keys}, {"models", kinds}};
+}
+
+// Of "train.steps" its section and its own name.
+std::pair<std::string, std::string> section_of(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) return {"", key};
+  return {key.substr(0, dot), key.substr(dot + 1)};
+}
+
+std::string job_file_text(bool markdown) {
+  std::string out = markdown ? "# gpunode: the job file\n\n" : "The job file (TOML)\n";
+  out +=
+      "Keys without a section stand first; the others in [data], [model], [train], [checkpoint] "
+      "and\n[exchange]. Only name and data.path are required. Examples: "
+      "share/gpunode/jobs, examples/jobs.\n";
+  std::string section = "?";
+  for (const job::SettingText& one : job::setting_texts()) {
+    const auto [of, key] = section_of(one.key);
+    if (of != section) {
+      const std::string title = of.empty() ? "top level" : "[" + of + "]";
+      out += markdown ? "\n## " + title + "\n\n" : "\n" + title + "\n";
+      section = of;
+    }
+    const std::string value = one.fallback.empty() ? "" : ", default " + one.fallback;
+    if (markdown) {
+      out += "- `" + key + "` (" + one.type + value + "): " + one.text + "\n";
+      continue;
+    }
+    out += "  " + key + "  (" + one.type + value + ")\n";
+    std::string lines = wrapped(one.text, 84);
+    for (std::size_t at = 0; at < lines.size();) {
+      const std::size_t end = lines.find('\n', at);
+      out += "      " + lines.substr(at, end - at) + "\n";
+      at = end + 1;
+    }
+  }
+  out += markdown ? "\n## Keys of the models in [model]\n\n" : "\nKeys of the models in [model]\n";
+  for (const std::string& kind : model::registered_kinds()) {
+    std::string keys;
+    for (const job::SettingText& one : model_texts(kind))
+      keys += (keys.empty() ? "" : ", ") + one.key + " = " + one.fallback;
+    if (!keys.empty()) out += (markdown ? "- `" + kind + "`: " : "  " + kind + ": ") + keys + "\n";
   }
   return out;
 }
@@ -148,15 +218,16 @@ std::string bash_script() {
 }  // namespace
 
 int run_help(const Invocation& invocation) {
+  std::string wanted = invocation.arguments.text("COMMAND");
+  const bool of_job_file = wanted == "job";
   if (invocation.json()) {
-    print_json(description());
+    print_json(of_job_file ? job_file_json() : description());
     return kOk;
   }
   if (invocation.arguments.has("--markdown")) {
-    print(markdown());
+    print(of_job_file ? job_file_text(true) : markdown());
     return kOk;
   }
-  std::string wanted = invocation.arguments.text("COMMAND");
   if (wanted.empty()) {
     print(overview());
     return kOk;
@@ -171,6 +242,7 @@ int run_help(const Invocation& invocation) {
   if (out.empty())
     return fail(invocation, {ErrorCode::invalid_argument, unknown_word("command", wanted, known)},
                 kUsage);
+  if (of_job_file) out = job_file_text(false) + "\n" + out;
   print(out);
   return kOk;
 }
