@@ -111,6 +111,8 @@ const std::vector<Row>& rows() {
       text_row("data.format", [](JobSpec& s) -> std::string& { return s.data.format; }),
       number_row("data.token_bytes", &JobSpec::data, &DataSpec::token_bytes),
       number_row("data.validation_fraction", &JobSpec::data, &DataSpec::validation_fraction),
+      text_row("data.validation_path",
+               [](JobSpec& s) -> std::string& { return s.data.validation_path; }),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
       text_row("model.start", [](JobSpec& s) -> std::string& { return s.model_start; }),
       number_row("train.seed", &JobSpec::train, &TrainSpec::seed),

@@ -25,6 +25,10 @@ struct DataSpec {
   std::string format = "text";
   std::uint32_t token_bytes = 2;     // or 4, for vocabularies above 65536
   double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
+  // A file or folder of the same format to validate on; all of `path` is trained on then.
+  std::string validation_path;
+  // Of `path`: nothing where a set to validate on is given.
+  double held_out_fraction() const { return validation_path.empty() ? validation_fraction : 0; }
 };
 
 struct TrainSpec {
