@@ -8,12 +8,18 @@
 namespace gpunode::checkpoint {
 namespace {
 
-// The described model, whose weights `read` fills in.
+// The described model, whose weights `read` fills in from so many bytes; less than they take, and the
+// description is wrong, for which no memory is to be spent.
 template <class Read>
 Result<StoredModel> load_weights(const snapshot::ModelDescription& description, std::uint64_t step,
-                                 Read read) {
+                                 std::uint64_t stored_bytes, Read read) {
   auto model = model::make_model(description.kind, description.settings);
   if (!model) return model.error();
+  if (stored_bytes / sizeof(float) < (*model)->parameter_count())
+    return Error{ErrorCode::corrupted,
+                 "what is stored has " + std::to_string(stored_bytes) + " bytes, and " +
+                     (*model)->name() + " as it is described has " +
+                     std::to_string((*model)->parameter_count()) + " parameters"};
   StoredModel stored{std::move(*model), {}, step};
   stored.weights.resize(stored.model->parameter_count());
   Result<void> done = read(named_tensors(*stored.model, std::span(stored.weights)));
@@ -25,9 +31,9 @@ Result<StoredModel> load_checkpoint(const storage::FileSystem& files, const stor
   auto checkpoint = snapshot::Checkpoint::open(files, path);
   if (!checkpoint) return checkpoint.error();
   const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
-  return load_weights(meta.model, meta.key.step, [&](const snapshot::StateTarget& target) {
-    return checkpoint->read_into(target);
-  });
+  return load_weights(
+      meta.model, meta.key.step, checkpoint->manifest().size_bytes(),
+      [&](const snapshot::StateTarget& target) { return checkpoint->read_into(target); });
 }
 
 Result<StoredModel> load_file(const storage::FileSystem& files, const storage::Path& path,
@@ -36,7 +42,9 @@ Result<StoredModel> load_file(const storage::FileSystem& files, const storage::P
   if (!description && description.error().code == ErrorCode::invalid_argument)
     return detail::load_state_dict(files, path, options);
   if (!description) return description.error();
-  return load_weights(*description, 0, [&](const snapshot::StateTarget& target) {
+  const auto entry = files.inspect(path);
+  if (!entry) return entry.error();
+  return load_weights(*description, 0, entry->size_bytes, [&](const snapshot::StateTarget& target) {
     return snapshot::load_exported(files, path, target);
   });
 }

@@ -21,10 +21,6 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kNoteBytes = 64;
 using Note = std::array<std::uint64_t, kNoteBytes / sizeof(std::uint64_t)>;
 
-std::chrono::milliseconds in_milliseconds(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
-}
-
 }  // namespace
 
 // Where everything lies in the region, in bytes from its beginning.
@@ -50,8 +46,7 @@ struct GroupSum::Places {
   }
 
   std::uint16_t owner_of(std::uint32_t chunk) const {
-    return static_cast<std::uint16_t>((std::uint64_t{chunk} + step_is.owner_rotation) %
-                                      step_is.member_count);
+    return collective::owner_of_chunk(chunk, step_is.owner_rotation, step_is.member_count);
   }
   std::size_t bytes_of(std::uint32_t chunk) const { return layout.size(chunk) * sizeof(float); }
   std::size_t offset_of(std::uint32_t chunk) const { return layout.first(chunk) * sizeof(float); }
@@ -110,11 +105,13 @@ Result<GroupTotal> GroupSum::run(const job::Carry& step_is, std::uint64_t step,
   auto region = group_.region(places.size);
   if (!region) return region.error();
   places.region = *region;
+  const Time deadline = clock_.now() + step_is.timeout;  // of both moves
   auto done = use_.run([&] { return put(places, step, own); });
   const auto move = [&](void (Places::*list)(Places::Spans&, Places::Spans&) const) {
     Places::Spans sends, receives;
     (places.*list)(sends, receives);
-    return group_.move(sends, receives, in_milliseconds(step_is.timeout));
+    const Duration left = std::max(deadline - clock_.now(), Duration::zero());
+    return group_.move(sends, receives, std::chrono::ceil<std::chrono::milliseconds>(left));
   };
   if (done) done = move(&Places::list_partials);
   if (!done) return done.error();

@@ -13,6 +13,7 @@
 #include "actors/compute/device_roster.hpp"
 #include "actors/compute/partial_store.hpp"
 #include "kernels/ops/device_group.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/collective/sum_station.hpp"
 #include "runtime/job/job_actions.hpp"
 
@@ -26,8 +27,9 @@ struct GroupTotal {
 class GroupSum {
  public:
   // All outlive this.
-  GroupSum(ops::DeviceGroup& group, Device& device, DeviceUse& use, WorkerPool& workers)
-      : group_(group), device_(device), use_(use), workers_(workers) {}
+  GroupSum(ops::DeviceGroup& group, Device& device, DeviceUse& use, WorkerPool& workers,
+           const Clock& clock)
+      : group_(group), device_(device), use_(use), workers_(workers), clock_(clock) {}
 
   // `own`: the sums of this member's cover. `host`: of the total; as long as a sum. Fails with:
   // unavailable, timeout (the group is broken), out_of_memory, internal, device_lost.
@@ -46,6 +48,7 @@ class GroupSum {
   Device& device_;
   DeviceUse& use_;
   WorkerPool& workers_;
+  const Clock& clock_;
 };
 
 }  // namespace gpunode::compute

@@ -115,7 +115,6 @@ Trainer::Trainer(const Options& options)
       slice_memory_(compute::slice_memory(*model_, spec_.train, std::max(1, options.workers),
                                           options.slice_budget_bytes)),
       pool_(collective::FloatPool::create(element_count())),
-      stage_budget_bytes_(options.stage_budget_bytes),
       evaluated_tokens_(options.evaluated_tokens) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(Options options) {
@@ -335,7 +334,7 @@ Result<void> Trainer::tell_kept(const TellRange& tell) {
 
 Result<job::Carried> Trainer::carry(ops::DeviceGroup& group, const job::Carry& how) {
   GPUNODE_CHECK(idle() && sums_go_ == SumsGo::by_devices, "a step that is not to be carried");
-  GroupSum by_group(group, first().device(), first().use(), first().workers());
+  GroupSum by_group(group, first().device(), first().use(), first().workers(), *clock_);
   auto total = by_group.run(how, step_ + 1, tree_, kept_, pool_->take());
   if (!total) return total.error();
   carried_ = total->sum;
@@ -796,7 +795,7 @@ Result<HeldOutLoss> Trainer::evaluate_here() {
   if (count == 0)
     return Error{ErrorCode::not_found,
                  "the held-out part has no whole sample of the model: raise "
-                 "data.validation_fraction"};
+                 "data.validation_fraction, or give a longer data.validation_path"};
   if (local_)  // the program may hold those of an inner step
     if (auto loaded = first().program().load(first().state().weights()); !loaded)
       return loaded.error();

@@ -1,5 +1,5 @@
 // The training state of one job on one member, and what is done with it in a step: gradients of
-// slices, the update, the state's bytes. No mailbox and no clock in here; the trainer actor owns
+// slices, the update, the state's bytes. No mailbox; the clock is handed in; the trainer actor owns
 // one and calls it from its thread only. Steps count from 1; step 0 is the initial state.
 //
 // Behind its parameter_count elements a gradient has a tail, the loss and its weight, so that the
@@ -110,8 +110,6 @@ class Trainer {
     int workers = 1;  // threads a device
     // For slices under way: their activations and the gradients of a layer or two of each.
     std::uint64_t slice_budget_bytes = kSliceBudgetBytes;
-    // For the next state, made while the sum comes in; a larger one waits for the whole sum.
-    std::uint64_t stage_budget_bytes = kStageBudgetBytes;
     std::uint64_t evaluated_tokens = kEvaluatedTokens;
     std::shared_ptr<telemetry::SpanRing> spans =
         {};  // what was done when, for `job trace`; may be null
@@ -165,7 +163,7 @@ class Trainer {
                                     std::uint64_t from, std::uint64_t count);
 
   // Whether update_speculatively() ever does anything.
-  bool speculates() const { return staged_bytes(spec_, *model_, stage_budget_bytes_) > 0; }
+  bool speculates() const { return staged_bytes(spec_, *model_, kStageBudgetBytes) > 0; }
 
   // Applies the total of step() + 1. Fails with: internal, out_of_memory.
   Result<StepReport> apply(std::uint64_t step, const collective::SharedFloats& total);
@@ -182,7 +180,6 @@ class Trainer {
   // many tokens of it, so that a job's end takes no longer with more data.
   // Fails with: not_found (no held-out part), internal, out_of_memory.
   Result<HeldOutLoss> evaluate();
-  ingest::Starvation starvation() const { return prefetcher_->starvation(); }
 
  private:
   explicit Trainer(const Options& options);
@@ -291,7 +288,6 @@ class Trainer {
   std::vector<std::uint32_t> first_block_;  // slices that the step in work began with
   std::optional<Ahead> ahead_;
   std::size_t stages_loaded_ = 0;
-  std::uint64_t stage_budget_bytes_;
   std::uint64_t evaluated_tokens_;
 };
 

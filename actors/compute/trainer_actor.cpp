@@ -90,7 +90,7 @@ double peak_of(const Trainer::Options& options) {
 
 void tell_what_is_left_out(Trainer::Options& options) {
   const bool whole =
-      Trainer::staged_bytes(options.spec, *options.model, options.stage_budget_bytes) > 0;
+      Trainer::staged_bytes(options.spec, *options.model, Trainer::kStageBudgetBytes) > 0;
   const std::string note = devices_note(options.devices, whole);
   if (!note.empty()) log::warning("trainer", note);
 }

@@ -36,7 +36,7 @@ WireForm form_of(ops::Backend& backend, std::function<std::size_t(std::size_t)> 
 void carry_in_int8(ops::Backend& backend, WireForm& form) {
   form.encode_carrying =
       [host = open_host_workspace(backend), pack = backend.operations().pack_int8_carrying](
-          std::span<const float> in, const collective::Carry& with, MutableByteView out) {
+          std::span<const float> in, const collective::Feedback& with, MutableByteView out) {
         auto done = pack(*host->stream, host->workspace,
                          {.in = {in.data(), {length(in.size())}},
                           .carried = with.carried.empty() ? nullptr : with.carried.data(),
@@ -75,7 +75,7 @@ WireForm with_exact_end(WireForm form, std::size_t exact) {
     copy_end(in.data() + in.size(), out.data() + packed.size(), out.size());
   };
   if (!form.encode_carrying) return whole;
-  whole.encode_carrying = [=](std::span<const float> in, const collective::Carry& with,
+  whole.encode_carrying = [=](std::span<const float> in, const collective::Feedback& with,
                               MutableByteView out) {
     const MutableByteView packed = rest_of(out, in.size());
     copy_end(in.data() + in.size(), out.data() + packed.size(), in.size());

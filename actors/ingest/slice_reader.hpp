@@ -48,7 +48,6 @@ class SliceReader {
   Slice read(SliceKey key) const;
 
   const dataset::Dataset& data() const { return *data_; }
-  const dataset::Sampler& sampler() const { return sampler_; }
 
  private:
   std::shared_ptr<const dataset::Dataset> data_;

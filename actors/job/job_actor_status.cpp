@@ -151,7 +151,7 @@ void on_refused(Self* self, const Refusal& refused) {
 void on_proof_differs(Self* self, std::uint64_t steps) {
   if (std::exchange(self->state.proof_told, true)) return;
   warn(self, "the steps up to " + std::to_string(steps) + " were not fed what the data at " +
-                 self->state.options.spec.data.path +
+                 self->state.options.spec.data.text() +
                  " gives here: it was changed since on this node, or a member computes on other "
                  "data; compare it on all of them");
 }

@@ -155,11 +155,13 @@ void on_fit(Self* self, const JobId& id, ByteView manifest, const Result<void>& 
 
 void look_whether_fit(Self* self, const JobId& id, job::JobSpec spec, Bytes manifest, bool votes) {
   const JobEnvironment* environment = self->state.options.environment;
-  on_own_thread(self, [=, spec = std::move(spec), bytes = std::move(manifest)](const auto& board) {
-    caf::anon_send(board, Request{[=, fit = environment->matches(spec)] {
-                     on_fit(self, id, bytes, fit, votes);
-                   }});
-  });
+  auto begun = on_own_thread(
+      self, [=, spec = std::move(spec), bytes = std::move(manifest)](const auto& board) {
+        caf::anon_send(board, Request{[=, fit = environment->matches(spec)] {
+                         on_fit(self, id, bytes, fit, votes);
+                       }});
+      });
+  if (!begun) self->state.attempts.missed(id, now(self));
 }
 
 void on_manifest(Self* self, const JobId& id, const Result<SharedBytes>& manifest) {
@@ -346,6 +348,8 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   auto spec = job::decode(manifest);
   if (!spec) return spec.error();
   const JobEnvironment& environment = *self->state.options.environment;
+  if (spec->candidates.empty() || spec->candidates.size() > spec->nodes)
+    return Error{ErrorCode::invalid_argument, "a job has one to as many candidates as nodes"};
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made.error();
   if (auto stored = record(self, id, kManifest).store(manifest); !stored) return stored.error();

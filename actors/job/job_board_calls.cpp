@@ -13,9 +13,19 @@
 
 namespace gpunode::jobs::board {
 
-void on_own_thread(Self* self, std::function<void(const caf::actor&)> work) {
-  self->system().spawn<caf::detached>(
-      [work = std::move(work), board = caf::actor(self)] { work(board); });
+Result<void> on_own_thread(Self* self, std::function<void(const caf::actor&)> work) {
+  constexpr int kMost = 32;
+  const auto running = self->state.slow_work;
+  if (running->fetch_add(1) >= kMost) {
+    --*running;
+    return {ErrorCode::resource_exhausted,
+            "this node looks at " + std::to_string(kMost) + " jobs already: try again later"};
+  }
+  self->system().spawn<caf::detached>([work = std::move(work), board = caf::actor(self), running] {
+    work(board);
+    --*running;
+  });
+  return {};
 }
 
 namespace {
@@ -70,11 +80,13 @@ void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   if (!labels_fit(spec->labels, self->state.options.labels))
     return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
   const JobEnvironment* environment = self->state.options.environment;
-  on_own_thread(self, [environment, spec = std::move(*spec), reply](const caf::actor&) {
-    auto fitness = environment->fitness(spec);
-    if (!fitness) return reply(fitness.error());
-    reply(SharedBytes::from(encode(*fitness)));
-  });
+  auto begun =
+      on_own_thread(self, [environment, spec = std::move(*spec), reply](const caf::actor&) {
+        auto fitness = environment->fitness(spec);
+        if (!fitness) return reply(fitness.error());
+        reply(SharedBytes::from(encode(*fitness)));
+      });
+  if (!begun) reply(begun.error());
 }
 
 // Carries out "<command>\n<job>" or "<command>\n<job>\n<arguments>" for a person at another node.

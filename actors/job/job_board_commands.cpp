@@ -251,12 +251,14 @@ void train(Self* self, const Command& command) {
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
   // The embedder's code of the model may take long, and jobs are not to wait for it.
-  on_own_thread(self, [self, command, spec = std::move(*spec),
-                       environment = self->state.options.environment](const caf::actor& board) {
-    if (auto model = environment->make_model(spec); !model)
-      return command.answer(error_json(model.error()));
-    caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
-  });
+  auto begun =
+      on_own_thread(self, [self, command, spec = std::move(*spec),
+                           environment = self->state.options.environment](const caf::actor& board) {
+        if (auto model = environment->make_model(spec); !model)
+          return command.answer(error_json(model.error()));
+        caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
+      });
+  if (!begun) command.answer(error_json(begun.error()));
 }
 
 // Whether the node is up, and has not said that it leaves.

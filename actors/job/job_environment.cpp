@@ -9,6 +9,7 @@
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "kernels/model/started_model.hpp"
+#include "runtime/dataset/split_dataset.hpp"
 #include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -29,10 +30,9 @@ auto guarded(const job::JobSpec& spec, Call call) {
 }
 
 void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
-  const dataset::TextSource& source = reader.data().source();
-  const storage::Sha256 digest = source.data_digest();
+  const storage::Sha256 digest = reader.data().data_digest();
   fitness.data_digest.assign(digest.value.begin(), digest.value.end());
-  fitness.data_bytes = source.size_bytes();
+  fitness.data_bytes = reader.data().size_bytes();
   fitness.sample_count = reader.data().sample_count();
 }
 
@@ -79,17 +79,29 @@ std::uint32_t token_bytes_of(const job::DataSpec& spec) {
   return spec.format == "tokens" ? spec.token_bytes : 1;
 }
 
+// Of one of the job's data sets: which, the share that is held out of it, and whether its samples
+// are to have no targets in common.
+struct PartOfData {
+  const std::string& path;
+  double held_out = 0;
+  bool disjoint = false;
+};
+
 // The data in its format, if its samples are what the model reads.
-Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& model,
-                             std::shared_ptr<const dataset::TextSource> source) {
+Result<SharedData> open_part(storage::FileSystem& files, const job::DataSpec& spec,
+                             const model::Model& model, const PartOfData& part) {
+  auto opened = dataset::TextSource::open(files, part.path);
+  if (!opened) return opened.error().within("data");
+  auto source = std::make_shared<const dataset::TextSource>(std::move(*opened));
   const auto fields = model.sample_fields();
   const auto differs = [&](const std::string& has) {
     return Error{ErrorCode::invalid_argument,
-                 model.name() + " reads samples of " + to_text(fields) + ", the data has " + has +
-                     ": choose the model's settings, data.path or data.format so that they fit"};
+                 model.name() + " reads samples of " + to_text(fields) + ", the data at " +
+                     part.path + " has " + has +
+                     ": choose the model's settings, the data or data.format so that they fit"};
   };
   if (spec.format == "table") {
-    auto table = dataset::TableDataset::create(std::move(source), spec.validation_fraction);
+    auto table = dataset::TableDataset::create(std::move(source), part.held_out);
     if (!table) return table.error();
     if ((*table)->fields() != fields) return differs(to_text((*table)->fields()));
     return SharedData(std::move(*table));
@@ -100,25 +112,39 @@ Result<SharedData> open_data(const job::DataSpec& spec, const model::Model& mode
   const bool reads_it = fields.size() == 1 && fields[0].name == has.name &&
                         fields[0].dtype == has.dtype && fields[0].count > 1;
   if (!reads_it) return differs(token_bytes == 1 ? "text u8" : "tokens i32");
+  const std::uint32_t context = fields[0].count - 1;
   auto text = dataset::TextDataset::create(
-      std::move(source), {.context = fields[0].count - 1,
-                          .stride = 1,
-                          .validation_fraction = spec.validation_fraction,
+      std::move(source), {.context = context,
+                          .stride = part.disjoint ? context : 1,
+                          .validation_fraction = part.held_out,
                           .token_bytes = token_bytes,
                           .vocabulary = static_cast<std::uint32_t>(model.vocabulary())});
   if (!text) return text.error();
   return SharedData(std::move(*text));
 }
 
+Result<SharedData> open_data(storage::FileSystem& files, const job::DataSpec& spec,
+                             const model::Model& model) {
+  auto data = open_part(files, spec, model, {spec.path, spec.held_out_fraction()});
+  if (!data || !spec.has_validation()) return data;
+  auto validation = open_part(files, spec, model, {spec.validation_path, 0, true});
+  if (!validation) return validation.error().within("data.validation_path");
+  auto split = dataset::SplitDataset::create(*std::move(data), *std::move(validation));
+  if (!split) return split.error();
+  return SharedData(std::move(*split));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
     const job::JobSpec& spec) const {
-  if (!spec.model_start.empty()) return started_model(spec);
-  auto model = model::make_model(spec.model_kind, spec.model_settings);
-  if (!model) return model.error().within("[model]");
-  if (auto done = (*model)->use_precision(spec.train.precision); !done) return done.error();
-  return std::shared_ptr<const model::Model>(std::move(*model));
+  return guarded(spec, [&]() -> Result<std::shared_ptr<const model::Model>> {
+    if (!spec.model_start.empty()) return started_model(spec);
+    auto model = model::make_model(spec.model_kind, spec.model_settings);
+    if (!model) return model.error().within("[model]");
+    if (auto done = (*model)->use_precision(spec.train.precision); !done) return done.error();
+    return std::shared_ptr<const model::Model>(std::move(*model));
+  });
 }
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
@@ -164,12 +190,29 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   return {};
 }
 
+Result<job::DataSpec> JobEnvironment::placed(job::DataSpec data) const {
+  for (const auto& [set, path] :
+       {std::pair(&data.set, &data.path), std::pair(&data.validation_set, &data.validation_path)}) {
+    if (set->empty()) continue;
+    const auto offered = options_.data_sets.find(*set);
+    if (offered == options_.data_sets.end()) {
+      std::string known;
+      for (const auto& [name, _] : options_.data_sets) known += (known.empty() ? "" : ", ") + name;
+      return Error{ErrorCode::not_found,
+                   "it offers no data set '" + *set + "'" +
+                       (known.empty() ? "" : ", but " + known) + ": write [data." + *set +
+                       "] with path = \"...\" into its gpunode.toml, and start it again"};
+    }
+    *path = offered->second;
+  }
+  return data;
+}
+
 Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
                                                    const model::Model& model) const {
-  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
-  if (!source) return source.error().within("data");
-  auto shared = std::make_shared<const dataset::TextSource>(std::move(*source));
-  auto data = open_data(spec.data, model, std::move(shared));
+  const auto where = placed(spec.data);
+  if (!where) return where.error();
+  auto data = open_data(*options_.files, *where, model);
   if (!data) return data.error();
   return ingest::SliceReader(std::move(*data),
                              {spec.train.seed, spec.train.batch, spec.train.slices});
@@ -210,7 +253,10 @@ Result<void> JobEnvironment::matches(const job::JobSpec& spec) const {
 Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::JobSpec& spec) const {
   auto model = make_model(spec);
   if (!model) return model.error();
-  auto data = guarded(spec, [&] { return reader(spec, **model); });
+  auto data = guarded(spec, [&]() -> Result<ingest::SliceReader> {
+    if (auto fits = check_memory(spec, **model); !fits) return fits.error();
+    return reader(spec, **model);
+  });
   if (!data) return data.error();
   auto devices = options_.devices->ready();
   if (!devices) return devices.error();
@@ -237,18 +283,22 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
 Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
   auto model = make_model(spec);
   if (!model) return model.error();
-  auto source = dataset::TextSource::open(*options_.files, spec.data.path);
-  if (!source) return source.error();
-  dataset::ScanSettings settings{
-      .seed = spec.train.seed,
-      .batch = spec.train.batch,
-      .steps = steps * spec.inner_steps(),
-      .table = spec.data.format == "table",
-      .token_bytes = token_bytes_of(spec.data),
-      .context = std::max(2u, (*model)->sample_fields().front().count) - 1,
-      .stride = 1,
-      .validation_fraction = spec.data.validation_fraction};
-  return dataset::scan_sum(*source, settings);
+  return guarded(spec, [&]() -> Result<dataset::Proof> {
+    const auto where = placed(spec.data);
+    if (!where) return where.error();
+    auto source = dataset::TextSource::open(*options_.files, where->path);
+    if (!source) return source.error();
+    dataset::ScanSettings settings{
+        .seed = spec.train.seed,
+        .batch = spec.train.batch,
+        .steps = steps * spec.inner_steps(),
+        .table = spec.data.format == "table",
+        .token_bytes = token_bytes_of(spec.data),
+        .context = std::max(2u, (*model)->sample_fields().front().count) - 1,
+        .stride = 1,
+        .validation_fraction = spec.data.held_out_fraction()};
+    return dataset::scan_sum(*source, settings);
+  });
 }
 
 Result<job::JobSpec> stored_manifest(storage::FileSystem& files, const storage::Path& state,

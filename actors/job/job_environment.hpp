@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,8 +27,9 @@ class JobEnvironment {
     storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     int threads = 1;
-    storage::Path state;      // the node's state directory
-    std::string version;      // of this program
+    storage::Path state;                                // the node's state directory
+    std::map<std::string, std::string> data_sets = {};  // paths of those that it offers, by name
+    std::string version;                                // of this program
     bool bulk_plain = false;  // the node's owner trusts the network: see NodeConfig
   };
   explicit JobEnvironment(Options options) : options_(std::move(options)) {}
@@ -53,6 +55,8 @@ class JobEnvironment {
  private:
   Result<std::shared_ptr<const model::Model>> started_model(const job::JobSpec& spec) const;
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
+  // The data with paths for names. Fails with: not_found (this node offers no set of that name).
+  Result<job::DataSpec> placed(job::DataSpec data) const;
   Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
 
   Options options_;

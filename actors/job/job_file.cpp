@@ -111,7 +111,7 @@ Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& ba
       if (auto done = read_setting(name, std::string(inner_key.str()), inner, spec); !done)
         return done.error();
   }
-  for (std::string* path : {&spec.data.path, &spec.model_start})
+  for (std::string* path : {&spec.data.path, &spec.data.validation_path, &spec.model_start})
     if (!path->empty() && path->front() != '/')
       *path = (std::filesystem::path(base_directory) / *path).lexically_normal();
   if (auto valid = job::validate(spec); !valid) return valid.error();

@@ -10,8 +10,9 @@
 
 namespace gpunode::jobs {
 
-// Relative paths, data.path and model.start, are taken from `base_directory`. Fails with invalid_argument: not TOML (line
-// and column), an unknown section or key (naming the nearest known one), a bad value.
+// Relative paths (data.path, data.validation_path, model.start) are taken from `base_directory`. Fails
+// with invalid_argument: not TOML (line and column), an unknown section or key (naming the nearest
+// known one), a bad value.
 Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& base_directory);
 
 }  // namespace gpunode::jobs

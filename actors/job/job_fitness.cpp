@@ -30,13 +30,13 @@ std::optional<Error> data_difference(const Fitness& own, const Fitness& others,
                                      const job::JobSpec& spec) {
   if (own.data_digest != others.data_digest || own.data_bytes != others.data_bytes)
     return Error{ErrorCode::invalid_argument,
-                 "its data at " + spec.data.path + " differs from that of the others (" +
+                 "its data at " + spec.data.text() + " differs from that of the others (" +
                      data_text(own) + "; the others " + data_text(others) +
                      "): copy it from one of them"};
   if (own.sample_count != others.sample_count)
     return Error{ErrorCode::invalid_argument,
                  "it finds " + std::to_string(own.sample_count) + " samples in its data at " +
-                     spec.data.path + ", the others " + std::to_string(others.sample_count) +
+                     spec.data.text() + ", the others " + std::to_string(others.sample_count) +
                      ": start it with the program and model code that the others run"};
   return std::nullopt;
 }

@@ -154,7 +154,8 @@ std::string progress_json(const ReportInput& input) {
 std::string report_json(const ReportInput& in) {
   json out = progress(in);
   const JobLedger& ledger = in.ledger;
-  out["data"] = in.spec.data.path;
+  out["data"] = in.spec.data.text();
+  if (!in.spec.data.validation_path.empty()) out["validation_data"] = in.spec.data.validation_path;
   out["nodes_wanted"] = in.spec.nodes;
   out["on_lost_quorum"] = in.spec.on_lost_quorum;
   out["seed"] = in.spec.train.seed;

@@ -40,37 +40,46 @@ namespace {
 
 constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
 
+Result<std::unique_ptr<ops::Backend>> usable_gpu(int ordinal) {
+  auto gpu = cuda::open_backend(ordinal);
+  if (!gpu) return gpu;
+  if (const auto lacks = (*gpu)->operations().missing(); !lacks.empty())
+    return Error{ErrorCode::unsupported,
+                 (*gpu)->device().name + " lacks the operation " + std::string(lacks.front())};
+  return gpu;
+}
+
 // Those of the machine that `wanted` names: "auto" takes all GPUs that have every operation, else
 // the CPU. Fails with: invalid_argument; no_device, unsupported where a named GPU cannot be used.
 Result<std::unique_ptr<compute::DeviceRoster>> open_devices(const std::string& wanted) {
   auto devices = std::make_unique<compute::DeviceRoster>(cpu::open_backend());
   const auto choice = parse_devices(wanted);
   if (!choice) return choice.error();
-  for (int ordinal = 0; choice->uses_gpus; ++ordinal) {
-    if (!choice->ordinals.empty() && !choice->ordinals.contains(ordinal)) {
-      if (ordinal > *choice->ordinals.rbegin()) break;
-      continue;
-    }
-    auto gpu = cuda::open_backend(ordinal);
-    Result<void> usable;
-    if (!gpu)
-      usable = gpu.error();
-    else if (const auto lacks = (*gpu)->operations().missing(); !lacks.empty())
-      usable = Error{ErrorCode::unsupported,
-                     (*gpu)->device().name + " lacks the operation " + std::string(lacks.front())};
-    if (usable) {
+  if (!choice->uses_gpus) return devices;
+  const auto count = cuda::device_count();
+  if (!count) {
+    if (choice->is_must) return count.error().within("--device " + wanted);
+    if (count.error().code == ErrorCode::unavailable) log::warning("node", count.error().message());
+    return devices;
+  }
+  if (!choice->ordinals.empty() && *choice->ordinals.rbegin() >= *count)
+    return Error{ErrorCode::no_device, "--device " + wanted + ": there is no GPU number " +
+                                           std::to_string(*choice->ordinals.rbegin()) +
+                                           "; the driver shows " + std::to_string(*count)};
+  for (int ordinal = 0; ordinal < *count; ++ordinal) {
+    if (!choice->ordinals.empty() && !choice->ordinals.contains(ordinal)) continue;
+    const std::string name = "cuda:" + std::to_string(ordinal);
+    auto gpu = usable_gpu(ordinal);
+    if (gpu) {
       const auto place = cuda::pci_bus_id(ordinal);
       if (!place)
         log::warning("node", place.error().message() + "; no health verdict will drain the GPU");
-      devices->add("cuda:" + std::to_string(ordinal), std::move(*gpu),
-                   place ? *place : std::string());
-      continue;
+      devices->add(name, std::move(*gpu), place ? *place : std::string());
+    } else if (choice->is_must) {
+      return gpu.error().within("--device " + wanted);
+    } else {
+      log::warning("node", name + " is not used: " + gpu.error().message());
     }
-    const bool past_the_last = usable.error().code == ErrorCode::no_device && ordinal > 0;
-    if (choice->is_must && !(choice->ordinals.empty() && past_the_last))
-      return usable.error().within("--device " + wanted);
-    if (gpu) log::info("node", usable.error().message() + "; not computing on it");
-    if (!gpu) break;
   }
   return devices;
 }

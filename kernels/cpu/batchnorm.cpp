@@ -1,5 +1,6 @@
 #include "kernels/ops/batchnorm.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/cpu/operations.hpp"
@@ -31,16 +32,47 @@ Extents extents_of(const tensor::ConstTensor& x, const tensor::ConstTensor& weig
   return {static_cast<std::size_t>(x.element_count() / columns), static_cast<std::size_t>(columns)};
 }
 
+// The first span's sums go to where all of them are to be, the others' to `parts` (2, C) and
+// from there to the first's: sums(first row, count, place, place), join(first row, count).
+template <class Sums, class Join>
+Result<void> over_spans(tensor::Workspace& workspace, const Extents& e, float* one, float* two,
+                        Sums sums, Join join) {
+  constexpr auto kSpan = static_cast<std::size_t>(ops::kBatchnormSpan);
+  tensor::Workspace::Scope scope(workspace);
+  float* parts = e.rows > kSpan ? workspace.take<float>(2 * e.columns) : nullptr;
+  if (e.rows > kSpan && !parts)
+    return {ErrorCode::out_of_memory, "batchnorm: the workspace is too small"};
+  sums(0, std::min(kSpan, e.rows), one, two);
+  for (std::size_t first = kSpan; first < e.rows; first += kSpan) {
+    const std::size_t count = std::min(kSpan, e.rows - first);
+    sums(first, count, parts, parts + e.columns);
+    join(first, count, parts);
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<void> batchnorm(tensor::Stream&, tensor::Workspace&, const ops::BatchnormArgs& args) {
-  const auto [rows, columns] = extents_of(args.x, args.weight, args.y);
+Result<void> batchnorm(tensor::Stream&, tensor::Workspace& workspace,
+                       const ops::BatchnormArgs& args) {
+  const Extents extents = extents_of(args.x, args.weight, args.y);
+  const auto [rows, columns] = extents;
   const auto set_rstd = GPUNODE_PICK(batchnorm_rstd);
   if (args.running_mean) {
     std::copy_n(args.running_mean.data, columns, args.mean.data);
     set_rstd(args.running_variance.data, args.rstd.data, columns, 1.0f, args.epsilon);
   } else {
-    GPUNODE_PICK(batchnorm_sums)(args.x.data, args.mean.data, args.rstd.data, rows, columns);
+    float *mean = args.mean.data, *squares = args.rstd.data;
+    auto done = over_spans(
+        workspace, extents, mean, squares,
+        [&](std::size_t first, std::size_t count, float* center, float* offsets) {
+          GPUNODE_PICK(batchnorm_sums)
+          (args.x.data + first * extents.columns, center, offsets, count, extents.columns);
+        },
+        [&](std::size_t first, std::size_t count, const float* parts) {
+          GPUNODE_PICK(batchnorm_join)(parts, mean, squares, first, count, extents.columns);
+        });
+    if (!done) return done;
     set_rstd(args.rstd.data, args.rstd.data, columns, 1.0f / static_cast<float>(rows),
              args.epsilon);
   }
@@ -50,13 +82,24 @@ Result<void> batchnorm(tensor::Stream&, tensor::Workspace&, const ops::Batchnorm
   return {};
 }
 
-Result<void> batchnorm_backward(tensor::Stream&, tensor::Workspace&,
+Result<void> batchnorm_backward(tensor::Stream&, tensor::Workspace& workspace,
                                 const ops::BatchnormBackwardArgs& args) {
-  const auto [rows, columns] = extents_of(args.x, args.weight, args.dx);
+  const Extents extents = extents_of(args.x, args.weight, args.dx);
+  const auto [rows, columns] = extents;
   GPUNODE_CHECK(args.dy.element_count() == args.x.element_count(), "batchnorm: sizes differ");
-  GPUNODE_PICK(batchnorm_sums_backward)
-  (args.dy.data, args.x.data, args.mean.data, args.rstd.data, args.dweight.data, args.dbias.data,
-   rows, columns);
+  auto done = over_spans(
+      workspace, extents, args.dweight.data, args.dbias.data,
+      [&](std::size_t first, std::size_t count, float* dweight, float* dbias) {
+        const std::size_t at = first * extents.columns;
+        GPUNODE_PICK(batchnorm_sums_backward)
+        (args.dy.data + at, args.x.data + at, args.mean.data, args.rstd.data, dweight, dbias, count,
+         extents.columns);
+      },
+      [&](std::size_t, std::size_t, const float* parts) {
+        GPUNODE_PICK(batchnorm_add)(parts, args.dweight.data, extents.columns);
+        GPUNODE_PICK(batchnorm_add)(parts + extents.columns, args.dbias.data, extents.columns);
+      });
+  if (!done) return done;
   const BatchnormSlopes slopes{args.weight.data, args.mean.data, args.rstd.data, args.dweight.data,
                                args.dbias.data};
   GPUNODE_PICK(batchnorm_input)

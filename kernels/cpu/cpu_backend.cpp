@@ -134,7 +134,7 @@ Result<void> pin_instruction_set(std::string_view name) {
     if (name != to_string(own)) continue;
     if (!use_isa(own))
       return {ErrorCode::unsupported, "this processor has no " + std::string(name) +
-                                          ": pin the job to what all its members have, e.g. avx2"};
+                                          ": pin what all members have, e.g. avx2"};
     if (dnnl_set_max_cpu_isa(products) != dnnl_success)
       return {
           ErrorCode::wrong_state,

@@ -16,8 +16,12 @@ enum class Products {
   own,
 };
 
-// Fails with: unsupported (built without CUDA), no_device (no driver, or no such GPU), each with a
-// sentence for the user; internal.
+// GPUs that the driver shows. Fails with: unsupported (built without CUDA), no_device (no driver, or it
+// shows none), unavailable (a driver that does not serve this build), each with a sentence for the user.
+Result<int> device_count();
+
+// Fails with: what device_count() fails with; no_device (no such GPU), unsupported (one too old),
+// internal.
 Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal = 0,
                                                    Products products = Products::fastest);
 

@@ -112,7 +112,7 @@ Result<std::unique_ptr<ops::DeviceGroup>> open_nccl_group(NcclGroupOptions optio
     if (!found) return unsupported(found.error());
     options.program = *found;
   }
-  std::vector<std::string> settings;
+  std::vector<std::string> settings = {"NCCL_COMM_BLOCKING=1"};  // whatever the user's says
   // NCCL's ranks find each other over sockets in clear: on one machine no other may reach them.
   if (!options.between_machines) settings.push_back("NCCL_SOCKET_IFNAME=lo");
   auto process = CarrierProcess::start(options.program, settings);

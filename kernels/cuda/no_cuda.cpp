@@ -13,6 +13,10 @@ Error no_cuda() {
 
 }  // namespace
 
+Result<int> device_count() {
+  return no_cuda();
+}
+
 Result<std::unique_ptr<ops::Backend>> open_backend(int, Products) {
   return no_cuda();
 }

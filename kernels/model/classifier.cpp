@@ -11,6 +11,11 @@ std::vector<SampleField> Classifier::sample_fields() const {
 
 Result<void> Classifier::read(const Sample& sample, std::span<const InputPart> inputs) const {
   const std::size_t bytes = inputs[0].count * sizeof(float);
+  if (sample.bytes.size() != bytes + sizeof(std::int32_t))
+    return {ErrorCode::invalid_argument, "sample " + std::to_string(sample.index) + " has " +
+                                             std::to_string(sample.bytes.size()) +
+                                             " bytes, the model reads " +
+                                             std::to_string(bytes + sizeof(std::int32_t))};
   std::memcpy(inputs[0].data, sample.bytes.data(), bytes);
   std::memcpy(inputs[1].data, sample.bytes.data() + bytes, sizeof(std::int32_t));
   const std::int32_t label = inputs[1].tokens()[0];

@@ -25,9 +25,10 @@ double normal_value(std::uint64_t seed, std::uint64_t element) {
 
 // What the plan of a slice says by `bytes_of`; what grows with the samples grows in proportion.
 template <class BytesOf>
-std::uint64_t planned_bytes(const GraphModel& model, std::size_t samples, const BytesOf& bytes_of) {
+std::uint64_t planned_bytes(const GraphModel& model, graph::Purpose purpose, std::size_t samples,
+                            const BytesOf& bytes_of) {
   constexpr std::size_t kPlanned = 64;  // shapes stay within what 64 bits count
-  const auto executable = compile(model, graph::Purpose::train, std::min(samples, kPlanned));
+  const auto executable = compile(model, purpose, std::min(samples, kPlanned));
   if (!executable) return kMost;
   const std::uint64_t bytes = bytes_of((*executable)->plan());
   if (samples <= kPlanned) return std::min(bytes, kMost);
@@ -77,7 +78,7 @@ void GraphModel::initialise(std::uint64_t seed, std::span<float> parameters) con
 }
 
 std::uint64_t GraphModel::slot_bytes(std::size_t samples_per_slice) const {
-  return planned_bytes(*this, samples_per_slice,
+  return planned_bytes(*this, graph::Purpose::train, samples_per_slice,
                        [](const graph::MemoryPlan& plan) { return plan.slice_bytes; });
 }
 
@@ -86,11 +87,16 @@ std::uint64_t GraphModel::working_bytes(int workers, std::size_t samples_per_sli
   if (precision_ == Precision::bf16)
     if (const auto executable = compile(*this, graph::Purpose::train, 1))
       packed = packed_weight_bytes((*executable)->graph());
-  return constant_bytes_ + packed +
-         static_cast<std::uint64_t>(workers) *
-             planned_bytes(*this, samples_per_slice, [](const graph::MemoryPlan& plan) {
-               return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
-             });
+  const auto all = [](const graph::MemoryPlan& plan) {
+    return plan.slice_bytes + plan.scratch_bytes + plan.workspace_bytes;
+  };
+  // An evaluation keeps its own slices, and has their scores on the host besides.
+  const std::uint64_t scores =
+      sizeof(float) * kEvaluationGroup * tokens_per_sample() * vocabulary();
+  const std::uint64_t each = planned_bytes(*this, graph::Purpose::train, samples_per_slice, all) +
+                             planned_bytes(*this, graph::Purpose::forward, kEvaluationGroup, all) +
+                             scores;
+  return constant_bytes_ + packed + static_cast<std::uint64_t>(workers) * each;
 }
 
 double GraphModel::slice_flops(std::size_t samples_per_slice) const {

@@ -20,6 +20,10 @@ struct InputPart {
   std::span<float> values() const { return {static_cast<float*>(data), count}; }
 };
 
+// Evaluation takes samples in groups of this many, so that its memory stays small and its bits do not
+// depend on how many a caller passes at once.
+inline constexpr std::size_t kEvaluationGroup = 4;
+
 class GraphModel : public Model {
  public:
   // The forward pass, for builder.samples() samples of builder.positions() positions.

@@ -82,6 +82,12 @@ Result<std::unique_ptr<Llama>> Llama::open(LlamaConfig config) {
   if (config.heads % config.kv_heads != 0)
     return refused("kv_heads = " + std::to_string(config.kv_heads) + " does not divide " + heads +
                    ": choose a divisor");
+  constexpr std::int64_t kMostAngles = 1 << 26;  // a table of 256 MiB
+  if (config.channels / config.heads > kMostAngles / config.context)
+    return refused(
+        "context = " + std::to_string(config.context) + " with heads of " +
+        std::to_string(config.channels / config.heads) +
+        " channels has too many rotary positions: choose more heads or a smaller context");
   std::unique_ptr<Llama> model(new Llama(config));
   if (auto done = model->prepare(); !done) return done.error();
   return model;

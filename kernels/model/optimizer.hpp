@@ -93,7 +93,6 @@ class Adamw {
   Result<void> update(ops::Lane& lane, const Blocks& blocks, const Reach& reach,
                       std::span<const float> gradient_sum, const Values& values) const;
 
-  const AdamwOptions& options() const { return options_; }
   std::size_t element_count() const { return element_count_; }
 
  private:

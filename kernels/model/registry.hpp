@@ -1,5 +1,5 @@
 // Models by kind: a job file names "gpt" and its settings, an embedder adds kinds of its own before
-// the node starts. Process-wide and thread-safe; GPT is registered on first use.
+// the node starts. Process-wide and thread-safe; our own are registered on first use.
 #pragma once
 
 #include <functional>

@@ -88,6 +88,13 @@ Result<std::unique_ptr<Resnet>> Resnet::open(ResnetConfig config) {
   if (config.stem != 3 && config.stem != 7)
     return {ErrorCode::invalid_argument,
             "stem = " + std::to_string(config.stem) + " is neither 3 nor 7"};
+  constexpr std::int64_t kMostValues = 1 << 28;  // of an image: a gibibyte
+  if (config.height > kMostValues / config.width ||
+      config.height * config.width > kMostValues / config.channels)
+    return {ErrorCode::invalid_argument,
+            "an image of " + std::to_string(config.height) + " x " + std::to_string(config.width) +
+                " with " + std::to_string(config.channels) + " channels has more than " +
+                std::to_string(kMostValues) + " numbers"};
   std::unique_ptr<Resnet> model(new Resnet(config));
   if (auto done = model->prepare(); !done) return done.error();
   return model;

@@ -48,6 +48,10 @@ template <>
 inline constexpr bool kTakesWorkspace<ColumnSumArgs> = true;
 template <>
 inline constexpr bool kTakesWorkspace<Conv2dBackwardArgs> = true;
+template <>
+inline constexpr bool kTakesWorkspace<BatchnormArgs> = true;
+template <>
+inline constexpr bool kTakesWorkspace<BatchnormBackwardArgs> = true;
 
 namespace detail {
 

@@ -1,7 +1,7 @@
 // Backend: one device and the table of operations it has. kernels/cpu fills the whole table and is
 // the definition of right; kernels/cuda fills what it has a twin for. An empty entry means that the
 // device cannot do it; a node then takes another backend (actors/node/node.cpp). Concrete backends
-// are named only there, in examples, benchmarks and tests. A backend may be used by many threads, a
+// are named only there, in benchmarks and in tests. A backend may be used by many threads, a
 // stream and a workspace by one at a time.
 #pragma once
 

@@ -44,16 +44,21 @@ constexpr std::int64_t conv2d_block(std::int64_t patch) {
   return std::clamp<std::int64_t>(kElements / patch / 16 * 16, 256, 4096);
 }
 
-// A GPU sums the weights' gradient by so many parts of the pixels.
-constexpr std::int64_t conv2d_parts(std::int64_t pixels) {
-  return std::clamp<std::int64_t>(pixels / 2048, 1, 16);
+// A GPU sums the weights' gradient by so many parts of the pixels: with the tiles of its elements they
+// are to be two blocks for each multiprocessor, and a part not be too short.
+constexpr std::int64_t conv2d_parts(std::int64_t pixels, std::int64_t out_channels,
+                                    std::int64_t patch) {
+  constexpr std::int64_t kTile = 64, kBlocks = 264, kLeastPixels = 256, kMost = 64;
+  const std::int64_t tiles = (out_channels + kTile - 1) / kTile * ((patch + kTile - 1) / kTile);
+  return std::clamp<std::int64_t>(std::min(kBlocks / tiles, pixels / kLeastPixels), 1, kMost);
 }
 
 // Scratch of each of the two, for patches of KH*KW*C elements, O output channels and all pixels of y.
 constexpr std::size_t conv2d_workspace_bytes(std::int64_t patch, std::int64_t out_channels,
                                              std::int64_t pixels) {
   const std::int64_t elements =
-      std::max(conv2d_block(patch), conv2d_parts(pixels) * out_channels) * patch;
+      std::max(conv2d_block(patch), conv2d_parts(pixels, out_channels, patch) * out_channels) *
+      patch;
   return static_cast<std::size_t>(elements) * sizeof(float) + 64;
 }
 

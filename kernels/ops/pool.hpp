@@ -19,6 +19,7 @@ struct MaxPool2dBackwardArgs {
   tensor::ConstTensor dy;      // (B, OH, OW, C)
   tensor::TokenTensor places;  // (B, OH, OW, C)
   tensor::Tensor dx;           // (B, H, W, C): overwritten; windows are added in order
+  std::int64_t window = 2, stride = 2, padding = 0;  // as forward
 };
 
 struct MeanPoolArgs {

@@ -35,11 +35,16 @@ std::shared_ptr<const Table> rotary_angles(const RotaryShape& shape) {
   static std::map<std::tuple<std::int64_t, std::int64_t, double>, std::weak_ptr<const Table>> kept;
   GPUNODE_CHECK(shape.length > 0 && shape.head_size > 0 && shape.head_size % 2 == 0,
                 "rotary: a head has an even number of elements");
+  const std::tuple key{shape.length, shape.head_size, shape.theta};
+  {
+    std::lock_guard lock(mutex);
+    if (auto table = kept[key].lock()) return table;
+  }
+  auto made = make_angles(shape);  // takes long where it is large: others do not wait for it
   std::lock_guard lock(mutex);
-  auto& entry = kept[{shape.length, shape.head_size, shape.theta}];
-  auto table = entry.lock();
-  if (!table) entry = table = make_angles(shape);
-  return table;
+  if (auto table = kept[key].lock()) return table;
+  kept[key] = made;
+  return made;
 }
 
 }  // namespace gpunode::ops

@@ -66,6 +66,10 @@ Result<Buffer> BufferPool::take(std::size_t bytes) {
   } else {
     if (needed > store_->budget - store_->in_use - store_->kept) store_->drop_kept();
     auto fresh = store_->memory->allocate(needed);
+    if (!fresh && store_->kept > 0) {  // a device has less than all of its memory to give
+      store_->drop_kept();
+      fresh = store_->memory->allocate(needed);
+    }
     if (!fresh) return fresh.error();
     data = *fresh;
   }

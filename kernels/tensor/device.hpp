@@ -9,7 +9,6 @@ enum class DeviceKind { cpu, cuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  int ordinal = 0;
   std::string name;  // for people, e.g. "NVIDIA H100" or "cpu"
 };
 

@@ -28,7 +28,7 @@ class HostMemory final : public Memory {
 
  private:
   static constexpr std::size_t kAlignment = 64;
-  Device device_{DeviceKind::cpu, 0, "cpu"};
+  Device device_{DeviceKind::cpu, "cpu"};
 };
 
 }  // namespace

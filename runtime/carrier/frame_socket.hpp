@@ -1,5 +1,5 @@
 // Frames over one end of a pair of stream sockets: a kind, a length, a body. Between a node and its
-// carrier process only, both of one machine and one build, so numbers are as the machine has them.
+// carrier process only, both of one machine, so numbers are as the machine has them.
 // One thread sends and receives; close_both_ways() from any.
 #pragma once
 

@@ -179,8 +179,7 @@ class AllReduce {
   };
 
   std::uint16_t owner_of(std::uint32_t chunk) const {
-    return static_cast<std::uint16_t>((std::uint64_t{chunk} + options_.owner_rotation) %
-                                      options_.member_count);
+    return owner_of_chunk(chunk, options_.owner_rotation, options_.member_count);
   }
   SumStation& station_of(std::uint32_t chunk) { return stations_[owner_of(chunk)]; }
   const SumStation& station_of(std::uint32_t chunk) const { return stations_[owner_of(chunk)]; }

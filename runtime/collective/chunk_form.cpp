@@ -127,7 +127,7 @@ class PackedForm final : public ChunkForm {
     std::span<const float> carried = feedback_.carried();
     carried = carries && !carried.empty() ? carried.subspan(part.first, part.count)
                                           : std::span<const float>();
-    const Carry with{carried, feedback_.lost().subspan(part.first, part.count), arrives};
+    const Feedback with{carried, feedback_.lost().subspan(part.first, part.count), arrives};
     if (form.encode_carrying)
       form.encode_carrying(values, with, bytes);
     else
@@ -135,7 +135,7 @@ class PackedForm final : public ChunkForm {
     return SharedBytes::from(std::move(bytes));
   }
   // An error that is not finite belongs to a step that will be skipped.
-  void pack_in_parts(const WireForm& form, std::span<const float> values, const Carry& with,
+  void pack_in_parts(const WireForm& form, std::span<const float> values, const Feedback& with,
                      MutableByteView bytes) {
     corrected_.assign(values.begin(), values.end());
     for (std::size_t i = 0; i < with.carried.size(); ++i) corrected_[i] += with.carried[i];

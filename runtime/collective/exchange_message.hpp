@@ -39,6 +39,12 @@ struct ChunkLayout {
   bool operator==(const ChunkLayout&) const = default;
 };
 
+// The rank that completes a chunk's sum, of so many members; the rotation differs from view to view.
+constexpr std::uint16_t owner_of_chunk(std::uint32_t chunk, std::uint32_t rotation,
+                                       std::uint16_t member_count) {
+  return static_cast<std::uint16_t>((std::uint64_t{chunk} + rotation) % member_count);
+}
+
 // Messages of the exchange. `payload` holds the chunk's floats, little-endian.
 struct PartialChunk {
   std::uint32_t chunk = 0;

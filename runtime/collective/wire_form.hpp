@@ -15,7 +15,7 @@
 namespace gpunode::collective {
 
 // What encoding adds and what it leaves behind; each of a chunk's floats.
-struct Carry {
+struct Feedback {
   std::span<const float> carried;  // added before encoding; empty: nothing
   std::span<float> lost;           // what does not arrive is added, where it is finite
   std::span<float> arrives;        // what decoding gives; empty: nobody asks; may be `in` itself
@@ -29,7 +29,8 @@ struct WireForm {
   // Takes any bytes of the right number, a stranger's too.
   std::function<void(ByteView in, std::span<float> out)> decode;
   // All of it in one pass, where there is a function for that; else the exchange puts it together.
-  std::function<void(std::span<const float> in, const Carry&, MutableByteView out)> encode_carrying;
+  std::function<void(std::span<const float> in, const Feedback&, MutableByteView out)>
+      encode_carrying;
 };
 
 // Partial sums and results may travel differently.

@@ -21,6 +21,10 @@ class Dataset {
   const std::vector<SampleField>& fields() const { return fields_; }
   std::size_t sample_bytes() const { return bytes_of(fields_); }
   const TextSource& source() const { return *source_; }
+  const std::shared_ptr<const TextSource>& shared_source() const { return source_; }
+  // Of all bytes that samples are made from, held-out ones included.
+  virtual std::uint64_t size_bytes() const { return source_->size_bytes(); }
+  virtual storage::Sha256 data_digest() const { return source_->data_digest(); }
 
   virtual std::uint64_t sample_count() const = 0;
   // Copies sample `index` < sample_count(); target.size() == sample_bytes().

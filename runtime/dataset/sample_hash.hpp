@@ -9,7 +9,7 @@
 
 namespace gpunode::dataset {
 
-// XXH3-128 of the window's bytes under a seed made of (sample, data_epoch).
+// XXH3-128 of the sample's bytes under a seed made of (sample, data_epoch).
 inline Digest sample_hash(std::uint64_t sample, std::uint64_t data_epoch, ByteView bytes) {
   return digest_of(bytes, mix(sample, data_epoch));
 }

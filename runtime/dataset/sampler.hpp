@@ -41,8 +41,6 @@ class Sampler {
   // The samples of a slice, in position order.
   std::vector<SamplePlace> samples(std::uint64_t step, std::uint32_t slice) const;
 
-  const SamplerSettings& settings() const { return settings_; }
-
  private:
   SamplerSettings settings_;
 };

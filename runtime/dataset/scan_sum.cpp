@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -191,6 +192,9 @@ class Rows final : public Samples {
       for (std::size_t at = 0; at <= file.bytes.size(); ++at) {
         const char next = at < file.bytes.size() ? static_cast<char>(file.bytes.view[at]) : '\n';
         if (next != '\n') {
+          const bool ends_cell = next == ',' || next == '\t';
+          if (first && ends_cell && line.find_first_not_of(' ') == std::string::npos)
+            line = "empty";  // no number, so the line is a header
           line += next == ',' || next == '\t' || next == '\r' ? ' ' : next;
           continue;
         }
@@ -219,9 +223,11 @@ class Rows final : public Samples {
       at = end + 1;
     }
     if (cells.empty()) return;
-    char* end = nullptr;
-    std::strtof(cells[0].c_str(), &end);
-    if (first && *end != 0) return;
+    float number = 0;
+    const std::string& begin = cells[0];
+    const auto [end, failure] = std::from_chars(begin.data(), begin.data() + begin.size(), number);
+    const bool is_number = failure == std::errc{} && end == begin.data() + begin.size();
+    if (first && !is_number) return;
     std::vector<std::byte> row(cells.size() * 4);
     for (std::size_t at = 0; at < cells.size(); ++at) {
       const float value = std::strtof(cells[at].c_str(), nullptr);

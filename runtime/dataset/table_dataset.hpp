@@ -1,5 +1,5 @@
 // Samples from a table: files of numbers, one sample a line, cells separated by tabs, commas or
-// spaces, whichever the first line has. The last column is the label, a whole number from 0 on; the
+// spaces, whichever the first row has. The last column is the label, a whole number from 0 on; the
 // others are features. A first line whose first cell is no number is a header, and skipped. Rows
 // that are held out are drawn over all of them (held_out.hpp).
 // Cost: all rows are parsed at the start and kept, 4 bytes a cell.

@@ -34,7 +34,6 @@ class TextDataset final : public Dataset {
                                                            TextSettings settings);
 
   std::uint32_t window_tokens() const { return settings_.context + 1; }
-  const TextSettings& settings() const { return settings_; }
   std::uint64_t block_tokens() const { return block_tokens_; }
 
   std::uint64_t sample_count() const override { return train_.count; }

@@ -134,6 +134,18 @@ const std::vector<Row>& rows() {
                  "Share of the data that is never trained on, drawn over all of it, 0 to below 1. "
                  "More: a surer validation loss, less to learn from."),
       text_row(
+          "data.validation_path", [](JobSpec& s) -> std::string& { return s.data.validation_path; },
+          "A file or folder of the same format to validate on; all of data.path is trained on "
+          "then."),
+      text_row(
+          "data.set", [](JobSpec& s) -> std::string& { return s.data.set; },
+          "Instead of data.path: the name under which every node offers the data, by [data.NAME] "
+          "in "
+          "its gpunode.toml; it may lie at another path on each."),
+      text_row(
+          "data.validation_set", [](JobSpec& s) -> std::string& { return s.data.validation_set; },
+          "Instead of data.validation_path, likewise."),
+      text_row(
           "model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; },
           "gpt, llama, bert, mlp, resnet, or a kind that the program of the nodes brings. Its own "
           "keys stand in [model] too."),
@@ -357,7 +369,13 @@ Result<void> validate(const JobSpec& spec) {
   if (spec.on_lost_quorum != "wait" && spec.on_lost_quorum != "continue")
     return bad("on_lost_quorum must be \"wait\" or \"continue\", not '" + spec.on_lost_quorum +
                "'");
-  if (spec.data.path.empty()) return bad("data.path is missing: name a file or a folder");
+  const DataSpec& data = spec.data;
+  if (data.path.empty() && data.set.empty())
+    return bad("data.path is missing: name a file or a folder, or data.set, which nodes offer");
+  if (!data.path.empty() && !data.set.empty())
+    return bad("data.path and data.set: name the data by one of them");
+  if (!data.validation_path.empty() && !data.validation_set.empty())
+    return bad("data.validation_path and data.validation_set: name it by one of them");
   const std::string& format = spec.data.format;
   if (format != "text" && format != "tokens" && format != "table")
     return bad("data.format must be \"text\", \"tokens\" or \"table\", not '" + format + "'");

@@ -19,12 +19,21 @@
 namespace gpunode::job {
 
 struct DataSpec {
-  std::string path;  // a file or a folder; the same bytes on every member
+  std::string path;  // a file or a folder; the same bytes on every member; or `set`
   // "text": bytes. "tokens": ids of tokens as whole numbers, little-endian, of token_bytes each.
   // "table": numbers, a sample a line, its label last.
   std::string format = "text";
   std::uint32_t token_bytes = 2;     // or 4, for vocabularies above 65536
   double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
+  // A file or folder of the same format to validate on; all of `path` is trained on then.
+  std::string validation_path;
+  // In their place: names under which each node offers the data at a path of its own.
+  std::string set, validation_set;
+  bool has_validation() const { return !validation_path.empty() || !validation_set.empty(); }
+  // Of the data: nothing where a set to validate on is given.
+  double held_out_fraction() const { return has_validation() ? 0 : validation_fraction; }
+  // Where the data is, for people.
+  std::string text() const { return set.empty() ? path : "data set '" + set + "'"; }
 };
 
 struct TrainSpec {

@@ -52,6 +52,17 @@ struct Ready {
   }
 };
 
+TEST(Classifier, a_sample_of_another_length_is_refused) {
+  Ready ready;
+  Rows rows(2, 1);
+  rows.bytes[1].pop_back();
+  rows.samples[1].bytes = rows.bytes[1];
+  ASSERT_TRUE(ready.program->load(ready.weights));
+  const auto done = ready.program->gradient(0, rows.samples, ready.gradient);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
+}
+
 TEST(Classifier, gradients_agree_with_finite_differences) {
   Ready ready;
   const Rows rows(9, 1);

@@ -335,7 +335,10 @@ void add_max_pool2d(std::vector<Case>& table, const PoolCase& s) {
         run.stream, run.workspace,
         {.dy = {run.in[1], s.y()},
          .places = {reinterpret_cast<const std::int32_t*>(run.out[2]), s.y()},
-         .dx = {run.out[0], s.x()}});
+         .dx = {run.out[0], s.x()},
+         .window = s.window,
+         .stride = s.stride,
+         .padding = s.padding});
   };
   one.reference = [=](const std::vector<Vector64>& in) {
     const Function64 function = [=](const std::vector<Vector64>& x) {
@@ -397,7 +400,8 @@ void add_image_cases(std::vector<Case>& table) {
   add_conv2d(table, {2, 5, 5, 4, 6, 1, 1, 2, 0}, true);
   add_conv2d(table, {1, 3, 3, 2, 3, 5, 5, 1, 2}, true);     // the window is wider than the image
   add_conv2d(table, {5, 32, 32, 1, 2, 3, 3, 1, 1}, false);  // more than one block of pixels
-  for (const RowsCase& shape : {RowsCase{70, 37}, {64, 16}, {2, 5}, {1100, 24, 30}}) {
+  for (const RowsCase& shape :
+       {RowsCase{70, 37}, {64, 16}, {2, 5}, {1024, 8}, {1100, 24, 30}, {2085, 9}, {66600, 3}}) {
     add_batchnorm(table, shape);
     add_batchnorm_backward(table, shape);
     add_statistics(table, shape);

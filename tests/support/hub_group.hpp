@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/ops/device_group.hpp"
 #include "kernels/ops/lane.hpp"
@@ -78,6 +79,7 @@ class HubGroup final : public ops::DeviceGroup {
   }
   Result<void> move(std::span<const ops::MovedSpan> sends, std::span<const ops::MovedSpan> receives,
                     std::chrono::milliseconds timeout) override {
+    timeouts_.push_back(timeout);
     for (const ops::MovedSpan& one : sends) {
       Bytes bytes(one.bytes);
       auto done = lane_->download(region_.as<std::byte>() + one.offset, bytes);
@@ -95,9 +97,12 @@ class HubGroup final : public ops::DeviceGroup {
     return {};
   }
   void give_up(const std::string& reason) override { hub_.give_up(reason); }
+  // Of each move().
+  const std::vector<std::chrono::milliseconds>& timeouts() const { return timeouts_; }
 
  private:
   GroupHub& hub_;
+  std::vector<std::chrono::milliseconds> timeouts_;
   tensor::BufferPool pool_;
   std::uint16_t rank_;
   std::optional<ops::Lane> lane_;

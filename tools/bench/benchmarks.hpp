@@ -13,7 +13,7 @@ int train(int argc, char** argv);
 int products(int argc, char** argv);
 
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]
-// [--rate MBIT] [--congestion NAME] [--json FILE] [--require]
+// [--mode LIST] [--rate MBIT] [--machines N] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.
 int all_reduce(int argc, char** argv);
 

@@ -4,8 +4,8 @@
 
 namespace gpunode::bench {
 
-// rank MODE loopback|network BOARD RANK: exact-plain, exact-sealed, bf16-plain, int8-plain,
-// topk-plain or crypto. Started by the benchmark.
+// rank MODE MACHINES BOARD RANK: exact-plain, exact-sealed, hierarchical-plain, ring-plain, bf16-plain,
+// int8-plain, topk-plain or crypto; 0 machines: over loopback. Started by the benchmark.
 int play_rank(int argc, char** argv);
 
 }  // namespace gpunode::bench

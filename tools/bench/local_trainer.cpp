@@ -10,7 +10,6 @@ namespace gpunode::bench {
 
 LocalTrainer::LocalTrainer(const model::Model& model, ops::Backend& backend, TrainerOptions options)
     : model_(model),
-      backend_(backend),
       options_(options),
       pool_(options.workers),
       optimizer_(model.parameters(), options.optimizer, backend) {

@@ -40,13 +40,11 @@ class LocalTrainer {
   // Mean loss over all disjoint windows of `text`.
   Result<double> evaluate(std::span<const std::uint8_t> text);
   std::span<const float> weights() const { return state_.weights(); }
-  model::Program& program() { return *program_; }
 
  private:
   LocalTrainer(const model::Model& model, ops::Backend& backend, TrainerOptions options);
 
   const model::Model& model_;
-  ops::Backend& backend_;
   TrainerOptions options_;
   compute::WorkerPool pool_;
   std::unique_ptr<compute::Device> device_;

@@ -92,7 +92,7 @@ void OverlapMember::arrived(std::uint16_t from, std::uint64_t exchange,
   post([=, this] {
     std::vector<collective::SendTo> sends;
     if (exchange > number_)
-      early_.push_back({from, exchange, message});
+      early_.push_back({from, message});
     else if (exchange == number_)
       current_->on_message(clock_.now(), from, message, sends);
     send(exchange, sends);

@@ -77,7 +77,6 @@ class OverlapMember {
   std::optional<collective::AllReduce> current_;
   struct Early {
     std::uint16_t from = 0;
-    std::uint64_t exchange = 0;
     collective::ExchangeMessage message;
   };
   std::vector<Early> early_;

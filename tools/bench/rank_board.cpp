@@ -58,13 +58,6 @@ bool wait_for(sem_t& semaphore, std::chrono::milliseconds timeout) {
   return status == 0;
 }
 
-// Of all threads of this process, in user space and in the kernel.
-double processor_seconds() {
-  timespec used{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
-
 // All threads of this process and what they start: else Linux (since 6.12 also with epoll) wakes
 // who waits for bytes on the core of who sends them, and with few cores leaves it there.
 void bind_to_core(std::uint32_t rank) {
@@ -97,6 +90,12 @@ Result<BoardPage*> open_page(const std::string& folder, int flags) {
 }
 
 }  // namespace
+
+double processor_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
 
 RankBoard::RankBoard(BoardPage* page, std::string folder, bool owner)
     : page_(page), folder_(std::move(folder)), owner_(owner) {}

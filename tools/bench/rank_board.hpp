@@ -93,4 +93,7 @@ class RankBoard {
   bool owner_;  // removes the folder
 };
 
+// Of all threads of this process, in user space and in the kernel.
+double processor_seconds();
+
 }  // namespace gpunode::bench

@@ -1,7 +1,5 @@
 // Training speed of two GPTs, of 0.8 and of 124 million parameters, in 4 slices on 2 threads: rounds
 // of ours and of PyTorch's releases alternate, and the medians are compared.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +16,7 @@
 #include "tools/bench/flags.hpp"
 #include "tools/bench/local_trainer.hpp"
 #include "tools/bench/median.hpp"
+#include "tools/bench/rank_board.hpp"
 
 #ifndef GPUNODE_BENCH_PEERS
 #define GPUNODE_BENCH_PEERS "tools/bench/peers"
@@ -124,20 +123,12 @@ class Torch final : public Contender {
   std::string command_;
 };
 
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-class Ours final : public Contender {
+class OwnTrainer final : public Contender {
  public:
-  static Result<std::unique_ptr<Ours>> open(const Subject& subject, const std::string& precision,
-                                            ops::Backend& backend, const Options& options) {
-    std::unique_ptr<Ours> ours(new Ours(precision, options));
+  static Result<std::unique_ptr<OwnTrainer>> open(const Subject& subject,
+                                                  const std::string& precision,
+                                                  ops::Backend& backend, const Options& options) {
+    std::unique_ptr<OwnTrainer> ours(new OwnTrainer(precision, options));
     auto model = model::make_model("gpt", subject.settings);
     if (!model) return model.error();
     ours->model_ = std::move(*model);
@@ -158,7 +149,7 @@ class Ours final : public Contender {
   }
 
  private:
-  Ours(const std::string& precision, const Options&) : Contender("gpunode", precision) {}
+  OwnTrainer(const std::string& precision, const Options&) : Contender("gpunode", precision) {}
 
   void fill_data() {
     const bool bytes = model_->sample_fields().front().dtype == SampleDtype::u8;
@@ -174,7 +165,7 @@ class Ours final : public Contender {
   Rate round(double seconds) override {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
-    const double cpu_start = cpu_seconds();
+    const double cpu_start = processor_seconds();
     std::size_t steps = 0;
     for (;;) {
       auto report = trainer_->step(++step_, data_);
@@ -185,7 +176,7 @@ class Ours final : public Contender {
       ++steps;
       const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
       const auto tokens = static_cast<double>(steps * tokens_);
-      if (elapsed >= seconds) return {tokens / elapsed, tokens / (cpu_seconds() - cpu_start)};
+      if (elapsed >= seconds) return {tokens / elapsed, tokens / (processor_seconds() - cpu_start)};
     }
   }
 
@@ -256,7 +247,7 @@ bool report_bars(const Subject& subject, const Contenders& contenders) {
 Result<bool> run(const Subject& subject, ops::Backend& backend, const Options& options) {
   Contenders contenders;
   for (const std::string& precision : options.precisions) {
-    auto ours = Ours::open(subject, precision, backend, options);
+    auto ours = OwnTrainer::open(subject, precision, backend, options);
     if (!ours) return ours.error();
     contenders.push_back(std::move(*ours));
   }

@@ -57,14 +57,19 @@ std::string known_names() {
 
 Result<std::vector<Subject>> chosen_subjects(const Arguments& arguments) {
   const auto wanted = arguments.all("--model");
-  if (wanted.empty()) return subjects();
   std::vector<Subject> chosen;
+  if (wanted.empty()) chosen = subjects();
   for (const std::string& name : wanted) {
     const auto found = std::ranges::find(subjects(), name, &Subject::name);
     if (found == subjects().end())
       return {ErrorCode::invalid_argument,
               "--model wants one of " + known_names() + ", not '" + name + "'"};
     chosen.push_back(*found);
+  }
+  for (Subject& subject : chosen) {
+    const auto samples = arguments.whole("--samples", subject.samples, 1, 4096);
+    if (!samples) return samples.error();
+    subject.samples = *samples;
   }
   return chosen;
 }

@@ -1,5 +1,5 @@
-// The one table of commands. A new command is a line here and a file beside this one; its help,
-// completion, JSON description and documentation follow.
+// The one table of commands. A new command is a line here and a function in a file beside this one;
+// its help, completion, JSON description and documentation follow.
 #include "tools/gpunode/commands.hpp"
 
 namespace gpunode::cli {
@@ -289,6 +289,7 @@ std::vector<Command> make_commands() {
        {{"--device", "DEVICE", "cpu, cuda or cuda:N (default cpu)"},
         {"--threads", "N", "on a CPU: slices under way at once (default: one a core)"},
         {"--model", "NAME", "small-gpt, gpt2-124m or resnet18 (default: all)", true},
+        {"--samples", "N", "in a slice (default: 3, 1 and 4, as the models stand above)"},
         {"--precision", "NAME", "of products: fp32, bf16 or tf32 (default fp32)"},
         {"--ops", "LIST", "these operations alone: linear,gelu; 'slice' is the whole of one"},
         {"--filter", "TEXT", "only lines with this in model, operation, type or operands"},

@@ -25,7 +25,9 @@ namespace {
 
 using Grade = Finding::Grade;
 
-constexpr int kLeastCuda = 12000;                // what the CUDA twins are built against
+// What the CUDA twins are built against, and the first driver that has it.
+constexpr int kLeastCuda = GPUNODE_CUDA_MAJOR * 1000;
+constexpr int kLeastDriver = GPUNODE_CUDA_MAJOR >= 13 ? 580 : 525;
 constexpr std::time_t kRelease = 1'760'000'000;  // October 2025: this code did not exist before
 
 Finding ok(std::string subject, std::string text) {
@@ -55,8 +57,8 @@ std::string cuda_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-bool can_open(const char* library) {
-  void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+bool can_open(const std::string& library) {
+  void* opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened) dlclose(opened);
   return opened != nullptr;
 }
@@ -118,10 +120,12 @@ Finding check_driver(bool built_with_cuda) {
                 "install the driver's compute library (Debian: libcuda1)");
   if (cuda < kLeastCuda)
     return fail("driver", seen + "; this build needs CUDA " + cuda_text(kLeastCuda),
-                "install a newer driver (525 or later)");
-  if (!can_open("libcublasLt.so.12") && !can_open("libcublasLt.so.13"))
-    return warn("driver", seen + "; cuBLASLt is not found, so products run on slower kernels",
-                "install cuBLAS 12 or newer, or put it on LD_LIBRARY_PATH");
+                "install a newer driver (" + std::to_string(kLeastDriver) + " or later)");
+  const std::string products = "libcublasLt.so." + std::to_string(GPUNODE_CUDA_MAJOR);
+  if (!can_open(products) && !can_open("/usr/local/cuda/lib64/" + products))
+    return warn(
+        "driver", seen + "; " + products + " is not found, so products run on slower kernels",
+        "install cuBLAS " + std::to_string(GPUNODE_CUDA_MAJOR) + ", or put it on LD_LIBRARY_PATH");
   return ok("driver", seen);
 }
 

@@ -20,7 +20,7 @@ using snapshot::SafetensorsFile;
 using snapshot::TensorEntry;
 using storage::Path;
 
-constexpr std::uint64_t kLongestConfigBytes = 16 << 20;
+constexpr std::uint64_t kLongestConfigBytes = 4 << 20;
 constexpr const char* kConfig = "config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
@@ -160,21 +160,26 @@ Result<StoredModel> load(const Path& from, const model::HubDescription& descript
   if (!tensors) return tensors.error();
   auto holdings = holdings_of(files);
   if (!holdings) return holdings.error();
-  StoredModel stored{std::move(*made), {}, 0};
-  stored.weights.resize(stored.model->parameter_count());
-  std::vector<float> values;
+  // All is found before memory is taken for it: a configuration may ask for any amount.
+  std::vector<Found> taken;
   for (const HubTensor& tensor : *tensors) {
     const auto found = take(from, tensor, *holdings);
     if (!found) return found.error();
-    values.resize(tensor.element_count());
-    if (auto read = found->file->read(*found->entry, values); !read) return read.error();
-    model::from_hub(tensor, values, stored.weights);
+    taken.push_back(*found);
   }
+  StoredModel stored{std::move(*made), {}, 0};
   for (const auto& [name, found] : *holdings)
     if (!model::hub_passes_over(*stored.model, name))
       return bad(found.file->path(),
                  name + " of shape " + snapshot::shape_text(found.entry->shape) +
                      " belongs to nothing that " + stored.model->name() + " has");
+  stored.weights.resize(stored.model->parameter_count());
+  std::vector<float> values;
+  for (std::size_t at = 0; at < taken.size(); ++at) {
+    values.resize((*tensors)[at].element_count());
+    if (auto read = taken[at].file->read(*taken[at].entry, values); !read) return read.error();
+    model::from_hub((*tensors)[at], values, stored.weights);
+  }
   return stored;
 }
 

@@ -8,7 +8,9 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -47,6 +49,7 @@ struct State {
   bool leaving = false;     // takes up no more jobs
   JoinAttempts attempts;    // at jobs of others
   LastHints last_hints;     // of them
+  std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
 };
 using Self = caf::stateful_actor<State>;
 
@@ -81,8 +84,8 @@ void publish_hint(Self* self, const Job& job);
 Result<void> stand_by(Self* self, ByteView manifest);
 
 // Slow work on a thread of its own, so that no mailbox waits for disk or device; what it leads to
-// it may send to `board` as a Request.
-void on_own_thread(Self* self, std::function<void(const caf::actor& board)> work);
+// it may send to `board` as a Request. Fails with: resource_exhausted (too much is under way).
+Result<void> on_own_thread(Self* self, std::function<void(const caf::actor& board)> work);
 
 storage::DurableRecord record(Self* self, const JobId& id, const JobRecord& which);
 

@@ -13,8 +13,7 @@ enum class Isa { portable, avx2, avx512 };
 std::string_view to_string(Isa isa);
 // The widest that this processor has, or what use_isa chose.
 Isa current_isa();
-// Narrows the choice for the whole process; false if the processor lacks it. For tests and for jobs
-// that pin an instruction set.
+// Narrows the choice for the whole process; false if the processor lacks it. For tests.
 bool use_isa(Isa isa);
 
 template <class Function>

@@ -84,8 +84,12 @@ struct Windows {  // of every pixel of x, the outputs that it went into
   }
   __device__ float at(const Line& line, const Deep& deep) const {
     const int down = line.i - deep.down, across = line.j - deep.across;
-    if (down < 0 || across < 0 || down % s.stride != 0 || across % s.stride != 0) return 0.0f;
-    const int i = down / s.stride, j = across / s.stride;
+    if (down < 0 || across < 0) return 0.0f;
+    int i = down, j = across;
+    if (s.stride != 1) {  // most have it, and a division takes long
+      i = down / s.stride, j = across / s.stride;
+      if (i * s.stride != down || j * s.stride != across) return 0.0f;
+    }
     if (i >= s.out_height || j >= s.out_width) return 0.0f;
     return line.image[(std::int64_t{i} * s.out_width + j) * s.out_channels + deep.channel];
   }

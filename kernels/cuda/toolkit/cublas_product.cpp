@@ -89,7 +89,7 @@ Error failure(cublasStatus_t status, const ops::MatmulArgs& args) {
               " failed with status " + std::to_string(static_cast<int>(status))};
 }
 
-// The algorithm for this shape: the library's first choice, made once.
+// The algorithm for this shape: one of the library's proposals, chosen once.
 Result<cublasLtMatmulAlgo_t> choose(KeptAlgorithms& algorithms, Product& product,
                                     const ops::MatmulArgs& args, const ProductOperands& operands) {
   const std::int64_t flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
@@ -97,27 +97,31 @@ Result<cublasLtMatmulAlgo_t> choose(KeptAlgorithms& algorithms, Product& product
                              (operands.scratch ? 16 : 0) | (args.gelu ? 32 : 0) |
                              (args.before ? 64 : 0) | (std::int64_t{operands.type} << 8) |
                              (std::int64_t{operands.compute} << 24);
-  const std::int64_t alignments = std::int64_t{alignment_of(operands.a)} << 32 |
-                                  std::int64_t{alignment_of(operands.b)} << 16 |
-                                  std::int64_t{alignment_of(args.c.data)};
+  // The library looks at all of these (of null: 256).
+  std::int64_t alignments = 0;
+  for (const void* data :
+       {operands.a, operands.b, static_cast<const void*>(args.c.data),
+        static_cast<const void*>(args.bias.data), static_cast<const void*>(args.before.data)})
+    alignments = alignments << 12 | alignment_of(data);
   const KeptAlgorithms::Key key = {args.c.shape[0], args.c.shape[1],
                                    args.a.shape[args.transpose_a ? 0 : 1], flags, alignments};
   std::lock_guard lock(algorithms.mutex);
   if (auto found = algorithms.chosen.find(key); found != algorithms.chosen.end())
     return found->second;
   if (algorithms.absent.contains(key)) return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
-  cublasLtMatmulHeuristicResult_t result{};
+  std::array<cublasLtMatmulHeuristicResult_t, KeptAlgorithms::kRanks> results{};
   int count = 0;
-  const cublasStatus_t status =
-      product.api.heuristic(product.api.handle, product.operation, product.left, product.right,
-                            product.out, product.out, product.preference, 1, &result, &count);
-  if (count == 0 || status == CUBLAS_STATUS_NOT_SUPPORTED) {
+  const cublasStatus_t status = product.api.heuristic(
+      product.api.handle, product.operation, product.left, product.right, product.out, product.out,
+      product.preference, algorithms.rank + 1, results.data(), &count);
+  if (count <= algorithms.rank || status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (args.gelu && status != CUBLAS_STATUS_SUCCESS)) {  // a kernel of ours does it then
     algorithms.absent.insert(key);
     return failure(CUBLAS_STATUS_NOT_SUPPORTED, args);
   }
   if (status != CUBLAS_STATUS_SUCCESS) return failure(status, args);
-  algorithms.chosen.emplace(key, result.algo);
-  return result.algo;
+  return algorithms.chosen.emplace(key, results[static_cast<std::size_t>(algorithms.rank)].algo)
+      .first->second;
 }
 
 }  // namespace

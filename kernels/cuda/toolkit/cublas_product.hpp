@@ -44,6 +44,9 @@ class CublasLt {
 struct KeptAlgorithms {
   // Rows, columns, inner extent, the flags of the product, the alignments of its operands.
   using Key = std::array<std::int64_t, 5>;
+  // Which of the library's proposals, best first: 0, or another to measure what the first is worth.
+  int rank = 0;
+  static constexpr int kRanks = 16;
   std::mutex mutex;
   std::map<Key, cublasLtMatmulAlgo_t> chosen;
   std::set<Key> absent;  // products that the library cannot do as they are

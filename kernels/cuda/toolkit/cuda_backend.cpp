@@ -14,7 +14,7 @@
 namespace gpunode::cuda {
 namespace {
 
-// Generations of GPUs for which this binary has machine code; others' drivers compile the PTX.
+// Generations of GPUs for which this binary has machine code; later ones' drivers compile the PTX.
 constexpr int kBuiltForMajor[] = {GPUNODE_CUDA_MAJORS};
 
 class DeviceMemory final : public tensor::Memory {
@@ -68,7 +68,7 @@ class HostMemory final : public tensor::Memory {
 
  private:
   std::shared_ptr<Context> context_;
-  tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
+  tensor::Device device_{tensor::DeviceKind::cpu, "page-locked memory"};
 };
 
 struct CudaWork final : public ops::NotedWork {
@@ -95,8 +95,7 @@ class CudaBackend final : public ops::Backend {
   CudaBackend(std::shared_ptr<Context> context, const cudaDeviceProp& properties)
       : context_(std::move(context)),
         memory_(std::make_shared<DeviceMemory>(
-            context_,
-            tensor::Device{tensor::DeviceKind::cuda, context_->ordinal, properties.name})),
+            context_, tensor::Device{tensor::DeviceKind::cuda, properties.name})),
         staging_memory_(std::make_shared<HostMemory>(context_)) {
     capabilities_.instruction_set =
         "sm_" + std::to_string(properties.major * 10 + properties.minor);
@@ -146,9 +145,11 @@ class CudaBackend final : public ops::Backend {
                  "copying on the GPU");
   }
   Result<void> clear(tensor::Stream& stream, void* to, std::size_t bytes) override {
+    if (auto done = context_->activate(); !done) return done;
     return check(cudaMemsetAsync(to, 0, bytes, own(stream).stream()), "clearing GPU memory");
   }
   Result<std::unique_ptr<tensor::Event>> record(tensor::Stream& stream) override {
+    if (auto done = context_->activate(); !done) return done.error();
     cudaEvent_t made = nullptr;
     auto done = check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "making an event");
     if (!done) return done.error();
@@ -170,6 +171,7 @@ class CudaBackend final : public ops::Backend {
     return std::unique_ptr<ops::NotedWork>(std::make_unique<CudaWork>(std::move(graph)));
   }
   Result<void> replay(tensor::Stream& stream, const ops::NotedWork& work) override {
+    if (auto done = context_->activate(); !done) return done;
     return check(static_cast<const CudaWork&>(work).graph->launch(own(stream).stream()),
                  "starting a CUDA graph");
   }
@@ -193,25 +195,39 @@ class CudaBackend final : public ops::Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal, Products products) {
+Result<int> device_count() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) {
-    cudaGetLastError();
-    int driver = 0;  // its version; 0 where there is none
-    cudaDriverGetVersion(&driver);
-    const std::string cause = driver == 0 ? "there is no driver" : cudaGetErrorString(status);
-    return {ErrorCode::no_device, "no usable NVIDIA GPU (" + cause +
-                                      "): this node computes on the CPU; if the machine has a GPU, "
-                                      "install its driver and check it with nvidia-smi"};
-  }
-  if (ordinal < 0 || ordinal >= count)
+  if (status == cudaSuccess) return count;
+  cudaGetLastError();
+  int driver = 0;  // the CUDA version that it offers; 0 where there is none
+  cudaDriverGetVersion(&driver);
+  const bool absent = driver == 0 || status == cudaErrorNoDevice;
+  const std::string cause = driver == 0 ? "there is no driver" : cudaGetErrorString(status);
+  std::string remedy = "if the machine has a GPU, install its driver and check it with nvidia-smi";
+  if (!absent && driver < CUDART_VERSION)
+    remedy = "this build needs a driver for CUDA " + std::to_string(CUDART_VERSION / 1000) +
+             ", the one here is for " + std::to_string(driver / 1000) + "." +
+             std::to_string(driver % 1000 / 10) + ": install a newer driver";
+  return Error{absent ? ErrorCode::no_device : ErrorCode::unavailable,
+               "no usable NVIDIA GPU (" + cause + "): this node computes on the CPU; " + remedy};
+}
+
+Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal, Products products) {
+  const auto count = device_count();
+  if (!count) return count.error();
+  if (ordinal < 0 || ordinal >= *count)
     return {ErrorCode::no_device, "there is no GPU number " + std::to_string(ordinal) +
-                                      "; the driver shows " + std::to_string(count)};
+                                      "; the driver shows " + std::to_string(*count)};
   cudaDeviceProp properties{};
   if (auto done = check(cudaGetDeviceProperties(&properties, ordinal), "asking the GPU's name");
       !done)
     return done.error();
+  if (properties.major < kBuiltForMajor[0])
+    return {ErrorCode::unsupported,
+            std::string(properties.name) + " is an sm_" +
+                std::to_string(properties.major * 10 + properties.minor) +
+                ", too old for this build's kernels: they need sm_80 or newer"};
   auto context = std::make_shared<Context>();
   context->ordinal = ordinal;
   if (auto done = context->activate(); !done) return done.error();

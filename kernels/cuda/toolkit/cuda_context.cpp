@@ -27,7 +27,9 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorNvlinkUncorrectable:
 #if CUDART_VERSION >= 13000
     case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
 #endif
+    case cudaErrorMpsClientTerminated:
     case cudaErrorDevicesUnavailable:
     case cudaErrorContextIsDestroyed:
     case cudaErrorExternalDevice:
@@ -47,6 +49,7 @@ ErrorCode code_of(cudaError_t status) {
 
 Result<void> check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return {};
+  cudaGetLastError();  // told here: later launches on this thread must not see it
   return {code_of(status), std::string(what) + ": CUDA says " + cudaGetErrorName(status) + ", " +
                                cudaGetErrorString(status)};
 }

@@ -29,16 +29,32 @@ class CudaStream final : public tensor::Stream {
  public:
   CudaStream(std::shared_ptr<Context> context, cudaStream_t stream)
       : context_(std::move(context)), stream_(stream) {}
-  ~CudaStream() override { cudaStreamDestroy(stream_); }
+  // Waits first: cudaStreamDestroy() does not, and what the work uses may go next.
+  ~CudaStream() override {
+    cudaStreamSynchronize(stream_);
+    cudaFree(scratch_);
+    cudaStreamDestroy(stream_);
+  }
   Result<void> synchronise(tensor::WaitSite) override {
     return check(cudaStreamSynchronize(stream_), "waiting for the GPU");
   }
   cudaStream_t stream() const { return stream_; }
   Context& context() const { return *context_; }
+  // Of this stream's products: always as much, as the library chooses by that. Made by the first, which
+  // is not noted work. Fails with: out_of_memory.
+  Result<void*> product_scratch(std::size_t bytes) {
+    if (!scratch_)
+      if (auto done = check(cudaMalloc(&scratch_, bytes), "scratch memory of products"); !done) {
+        scratch_ = nullptr;
+        return done.error();
+      }
+    return scratch_;
+  }
 
  private:
   std::shared_ptr<Context> context_;
   cudaStream_t stream_;
+  void* scratch_ = nullptr;
 };
 
 class CudaEvent final : public tensor::Event {

@@ -329,13 +329,13 @@ cudaError_t start_for_depth(const Work& work, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch(const AttentionLaunch<std::uint16_t>& work, cudaStream_t stream) {
-  if (!aligned(work.qkv, work.out, work.statistics)) return cudaErrorMisalignedAddress;
+  if (!aligned(work.qkv, work.out, work.statistics)) return cudaErrorInvalidValue;
   return start_for_depth(work, stream);
 }
 
 cudaError_t launch(const AttentionBackwardLaunch<std::uint16_t>& work, cudaStream_t stream) {
   if (!aligned(work.qkv, work.out, work.dout, work.dqkv, work.statistics))
-    return cudaErrorMisalignedAddress;
+    return cudaErrorInvalidValue;
   return start_for_depth(work, stream);
 }
 

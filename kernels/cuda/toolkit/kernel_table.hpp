@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/toolkit/attention_precision.hpp"
-#include "kernels/cuda/toolkit/kernel_work.hpp"
+#include "kernels/cuda/toolkit/image_work.hpp"
 #include "kernels/cuda/toolkit/product_precision.hpp"
 
 namespace gpunode::cuda {

@@ -240,7 +240,8 @@ struct BatchnormLaunch {
   const float *x, *weight, *bias;                // (R, C), (C), (C)
   const float *running_mean, *running_variance;  // (C), used in place of x's own, or null
   float *y, *mean, *rstd;                        // (R, C) that may be x, (C), (C)
-  std::int64_t rows;
+  float* parts;                                  // (spans, 2, C), scratch where there are several
+  std::int64_t rows, span;                       // span: rows that a block sums
   int columns;
   float epsilon;
 };
@@ -249,7 +250,8 @@ cudaError_t launch(const BatchnormLaunch& work, cudaStream_t stream);
 struct BatchnormBackwardLaunch {
   const float *dy, *x, *weight, *mean, *rstd;
   float *dx, *dweight, *dbias;  // all overwritten; dx may be dy
-  std::int64_t rows;
+  float* parts;                 // (spans, 2, C), scratch where there are several
+  std::int64_t rows, span;      // span: rows that a block sums
   int columns;
 };
 cudaError_t launch(const BatchnormBackwardLaunch& work, cudaStream_t stream);
@@ -287,10 +289,12 @@ struct MaxPoolLaunch {
 cudaError_t launch(const MaxPoolLaunch& work, cudaStream_t stream);
 
 struct MaxPoolBackwardLaunch {
-  const float* dy;             // (B, windows, C)
-  const std::int32_t* places;  // (B, windows, C); one outside the image gives nothing
-  float* dx;                   // (B, pixels, C), overwritten
-  int samples, pixels, windows, channels;
+  const float* dy;             // (B, OH, OW, C)
+  const std::int32_t* places;  // (B, OH, OW, C)
+  float* dx;                   // (B, H, W, C)
+  std::int64_t count;          // of dx
+  int height, width, channels, out_height, out_width;
+  int window, stride, padding;
 };
 cudaError_t launch(const MaxPoolBackwardLaunch& work, cudaStream_t stream);
 

@@ -6,7 +6,7 @@
 namespace gpunode::cuda {
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = 4 << 20;
+constexpr std::size_t kWorkspaceBytes = 4 << 20, kBiasBytes = 1 << 20;
 
 // Whether cuBLASLt's GELU will do: it is the tanh form, of an accuracy that is not told, so fp32 has
 // a kernel of ours behind the product. What it keeps has rows of eights, at 16 bytes.
@@ -30,18 +30,38 @@ Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
   if (args.precision == Precision::bf16)
     operands = {.a = rounded->a, .b = rounded->b, .type = CUDA_R_16BF};
   if (args.precision == Precision::tf32) operands.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
-  operands.scratch = workspace.take_bytes(kWorkspaceBytes);
-  operands.scratch_bytes = operands.scratch ? kWorkspaceBytes : 0;
-  const auto queue = [&](const ops::MatmulArgs& product) {
-    return queue_product(*context.cublas, context.algorithms, product, operands,
-                         own(stream).stream());
+  const auto scratch = own(stream).product_scratch(kWorkspaceBytes + kBiasBytes);
+  if (!scratch) return scratch.error();
+  operands.scratch = *scratch;
+  operands.scratch_bytes = kWorkspaceBytes;
+  ops::MatmulArgs given = args;
+  // The library's kernels read a bias 16 bytes at a time, whatever they are told of alignments.
+  if (args.bias && reinterpret_cast<std::uintptr_t>(args.bias.data) % 16 != 0) {
+    const auto bytes = static_cast<std::size_t>(args.bias.element_count()) * sizeof(float);
+    if (bytes > kBiasBytes) return Steps::multiply(stream, workspace, args);
+    auto* place = static_cast<std::byte*>(*scratch) + kWorkspaceBytes;
+    auto copied = check(cudaMemcpyAsync(place, args.bias.data, bytes, cudaMemcpyDeviceToDevice,
+                                        own(stream).stream()),
+                        "copying a product's bias");
+    if (!copied) return copied;
+    given.bias.data = reinterpret_cast<const float*>(place);
+  }
+  const auto queue = [&](const ops::MatmulArgs& product) -> Result<void> {
+    auto done =
+        queue_product(*context.cublas, context.algorithms, product, operands, own(stream).stream());
+    // The library tells a lost GPU by a status of its own.
+    if (!done && done.error().code == ErrorCode::internal)
+      if (auto gpu = check(cudaStreamQuery(own(stream).stream()), "a product");
+          !gpu && gpu.error().code == ErrorCode::device_lost)
+        return gpu;
+    return done;
   };
-  if (!args.gelu) return queue(args);
+  if (!args.gelu) return queue(given);
   if (has_library_gelu(args)) {
-    const auto done = queue(args);
+    const auto done = queue(given);
     if (done || done.error().code != ErrorCode::unsupported) return done;
   }
-  return Steps::before_gelu(stream, workspace, args, queue);
+  return Steps::before_gelu(stream, workspace, given, queue);
 }
 
 }  // namespace gpunode::cuda

@@ -9,8 +9,16 @@ std::unique_ptr<CapturedGraph> CapturedGraph::capture(cudaStream_t stream,
     cudaGetLastError();  // handled: later launches must not see it
     return nullptr;
   }
-  const bool queued = queue();
   cudaGraph_t noted = nullptr;
+  bool queued = false;
+  try {
+    queued = queue();
+  } catch (...) {  // the stream is not to go on capturing
+    cudaStreamEndCapture(stream, &noted);
+    if (noted) cudaGraphDestroy(noted);
+    cudaGetLastError();
+    throw;
+  }
   const bool ended = cudaStreamEndCapture(stream, &noted) == cudaSuccess && noted;
   cudaGraphExec_t made = nullptr;
   const bool whole = queued && ended && cudaGraphInstantiate(&made, noted, 0) == cudaSuccess;

@@ -1,14 +1,11 @@
 // Pools over height and width with the CPU's bits. Forward, one thread four channels of a window, or
-// rows of an image in their order; bound by memory. The largest value's backward has one thread a
-// channel of an image, which clears its pixels and walks over its windows in order: no atomics, and
-// as many threads as there are images times channels, which is its bound.
+// rows of an image in their order; backward, one thread four channels of a pixel, which adds up the
+// windows that chose it, in order. Bound by memory.
 #include "kernels/cuda/toolkit/elements.cuh"
 #include "kernels/cuda/toolkit/row_order.cuh"
 
 namespace gpunode::cuda {
 namespace {
-
-constexpr int kAhead = 8;  // loads a thread has under way
 
 // The part of a window in one direction that lies inside `extent` pixels.
 struct Span {
@@ -49,27 +46,35 @@ __global__ void choose_largest(MaxPoolLaunch pass) {
   });
 }
 
-__global__ void return_to_places(MaxPoolBackwardLaunch pass) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
-  if (column >= static_cast<std::int64_t>(pass.samples) * pass.channels) return;
-  const std::int64_t sample = column / pass.channels, channel = column % pass.channels;
-  float* dx = pass.dx + sample * pass.pixels * pass.channels + channel;
-  const float* dy = pass.dy + sample * pass.windows * pass.channels + channel;
-  const std::int32_t* places = pass.places + sample * pass.windows * pass.channels + channel;
-  for (int pixel = 0; pixel < pass.pixels; ++pixel) dx[std::int64_t{pixel} * pass.channels] = 0;
-  for (int first = 0; first < pass.windows; first += kAhead) {
-    float slope[kAhead] = {};
-    int place[kAhead];
-    for (int i = 0; i < kAhead; ++i) {
-      const std::int64_t at = static_cast<std::int64_t>(first + i) * pass.channels;
-      const bool there = first + i < pass.windows;
-      place[i] = there ? places[at] : -1;
-      slope[i] = there ? dy[at] : 0.0f;
-    }
-    for (int i = 0; i < kAhead; ++i)
-      if (place[i] >= 0 && place[i] < pass.pixels)
-        dx[std::int64_t{place[i]} * pass.channels] += slope[i];
-  }
+// The windows in one direction in which a pixel lies.
+__device__ Span reached(int at, int windows, const MaxPoolBackwardLaunch& pass) {
+  const int end = at + pass.padding, first = end - pass.window;
+  const int last = end / pass.stride + 1;
+  return {first < 0 ? 0 : first / pass.stride + 1, last < windows ? last : windows};
+}
+
+__global__ void sum_chosen(MaxPoolBackwardLaunch pass) {
+  const int channels = pass.channels;
+  const bool by_four = channels % 4 == 0 && allow_four(pass.dy, pass.places, pass.dx);
+  for_elements(pass.count, by_four, [&]<int kCount>(std::int64_t at) {
+    const std::int64_t pixel = at / channels, line = pixel / pass.width;
+    const int i = static_cast<int>(line % pass.height), j = static_cast<int>(pixel % pass.width);
+    const Span down = reached(i, pass.out_height, pass);
+    const Span across = reached(j, pass.out_width, pass);
+    const std::int64_t image = line / pass.height * pass.out_height;
+    Lanes<kCount> sum = {};
+    for (int up = down.first; up < down.last; ++up)
+      for (int left = across.first; left < across.last; ++left) {
+        const std::int64_t window =
+            ((image + up) * pass.out_width + left) * channels + at % channels;
+        const Lanes<kCount> slope = load<kCount>(pass.dy + window);
+        const Lanes<kCount> place =
+            load<kCount>(reinterpret_cast<const float*>(pass.places) + window);
+        for (int lane = 0; lane < kCount; ++lane)
+          if (__float_as_int(place.at[lane]) == i * pass.width + j) sum.at[lane] += slope.at[lane];
+      }
+    store(pass.dx + at, sum);
+  });
 }
 
 // Columns of all samples side by side, as if they were one wide matrix.
@@ -105,9 +110,7 @@ cudaError_t launch(const MaxPoolLaunch& work, cudaStream_t stream) {
 }
 
 cudaError_t launch(const MaxPoolBackwardLaunch& work, cudaStream_t stream) {
-  const std::int64_t threads = static_cast<std::int64_t>(work.samples) * work.channels;
-  GPUNODE_LAUNCH(return_to_places, (threads + kElementThreads - 1) / kElementThreads,
-                 kElementThreads, stream, work);
+  GPUNODE_LAUNCH(sum_chosen, element_blocks(work.count), kElementThreads, stream, work);
   return cudaGetLastError();
 }
 

@@ -16,8 +16,11 @@
 // Before a loop over registers: only an unrolled one keeps them from memory.
 #ifdef __CUDACC__
 #define GPUNODE_UNROLL _Pragma("unroll")
+#define GPUNODE_PRAGMA(text) _Pragma(#text)
+#define GPUNODE_UNROLL_BY(count) GPUNODE_PRAGMA(unroll count)
 #else
 #define GPUNODE_UNROLL
+#define GPUNODE_UNROLL_BY(count)
 #endif
 
 namespace gpunode::cuda {

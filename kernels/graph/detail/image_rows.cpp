@@ -44,6 +44,11 @@ Result<void> run_conv2d_backward(const Call& call) {
                                    .padding = call.attributes.padding});
 }
 
+std::size_t batchnorm_bytes(const Graph& graph, const Node& node) {
+  const std::int64_t columns = graph[node.out[1]].shape.element_count();
+  return ops::batchnorm_workspace_bytes(graph[node.in[0]].shape.element_count() / columns, columns);
+}
+
 // With the slice's statistics, or with given ones.
 Result<void> run_batchnorm(const Call& call) {
   return call.ops.batchnorm(call.stream, call.workspace,
@@ -104,13 +109,19 @@ Result<void> run_max_pool2d(const Call& call) {
 
 void max_pool2d_gradient(Gradients& gradients, const Node& node) {
   const ValueId dx = gradients.place(node.in[0]);
-  gradients.run(Op::max_pool2d_backward, {gradients.of(node.out[0]), node.out[1]}, {dx});
+  gradients.run(Op::max_pool2d_backward, {gradients.of(node.out[0]), node.out[1]}, {dx},
+                node.attributes);
   gradients.give(node.in[0], dx);
 }
 
 Result<void> run_max_pool2d_backward(const Call& call) {
-  return call.ops.max_pool2d_backward(
-      call.stream, call.workspace, {.dy = call.in(0), .places = call.tokens(1), .dx = call.out(0)});
+  return call.ops.max_pool2d_backward(call.stream, call.workspace,
+                                      {.dy = call.in(0),
+                                       .places = call.tokens(1),
+                                       .dx = call.out(0),
+                                       .window = call.attributes.window,
+                                       .stride = call.attributes.stride,
+                                       .padding = call.attributes.padding});
 }
 
 Result<void> run_mean_pool(const Call& call) {
@@ -144,8 +155,9 @@ OpRow rows::conv2d_backward() {
           conv2d_bytes};
 }
 OpRow rows::batchnorm() {
-  return {"batchnorm",   costs::each_result<7>, is_on<&O::batchnorm>,
-          run_batchnorm, batchnorm_gradient,    {{0, 0}}};
+  return {"batchnorm",    costs::each_result<7>, is_on<&O::batchnorm>,
+          run_batchnorm,  batchnorm_gradient,    {{0, 0}},
+          batchnorm_bytes};
 }
 OpRow rows::batchnorm_backward() {
   return {"batchnorm_backward",
@@ -153,7 +165,8 @@ OpRow rows::batchnorm_backward() {
           is_on<&O::batchnorm_backward>,
           run_batchnorm_backward,
           nullptr,
-          {{0, 0}}};
+          {{0, 0}},
+          batchnorm_bytes};
 }
 OpRow rows::batchnorm_inference() {
   return {"batchnorm_inference",

@@ -1,4 +1,4 @@
-// Rows of the table of operations (op_table.cpp) that stand in files of their own, and what rows are
+// Rows of the table of operations (graph/op.cpp) that stand in files of their own, and what rows are
 // made of.
 #pragma once
 

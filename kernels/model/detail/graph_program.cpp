@@ -8,10 +8,6 @@
 namespace gpunode::model {
 namespace {
 
-// Evaluation takes samples in groups of this many, so that its memory stays small and its bits do
-// not depend on how many a caller passes at once.
-constexpr std::size_t kEvaluationGroup = 4;
-
 std::string names_of(const std::vector<std::string_view>& missing) {
   std::string names;
   for (std::string_view name : missing) names += (names.empty() ? "" : ", ") + std::string(name);
@@ -77,7 +73,8 @@ Result<std::unique_ptr<Program>> GraphProgram::open(const GraphModel& model, ops
   for (int worker = 0; worker < workers; ++worker) {
     auto stream = backend.open_stream();
     if (!stream) return stream.error();
-    program->workers_.push_back({std::move(*stream), tensor::Workspace(program->pool_)});
+    program->workers_.push_back(
+        {.workspace = tensor::Workspace(program->pool_), .stream = std::move(*stream)});
   }
   program->make_slots(static_cast<std::size_t>(workers));
   auto stream = backend.open_stream();

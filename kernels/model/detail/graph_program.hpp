@@ -50,7 +50,6 @@ class GraphProgram final : public Program {
 
  private:
   struct Worker {
-    std::unique_ptr<tensor::Stream> stream;
     tensor::Workspace workspace;
     tensor::Buffer scratch{};
     std::size_t workspace_bytes = 0;
@@ -58,6 +57,7 @@ class GraphProgram final : public Program {
     std::vector<tensor::Buffer> outgrown{};
     std::vector<tensor::Workspace> outgrown_workspaces{};
     StageReplays replays{};
+    std::unique_ptr<tensor::Stream> stream{};  // goes first, and waits for what uses the memory
   };
   struct Slot {
     SharedExecutable executable;  // of the slice under way

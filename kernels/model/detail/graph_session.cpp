@@ -11,7 +11,7 @@ namespace {
 class GraphSession final : public Session {
  public:
   GraphSession(GraphProgram& program, std::unique_ptr<tensor::Stream> stream)
-      : program_(program), stream_(std::move(stream)), workspace_(program.pool()) {}
+      : program_(program), workspace_(program.pool()), stream_(std::move(stream)) {}
 
   Result<void> allocate() {
     const std::size_t context = capacity();
@@ -98,12 +98,12 @@ class GraphSession final : public Session {
   }
 
   GraphProgram& program_;
-  std::unique_ptr<tensor::Stream> stream_;
   tensor::Workspace workspace_;
   tensor::Buffer slice_, scratch_, cache_;
   SharedExecutable single_, several_;
   std::size_t several_tokens_ = 0, workspace_bytes_ = 0, position_ = 0;
   std::vector<float*> caches_;
+  std::unique_ptr<tensor::Stream> stream_;  // goes first, and waits for what uses the memory
 };
 
 }  // namespace

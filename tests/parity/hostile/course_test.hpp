@@ -40,6 +40,7 @@ class CourseTest : public testing::TestWithParam<std::string>, protected Trainin
     const std::string id = "device:" + std::to_string(devices_.size());
     return devices_.emplace_back(std::make_unique<NodeDevice>(id, backend)).get();
   }
+  void forget_devices() { devices_.clear(); }
   const model::Model& model() const { return *model_; }
   const dataset::Dataset& data() const { return *data_; }
 

@@ -21,7 +21,7 @@ class HostileMemory final : public tensor::Memory {
 
  private:
   std::shared_ptr<HostileDevice> shared_;
-  tensor::Device device_{tensor::DeviceKind::cuda, 0, "hostile device"};
+  tensor::Device device_{tensor::DeviceKind::cuda, "hostile device"};
 };
 
 // Ordinary memory that stays where it is as long as the device, as copies may come late.
@@ -60,7 +60,7 @@ class PageLockedMemory final : public tensor::Memory {
   std::uint64_t held_ = 0;
   mutable std::mutex mutex_;
   std::vector<Piece> pieces_;
-  tensor::Device device_{tensor::DeviceKind::cpu, 0, "page-locked memory"};
+  tensor::Device device_{tensor::DeviceKind::cpu, "page-locked memory"};
 };
 
 struct HostileWork final : ops::NotedWork {

@@ -3,6 +3,7 @@
 // that can still be told; and no more is moved than messages would.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -95,6 +96,29 @@ TEST_F(HostileCarry, has_the_bits_of_the_exchange_by_messages) {
       }
     }
     for (const auto& device : opened) EXPECT_EQ(device->report().first_error, "") << seed;
+  }
+}
+
+// Every look at it is a second later.
+class RunningClock final : public Clock {
+ public:
+  Time now() const override { return Time{} + ++looks_ * Duration(std::chrono::seconds(1)); }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+
+ private:
+  mutable std::atomic<int> looks_ = 0;
+};
+
+TEST_F(HostileCarry, both_moves_of_a_step_end_within_its_timeout) {
+  const RunningClock running;
+  clock = &running;
+  open({{as_device(*host_)}, {as_device(*host_)}, {as_device(*host_)}}, 1);
+  for (std::uint16_t rank = 0; rank < kMembers; ++rank) compute(rank, 0);
+  (void)carry(0);
+  for (const auto& group : groups_) {
+    ASSERT_EQ(group->timeouts().size(), 2u);
+    EXPECT_LT(group->timeouts()[0], std::chrono::seconds(20));
+    EXPECT_LT(group->timeouts()[1], group->timeouts()[0]);
   }
 }
 

@@ -64,7 +64,7 @@ Result<std::unique_ptr<Trainer>> TrainingCourse::open_trainer(const Devices& dev
        .devices = devices,
        .spec = spec,
        .reader = ingest::SliceReader(data_, {spec.train.seed, spec.train.batch, spec.train.slices}),
-       .clock = &clock_,
+       .clock = clock,
        .workers = workers,
        .slice_budget_bytes = slice_budget_bytes,
        .evaluated_tokens = 64});
@@ -139,7 +139,7 @@ Result<SharedBytes> TrainingCourse::through_checkpoint(Trainer& trainer, const D
   options.model = model_;
   options.files = &files;
   options.root = "/checkpoints";
-  options.clock = &clock_;
+  options.clock = clock;
   checkpoint::CheckpointShelf shelf(std::move(options));
   const auto digest = trainer.state_digest();
   if (!digest) return digest.error();
@@ -166,14 +166,12 @@ Result<std::string> TrainingCourse::serve(ops::Backend& backend, const storage::
                                           const storage::Path& folder) const {
   compute::NodeDevice device("hostile", backend);
   auto served = inference::ServedModel::load(
-      {.device = &device, .files = &files, .clock = &clock_, .path = folder, .workers = 1});
+      {.device = &device, .files = &files, .clock = clock, .path = folder, .workers = 1});
   if (!served) return served.error();
   // What a drained device gives back, where the files are gone, is what is asked.
-  auto moved = inference::ServedModel::move(**served, {.device = &device,
-                                                       .files = &files,
-                                                       .clock = &clock_,
-                                                       .path = folder / "gone",
-                                                       .workers = 1});
+  auto moved = inference::ServedModel::move(
+      **served,
+      {.device = &device, .files = &files, .clock = clock, .path = folder / "gone", .workers = 1});
   if (!moved) return moved.error();
   served = std::move(moved);
   std::string answers;

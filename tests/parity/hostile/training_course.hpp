@@ -66,6 +66,7 @@ class TrainingCourse {
   std::function<void(Trainer& trainer, const SumRange& range)> on_told;
   job::JobSpec spec;
   std::uint64_t slice_budget_bytes = Trainer::kSliceBudgetBytes;  // little: few slices at once
+  const Clock* clock = &system_clock_;
 
  private:
   friend class CourseTest;
@@ -77,7 +78,7 @@ class TrainingCourse {
   Result<std::string> serve(ops::Backend& backend, const storage::FileSystem& files,
                             const storage::Path& folder) const;
 
-  SystemClock clock_;
+  SystemClock system_clock_;
   std::shared_ptr<const model::Model> model_;
   std::shared_ptr<const dataset::Dataset> data_;
 };

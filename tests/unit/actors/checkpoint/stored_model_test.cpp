@@ -60,6 +60,22 @@ class Stored : public ::testing::Test {
   StoredModel model_;
 };
 
+TEST_F(Stored, ADescriptionThatIsLargerThanItsFileTakesNoMemory) {
+  constexpr const char* kHuge = R"({"model_type":"gpt2","n_layer":1000,"n_head":1,"n_embd":65536,)"
+                                R"("n_positions":1024,"vocab_size":50257})";
+  ASSERT_TRUE(disk_.write_atomic("/hub/config.json", {as_bytes(std::string_view(kHuge))}));
+  write("model.safetensors", {});
+  EXPECT_THAT(refusal(), HasSubstr("is missing"));
+
+  const auto header = snapshot::plan_safetensors(
+      {}, {{"model", "gpt"}, {"model.layers", "1000"}, {"model.channels", "65536"}});
+  const auto nothing = [](const auto&, const auto&) { return Result<void>(); };
+  ASSERT_TRUE(snapshot::write_safetensors(disk_, header, "/huge", nothing));
+  const auto stored = load_stored_model(disk_, "/huge");
+  ASSERT_FALSE(stored);
+  EXPECT_THAT(stored.error().detail, HasSubstr("parameters"));
+}
+
 TEST_F(Stored, ComesBackFromAFolderAndFromAFile) {
   ASSERT_TRUE(save_for_transformers(disk_, model_, "/hub"));
   ASSERT_TRUE(save_model(disk_, model_, "/file"));

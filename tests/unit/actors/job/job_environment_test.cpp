@@ -75,6 +75,26 @@ TEST_F(Environment, NamesDataThatHasBecomeAnother) {
   expect_differs("samples in its data");
 }
 
+TEST_F(Environment, ASetThatIsGivenToValidateOnIsReadWholeAndIsPartOfTheData) {
+  const storage::Path given = folder_.path() / "given.txt";
+  std::ofstream(given) << std::string(16 * 50 + 1, 'v');
+  spec_.data.validation_path = given.string();
+  spec_.data_digest.clear();
+  const auto reader = JobEnvironment(options_).trainer_options(spec_)->reader;
+  EXPECT_EQ(reader->data().sample_count(), 10'000u - 16) << "nothing is held out of the other";
+  EXPECT_EQ(reader->data().held_out_count(), 50u) << "each byte a target once";
+  EXPECT_EQ(reader->data().size_bytes(), 10'000u + 801);
+  const auto fit = JobEnvironment(options_).fitness(spec_);
+  ASSERT_TRUE(fit) << fit.error().detail;
+  std::ofstream(given, std::ios::trunc) << std::string(16 * 50 + 1, 'w');
+  EXPECT_NE(JobEnvironment(options_).fitness(spec_)->data_digest, fit->data_digest);
+  std::ofstream(given, std::ios::trunc) << "short";
+  const auto refused = JobEnvironment(options_).fitness(spec_);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("data.validation_path"), std::string::npos);
+  EXPECT_TRUE(JobEnvironment(options_).prove(spec_, 1)) << "of what is trained on alone";
+}
+
 TEST_F(Environment, TellsWhatTheModelThrows) {
   const auto factory = [](const model::Settings&) -> Result<std::unique_ptr<model::Model>> {
     throw std::runtime_error("my settings are wrong");
@@ -86,6 +106,19 @@ TEST_F(Environment, TellsWhatTheModelThrows) {
   ASSERT_FALSE(fitness);
   EXPECT_NE(fitness.error().detail.find("my settings are wrong"), std::string::npos);
   EXPECT_FALSE(environment.prove(spec_, 1));
+  EXPECT_FALSE(environment.make_model(spec_));
+  EXPECT_FALSE(environment.trainer_options(spec_));
+}
+
+TEST_F(Environment, AJobThatIsTooLargeHereIsRefusedHoweverItComes) {
+  spec_.model_settings = {{"layers", "100"}, {"heads", "1"}, {"channels", "65536"}};
+  const JobEnvironment environment(options_);
+  const auto fit = environment.fitness(spec_);
+  ASSERT_FALSE(fit);
+  EXPECT_EQ(fit.error().code, ErrorCode::out_of_memory) << fit.error().detail;
+  const auto parts = environment.trainer_options(spec_);
+  ASSERT_FALSE(parts);
+  EXPECT_EQ(parts.error().code, ErrorCode::out_of_memory) << parts.error().detail;
 }
 
 TEST_F(Environment, StartsFromTheWeightsOfAFile) {
@@ -118,7 +151,7 @@ TEST_F(Environment, StartsFromTheWeightsOfAFile) {
 TEST_F(Environment, TakesTokensForALargeVocabularyOnly) {
   spec_.data.format = "tokens";  // 5000 of 'aa', 24929
   EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
-                "reads samples of text u8[17], the data has tokens i32"),
+                "reads samples of text u8[17], the data at " + spec_.data.path + " has tokens i32"),
             std::string::npos);
   spec_.model_settings["vocabulary"] = "24930";
   const auto options = JobEnvironment(options_).trainer_options(spec_);
@@ -131,7 +164,7 @@ TEST_F(Environment, TakesTokensForALargeVocabularyOnly) {
             std::string::npos);
   spec_.data.format = "text";
   EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
-                "reads samples of tokens i32[17], the data has text u8"),
+                "reads samples of tokens i32[17], the data at " + spec_.data.path + " has text u8"),
             std::string::npos);
 }
 

@@ -11,6 +11,7 @@ nodes = 3
 labels = ["cpu"]
 [data]
 path = "text"
+validation_path = "held/text"
 [model]
 kind = "gpt"
 start = "weights"
@@ -27,6 +28,7 @@ TEST(JobFile, a_good_file_fills_the_spec_and_finds_its_data_beside_it) {
   auto spec = parse_job_file(kGood, "/home/jobs");
   ASSERT_TRUE(spec) << spec.error().message();
   EXPECT_EQ(spec->data.path, "/home/jobs/text");
+  EXPECT_EQ(spec->data.validation_path, "/home/jobs/held/text");
   EXPECT_EQ(spec->model_start, "/home/jobs/weights");
   EXPECT_EQ(spec->train.steps, 40u);
   EXPECT_EQ(spec->train.tree, (std::vector<std::uint32_t>{2, 2}));

@@ -298,6 +298,25 @@ TEST(CublasProduct, ends_in_gelu_and_keeps_what_was_before) {
     }
 }
 
+TEST(CublasProduct, may_be_another_than_the_first_proposal_where_there_are_as_many) {
+  CublasLt library;
+  enter(library);
+  KeptAlgorithms algorithms;
+  algorithms.rank = 2;
+  std::vector<float> a(6), b(6), c(4);
+  const auto queue = [&](ops::MatmulArgs args) {
+    return queue_product(library, algorithms, args, {.a = a.data(), .b = b.data()}, nullptr);
+  };
+  found = 3;
+  EXPECT_TRUE(queue({.a = {a.data(), {2, 3}}, .b = {b.data(), {3, 2}}, .c = {c.data(), {2, 2}}}));
+  found = 2;
+  const auto done =
+      queue({.a = {a.data(), {1, 3}}, .b = {b.data(), {3, 2}}, .c = {c.data(), {1, 2}}});
+  found = 1;
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::unsupported);
+}
+
 TEST(CublasProduct, that_no_algorithm_can_do_is_looked_for_once) {
   CublasLt library;
   enter(library);

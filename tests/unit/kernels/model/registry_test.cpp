@@ -42,6 +42,24 @@ TEST(Registry, RefusesNumbersThatAreNoneOrOutOfRange) {
   EXPECT_NE(uneven.error().detail.find("does not divide"), std::string::npos);
 }
 
+TEST(Registry, RefusesExtentsWhoseProductIsMoreThanCanBeHeld) {
+  // 2^32 + 4 numbers of an image, which would wrap to 4.
+  auto image = make_model("resnet", {{"height", "2642"},
+                                     {"width", "3965"},
+                                     {"channels", "410"},
+                                     {"classes", "2"},
+                                     {"groups", "1"},
+                                     {"blocks", "1"},
+                                     {"filters", "1"},
+                                     {"stem", "7"}});
+  ASSERT_FALSE(image);
+  EXPECT_NE(image.error().detail.find("2642 x 3965"), std::string::npos) << image.error().detail;
+  auto angles = make_model(
+      "llama", {{"heads", "1"}, {"kv_heads", "1"}, {"channels", "65536"}, {"context", "65536"}});
+  ASSERT_FALSE(angles);
+  EXPECT_NE(angles.error().detail.find("rotary"), std::string::npos) << angles.error().detail;
+}
+
 TEST(Registry, TakesAKindOfTheEmbeddersOnce) {
   const Factory factory = [](const Settings&) { return make_model("gpt", {{"layers", "1"}}); };
   ASSERT_TRUE(register_model("registry-test", factory));

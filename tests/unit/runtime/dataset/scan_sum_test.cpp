@@ -114,6 +114,21 @@ TEST(ScanSum, equals_the_running_sum_of_a_table) {
   EXPECT_TRUE(proof->each_once());
 }
 
+TEST(ScanSum, takes_the_same_first_lines_for_headers_as_the_table_does) {
+  for (const char* first : {"a,b,c", "+1,2,0", "0x10,2,0", ",2,0", " ,2,0", "1e2,2,0", "nan,2,0"}) {
+    const std::string text = std::string(first) + "\n3,4,1\n5,6,0\n7,8,1\n";
+    auto source =
+        std::make_shared<TextSource>(TextSource::from_memory({{"a", to_bytes(as_bytes(text))}}));
+    auto data = TableDataset::create(source, 0);
+    if (!data) continue;  // no finite number, and no header
+    const ScanSettings settings{
+        .seed = 3, .batch = 2, .steps = 4, .table = true, .validation_fraction = 0};
+    const Result<Proof> proof = scan_sum(*source, settings);
+    ASSERT_TRUE(proof.has_value()) << first;
+    EXPECT_EQ(proof->sum, data_fingerprint(**data, settings, 2).sum) << first;
+  }
+}
+
 TEST(ScanSum, equals_the_running_sum_of_tokens) {
   for (const std::uint32_t width : {2u, 4u}) {
     std::vector<std::pair<std::string, Bytes>> files;

@@ -6,6 +6,7 @@
 #include "kernels/cuda/toolkit/block_fold.cuh"
 #include "kernels/cuda/toolkit/elements.cuh"
 #include "kernels/cuda/toolkit/exact_math.cuh"
+#include "kernels/cuda/toolkit/warp.cuh"
 
 namespace gpunode::cuda {
 namespace {
@@ -75,6 +76,7 @@ __global__ void attend(CachedAttentionLaunch pass) {
     out *= shrink;
     if (column < depth) {
       const float* values = pass.values + first * row + shared_head + column;
+      GPUNODE_UNROLL_BY(16)  // loads under way
       for (int key = part; key < count; key += part_count)
         out = fmaf(scores[key], values[static_cast<std::int64_t>(key) * row], out);
     }
