@@ -155,7 +155,10 @@ std::string report_json(const ReportInput& in) {
   json out = progress(in);
   const JobLedger& ledger = in.ledger;
   out["data"] = in.spec.data.text();
-  if (!in.spec.data.validation_path.empty()) out["validation_data"] = in.spec.data.validation_path;
+  if (in.spec.data.has_validation())
+    out["validation_data"] = in.spec.data.validation_set.empty()
+                                 ? in.spec.data.validation_path
+                                 : "data set '" + in.spec.data.validation_set + "'";
   out["nodes_wanted"] = in.spec.nodes;
   out["on_lost_quorum"] = in.spec.on_lost_quorum;
   out["seed"] = in.spec.train.seed;

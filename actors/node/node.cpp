@@ -137,9 +137,9 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   auto entry = enter(config_, parts_, *router_);
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
-  environment_ = std::make_unique<jobs::JobEnvironment>(
-      jobs::JobEnvironment::Options{devices_.get(), parts_.files, parts_.clock, config_.threads,
-                                    entry_->state.path(), parts_.version, config_.bulk_plain});
+  environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
+      devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
+      parts_.version, config_.data_sets, config_.bulk_plain});
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});
