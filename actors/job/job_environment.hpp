@@ -28,7 +28,6 @@ class JobEnvironment {
     const Clock* clock = nullptr;
     int threads = 1;
     storage::Path state;                                // the node's state directory
-    std::map<std::string, std::string> data_sets = {};  // paths of those that it offers, by name
     std::string version;                                // of this program
     std::map<std::string, std::string> data_sets = {};  // paths of those that it offers, by name
     bool bulk_plain = false;  // the node's owner trusts the network: see NodeConfig
