@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
@@ -211,6 +212,30 @@ Result<JoinClient::Joined> run(JoinClient& client, const Clock& clock) {
   }
 }
 
+// One attempt after the other as long as there are too many from this address at once. Blocks.
+Result<JoinClient::Joined> join_when_let(const security::Identity& identity,
+                                         const std::string& token,
+                                         const security::JoinRecord& record,
+                                         const std::string& endpoint, const Clock& clock) {
+  constexpr Duration kLongest = std::chrono::minutes(5), kMost = std::chrono::seconds(8);
+  Rng rng(mix(static_cast<std::uint64_t>(clock.now().time_since_epoch().count()),
+              static_cast<std::uint64_t>(getpid())));
+  const Time until = clock.now() + kLongest;
+  for (Duration pause = std::chrono::milliseconds(500);; pause = std::min(2 * pause, kMost)) {
+    auto parsed = security::JoinToken::parse(token);
+    if (!parsed) return parsed.error();
+    auto client = JoinClient::create(identity, std::move(*parsed), record, {endpoint});
+    if (!client) return client.error();
+    auto joined = run(*client, clock);
+    const bool too_many = !joined && joined.error().code == ErrorCode::resource_exhausted;
+    if (!too_many || clock.now() >= until) return joined;
+    log::warning("node", "waiting to be let in: " + joined.error().detail);
+    // Half of it at random: those who were refused together are not to come together again.
+    const auto half = static_cast<std::uint64_t>(pause.count() / 2);
+    std::this_thread::sleep_for(Duration(half + rng.below(half)));
+  }
+}
+
 // Joins by the token; the answer names the cluster, its members, and whether we can be reached.
 Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
                                        const NodeParts& parts, security::JoinAnswer& answer) {
@@ -226,12 +251,8 @@ Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
   record.labels = config.labels;
   auto place = parse_host_port(config.join, kDefaultPort + 2);
   if (!place) return place.error().within("join");
-  auto token = security::JoinToken::parse(config.token);
-  if (!token) return token.error();
-  auto client =
-      JoinClient::create(entry.identity, std::move(*token), record, {tcp_endpoint(*place)});
-  if (!client) return client.error();
-  auto joined = run(*client, *parts.clock);
+  auto joined =
+      join_when_let(entry.identity, config.token, record, tcp_endpoint(*place), *parts.clock);
   if (!joined) return joined.error();
   answer = std::move(joined->answer);
   return joined->cluster;

@@ -10,6 +10,8 @@ namespace gpunode::security {
 
 namespace {
 
+constexpr int kFramesOfAJoin = 2;  // hello and request
+
 void append(JoinServer::Actions& to, JoinServer::Actions from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
@@ -32,8 +34,9 @@ JoinServer::Actions JoinServer::on_frame(Time now, WallTime wall, JoinExchange e
     return refuse_in_clear({exchange, {}}, JoinRefusal::too_many,
                            "too many attempts to join from " + std::string(address));
   }
-  return kind == JoinFrame::hello ? on_hello(wall, exchange, frame)
-                                  : on_request(now, wall, exchange, frame);
+  return kind == JoinFrame::hello
+             ? on_hello(wall, exchange, frame)
+             : on_request(now, wall, {exchange, {}, std::string(address)}, frame);
 }
 
 JoinServer::Actions JoinServer::on_hello(WallTime wall, JoinExchange exchange, ByteView frame) {
@@ -70,9 +73,8 @@ bool JoinServer::banner_is_fresh(const Nonce& nonce, WallTime wall) const {
          std::chrono::abs(wall - shown) <= kBannerTerm;
 }
 
-JoinServer::Actions JoinServer::on_request(Time now, WallTime wall, JoinExchange exchange,
+JoinServer::Actions JoinServer::on_request(Time now, WallTime wall, const Origin& origin,
                                            ByteView frame) {
-  Origin origin{exchange, {}};
   auto issuer = request_issuer(frame);
   if (!issuer)
     return refuse_in_clear(origin, JoinRefusal::protocol_mismatch, issuer.error().detail);
@@ -90,7 +92,7 @@ JoinServer::Actions JoinServer::on_request(Time now, WallTime wall, JoinExchange
     return refuse_in_clear(origin, JoinRefusal::too_many, "64 joins are in progress here");
   }
   std::uint64_t number = next_number_++;
-  relays_[number] = {exchange, *issuer, now + kRelayTerm};
+  relays_[number] = {origin.number, *issuer, now + kRelayTerm};
   return {Relay{number, *issuer, to_bytes(frame)}};
 }
 
@@ -191,6 +193,8 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
                               : JoinRefusal::storage_failed;
     return refuse(wall, origin, request, refusal, admission.error().message());
   }
+  // What let somebody in was no attempt of a stranger: many may join from one address.
+  if (!origin.via) rate_.give_back(origin.address, kFramesOfAJoin);
   audit(wall, "node_admitted",
         {{"node", node.text()},
          {"name", request.record.name},

@@ -91,6 +91,7 @@ class JoinServer {
   struct Origin {  // where an answer goes: to a caller, or through the relay `via`
     std::uint64_t number = 0;
     std::optional<NodeId> via;
+    std::string address = {};  // of a caller
   };
   struct Relayed {
     JoinExchange exchange = 0;
@@ -106,7 +107,7 @@ class JoinServer {
   Nonce banner_nonce(WallTime wall) const;
   bool banner_is_fresh(const Nonce& nonce, WallTime wall) const;
   Actions on_hello(WallTime wall, JoinExchange exchange, ByteView frame);
-  Actions on_request(Time now, WallTime wall, JoinExchange exchange, ByteView frame);
+  Actions on_request(Time now, WallTime wall, const Origin& origin, ByteView frame);
   Actions decide(Time now, WallTime wall, const Origin& origin, ByteView frame);
   Actions check_address(Time now, WallTime wall, const Origin& origin, JoinRequest request);
   Actions admit(WallTime wall, const Origin& origin, const JoinRequest& request, bool reachable);

@@ -28,4 +28,10 @@ bool RateLimit::allow(std::string_view address, Time now) {
   return true;
 }
 
+void RateLimit::give_back(std::string_view address, double count) {
+  const auto found = buckets_.find(std::string(address));
+  if (found == buckets_.end()) return;
+  found->second.level = std::min(options_.burst, found->second.level + count);
+}
+
 }  // namespace gpunode::security

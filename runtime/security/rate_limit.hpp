@@ -23,6 +23,8 @@ class RateLimit {
 
   // Takes one from the address's bucket; false when it is empty.
   bool allow(std::string_view address, Time now);
+  // Puts some back that were well used, as far as the bucket holds them.
+  void give_back(std::string_view address, double count);
   std::size_t size() const { return buckets_.size(); }
 
  private:

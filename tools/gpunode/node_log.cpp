@@ -39,7 +39,9 @@ NodeLog::~NodeLog() {
 
 void NodeLog::take(const log::Record& record) {
   const std::string line = options_.json ? json_line(record) : log::line_of(record);
-  if (mirrors_) std::fwrite(line.data(), 1, line.size(), stderr);
+  // Who waits for the background to begin is to hear what it waits for.
+  const bool is_heard = mirrors_ || (!file_ && record.level != "info");
+  if (is_heard) std::fwrite(line.data(), 1, line.size(), stderr);
   if (file_)
     file_->write(line);
   else

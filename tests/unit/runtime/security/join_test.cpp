@@ -343,6 +343,20 @@ TEST(Join, limits_what_one_address_may_ask) {
   EXPECT_TRUE(world.ask(world.founder, encode_hello(hello), "10.0.0.10"));
 }
 
+TEST(Join, many_with_a_token_get_in_from_one_address_at_once) {
+  World world;
+  const std::string token = world.founder.tokens
+                                ->create({std::chrono::minutes(15), 40, {"tcp://10.0.0.1:7600"}},
+                                         world.cluster, world.founder.identity, world.clock.wall())
+                                ->text();
+  for (int number = 0; number < 30; ++number) {
+    world.joiner.identity = Identity::create();
+    JoinClient client = world.client(std::move(*JoinToken::parse(token)));
+    const JoinClient::Action end = world.run(client, world.founder);
+    EXPECT_TRUE(std::holds_alternative<JoinClient::Joined>(end)) << number;
+  }
+}
+
 TEST(Join, bounds_what_is_in_progress) {
   World world;
   std::size_t relays = 0;

@@ -22,6 +22,20 @@ TEST(RateLimit, allows_a_burst_and_then_a_rate) {
   EXPECT_EQ(allowed, 3) << "the bucket holds no more than a burst";
 }
 
+TEST(RateLimit, what_was_well_used_comes_back_up_to_a_burst) {
+  RateLimit limit({3, 1, 100});
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_TRUE(limit.allow("a", Time{}));
+    EXPECT_TRUE(limit.allow("a", Time{}));
+    limit.give_back("a", 2);
+  }
+  limit.give_back("a", 100);
+  for (int round = 0; round < 3; ++round) EXPECT_TRUE(limit.allow("a", Time{}));
+  EXPECT_FALSE(limit.allow("a", Time{}));
+  limit.give_back("unknown", 5);
+  EXPECT_EQ(limit.size(), 1u);
+}
+
 TEST(RateLimit, gains_nothing_from_a_clock_that_steps_back) {
   RateLimit limit({1, 1, 100});
   EXPECT_TRUE(limit.allow("a", Time{10s}));
