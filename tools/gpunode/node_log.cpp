@@ -34,7 +34,7 @@ NodeLog::NodeLog(Options options) : options_(options), mirrors_(!options.detache
 
 NodeLog::~NodeLog() {
   log::set_sink(nullptr);
-  if (!file_ && !mirrors_) std::fwrite(held_.data(), 1, held_.size(), stderr);
+  if (!file_) std::fwrite(unheard_.data(), 1, unheard_.size(), stderr);
 }
 
 void NodeLog::take(const log::Record& record) {
@@ -42,10 +42,9 @@ void NodeLog::take(const log::Record& record) {
   // Who waits for the background to begin is to hear what it waits for.
   const bool is_heard = mirrors_ || (!file_ && record.level != "info");
   if (is_heard) std::fwrite(line.data(), 1, line.size(), stderr);
-  if (file_)
-    file_->write(line);
-  else
-    held_ += line;
+  if (file_) return file_->write(line);
+  held_ += line;
+  if (!is_heard) unheard_ += line;
 }
 
 Result<void> NodeLog::begin(const std::string& state) {

@@ -34,7 +34,7 @@ class NodeLog {
   void take(const log::Record& record);
 
   Options options_;
-  std::string held_;  // until begin()
+  std::string held_, unheard_;  // until begin(); what of it has not been on standard error
   std::unique_ptr<storage::LogFile> file_;
   bool mirrors_ = false;
 };

@@ -1,0 +1,109 @@
+#include "tools/gpunode/node_settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/temporary_folder.hpp"
+
+namespace gpunode::cli {
+namespace {
+
+class Settings : public ::testing::Test {
+ protected:
+  Settings() { given_.arguments.add("--state", folder_.path().string()); }
+
+  void write(const std::string& text) {
+    std::ofstream(folder_.path() / NodeSettings::kFile, std::ios::trunc) << text;
+  }
+  NodeSettings read() {
+    auto settings = NodeSettings::read(given_);
+    EXPECT_TRUE(settings) << settings.error().message();
+    return settings ? *std::move(settings) : NodeSettings();
+  }
+  std::string refusal(const std::string& text) {
+    write(text);
+    const auto settings = NodeSettings::read(given_);
+    return settings ? "" : settings.error().message();
+  }
+  static NodeSettings::Value value(const NodeSettings& settings, const std::string& key) {
+    for (const NodeSettings::Value& one : settings.all())
+      if (one.key == key) return one;
+    return {};
+  }
+
+  gpunode::testing::TemporaryFolder folder_;
+  Invocation given_;
+};
+
+TEST_F(Settings, a_flag_comes_before_the_file_and_the_file_before_an_earlier_start) {
+  given_.arguments.add("--name", "told");
+  given_.arguments.add("--label", "zone=a");
+  ASSERT_TRUE(read().remember());
+  given_ = {};
+  given_.arguments.add("--state", folder_.path().string());
+  EXPECT_EQ(value(read(), "name").values, std::vector<std::string>{"told"});
+  EXPECT_EQ(value(read(), "name").source, Source::earlier);
+  EXPECT_EQ(read().arguments().all("--label"), std::vector<std::string>{"zone=a"});
+
+  write("name = \"written\"\nbulk_plain = true\nthreads = 3\n");
+  EXPECT_EQ(value(read(), "name").source, Source::file);
+  EXPECT_EQ(read().arguments().text("--name"), "written");
+  EXPECT_EQ(read().arguments().text("--threads"), "3");
+  EXPECT_TRUE(read().arguments().has("--bulk-plain"));
+  EXPECT_EQ(value(read(), "labels").source, Source::earlier);
+
+  given_.arguments.add("--name", "now");
+  EXPECT_EQ(read().arguments().text("--name"), "now");
+  EXPECT_EQ(value(read(), "listen").source, Source::fallback);
+  EXPECT_FALSE(read().arguments().has("--listen"));
+}
+
+TEST_F(Settings, what_the_file_says_is_not_remembered_as_told) {
+  write("name = \"written\"\n");
+  ASSERT_TRUE(read().remember());
+  write("");
+  EXPECT_EQ(value(read(), "name").source, Source::fallback);
+}
+
+TEST_F(Settings, earlier_starts_can_be_forgotten) {
+  given_.arguments.add("--advertise", "a.example");
+  ASSERT_TRUE(read().remember());
+  EXPECT_EQ(*NodeSettings::forget(folder_.path().string()), true);
+  EXPECT_EQ(*NodeSettings::forget(folder_.path().string()), false);
+}
+
+TEST_F(Settings, data_sets_have_paths_from_the_files_folder) {
+  write("[data.books]\npath = \"texts/books\"\n[data.digits]\npath = \"/srv/digits\"\n");
+  const auto sets = read().data_sets();
+  EXPECT_EQ(sets.at("books"), (folder_.path() / "texts/books").string());
+  EXPECT_EQ(sets.at("digits"), "/srv/digits");
+}
+
+TEST_F(Settings, a_mistake_names_its_line_and_what_would_do) {
+  const std::pair<const char*, std::vector<const char*>> kWrong[] = {
+      {"name = \n", {"not TOML", "line 1"}},
+      {"\nnmae = \"a\"\n", {"'nmae'", "'name'", "line 2"}},
+      {"threads = \"three\"\n", {"threads", "a whole number"}},
+      {"labels = \"gpu\"\n", {"labels", "list of texts"}},
+      {"bulk_plain = 1\n", {"bulk_plain", "true or false"}},
+      {"[data.x]\nfile = \"a\"\n", {"[data.x]", "path = "}},
+      {"data = 3\n", {"[data.NAME]"}},
+  };
+  for (const auto& [text, words] : kWrong) {
+    const std::string message = refusal(text);
+    for (const char* word : words)
+      EXPECT_NE(message.find(word), std::string::npos) << message << " of " << text;
+    EXPECT_NE(message.find(NodeSettings::kFile), std::string::npos) << message;
+  }
+}
+
+TEST_F(Settings, a_file_that_is_named_must_be_there) {
+  given_.arguments.add("--config", (folder_.path() / "none.toml").string());
+  const auto settings = NodeSettings::read(given_);
+  ASSERT_FALSE(settings);
+  EXPECT_NE(settings.error().message().find("none.toml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpunode::cli
