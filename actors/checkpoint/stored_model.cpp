@@ -57,6 +57,10 @@ Result<StoredModel> load_stored_model(const storage::FileSystem& files, const st
   if (!entry) return entry.error();
   if (entry->kind != storage::EntryKind::folder) return load_file(files, path, options);
   if (files.exists(path / "config.json")) return detail::load_hub_folder(files, path, options);
+  if (!files.exists(path / "manifest"))
+    return Error{ErrorCode::not_found, path.string() +
+                                           " holds neither config.json, as models of transformers "
+                                           "and timm have it, nor a checkpoint's manifest"};
   return load_checkpoint(files, path);
 }
 

@@ -30,6 +30,7 @@ struct State {
   std::unique_ptr<Trainer> trainer;
   const Clock* clock = nullptr;
   std::shared_ptr<telemetry::SpanRing> spans;
+  std::string model;             // its kind: whose code it is that may throw
   std::uint64_t compute_id = 0;  // of the last one, and the step that it is about
   std::uint64_t step = 0;
   bool continuing = false;
@@ -251,7 +252,7 @@ void evaluate(Self* self) {
 // The model throws, or the standard library where memory or threads run out: the job is told what
 // it was.
 caf::error end_by(Self* self, const std::exception_ptr& thrown) {
-  fail(self, model::thrown_error("the trainer", thrown));
+  fail(self, model::thrown_error("the code of model '" + self->state.model + "'", thrown));
   return make_error(caf::exit_reason::unhandled_exception);
 }
 
@@ -263,6 +264,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<Trainer::Opt
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   self->monitor(self->state.job);
   self->set_exception_handler([self](std::exception_ptr& thrown) { return end_by(self, thrown); });
+  self->state.model = options->model->kind();
   prepare(self, std::move(*options));
   if (!self->state.trainer) {  // the job has been told why, and ends it
     ignore_all_messages(self);

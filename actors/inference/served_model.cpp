@@ -1,6 +1,7 @@
 #include "actors/inference/served_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "actors/checkpoint/stored_model.hpp"
@@ -162,7 +163,10 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
 Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time deadline,
                                        GenerateAnswer& answer) {
   std::string_view left = request.prompt;
-  while (!left.empty() && answer.tokens < request.max_tokens) {
+  std::size_t number = 0;
+  answer.finish = "stop";
+  while (!left.empty()) {  // as many answers as rows, whatever a text's length may be
+    ++number;
     if (clock_->now() >= deadline) {
       answer.finish = "deadline";
       break;
@@ -171,10 +175,10 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
     left.remove_prefix(std::min(left.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const auto features = dataset::features_of(line, features_);
-    if (!features) return features.error();
+    if (!features) return features.error().within("row " + std::to_string(number));
     use_.got_on();
     const auto told = class_of(*features);
-    if (!told) return told.error();
+    if (!told) return told.error().within("row " + std::to_string(number));
     answer.text += std::to_string(*told) + "\n";
     ++answer.tokens;
   }
@@ -186,6 +190,11 @@ Result<std::size_t> ServedModel::class_of(std::span<const float> features) {
   std::memcpy(bytes.data(), features.data(), features.size_bytes());
   std::vector<float> scores(model_->vocabulary());
   if (auto done = program_->scores(0, {0, bytes}, scores); !done) return done.error();
+  if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
+    return Error{
+        ErrorCode::internal,
+        "the model's scores are no finite numbers: its training has gone wrong, or the row "
+        "is far outside what it was trained on"};
   return static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
 }
 

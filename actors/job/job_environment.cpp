@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/job/job_fitness.hpp"
@@ -48,7 +49,11 @@ Result<model::Settings> started_settings(const job::JobSpec& spec, const model::
                                                   " = " + found + ", the job says " + wanted +
                                                   ": leave it out of the job file"};
   };
-  if (start.kind() != spec.model_kind) return differs("kind", start.kind(), spec.model_kind);
+  if (start.kind() != spec.model_kind)
+    return Error{ErrorCode::invalid_argument, "start = " + spec.model_start + " is of kind " +
+                                                  start.kind() + ", the job of kind " +
+                                                  spec.model_kind + ": write kind = \"" +
+                                                  start.kind() + "\""};
   model::Settings settings = start.config();
   for (const auto& [key, value] : spec.model_settings) {
     const auto found = settings.find(key);
@@ -91,7 +96,7 @@ struct PartOfData {
 Result<SharedData> open_part(storage::FileSystem& files, const job::DataSpec& spec,
                              const model::Model& model, const PartOfData& part) {
   auto opened = dataset::TextSource::open(files, part.path);
-  if (!opened) return opened.error().within("data");
+  if (!opened) return opened.error();
   auto source = std::make_shared<const dataset::TextSource>(std::move(*opened));
   const auto fields = model.sample_fields();
   const auto differs = [&](const std::string& has) {
@@ -101,7 +106,11 @@ Result<SharedData> open_part(storage::FileSystem& files, const job::DataSpec& sp
                      ": choose the model's settings, the data or data.format so that they fit"};
   };
   if (spec.format == "table") {
-    auto table = dataset::TableDataset::create(std::move(source), part.held_out);
+    constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+    auto table = dataset::TableDataset::create(
+        std::move(source), part.held_out,
+        static_cast<std::int32_t>(model.vocabulary() > 1 ? std::min(model.vocabulary(), kMost)
+                                                         : kMost));
     if (!table) return table.error();
     if ((*table)->fields() != fields) return differs(to_text((*table)->fields()));
     return SharedData(std::move(*table));

@@ -76,6 +76,13 @@ Result<void> check_config(const NodeConfig& config) {
   for (const std::string& label : config.labels)
     if (auto good = check_text("a label", label, membership::kMaxLabelBytes); !good)
       return good.error();
+  if (config.threads < 0 || config.threads > 1024)
+    return Error{ErrorCode::invalid_argument, "threads is " + std::to_string(config.threads) +
+                                                  ": 1 to 1024, or 0 for one a core"};
+  if (config.device_timeout <= std::chrono::milliseconds(0))
+    return Error{ErrorCode::invalid_argument,
+                 "device_timeout is " + std::to_string(config.device_timeout.count()) +
+                     " ms: a device needs some time to show that it gets on"};
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/graph/op.hpp"
 #include "kernels/ops/conv2d.hpp"
@@ -22,25 +23,72 @@ tensor::Shape with_last(const tensor::Shape& shape, std::int64_t extent) {
 }
 
 tensor::Shape rows_of(const tensor::Shape& shape) {
-  return {shape.element_count() / last_extent(shape)};
+  return {shape.element_count() / std::max<std::int64_t>(last_extent(shape), 1)};
+}
+
+// Which operands are whole numbers; all others are floats.
+bool takes_whole_numbers(Op op, std::size_t operand) {
+  switch (op) {
+    case Op::embedding:
+      return operand == 0 || operand == 3;  // tokens, segments
+    case Op::attention:
+      return operand == 1;  // lengths
+    case Op::cross_entropy:
+      return operand == 1;  // targets
+    default:
+      return false;
+  }
+}
+
+bool is_epsilon(float epsilon) {
+  return std::isfinite(epsilon) && epsilon >= 0;
+}
+
+constexpr std::int64_t kMostSteps = 1 << 20;  // of a stride, a padding, a window
+
+bool moves(const Builder::Steps& steps) {
+  return steps.stride > 0 && steps.stride <= kMostSteps && steps.padding >= 0 &&
+         steps.padding <= kMostSteps;
 }
 
 }  // namespace
 
+void Builder::refuse(std::string text) {
+  if (!failure_) failure_ = Error{ErrorCode::invalid_argument, std::move(text)};
+}
+
+tensor::Shape Builder::shape(ValueId operand) {
+  if (knows(operand)) return graph_[operand].shape;
+  if (bad_operand_.empty())
+    bad_operand_ =
+        operand == kNone ? "an operand is missing (kNone)" : "an operand is no value of this graph";
+  return {};
+}
+
+tensor::Shape Builder::declared_shape(const std::string& name,
+                                      std::span<const std::int64_t> extents) {
+  if (extents.size() <= tensor::Shape::kMaxRank) return tensor::Shape(extents);
+  refuse("'" + name + "' has " + std::to_string(extents.size()) +
+         " dimensions, a tensor has at most four");
+  return {1};
+}
+
 ValueId Builder::input(std::string name, Dtype dtype, std::initializer_list<std::int64_t> shape) {
   std::vector<std::int64_t> extents{options_.samples};
   extents.insert(extents.end(), shape);
-  graph_.inputs.push_back(graph_.add({.name = std::move(name),
-                                      .shape = tensor::Shape(extents),
-                                      .dtype = dtype,
-                                      .role = Role::input}));
+  for (const ValueId other : graph_.inputs)
+    if (graph_[other].name == name) refuse("two inputs are called '" + name + "'");
+  const tensor::Shape all = declared_shape(name, extents);
+  graph_.inputs.push_back(
+      graph_.add({.name = std::move(name), .shape = all, .dtype = dtype, .role = Role::input}));
   return graph_.inputs.back();
 }
 
 ValueId Builder::parameter(std::string name, std::initializer_list<std::int64_t> shape,
                            Initial initial) {
+  const tensor::Shape all = declared_shape(name, shape);
   const ValueId id = graph_.add({.name = prefix_ + std::move(name),
-                                 .shape = shape,
+                                 .shape = all,
                                  .role = Role::parameter,
                                  .first = graph_.parameter_count,
                                  .differentiable = true});
@@ -52,8 +100,9 @@ ValueId Builder::parameter(std::string name, std::initializer_list<std::int64_t>
 
 ValueId Builder::buffer(std::string name, std::initializer_list<std::int64_t> shape,
                         Initial initial, float momentum) {
+  const tensor::Shape all = declared_shape(name, shape);
   const ValueId id =
-      graph_.add({.name = prefix_ + std::move(name), .shape = shape, .role = Role::parameter});
+      graph_.add({.name = prefix_ + std::move(name), .shape = all, .role = Role::parameter});
   buffers_.push_back({.value = id, .initial = initial, .momentum = momentum});
   return id;
 }
@@ -76,16 +125,19 @@ ValueId Builder::constant(std::string name, std::initializer_list<std::int64_t> 
                           std::shared_ptr<const std::vector<float>> contents) {
   for (const Constant& one : graph_.constants)
     if (graph_[one.value].name == name) return one.value;
+  if (!contents) {
+    refuse("the constant '" + name + "' has no contents");
+    contents = std::make_shared<const std::vector<float>>();
+  }
+  const tensor::Shape all = declared_shape(name, shape);
   constexpr std::size_t kAlignment = 16;  // elements, so that each begins at 64 bytes
   const ValueId id = graph_.add({.name = std::move(name),
-                                 .shape = shape,
+                                 .shape = all,
                                  .role = Role::constant,
                                  .first = graph_.constant_count});
-  if (contents->size() != graph_[id].element_count() && !failure_)
-    failure_ =
-        Error{ErrorCode::invalid_argument,
-              "the constant '" + graph_[id].name + "' has " + std::to_string(contents->size()) +
-                  " elements, its shape is " + graph_[id].shape.text()};
+  if (contents->size() != graph_[id].element_count())
+    refuse("the constant '" + graph_[id].name + "' has " + std::to_string(contents->size()) +
+           " elements, its shape is " + graph_[id].shape.text());
   graph_.constant_count += (contents->size() + kAlignment - 1) / kAlignment * kAlignment;
   graph_.constants.push_back({id, std::move(contents)});
   return id;
@@ -94,11 +146,25 @@ ValueId Builder::constant(std::string name, std::initializer_list<std::int64_t> 
 std::vector<ValueId> Builder::node(Op op, std::vector<ValueId> in,
                                    std::vector<tensor::Shape> results, bool fits,
                                    Attributes attributes) {
-  if (!fits && !failure_) {
-    std::string text = std::string(row_of(op).name) + " cannot take";
+  const std::string name(row_of(op).name);
+  for (std::size_t at = 0; at < in.size(); ++at) {
+    if (in[at] == kNone) continue;
+    if (!knows(in[at])) {
+      (void)shape(in[at]);
+      in[at] = kNone;
+    } else if (const bool whole = takes_whole_numbers(op, at);
+               (graph_[in[at]].dtype == Dtype::i32) != whole) {
+      refuse(name + " takes " + (whole ? "whole numbers (i32)" : "floats (f32)") +
+             " as its operand " + std::to_string(at + 1));
+    }
+  }
+  if (!bad_operand_.empty()) refuse(name + ": " + std::exchange(bad_operand_, {}));
+  if (!fits) {
+    std::string text = name + " cannot take";
     for (const ValueId id : in)
-      if (id != kNone) text += " " + shape(id).text();
-    failure_ = Error{ErrorCode::invalid_argument, std::move(text)};
+      if (id != kNone)
+        text += " " + graph_[id].name + (graph_[id].name.empty() ? "" : " ") + shape(id).text();
+    refuse(std::move(text));
   }
   const bool differentiable = std::any_of(
       in.begin(), in.end(), [&](ValueId id) { return id != kNone && graph_[id].differentiable; });
@@ -134,16 +200,18 @@ ValueId Builder::layernorm(ValueId x, ValueId weight, ValueId bias, float epsilo
   const std::int64_t channels = last_extent(shape(x));
   const tensor::Shape vector{channels}, rows = rows_of(shape(x));
   return node(Op::layernorm, {x, weight, bias}, {shape(x), rows, rows},
-              shape(weight) == vector && shape(bias) == vector, {.epsilon = epsilon})[0];
+              shape(weight) == vector && shape(bias) == vector && is_epsilon(epsilon),
+              {.epsilon = epsilon})[0];
 }
 
 ValueId Builder::rmsnorm(ValueId x, ValueId weight, float epsilon) {
   return node(Op::rmsnorm, {x, weight}, {shape(x), rows_of(shape(x))},
-              shape(weight) == tensor::Shape{last_extent(shape(x))}, {.epsilon = epsilon})[0];
+              shape(weight) == tensor::Shape{last_extent(shape(x))} && is_epsilon(epsilon),
+              {.epsilon = epsilon})[0];
 }
 
 ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
-  const tensor::Shape& w = shape(weight);
+  const tensor::Shape w = shape(weight);
   const bool fits = w.rank() == 2 && w[1] == last_extent(shape(x)) &&
                     (bias == kNone || shape(bias) == tensor::Shape{w[0]});
   return node(Op::linear, {x, weight, bias}, {with_last(shape(x), w.rank() == 2 ? w[0] : 1)},
@@ -151,7 +219,8 @@ ValueId Builder::linear(ValueId x, ValueId weight, ValueId bias) {
 }
 
 ValueId Builder::gelu(ValueId x, ops::GeluForm form) {
-  return node(Op::gelu, {x}, {shape(x)}, true, {.form = form})[0];
+  const bool fits = form == ops::GeluForm::tanh || form == ops::GeluForm::erf;
+  return node(Op::gelu, {x}, {shape(x)}, fits, {.form = form})[0];
 }
 
 ValueId Builder::relu(ValueId x) {
@@ -172,9 +241,9 @@ ValueId Builder::add(ValueId a, ValueId b) {
 }
 
 ValueId Builder::conv2d(ValueId x, ValueId weight, Steps steps) {
-  const tensor::Shape &image = shape(x), &kernel = shape(weight);
-  const bool fits = image.rank() == 4 && kernel.rank() == 4 && steps.stride > 0 &&
-                    steps.padding >= 0 && image[3] == kernel[3];
+  const tensor::Shape image = shape(x), kernel = shape(weight);
+  const bool fits = image.rank() == 4 && kernel.rank() == 4 && moves(steps) && kernel[0] > 0 &&
+                    kernel[1] > 0 && kernel[2] > 0 && image[3] == kernel[3];
   const auto extent = [&](int at) {
     return ops::WindowExtent{image[at], kernel[at], steps.stride, steps.padding}.output();
   };
@@ -189,7 +258,8 @@ ValueId Builder::batchnorm(ValueId x, ValueId weight, ValueId bias, Statistics r
   if (!options_.training && running.mean != kNone)
     return batchnorm_inference(x, weight, bias, running, epsilon);
   const tensor::Shape vector{last_extent(shape(x))};
-  bool fits = shape(weight) == vector && shape(bias) == vector;
+  bool fits = shape(weight) == vector && shape(bias) == vector && is_epsilon(epsilon) &&
+              (running.mean == kNone || running.mean != running.variance);
   for (const ValueId buffer : {running.mean, running.variance})
     fits = fits && (buffer == kNone) == (running.mean == kNone) &&
            (buffer == kNone || shape(buffer) == vector);
@@ -211,14 +281,15 @@ ValueId Builder::batchnorm_inference(ValueId x, ValueId weight, ValueId bias, St
                                      float epsilon) {
   const tensor::Shape vector{last_extent(shape(x))};
   const bool fits = shape(weight) == vector && shape(bias) == vector &&
-                    shape(statistics.mean) == vector && shape(statistics.variance) == vector;
+                    shape(statistics.mean) == vector && shape(statistics.variance) == vector &&
+                    is_epsilon(epsilon);
   return node(Op::batchnorm_inference, {x, weight, bias, statistics.mean, statistics.variance},
               {shape(x), vector, vector}, fits, {.epsilon = epsilon})[0];
 }
 
 ValueId Builder::max_pool2d(ValueId x, std::int64_t window, Steps steps) {
-  const tensor::Shape& image = shape(x);
-  const bool fits = image.rank() == 4 && window > 0 && steps.stride > 0 && steps.padding >= 0 &&
+  const tensor::Shape image = shape(x);
+  const bool fits = image.rank() == 4 && window > 0 && window <= kMostSteps && moves(steps) &&
                     steps.padding < window;
   const auto extent = [&](int at) {
     return ops::WindowExtent{image[at], window, steps.stride, steps.padding}.output();
@@ -239,7 +310,7 @@ ValueId Builder::mean_pool(ValueId x) {
 }
 
 ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, double theta) {
-  const tensor::Shape& joined = shape(qkv);
+  const tensor::Shape joined = shape(qkv);
   const std::int64_t all = heads + 2 * kv_heads;
   const std::int64_t head_size = all > 0 ? last_extent(joined) / all : 0;
   const bool fits = joined.rank() == 3 && heads > 0 && kv_heads > 0 && head_size > 0 &&
@@ -256,7 +327,7 @@ ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, 
 }
 
 ValueId Builder::attention(ValueId qkv, const AttentionOptions& options) {
-  const tensor::Shape& joined = shape(qkv);
+  const tensor::Shape joined = shape(qkv);
   const std::int64_t H = options.heads, K = options.kv_heads == 0 ? H : options.kv_heads;
   const bool session = options_.cached > 0;
   bool fits = joined.rank() == 3 && H > 0 && K > 0 && H % K == 0 &&
@@ -286,19 +357,32 @@ ValueId Builder::predicting(ValueId x) {
 }
 
 void Builder::predict(ValueId logits, ValueId targets) {
+  if (graph_.logits != kNone) refuse("the model's forward pass calls predict() twice");
   graph_.logits = logits;
   graph_.targets = targets;
-  if (options_.cached > 0) return;
-  graph_.losses =
-      node(Op::cross_entropy, {logits, targets}, {rows_of(shape(logits))},
-           graph_[targets].role == Role::input &&
-               rows_of(shape(logits)).element_count() == shape(targets).element_count())[0];
+  const tensor::Shape rows = rows_of(shape(logits));
+  const bool session = options_.cached > 0;  // which predicts what nobody knows yet
+  const tensor::Shape wanted = session ? rows : shape(targets);
+  if (!bad_operand_.empty()) return refuse("predict: " + std::exchange(bad_operand_, {}));
+  if (session) return;
+  graph_.losses = node(
+      Op::cross_entropy, {logits, targets}, {rows},
+      graph_[targets].role == Role::input && rows.element_count() == wanted.element_count())[0];
 }
 
 Result<Graph> Builder::finish() {
   if (failure_) return *failure_;
   if (graph_.logits == kNone)
     return Error{ErrorCode::invalid_argument, "the model's forward pass never calls predict()"};
+  if (options_.training)
+    for (const Declared& one : buffers_)
+      if (std::ranges::none_of(graph_.measures, [&](const Node& node) {
+            return std::ranges::any_of(node.out,
+                                       [&](ValueId sum) { return graph_[sum].first == one.value; });
+          }))
+        return Error{ErrorCode::invalid_argument,
+                     "the buffer '" + graph_[one.value].name +
+                         "' is measured by no batchnorm: declare it as a parameter"};
   place_buffers();
   return std::move(graph_);
 }

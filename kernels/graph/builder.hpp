@@ -1,11 +1,12 @@
 // Writes a graph: a model's forward pass is a function that calls this once an operation, in the
 // order of the computation (gpt.cpp shows one). The same function gives the graph of training, of
 // evaluation and of a session that reads a text through a cache. Parameters lie in the flat vector
-// in the order in which they are declared. Shapes are checked; a wrong one is a bug of the model's
-// and its text is kept: see finish().
+// in the order in which they are declared. Operands, types, shapes and numbers are checked; a wrong
+// one is a bug of the model's, and the first one's text is kept: see finish().
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,7 +127,12 @@ class Builder {
   Result<Graph> finish();
 
  private:
-  const tensor::Shape& shape(ValueId value) const { return graph_[value].shape; }
+  bool knows(ValueId value) const { return value < graph_.values.size(); }
+  // Of an operand; one that is missing or of another graph is noted, and has none.
+  tensor::Shape shape(ValueId operand);
+  // The shape of what is declared; one that no tensor has is noted.
+  tensor::Shape declared_shape(const std::string& name, std::span<const std::int64_t> extents);
+  void refuse(std::string text);  // the first is kept
   // A result of `op` with this shape; notes a wrong call unless `fits`.
   std::vector<ValueId> node(Op op, std::vector<ValueId> in, std::vector<tensor::Shape> results,
                             bool fits, Attributes attributes = {});
@@ -138,6 +144,7 @@ class Builder {
   std::string prefix_;
   std::vector<Declared> declared_, buffers_;
   std::optional<Error> failure_;
+  std::string bad_operand_;  // of the operation that is being written
 };
 
 }  // namespace gpunode::graph

@@ -39,12 +39,22 @@ std::uint64_t planned_bytes(const GraphModel& model, graph::Purpose purpose, std
 }  // namespace
 
 Result<void> GraphModel::prepare() {
+  constexpr std::int64_t kMostPositions = 1 << 24;
+  if (context() < 1 || context() > kMostPositions)
+    return {ErrorCode::invalid_argument, "context() is " + std::to_string(context()) +
+                                             ": a sample has 1 to " +
+                                             std::to_string(kMostPositions) + " positions"};
   graph::Builder builder({.samples = 1, .positions = context()});
   forward(builder);
   if (auto finished = builder.finish(); !finished) return finished.error();
   const auto executable = compile(*this, graph::Purpose::train, 1);
   if (!executable) return executable.error();
   const graph::Graph& graph = (*executable)->graph();
+  const tensor::Shape& logits = graph[graph.logits].shape;
+  if (logits.rank() == 0 || static_cast<std::size_t>(logits[logits.rank() - 1]) != vocabulary())
+    return {ErrorCode::invalid_argument,
+            "its logits are " + logits.text() + ", but vocabulary() is " +
+                std::to_string(vocabulary()) + ": that is how many each row has"};
   for (const graph::Declared& one : builder.declared()) {
     const graph::Value& value = graph[one.value];
     ParameterSpec spec{value.name,

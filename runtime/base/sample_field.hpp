@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,12 @@ inline std::size_t bytes_of(const std::vector<SampleField>& fields) {
 inline std::string to_text(const std::vector<SampleField>& fields) {
   constexpr const char* kNames[] = {"u8", "i32", "f32"};
   std::string text;
-  for (const SampleField& field : fields)
+  for (const SampleField& field : fields) {
+    const auto dtype = static_cast<std::size_t>(field.dtype);
     text += (text.empty() ? "" : ", ") + field.name + " " +
-            kNames[static_cast<std::size_t>(field.dtype)] + "[" + std::to_string(field.count) + "]";
+            (dtype < std::size(kNames) ? kNames[dtype] : "of no known type") + "[" +
+            std::to_string(field.count) + "]";
+  }
   return text;
 }
 

@@ -49,6 +49,7 @@ char separator_of(std::string_view line) {
 
 class Parser {
  public:
+  explicit Parser(std::int32_t classes) : classes_(classes) {}
   Result<void> file(const TextSource::File& file) {
     std::string_view text = as_text(file.bytes.view);
     for (std::uint64_t number = 1; !text.empty(); ++number) {
@@ -88,11 +89,14 @@ class Parser {
     if (!label || *label < 0)
       return bad_cell(cells.size() - 1, cells.back(),
                       "no label: labels are whole numbers from 0 on");
+    if (*label >= classes_)
+      return bad_cell(cells.size() - 1, cells.back(),
+                      "no class of the model, which has classes = " + std::to_string(classes_));
     append(*label);
     return {};
   }
 
-  Error bad_cell(std::size_t at, std::string_view cell, const char* what) const {
+  Error bad_cell(std::size_t at, std::string_view cell, const std::string& what) const {
     return wrong("column " + std::to_string(at + 1) + ": '" + std::string(cell.substr(0, 40)) +
                  "' is " + what);
   }
@@ -103,6 +107,7 @@ class Parser {
     rows_.insert(rows_.end(), raw.begin(), raw.end());
   }
 
+  std::int32_t classes_;  // labels are below it
   std::string place_;
   char separator_ = ' ';
   std::uint32_t columns_ = 0;
@@ -129,11 +134,11 @@ Result<std::vector<float>> features_of(std::string_view line, std::size_t count)
 }
 
 Result<std::shared_ptr<const TableDataset>> TableDataset::create(
-    std::shared_ptr<const TextSource> source, double validation_fraction) {
+    std::shared_ptr<const TextSource> source, double validation_fraction, std::int32_t classes) {
   GPUNODE_CHECK(source != nullptr, "a data set without a source");
   if (!(validation_fraction >= 0.0 && validation_fraction < 1.0))
     return Error{ErrorCode::invalid_argument, "data: validation_fraction must be in [0, 1)"};
-  Parser parser;
+  Parser parser(classes);
   for (const TextSource::File& file : source->files())
     if (auto done = parser.file(file); !done) return done.error();
   if (parser.columns() == 0)

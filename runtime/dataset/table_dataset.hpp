@@ -5,6 +5,8 @@
 // Cost: all rows are parsed at the start and kept, 4 bytes a cell.
 #pragma once
 
+#include <limits>
+
 #include "runtime/base/result.hpp"
 #include "runtime/dataset/dataset.hpp"
 
@@ -19,8 +21,10 @@ class TableDataset final : public Dataset {
   // Fields: features f32[columns - 1], label i32[1]. Fails with invalid_argument, naming file, line,
   // column and what stands there: a cell that is no finite number, a label that is no whole number
   // from 0 to 2^31 - 1, a line of another length than the first, fewer than two columns, no row.
+  // `classes`: labels are below it.
   static Result<std::shared_ptr<const TableDataset>> create(
-      std::shared_ptr<const TextSource> source, double validation_fraction);
+      std::shared_ptr<const TextSource> source, double validation_fraction,
+      std::int32_t classes = std::numeric_limits<std::int32_t>::max());
 
   std::uint64_t sample_count() const override { return train_.size(); }
   void read_sample(std::uint64_t index, MutableByteView target) const override;

@@ -147,6 +147,7 @@ Result<json> measure(const Arguments& arguments) {
   auto peaks = bench::measure_peaks(**backend, *options);
   if (!peaks) return peaks.error();
   std::vector<bench::ModelRates> measured;
+  bool any = false;
   for (const Subject& subject : *chosen) {
     const auto model = model::make_model(subject.kind, subject.settings);
     if (!model) return model.error();
@@ -156,7 +157,12 @@ Result<json> measure(const Arguments& arguments) {
         bench::measure_model(subject.name, graph_model, subject.samples, **backend, *options);
     if (!rates) return rates.error().within(subject.name);
     measured.push_back(*std::move(rates));
+    any = any || !measured.back().calls.empty() || !measured.back().slice.empty();
   }
+  if (!any)
+    return Error{
+        ErrorCode::not_found,
+        "no operation of these models is named so: without --ops and --filter all are shown"};
   // Once more, as a machine that others use too is slower at one moment than at another.
   const auto again = bench::measure_peaks(**backend, *options);
   if (!again) return again.error();

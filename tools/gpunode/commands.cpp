@@ -291,7 +291,7 @@ std::vector<Command> make_commands() {
         {"--model", "NAME", "small-gpt, gpt2-124m or resnet18 (default: all)", true},
         {"--samples", "N", "in a slice (default: 3, 1 and 4, as the models stand above)"},
         {"--precision", "NAME", "of products: fp32, bf16 or tf32 (default fp32)"},
-        {"--ops", "LIST", "these operations alone: linear,gelu; 'slice' is the whole of one"},
+        {"--ops", "LIST", "these operations alone: linear,attention; 'slice' is the whole of one"},
         {"--filter", "TEXT", "only lines with this in model, operation, type or operands"},
         {"--seconds", "S", "how long each line is measured, three calls at least (default 0.1)"},
         kJson},

@@ -42,6 +42,8 @@ std::string progress_text(const json& progress) {
   if (!running) text += written + "  ";
   text += "step " + std::to_string(step) + "/" + number(progress, "steps");
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
+  if (const json skipped = object(progress, "skipped_steps"); skipped.contains("all"))
+    text += "  " + number(skipped, "all") + " steps skipped (no finite gradient)";
   if (progress.contains("validation_loss"))
     text += "  validation " + loss_text(progress, "validation_loss");
   if (progress.contains("validation_accuracy"))

@@ -209,8 +209,9 @@ Result<int> device_count() {
     remedy = "this build needs a driver for CUDA " + std::to_string(CUDART_VERSION / 1000) +
              ", the one here is for " + std::to_string(driver / 1000) + "." +
              std::to_string(driver % 1000 / 10) + ": install a newer driver";
-  return Error{absent ? ErrorCode::no_device : ErrorCode::unavailable,
-               "no usable NVIDIA GPU (" + cause + "): this node computes on the CPU; " + remedy};
+  return Error{
+      absent ? ErrorCode::no_device : ErrorCode::unavailable,
+      "no usable NVIDIA GPU (" + cause + "); `--device cpu` computes on the CPU; " + remedy};
 }
 
 Result<std::unique_ptr<ops::Backend>> open_backend(int ordinal, Products products) {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
+
+#include "kernels/model/detail/input_range.hpp"
 
 namespace gpunode::model {
 namespace {
@@ -104,6 +107,15 @@ Result<void> GraphProgram::place_constants(SharedExecutable executable) {
 
 Result<SharedExecutable> GraphProgram::with_constants(Result<SharedExecutable> made) const {
   if (!made || !first_) return made;
+  const graph::Graph &mine = first_->graph(), &other = (*made)->graph();
+  if (!std::ranges::equal(
+          mine.parameters, other.parameters, [&](graph::ValueId one, graph::ValueId two) {
+            return mine[one].name == other[two].name && mine[one].shape == other[two].shape;
+          }))
+    return Error{ErrorCode::invalid_argument,
+                 model_.name() +
+                     ": its forward pass declares other parameters depending on how "
+                     "many samples or tokens it reads at once"};
   if (std::ranges::equal(first_->graph().constants, (*made)->graph().constants,
                          [](const graph::Constant& mine, const graph::Constant& other) {
                            return mine.contents == other.contents ||
@@ -190,10 +202,14 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
   if (auto grown = staging_pool_.grow(slot.inputs, total); !grown)
     return grown.error().within("samples on their way to the device");
   auto* at = slot.inputs.as<std::byte>();
+  std::vector<WholeRange> ranges;
   for (const graph::ValueId id : graph.inputs) {
-    parts.push_back(
-        {graph[id].name, graph[id].dtype, at, graph[id].element_count() / samples.size()});
-    at += graph[id].bytes();
+    const graph::Value& input = graph[id];
+    parts.push_back({input.name, input.dtype, at, input.element_count() / samples.size()});
+    ranges.push_back(range_of(graph, id));
+    const auto unfilled = input.dtype == graph::Dtype::i32 ? kUnfilled : 0;
+    std::fill_n(reinterpret_cast<std::int32_t*>(at), input.element_count(), unfilled);
+    at += input.bytes();
   }
   for (const Sample& sample : samples) {
     if (sample.bytes.size() != model_.sample_bytes())
@@ -202,6 +218,10 @@ Result<void> GraphProgram::read_inputs(Slot& slot, std::span<const Sample> sampl
                                                model_.name() + " reads " +
                                                std::to_string(model_.sample_bytes())};
     if (auto done = model_.read(sample, parts); !done) return done;
+    for (std::size_t input = 0; input < parts.size(); ++input)
+      if (parts[input].dtype == graph::Dtype::i32)
+        if (auto good = check_whole(parts[input], ranges[input], sample.index); !good)
+          return good.error().within(model_.name());
     for (InputPart& part : parts)
       part.data = static_cast<std::byte*>(part.data) + part.count * sizeof(float);
   }
@@ -308,8 +328,11 @@ Result<std::uint64_t> GraphProgram::correct_of(Worker& worker, const Slot& slot)
   std::uint64_t correct = 0;
   for (std::size_t row = 0; row < targets->size(); ++row) {
     const auto begin = scores->begin() + static_cast<std::ptrdiff_t>(row * width);
-    const auto best = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin;
-    correct += std::bit_cast<std::int32_t>((*targets)[row]) == best;
+    const auto end = begin + static_cast<std::ptrdiff_t>(width);
+    const auto best = std::max_element(begin, end) - begin;
+    // Scores that are no numbers say nothing.
+    correct += std::bit_cast<std::int32_t>((*targets)[row]) == best &&
+               std::all_of(begin, end, [](float score) { return std::isfinite(score); });
   }
   return correct;
 }

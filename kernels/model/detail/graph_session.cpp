@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/model/detail/graph_program.hpp"
+#include "kernels/model/detail/input_range.hpp"
 
 namespace gpunode::model {
 namespace {
@@ -80,6 +81,11 @@ class GraphSession final : public Session {
     auto executable = executable_for(tokens.size());
     if (!executable) return executable.error();
     const graph::Graph& graph = (*executable)->graph();
+    const WholeRange range = range_of(graph, graph.inputs.front());
+    for (const Token token : tokens)
+      if (!range.contains(token))
+        return {ErrorCode::invalid_argument, program_.model().name() + " takes tokens from " +
+                                                 range.text() + ", not " + std::to_string(token)};
     ops::Backend& backend = program_.backend();
     const graph::Places places{.slice = slice_.as<std::byte>(),
                                .scratch = scratch_.as<std::byte>(),

@@ -27,8 +27,69 @@ TEST(Builder, TellsTheFirstCallWhoseShapesDoNotFit) {
   const auto graph = g.finish();
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().code, ErrorCode::invalid_argument);
-  EXPECT_NE(graph.error().detail.find("linear cannot take (1, 5) (2, 6)"), std::string::npos)
+  EXPECT_NE(graph.error().detail.find("linear cannot take pixels (1, 5) weight (2, 6)"),
+            std::string::npos)
       << graph.error().detail;
+}
+
+TEST(Builder, EveryMistakeIsAnErrorThatNamesIt) {
+  struct Mistake {
+    const char* text;
+    void (*write)(Builder& g, ValueId x, ValueId targets);
+  };
+  static const auto head = [](Builder& g, ValueId x, ValueId targets) {
+    g.predict(g.linear(x, g.parameter("head", {3, 6}, normal(1))), targets);
+  };
+  const Mistake kMistakes[] = {
+      {"linear: an operand is missing", [](Builder& g, ValueId, ValueId y) { head(g, kNone, y); }},
+      {"linear: an operand is no value", [](Builder& g, ValueId, ValueId y) { head(g, 9999, y); }},
+      {"linear: an operand is no value",
+       [](Builder& g, ValueId x, ValueId y) { head(g, g.linear(x, 12345), y); }},
+      {"predict: an operand is missing", [](Builder& g, ValueId x, ValueId) { head(g, x, kNone); }},
+      {"whole numbers (i32) as its operand 2",
+       [](Builder& g, ValueId x, ValueId) { head(g, x, g.input("l", Dtype::f32, {1})); }},
+      {"floats (f32) as its operand 1",
+       [](Builder& g, ValueId x, ValueId y) { g.relu(y), head(g, x, y); }},
+      {"'c' has no contents",
+       [](Builder& g, ValueId x, ValueId y) { g.constant("c", {6}, nullptr), head(g, x, y); }},
+      {"'w' has 9 dimensions",
+       [](Builder& g, ValueId x, ValueId y) {
+         g.parameter("w", {1, 1, 1, 1, 1, 1, 1, 1, 1}, normal(1)), head(g, x, y);
+       }},
+      {"conv2d cannot take",
+       [](Builder& g, ValueId x, ValueId y) {
+         const ValueId image = g.input("image", Dtype::f32, {4, 4, 1});
+         g.conv2d(image, g.parameter("k", {2, 0, 0, 1}, normal(1)), {}), head(g, x, y);
+       }},
+      {"max_pool2d cannot take",
+       [](Builder& g, ValueId x, ValueId y) {
+         const ValueId image = g.input("image", Dtype::f32, {4, 4, 1});
+         g.max_pool2d(image, std::int64_t{1} << 62, {}), head(g, x, y);
+       }},
+      {"layernorm cannot take",
+       [](Builder& g, ValueId x, ValueId y) {
+         const ValueId one = g.parameter("one", {6}, constant(1));
+         head(g, g.layernorm(x, one, one, -5), y);
+       }},
+      {"two inputs are called 'features'",
+       [](Builder& g, ValueId x, ValueId y) {
+         g.input("features", Dtype::f32, {6}), head(g, x, y);
+       }},
+      {"predict() twice", [](Builder& g, ValueId x, ValueId y) { head(g, x, y), head(g, x, y); }},
+      {"measured by no batchnorm",
+       [](Builder& g, ValueId x, ValueId y) {
+         g.buffer("b", {6}, constant(0), 0.1f), head(g, x, y);
+       }},
+  };
+  for (const Mistake& one : kMistakes) {
+    Builder g({.samples = 2, .positions = 1});
+    const ValueId x = g.input("features", Dtype::f32, {6});
+    one.write(g, x, g.input("targets", Dtype::i32, {1}));
+    const auto graph = g.finish();
+    ASSERT_FALSE(graph) << one.text;
+    EXPECT_EQ(graph.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(graph.error().detail.find(one.text), std::string::npos) << graph.error().detail;
+  }
 }
 
 TEST(Builder, AModelThatPredictsNothingIsRefused) {
