@@ -2,6 +2,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <map>
@@ -107,8 +108,9 @@ struct Model {
   std::string job;                             // whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
-  compute::NodeDevice* device = nullptr;    // it is loaded to
-  std::function<void(std::string)> answer;  // of the `serve` that waits for it
+  compute::NodeDevice* device = nullptr;  // it is loaded to
+  bool ready = false;
+  std::function<void(std::string)> answer;  // of the `serve` or `unserve` that waits for it
 };
 struct State {
   static inline const char* name = "serving";
@@ -175,6 +177,85 @@ void load(Self* self, const std::string& name, const Model& model) {
                   options.choose_device});
 }
 
+// What is served, for the next start of the node.
+void remember(Self* self) {
+  const ServingOptions& options = self->state.options;
+  if (options.remembered.empty()) return;
+  auto kept = nlohmann::json::object();
+  for (const auto& [name, model] : self->state.models)
+    if (model.ready)
+      kept[name] = {{"job", model.job}, {"path", model.job.empty() ? model.path : ""}};
+  const std::string text = kept.dump(2) + '\n';
+  if (auto done = options.files->write_atomic(options.remembered, {as_bytes(text)}); !done)
+    log::warning("serving",
+                 "what is served is forgotten with a restart: " + done.error().message());
+}
+
+// Answers when the model is ready, or cannot be.
+void begin(Self* self, const std::string& name, Model chosen,
+           std::function<void(std::string)> answer) {
+  State& state = self->state;
+  if (chosen.path.empty())
+    if (auto found = choose_newest(state.options, chosen); !found)
+      return answer(error_json(found.error()));
+  auto device = state.options.choose_device();
+  if (!device) return answer(error_json(device.error()));
+  Model& model = state.models[name] = std::move(chosen);
+  model.device = *device;
+  model.answer = std::move(answer);
+  model.actor =
+      self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
+  self->monitor(model.actor);
+  load(self, name, model);
+}
+
+// As before the node was started again.
+void take_up(Self* self) {
+  const ServingOptions& options = self->state.options;
+  if (options.remembered.empty()) return;
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  auto bytes = options.files->read(options.remembered, kMostBytes);
+  if (!bytes) return;  // nothing was served
+  const nlohmann::json kept = arguments_of(std::string(as_text(*bytes)));
+  for (const auto& [name, from] : kept.items()) {
+    Model model;
+    model.job = field<std::string>(from, "job", "");
+    model.path = field<std::string>(from, "path", "");
+    begin(self, name, std::move(model), [name = name](const std::string& answer) {
+      const nlohmann::json told = arguments_of(answer);
+      if (field<bool>(told, "ok", false)) return;
+      const auto why = field<nlohmann::json>(told, "error", nlohmann::json::object());
+      log::warning("serving", "model " + name + " is not served any more: " +
+                                  field<std::string>(why, "detail", "no reason is known"));
+    });
+  }
+}
+
+// Answers when its memory is free.
+void unserve(Self* self, const Command& command) {
+  State& state = self->state;
+  const auto name = field<std::string>(arguments_of(command.arguments), "model", "");
+  const auto found = state.models.find(name);
+  if (found == state.models.end() || !found->second.ready) {
+    std::string others;
+    const auto cluster = state.options.cluster->read();
+    for (const DirectoryEntry& entry : cluster->entries)
+      if (entry.key == "service/" + call_name(name) && entry.owner != cluster->self)
+        others += (others.empty() ? "" : ", ") + cluster->name_of(entry.owner);
+    return command.answer(
+        error_json({ErrorCode::not_found,
+                    "this node serves no model named '" + name + "'" +
+                        (others.empty() ? "; `gpunode models` lists what is served"
+                                        : "; it is served by " + others + ": say it there")}));
+  }
+  Model& model = found->second;
+  model.ready = false;
+  model.answer = command.answer;
+  remember(self);
+  self->send(state.options.calls, Publish{call_name(name), nullptr, true});
+  self->send<caf::message_priority::high>(model.actor, Shutdown{});
+}
+
 void serve(Self* self, const Command& command) {
   State& state = self->state;
   nlohmann::json arguments = arguments_of(command.arguments);
@@ -188,20 +269,8 @@ void serve(Self* self, const Command& command) {
         {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
   Model chosen;
   chosen.path = path;
-  if (path.empty()) {
-    chosen.job = job;
-    if (auto found = choose_newest(state.options, chosen); !found)
-      return command.answer(error_json(found.error()));
-  }
-  auto device = state.options.choose_device();
-  if (!device) return command.answer(error_json(device.error()));
-  Model& model = state.models[name] = std::move(chosen);
-  model.device = *device;
-  model.answer = command.answer;
-  model.actor =
-      self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
-  self->monitor(model.actor);
-  load(self, name, model);
+  if (path.empty()) chosen.job = job;
+  begin(self, name, std::move(chosen), command.answer);
 }
 
 // What this node answers to `generate` from any node: the model's thread does the work.
@@ -235,6 +304,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
     return answer(error_json(loaded.facts.error()));
   }
   const ModelFacts& facts = *loaded.facts;
+  model.ready = true;
+  remember(self);
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
@@ -312,6 +383,14 @@ void on_down(Self* self, const caf::down_msg& down) {
   auto& models = self->state.models;
   for (auto it = models.begin(); it != models.end(); ++it) {
     if (it->second.actor.address() != down.source) continue;
+    const bool asked_for =
+        it->second.answer && !it->second.ready && down.reason == caf::exit_reason::normal;
+    if (asked_for) {
+      log::info("serving", "model " + it->first + " is not served any more");
+      it->second.answer(ok_json({{"model", it->first}}));
+      models.erase(it);
+      return;
+    }
     std::string reason = "model " + it->first + " ended: " + to_string(down.reason);
     log::error("serving", reason);
     self->send(self->state.options.calls, Publish{call_name(it->first), nullptr, true});
@@ -325,9 +404,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  take_up(self);
   return {
       [self](const Command& command) {
         if (command.name == "serve") return serve(self, command);
+        if (command.name == "unserve") return unserve(self, command);
         if (command.name == "generate") return generate(self, command);
         list_models(self, command);
       },

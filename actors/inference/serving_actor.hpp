@@ -23,6 +23,7 @@ struct ServingOptions {
   const Clock* clock = nullptr;
   const ClusterState* cluster = nullptr;
   storage::Path checkpoints;  // <state>/checkpoints
+  storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
   caf::actor calls;
   telemetry::Registry* metrics = nullptr;
 };

@@ -48,6 +48,7 @@ const std::map<std::string, Keys>& commands() {
       {"job.recover", {{"job", kNeededText}, {"force", kFlag}, {"anew", kFlag}}},
       {"job.trace", {{"job", kNeededText}, {"steps", kWhole}}},
       {"serve", {{"job", kText}, {"path", kText}, {"name", kText}}},
+      {"unserve", {{"model", kNeededText}}},
       {"generate",
        {{"model", kNeededText},
         {"prompt", kText},

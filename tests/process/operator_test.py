@@ -168,6 +168,29 @@ class Operator(cluster.ProcessTest):
         for node in nodes:
             self.assertIsNone(node.process.poll(), node.said())
 
+    def test_a_model_is_served_after_a_restart_until_it_is_withdrawn(self):
+        def served(node):
+            return [one["model"] for one in node.ask("models", "--json").json["models"]]
+
+        node = self.world.start("a")
+        self.assertEqual(node.ask("train", self.job_file(steps=10)).code, 0)
+        self.assertEqual(node.ask("job", "wait", "small").code, 0)
+        self.assertEqual(node.ask("serve", "small", "--name", "m").code, 0)
+        node.kill()
+        node = self.world.start("a")
+        cluster.wait_until(lambda: served(node) == ["m"], "it is served again")
+        self.assertEqual(node.ask("generate", "--model", "m", "--max-tokens", "3").code, 0)
+        other = self.world.join("b", node)
+        cluster.wait_until(lambda: served(other) == ["m"], "b knows")
+        self.assert_fails(other.ask("unserve", "m"), 1, "served by a", "say it there")
+        self.assertEqual(node.ask("unserve", "m").code, 0)
+        self.assertEqual(served(node), [])
+        self.assert_fails(node.ask("unserve", "m"), 1, "no model named 'm'")
+        node.kill()
+        node = self.world.start("a")
+        self.assertEqual(served(node), [])
+        self.assertEqual(node.ask("serve", "small", "--name", "m").code, 0)
+
     def test_a_reader_that_has_seen_enough_is_no_failure(self):
         command = f"'{cluster.PROGRAMS['gpunode']}' help --markdown | head -n 1"
         done = subprocess.run(["bash", "-c", "set -o pipefail; " + command], capture_output=True,

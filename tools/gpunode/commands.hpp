@@ -24,6 +24,7 @@ int run_job_log(const Invocation& invocation);
 int run_job_stop(const Invocation& invocation);  // also `job resume`, `job recover`
 int run_serve(const Invocation& invocation);
 int run_metrics(const Invocation& invocation);
+int run_unserve(const Invocation& invocation);
 int run_models(const Invocation& invocation);
 int run_generate(const Invocation& invocation);
 int run_checkpoint_ls(const Invocation& invocation);

@@ -1,4 +1,4 @@
-// `serve` and `models`: which models this cluster answers with.
+// `serve`, `unserve` and `models`: which models this cluster answers with.
 #include <filesystem>
 
 #include "runtime/snapshot/checkpoint.hpp"
@@ -51,6 +51,14 @@ int run_serve(const Invocation& invocation) {
                 return "model " + shown +
                        " is served; any node of the cluster can `gpunode generate --model " +
                        shown + "`\n";
+              });
+}
+
+int run_unserve(const Invocation& invocation) {
+  return tell(invocation,
+              ask_node(invocation, "unserve", {{"model", invocation.arguments.text("MODEL")}}),
+              [](const json& answer) {
+                return "model " + word(answer, "model") + " is not served by this node any more\n";
               });
 }
 
