@@ -161,6 +161,14 @@ Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
   return *newest;
 }
 
+// The name of the job that a person calls so, or by its id.
+std::string name_of_job(const ServingOptions& options, const std::string& job) {
+  const auto key = newest_checkpoint(options, job);
+  if (!key) return job;
+  auto checkpoint = snapshot::CheckpointStore(*options.files, options.checkpoints).open(*key);
+  return checkpoint ? checkpoint->manifest().meta.job_name : job;
+}
+
 Result<void> choose_newest(const ServingOptions& options, Model& model) {
   auto found = newest_checkpoint(options, model.job);
   if (!found) return found.error();
@@ -261,7 +269,8 @@ void serve(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
   std::string job = field<std::string>(arguments, "job", "");
   std::string path = field<std::string>(arguments, "path", "");
-  std::string name = field<std::string>(arguments, "name", job);
+  std::string name = field<std::string>(arguments, "name", "");
+  if (name.empty() && path.empty()) name = name_of_job(state.options, job);
   if (name.empty())
     return command.answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
   if (state.models.contains(name))

@@ -47,6 +47,13 @@ std::string gpus_text(const json& report) {
   return out;
 }
 
+// "tcp://10.0.0.1:7601" as "10.0.0.1:7601"; "-" for a node that only dials.
+std::string places_of(const json& endpoints) {
+  std::string out = joined(endpoints, ",");
+  for (std::size_t at; (at = out.find("tcp://")) != std::string::npos;) out.erase(at, 6);
+  return out.empty() ? "-" : out;
+}
+
 std::vector<std::string> row_of(const json& node) {
   json report = object(node, "health_report");
   json host = object(report, "host");
@@ -62,7 +69,8 @@ std::vector<std::string> row_of(const json& node) {
           bytes(host, "disk_free_bytes"),
           gpus_text(report),
           labels_text(object(node, "labels")),
-          joined(list(node, "endpoints"), ",")};
+          places_of(list(node, "endpoints")),
+          places_of(list(node, "join_endpoints"))};
 }
 
 std::string drained_text(const json& node) {
@@ -81,7 +89,7 @@ int run_nodes(const Invocation& invocation) {
   return tell(invocation, ask_node(invocation, "nodes"), [](const json& answer) {
     std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
                                                    "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
-                                                   "ADDRESS"}};
+                                                   "ADDRESS", "JOIN"}};
     std::string notes;
     for (const json& node : list(answer, "nodes")) {
       rows.push_back(row_of(node));
