@@ -30,3 +30,6 @@ install(CODE "
   set(source \"${PROJECT_SOURCE_DIR}\")
   set(destination \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/gpunode\")
   include(\"${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake\")")
+
+# Job files to begin with; `gpunode help job` names the folder.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/jobs DESTINATION ${CMAKE_INSTALL_DATADIR}/gpunode)

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 namespace gpunode::jobs {
 namespace {
 
@@ -56,6 +60,37 @@ TEST(JobFile, mistakes_are_named_with_their_line_and_the_nearest_known_word) {
     auto spec = parse_job_file(c.text, "/");
     ASSERT_FALSE(spec) << c.text;
     EXPECT_NE(spec.error().detail.find(c.expected), std::string::npos) << spec.error().detail;
+  }
+}
+
+TEST(JobFile, the_ready_ones_of_the_examples_are_good) {
+  const std::filesystem::path folder = std::string(GPUNODE_SOURCE_DIR) + "/examples/jobs";
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const auto spec = parse_job_file(text.str(), folder);
+    EXPECT_TRUE(spec) << entry.path() << ": " << spec.error().message();
+    ++count;
+  }
+  EXPECT_GE(count, 4);
+}
+
+TEST(JobFile, data_is_named_by_a_path_or_by_a_set_and_not_by_both) {
+  const auto parsed = [](const std::string& data) {
+    return parse_job_file("name = \"x\"\n[data]\n" + data, "/home/jobs");
+  };
+  const auto named = parsed("set = \"books\"\n");
+  ASSERT_TRUE(named) << named.error().message();
+  EXPECT_EQ(named->data.text(), "data set 'books'");
+  EXPECT_FALSE(parsed("set = \"books\"\npath = \"a\"\n"));
+  EXPECT_FALSE(parsed("path = \"a\"\nvalidation_set = \"b\"\nvalidation_path = \"c\"\n"));
+}
+
+TEST(JobFile, every_key_is_explained_with_its_default) {
+  for (const job::SettingText& one : job::setting_texts()) {
+    EXPECT_GT(one.text.size(), 20u) << one.key;
+    EXPECT_FALSE(one.type.empty()) << one.key;
   }
 }
 
