@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <vector>
 
-#include <toml++/toml.h>
-
+#include "actors/toml_text.hpp"
 #include "runtime/base/nearest.hpp"
 
 namespace gpunode::jobs {
@@ -17,22 +15,6 @@ const std::vector<std::string> kSections = {"data", "model", "train", "checkpoin
 
 Error bad(std::string detail) {
   return {ErrorCode::invalid_argument, std::move(detail)};
-}
-
-std::string place(const toml::node& node) {
-  return " (line " + std::to_string(node.source().begin.line) + ")";
-}
-
-// Debian's library reports mistakes by throwing; it stops here.
-Result<toml::table> parse_toml(std::string_view text) {
-  try {
-    return toml::table(toml::parse(text));
-  } catch (const toml::parse_error& mistake) {
-    std::ostringstream where;
-    where << mistake.source().begin;
-    return bad("the job file is not TOML: " + std::string(mistake.description()) + " at " +
-               where.str());
-  }
 }
 
 // A TOML value as the text that JobSpec's settings use.
@@ -54,15 +36,15 @@ Result<std::string> value_text(const std::string& key, const toml::node& node) {
     }
     return text;
   }
-  return bad("key '" + key + "' has a value of a kind that no setting takes" + place(node));
+  return bad("key '" + key + "' has a value of a kind that no setting takes" + toml_place(node));
 }
 
 Result<void> read_labels(const toml::node& node, job::JobSpec& spec) {
   const toml::array* list = node.as_array();
-  if (!list) return bad("key 'labels' wants a list of texts, such as [\"gpu\"]" + place(node));
+  if (!list) return bad("key 'labels' wants a list of texts, such as [\"gpu\"]" + toml_place(node));
   for (const toml::node& item : *list) {
     auto text = item.value_exact<std::string>();
-    if (!text) return bad("key 'labels' wants a list of texts" + place(item));
+    if (!text) return bad("key 'labels' wants a list of texts" + toml_place(item));
     spec.labels.push_back(*text);
   }
   return {};
@@ -82,20 +64,20 @@ Result<void> read_setting(const std::string& section, const std::string& key,
     }
     if (section.empty()) {
       if (std::find(kSections.begin(), kSections.end(), key) != kSections.end())
-        return bad("'" + key + "' is a section, not a key: write [" + key + "]" + place(node));
+        return bad("'" + key + "' is a section, not a key: write [" + key + "]" + toml_place(node));
       known.insert(known.end(), kSections.begin(), kSections.end());
     }
     std::string what = section.empty() ? "key" : "key in [" + section + "]";
-    return bad(unknown_word(what, key, known) + place(node));
+    return bad(unknown_word(what, key, known) + toml_place(node));
   }
   auto done = job::set(spec, full, *text);
-  return done ? done : Result<void>(bad(done.error().detail + place(node)));
+  return done ? done : Result<void>(bad(done.error().detail + toml_place(node)));
 }
 
 }  // namespace
 
 Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& base_directory) {
-  auto parsed = parse_toml(text);
+  auto parsed = parse_toml(text, "the job file");
   if (!parsed) return parsed.error();
   job::JobSpec spec;
   for (auto&& [key, node] : *parsed) {
@@ -106,7 +88,7 @@ Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& ba
       continue;
     }
     if (std::find(kSections.begin(), kSections.end(), name) == kSections.end())
-      return bad(unknown_word("section", name, kSections) + place(node));
+      return bad(unknown_word("section", name, kSections) + toml_place(node));
     for (auto&& [inner_key, inner] : *section)
       if (auto done = read_setting(name, std::string(inner_key.str()), inner, spec); !done)
         return done.error();

@@ -1,12 +1,10 @@
 #include "tools/gpunode/node_settings.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "actors/toml_text.hpp"
 #include "runtime/base/nearest.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 
@@ -43,43 +41,28 @@ Error bad(std::string detail) {
   return {ErrorCode::invalid_argument, std::move(detail)};
 }
 
-std::string place(const toml::node& node) {
-  return " (line " + std::to_string(node.source().begin.line) + ")";
-}
-
-// Debian's library reports mistakes by throwing; it stops here.
-Result<toml::table> parse_toml(std::string_view text) {
-  try {
-    return toml::table(toml::parse(text));
-  } catch (const toml::parse_error& mistake) {
-    std::ostringstream where;
-    where << mistake.source().begin;
-    return bad("this is not TOML: " + std::string(mistake.description()) + " at " + where.str());
-  }
-}
-
 Result<std::vector<std::string>> values_of(const Row& row, const toml::node& node) {
   const std::string key = "key '" + std::string(row.key) + "' wants ";
   std::vector<std::string> values;
   switch (row.kind) {
     case Kind::text:
       if (auto text = node.value_exact<std::string>()) return std::vector{*text};
-      return bad(key + "a text in quotes" + place(node));
+      return bad(key + "a text in quotes" + toml_place(node));
     case Kind::whole:
       if (auto whole = node.value_exact<std::int64_t>()) return std::vector{std::to_string(*whole)};
-      return bad(key + "a whole number" + place(node));
+      return bad(key + "a whole number" + toml_place(node));
     case Kind::yes:
       if (auto flag = node.value_exact<bool>())
         return *flag ? std::vector{std::string()} : std::vector<std::string>{};
-      return bad(key + "true or false" + place(node));
+      return bad(key + "true or false" + toml_place(node));
     case Kind::list:
       break;
   }
   const toml::array* list = node.as_array();
-  if (!list) return bad(key + "a list of texts, such as [\"zone=a\"]" + place(node));
+  if (!list) return bad(key + "a list of texts, such as [\"zone=a\"]" + toml_place(node));
   for (const toml::node& item : *list) {
     auto text = item.value_exact<std::string>();
-    if (!text) return bad(key + "a list of texts" + place(item));
+    if (!text) return bad(key + "a list of texts" + toml_place(item));
     values.push_back(*text);
   }
   return values;
@@ -124,7 +107,7 @@ Result<void> NodeSettings::read_file(const std::string& path) {
   storage::PosixFileSystem files;
   auto bytes = files.read(path, kLargest);
   if (!bytes) return bytes.error();
-  auto table = parse_toml(as_text(*bytes));
+  auto table = parse_toml(as_text(*bytes), "it");
   if (!table) return table.error();
   file_ = path;
   std::vector<std::string> known = {"data"};
@@ -134,14 +117,14 @@ Result<void> NodeSettings::read_file(const std::string& path) {
     if (name == "data") {
       const toml::table* sets = node.as_table();
       if (!sets)
-        return bad("'data' is a section: write [data.NAME] and path = \"...\"" + place(node));
+        return bad("'data' is a section: write [data.NAME] and path = \"...\"" + toml_place(node));
       for (auto&& [set, entry] : *sets) {
         const std::string set_name(set.str());
         const toml::table* fields = entry.as_table();
         const auto data_path = fields ? (*fields)["path"].value_exact<std::string>() : std::nullopt;
         if (!data_path || fields->size() != 1)
           return bad("[data." + set_name + "] wants one key: path = \"a file or a folder\"" +
-                     place(entry));
+                     toml_place(entry));
         const std::filesystem::path given(*data_path);
         data_sets_[set_name] =
             (given.is_absolute() ? given : std::filesystem::absolute(path).parent_path() / given)
@@ -150,7 +133,7 @@ Result<void> NodeSettings::read_file(const std::string& path) {
       continue;
     }
     const auto row = std::ranges::find(kRows, name, &Row::key);
-    if (row == std::end(kRows)) return bad(unknown_word("key", name, known) + place(node));
+    if (row == std::end(kRows)) return bad(unknown_word("key", name, known) + toml_place(node));
     auto values = values_of(*row, node);
     if (!values) return values.error();
     Value& value = values_[static_cast<std::size_t>(row - kRows)];
