@@ -161,9 +161,8 @@ const std::vector<Row>& rows() {
          s.exchange.mode = *mode;
          return {};
        }},
-      text_row("exchange.group_by", [](JobSpec& s) -> std::string& { return s.exchange.group_by; }),
-      text_row("exchange.device_link",
-               [](JobSpec& s) -> std::string& { return s.exchange.device_link; }),
+      text_row("exchange.group_by", &JobSpec::exchange, &ExchangeSpec::group_by),
+      text_row("exchange.device_link", &JobSpec::exchange, &ExchangeSpec::device_link),
       number_row("exchange.density", &JobSpec::exchange, &ExchangeSpec::density),
       number_row("exchange.inner_steps", &JobSpec::exchange, &ExchangeSpec::inner_steps),
       {"exchange.form", "text", [](const JobSpec& s) { return facts_of(s.exchange.form).name; },
