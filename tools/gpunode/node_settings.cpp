@@ -109,7 +109,7 @@ Result<void> NodeSettings::read_file(const std::string& path) {
   if (!bytes) return bytes.error();
   auto table = parse_toml(as_text(*bytes), "it");
   if (!table) return table.error();
-  file_ = path;
+  file_ = std::filesystem::absolute(path).string();  // the node leaves this folder
   std::vector<std::string> known = {"data"};
   for (const Row& row : kRows) known.emplace_back(row.key);
   for (auto&& [key, node] : *table) {

@@ -36,12 +36,12 @@ void pause_and_count() {
 
 // What is not to be said again: it is in the background, and a member.
 bool is_of_the_first_start(const std::string& flag) {
-  return flag == "--detach" || flag == "--token-file" || flag == "--state";
+  return flag == "--detach" || flag == "--token-file" || flag == "--state" || flag == "--config";
 }
 
 }  // namespace
 
-int start_anew(const Invocation& invocation) {
+int start_anew(const Invocation& invocation, const std::string& config) {
   const Arguments& arguments = invocation.arguments;
   std::vector<std::string> words = {"gpunode", invocation.command->name};
   for (const Flag& flag : invocation.command->flags) {
@@ -52,6 +52,7 @@ int start_anew(const Invocation& invocation) {
     }
   }
   words.insert(words.end(), {"--state", invocation.state()});
+  if (!config.empty()) words.insert(words.end(), {"--config", config});
   for (const Operand& word : invocation.command->operands)
     if (arguments.has(word.name)) words.push_back(arguments.text(word.name));
   pause_and_count();

@@ -208,7 +208,7 @@ int run_up(const Invocation& invocation) {
   if (detached) (*node)->wait();
   signals.unwatch();
   if (!detached) return fail(invocation, detached.error());
-  if (signals.starts_anew()) return start_anew(invocation);
+  if (signals.starts_anew()) return start_anew(invocation, settings->file());
   if (std::string why = (*node)->failure(); !why.empty())
     return fail(invocation, {ErrorCode::internal, why});
   log::info("node", "has ended");
