@@ -79,12 +79,15 @@ class Table(training.TrainingTest):
 
     def test_data_that_does_not_fit_the_model_is_told(self):
         node = self.world.start("alone")
-        self.assertIn("reads samples of text u8[17], the data has features f32[2], label i32[1]",
+        has = f"the data at {self.world.path('data/rows.csv')} has "
+        self.assertIn("reads samples of text u8[17], " + has + "features f32[2], label i32[1]",
                       self.refusal(node, kind="gpt", settings="context = 16"))
-        self.assertIn("reads samples of features f32[3], label i32[1], the data has features f32[2]",
+        self.assertIn("reads samples of features f32[3], label i32[1], " + has + "features f32[2]",
                       self.refusal(node, settings="features = 3\nclasses = 4"))
+        self.assertIn("column 3: '2' is no class of the model, which has classes = 2",
+                      self.refusal(node, settings="features = 2\nclasses = 2"))
         self.assertIn("data.format must be", self.refusal(node, form="csv"))
-        self.assertIn("the data has text u8", self.refusal(node, form="text"))
+        self.assertIn(has + "text u8", self.refusal(node, form="text"))
         self.world.write("data/rows.csv", rows() + "1.0,x,2\n")
         self.assertIn("line 602: column 2: 'x' is no finite number", self.refusal(node))
 
