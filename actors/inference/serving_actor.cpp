@@ -381,9 +381,13 @@ void list_models(Self* self, const Command& command) {
   auto list = nlohmann::json::array();
   const std::string prefix = "service/model/";
   for (const DirectoryEntry& entry : cluster->entries)
-    if (entry.key.rfind(prefix, 0) == 0)
-      list.push_back(
-          {{"model", entry.key.substr(prefix.size())}, {"node", cluster->name_of(entry.owner)}});
+    if (entry.key.rfind(prefix, 0) == 0) {
+      const std::string name = entry.key.substr(prefix.size());
+      const auto own = self->state.models.find(name);  // known here before the directory shows it
+      const bool withdrawn =
+          entry.owner == cluster->self && (own == self->state.models.end() || !own->second.ready);
+      if (!withdrawn) list.push_back({{"model", name}, {"node", cluster->name_of(entry.owner)}});
+    }
   command.answer(ok_json({{"models", list}}));
 }
 

@@ -23,9 +23,9 @@ struct ServingOptions {
   const Clock* clock = nullptr;
   const ClusterState* cluster = nullptr;
   storage::Path checkpoints;  // <state>/checkpoints
-  storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
   caf::actor calls;
   telemetry::Registry* metrics = nullptr;
+  storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
 };
 
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options);

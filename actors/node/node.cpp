@@ -197,7 +197,7 @@ void RunningNode::spawn_children() {
                  return ready->front();
                },
                parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
-               entry.state.path() / "served.json", children_.calls, &metrics_});
+               children_.calls, &metrics_, entry.state.path() / "served.json"});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(
         system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),

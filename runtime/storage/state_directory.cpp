@@ -33,7 +33,8 @@ Result<void> refuse_foreign(FileSystem& files, const Path& path) {
   if (!inside) return inside.error().within("state directory");
   auto ours = [](const Entry& entry) {
     return entry.name == "lock" || entry.name == "format" || entry.name == "format.tmp" ||
-           entry.name == ".writable";
+           entry.name == ".writable" ||
+           entry.name == "gpunode.toml";  // written before the first start
   };
   const bool has_format = std::ranges::count(*inside, "format", &Entry::name) > 0;
   if (!has_format && !std::ranges::all_of(*inside, ours))

@@ -68,7 +68,9 @@ class Operator(cluster.ProcessTest):
             [cluster.PROGRAMS["gpunode"], "logs", "--follow", "--lines", "0", "--state",
              self.world.state("a")], stdout=subprocess.PIPE, text=True,
             env=self.world.environment())
+        self.addCleanup(follower.wait)
         self.addCleanup(follower.kill)
+        self.addCleanup(follower.stdout.close)
         time.sleep(1)  # it has found the end of the log
         os.rename(self.world.path("a/node.log"), self.world.path("a/node.log.1"))
         os.kill(pid, signal.SIGHUP)
@@ -95,8 +97,9 @@ class Operator(cluster.ProcessTest):
         self.world.write("a/gpunode.toml", 'name = "berta"\n')
         self.assertEqual(shown()["name"], (["berta"], "gpunode.toml"))
         os.remove(self.world.path("a/gpunode.toml"))
-        forgot = self.world.run("config", "forget", "--state", self.world.state("a"))
+        forgot = self.world.run("config", "--forget", "--state", self.world.state("a"))
         self.assertEqual(forgot.code, 0, str(forgot))
+        self.assertIn("default", forgot.out)
         self.assertEqual(shown()["name"], ([], "default"))
 
     def test_a_wrong_setting_in_the_file_is_named_with_its_line(self):
@@ -117,7 +120,7 @@ class Operator(cluster.ProcessTest):
             [cluster.PROGRAMS["gpunode"], "job", "follow", "small", "--state", node.state],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.world.environment())
         self.addCleanup(watch.kill)
-        self.assertIn("small", watch.stdout.readline())
+        self.assertIn("step", watch.stdout.readline())
         watch.send_signal(signal.SIGINT)
         _, told = watch.communicate(timeout=cluster.TIMEOUT)
         self.assertEqual(watch.returncode, 128 + signal.SIGINT)

@@ -11,7 +11,6 @@ int run_job_follow(const Invocation& invocation);
 int run_job_wait(const Invocation& invocation);
 int run_logs(const Invocation& invocation);
 int run_config(const Invocation& invocation);
-int run_config_forget(const Invocation& invocation);
 int run_nodes(const Invocation& invocation);
 int run_devices(const Invocation& invocation);
 int run_device_order(const Invocation& invocation);

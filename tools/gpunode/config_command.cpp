@@ -9,6 +9,9 @@ namespace gpunode::cli {
 using nlohmann::json;
 
 int run_config(const Invocation& invocation) {
+  if (invocation.arguments.has("--forget"))
+    if (auto forgot = NodeSettings::forget(invocation.state()); !forgot)
+      return fail(invocation, forgot.error());
   const auto settings = NodeSettings::read(invocation);
   if (!settings) return fail(invocation, settings.error());
   json answer = {{"file", settings->file()}, {"settings", json::array()}, {"data", json::array()}};
@@ -36,20 +39,6 @@ int run_config(const Invocation& invocation) {
               ? "no " + state + "/" + NodeSettings::kFile + ": keys above, as in name = \"a\"\n"
               : "read from " + settings->file() + "\n";
   print(text);
-  return kOk;
-}
-
-int run_config_forget(const Invocation& invocation) {
-  const auto forgot = NodeSettings::forget(invocation.state());
-  if (!forgot) return fail(invocation, forgot.error());
-  if (invocation.json())
-    print_json({{"forgot", *forgot}});
-  else
-    print(
-        *forgot
-            ? "what earlier starts were told is forgotten; the next start goes by its flags and " +
-                  std::string(NodeSettings::kFile) + "\n"
-            : "nothing of earlier starts was kept\n");
   return kOk;
 }
 

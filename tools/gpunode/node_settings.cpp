@@ -189,12 +189,11 @@ Result<void> NodeSettings::remember() const {
   return files.write_atomic(state_ + '/' + kEarlier, {as_bytes(text)});
 }
 
-Result<bool> NodeSettings::forget(const std::string& state) {
+Result<void> NodeSettings::forget(const std::string& state) {
   storage::PosixFileSystem files;
   auto removed = files.remove(state + '/' + kEarlier);
-  if (removed) return true;
-  if (removed.error().code == ErrorCode::not_found) return false;
-  return removed.error();
+  if (!removed && removed.error().code == ErrorCode::not_found) return {};
+  return removed;
 }
 
 }  // namespace gpunode::cli

@@ -40,8 +40,8 @@ class NodeSettings {
 
   // What the next start knows without being told again. Fails as writing does.
   Result<void> remember() const;
-  // Nothing of earlier starts is known any more; true: there was something.
-  static Result<bool> forget(const std::string& state);
+  // Nothing of earlier starts is known any more.
+  static Result<void> forget(const std::string& state);
 
  private:
   Result<void> read_file(const std::string& path);

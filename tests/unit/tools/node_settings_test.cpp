@@ -69,8 +69,11 @@ TEST_F(Settings, what_the_file_says_is_not_remembered_as_told) {
 TEST_F(Settings, earlier_starts_can_be_forgotten) {
   given_.arguments.add("--advertise", "a.example");
   ASSERT_TRUE(read().remember());
-  EXPECT_EQ(*NodeSettings::forget(folder_.path().string()), true);
-  EXPECT_EQ(*NodeSettings::forget(folder_.path().string()), false);
+  given_ = {};
+  given_.arguments.add("--state", folder_.path().string());
+  EXPECT_EQ(value(read(), "advertise").source, Source::earlier);
+  for (int time = 0; time < 2; ++time) EXPECT_TRUE(NodeSettings::forget(folder_.path().string()));
+  EXPECT_EQ(value(read(), "advertise").source, Source::fallback);
 }
 
 TEST_F(Settings, data_sets_have_paths_from_the_files_folder) {
