@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import cluster
 
@@ -71,7 +70,12 @@ class Operator(cluster.ProcessTest):
         self.addCleanup(follower.wait)
         self.addCleanup(follower.kill)
         self.addCleanup(follower.stdout.close)
-        time.sleep(1)  # it has found the end of the log
+        def reads_it():
+            fds = f"/proc/{follower.pid}/fd"
+            return any(os.path.realpath(f"{fds}/{one}").endswith("a/node.log")
+                       for one in os.listdir(fds))
+
+        cluster.wait_until(reads_it, "it has opened the log")
         os.rename(self.world.path("a/node.log"), self.world.path("a/node.log.1"))
         os.kill(pid, signal.SIGHUP)
         self.assertIn("opened anew", follower.stdout.readline())
