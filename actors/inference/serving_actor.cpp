@@ -24,6 +24,10 @@ struct Loaded {  // its answer
   std::string name;
   Result<ModelFacts> facts{ModelFacts{}};
 };
+struct Found {  // the job that a `serve` means
+  std::string name, job;
+  std::function<void(std::string)> answer;
+};
 struct Generate {
   GenerateRequest request;
   Time deadline{};
@@ -105,7 +109,7 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
 
 struct Model {
   caf::actor actor;
-  std::string job;                             // whose newest checkpoint it is; empty: of a path
+  std::string job;                             // id, whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
   compute::NodeDevice* device = nullptr;  // it is loaded to
@@ -133,45 +137,31 @@ void set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& 
                    (aside ? "kept in " + aside->path.string() : aside.error().message()));
 }
 
-// The newest durable checkpoint whose job has this name or id. Those that turn out to be damaged
-// on the way are set aside.
+// The newest durable checkpoint of the job with this id. Those that turn out to be damaged on the
+// way are set aside.
 Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
                                                   const std::string& job) {
   snapshot::CheckpointStore store(*options.files, options.checkpoints);
   auto keys = store.list();
   if (!keys && keys.error().code != ErrorCode::not_found) return keys.error();
   std::optional<snapshot::CheckpointKey> newest;
-  std::int64_t newest_time = 0;
   for (const snapshot::CheckpointKey& key : keys ? *keys : std::vector<snapshot::CheckpointKey>{}) {
+    if (key.job.text() != job) continue;
     auto checkpoint = store.open(key);
-    if (!checkpoint && checkpoint.error().code == ErrorCode::corrupted)
+    if (checkpoint)
+      newest = key;
+    else if (checkpoint.error().code == ErrorCode::corrupted)
       set_aside(store, key, checkpoint.error());
-    if (!checkpoint) continue;
-    const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
-    bool named = meta.job_name == job;
-    bool prefix = job.size() >= 4 && key.job.text().rfind(job, 0) == 0;
-    if (!named && !prefix) continue;
-    if (newest && newest->job != key.job && meta.unix_seconds < newest_time) continue;
-    newest = key;
-    newest_time = meta.unix_seconds;
   }
   if (!newest)
-    return Error{ErrorCode::not_found, "no durable checkpoint of job '" + job +
-                                           "' on this node; `gpunode checkpoint ls` lists them"};
+    return Error{ErrorCode::not_found, "no durable checkpoint of it is on this node; `gpunode "
+                                       "checkpoint ls` lists them on the nodes that have one"};
   return *newest;
-}
-
-// The name of the job that a person calls so, or by its id.
-std::string name_of_job(const ServingOptions& options, const std::string& job) {
-  const auto key = newest_checkpoint(options, job);
-  if (!key) return job;
-  auto checkpoint = snapshot::CheckpointStore(*options.files, options.checkpoints).open(*key);
-  return checkpoint ? checkpoint->manifest().meta.job_name : job;
 }
 
 Result<void> choose_newest(const ServingOptions& options, Model& model) {
   auto found = newest_checkpoint(options, model.job);
-  if (!found) return found.error();
+  if (!found) return found.error().within("job " + model.job.substr(0, 8));
   model.key = *found;
   model.path =
       snapshot::CheckpointStore(*options.files, options.checkpoints).path_of(*found).string();
@@ -264,22 +254,36 @@ void unserve(Self* self, const Command& command) {
   self->send<caf::message_priority::high>(model.actor, Shutdown{});
 }
 
-void serve(Self* self, const Command& command) {
-  State& state = self->state;
-  nlohmann::json arguments = arguments_of(command.arguments);
-  std::string job = field<std::string>(arguments, "job", "");
-  std::string path = field<std::string>(arguments, "path", "");
-  std::string name = field<std::string>(arguments, "name", "");
-  if (name.empty() && path.empty()) name = name_of_job(state.options, job);
-  if (name.empty())
-    return command.answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
-  if (state.models.contains(name))
-    return command.answer(error_json(
+// Under this name, from the path, or from the newest checkpoint of the job with this id.
+void serve_as(Self* self, const std::string& name, const std::string& path, const std::string& job,
+              const std::function<void(std::string)>& answer) {
+  if (name.empty()) return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
+  if (self->state.models.contains(name))
+    return answer(error_json(
         {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
   Model chosen;
   chosen.path = path;
-  if (path.empty()) chosen.job = job;
-  begin(self, name, std::move(chosen), command.answer);
+  chosen.job = job;
+  begin(self, name, std::move(chosen), answer);
+}
+
+void serve(Self* self, const Command& command) {
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  const auto path = field<std::string>(arguments, "path", "");
+  const auto name = field<std::string>(arguments, "name", "");
+  if (!path.empty()) return serve_as(self, name, path, "", command.answer);
+  // Which job is meant the board knows.
+  const auto on_found = [self, me = caf::actor(self), name,
+                         answer = command.answer](const std::string& text) {
+    auto found = parsed_answer(text);
+    if (!found) return answer(error_json(found.error()));
+    caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
+                             field<std::string>(*found, "job", ""), answer});
+  };
+  self->send(self->state.options.job_board,
+             Command{"job.find",
+                     nlohmann::json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
+                     on_found});
 }
 
 // What this node answers to `generate` from any node: the model's thread does the work.
@@ -318,11 +322,14 @@ void on_loaded(Self* self, const Loaded& loaded) {
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
-  answer(ok_json({{"model", loaded.name},
-                  {"path", model.path},
-                  {"step", facts.step},
-                  {"description", facts.description},
-                  {"digest", facts.digest}}));
+  nlohmann::json told = {{"step", facts.step}, {"digest", facts.digest}};
+  if (!model.job.empty()) told["job"] = model.job;
+  self->send(state.options.directory_writer,
+             SetEntry{call_name(loaded.name), to_bytes(as_bytes(told.dump()))});
+  told["model"] = loaded.name;
+  told["path"] = model.path;
+  told["description"] = facts.description;
+  answer(ok_json(std::move(told)));
 }
 
 // Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
@@ -376,6 +383,21 @@ void generate(Self* self, const Command& command) {
                          }});
 }
 
+// What the node tells of a model that it serves: the step and digest of its weights, and the job
+// that they are of, unless it was served from a path.
+nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
+                        const std::string& model) {
+  auto facts = nlohmann::json::object();
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.owner != node || entry.key != call_name(model)) continue;
+    const nlohmann::json told = arguments_of(std::string(as_text(entry.value)));
+    facts["step"] = field<std::uint64_t>(told, "step", 0);
+    facts["digest"] = field<std::string>(told, "digest", "");
+    if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
+  }
+  return facts;
+}
+
 void list_models(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
@@ -386,7 +408,11 @@ void list_models(Self* self, const Command& command) {
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
           entry.owner == cluster->self && (own == self->state.models.end() || !own->second.ready);
-      if (!withdrawn) list.push_back({{"model", name}, {"node", cluster->name_of(entry.owner)}});
+      if (withdrawn) continue;
+      nlohmann::json line = facts_in(*cluster, entry.owner, name);
+      line["model"] = name;
+      line["node"] = cluster->name_of(entry.owner);
+      list.push_back(std::move(line));
     }
   command.answer(ok_json({{"models", list}}));
 }
@@ -426,6 +452,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         list_models(self, command);
       },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
+      [self](const Found& found) { serve_as(self, found.name, "", found.job, found.answer); },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.
         for (auto& [name, model] : self->state.models)

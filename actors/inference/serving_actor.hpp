@@ -24,6 +24,8 @@ struct ServingOptions {
   const ClusterState* cluster = nullptr;
   storage::Path checkpoints;  // <state>/checkpoints
   caf::actor calls;
+  caf::actor job_board;         // knows which job a name means
+  caf::actor directory_writer;  // SetEntry
   telemetry::Registry* metrics = nullptr;
   storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
 };

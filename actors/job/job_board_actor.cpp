@@ -84,13 +84,13 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
 // Whether a job that was here before stands in the way of starting it; one that failed here is
 // cleared away, to be taken up again from its votes and checkpoints.
 Result<bool> is_under_way(Self* self, const JobId& id) {
+  if (self->state.removed.contains(id))
+    return Error{ErrorCode::wrong_state, "this job was removed from this node, by order"};
   const Job* job = job_at(self, id);
   if (!job) return false;
   if (job->actor && !job->progress.ended) return true;
   if (job->progress.phase == JobPhase::finished)
-    return Error{ErrorCode::already_exists,
-                 "this very job has finished already (`gpunode job show " + short_text(id) +
-                     "`): to train anew change its name, seed or data"};
+    return Error{ErrorCode::already_exists, "this very job has finished here already"};
   if (job->actor) {
     self->demonitor(job->actor);
     self->state.options.route_bulk(id.low, nullptr, nullptr);
@@ -195,6 +195,11 @@ void scan(Self* self) {
     auto parsed = parse_job_id(id_text);
     if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
+    if (hint.phase == JobPhase::removed) {
+      state.last_hints.forget(id);
+      if (state.jobs.contains(id)) remove_here(self, id, true, [](const auto&) {});
+      continue;
+    }
     state.last_hints.on_hint(now(self), id, from, hint);
     if (hint.ended || hint.phase != JobPhase::running || hint.members >= hint.wanted) continue;
     const Job* known = job_at(self, id);
@@ -246,6 +251,7 @@ void on_down(Self* self, const caf::down_msg& down) {
     if (!job.actor || job.actor.address() != down.source) continue;
     job.actor = nullptr;
     self->state.options.route_bulk(id.low, nullptr, nullptr);
+    if (const auto then = self->state.ending.extract(id)) return then.mapped()();
     if (job.promoted) return promote(self, JobId(id));
     if (job.progress.ended) continue;
     JobProgress progress = job.progress;
@@ -370,7 +376,10 @@ void publish_hint(Self* self, const Job& job) {
                      job.spec.nodes,
                      progress.ended,
                      job.spec.labels,
-                     progress.loss.value_or(0)};
+                     progress.loss.value_or(0),
+                     job.spec.submitted,
+                     job.spec.submitter,
+                     job.spec.waited_as};
   self->send(self->state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
 }
 

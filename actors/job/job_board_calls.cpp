@@ -69,8 +69,8 @@ Result<void> begin_job(Self* self, ByteView request) {
 }
 
 Result<SharedBytes> manifest_of(Self* self, ByteView request) {
-  const auto id = find_job(self, std::string(as_text(request)));
-  if (!id) return Error{ErrorCode::not_found, "no such job here"};
+  const auto id = parse_job_id(std::string(as_text(request)));
+  if (!id || !job_at(self, *id)) return Error{ErrorCode::not_found, "no such job here"};
   return SharedBytes::from(job::encode(self->state.jobs.at(*id).spec));
 }
 
@@ -100,12 +100,14 @@ void obey(Self* self, const NodeId& by, ByteView request, const CallReply& reply
     arguments = wanted.substr(end + 1);
     wanted.resize(end);
   }
+  const auto id = parse_job_id(wanted);
+  if (!id) return reply(Error{ErrorCode::invalid_argument, "not a job's id"});
   job_command(self,
               Command{text.substr(0, line), arguments,
                       [reply](std::string answer) {
                         reply(SharedBytes::from(to_bytes(as_bytes(answer))));
                       }},
-              wanted, by, false);
+              *id, by, false);
 }
 
 // Answers calls of this name on the job board.
@@ -145,6 +147,11 @@ void publish_all(Self* self) {
       self, "job.create",
       +[](Self* board, ByteView manifest) { return create_job(board, manifest, Part::candidate); });
   publish(self, "job.witness", stand_by);
+  publish(self, "job.remove", [self](const NodeId&, SharedBytes request, CallReply reply) {
+    const auto id = parse_job_id(std::string(as_text(request.view)));
+    if (!id) return reply(Error{ErrorCode::invalid_argument, "not a job's id"});
+    remove_here(self, *id, true, reply);
+  });
   publish(self, "job.refused", take_refusals);
   publish(self, "job.begin", begin_job);
   publish(self, "job.manifest", manifest_of);

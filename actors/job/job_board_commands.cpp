@@ -20,80 +20,13 @@ namespace gpunode::jobs::board {
 
 constexpr std::uint64_t kTracedSteps = 8;
 
-std::optional<JobId> find_job(Self* self, const std::string& wanted) {
-  std::optional<JobId> found;
-  int best = -1;
-  for (const auto& [id, job] : self->state.jobs) {
-    bool named = job.spec.name == wanted;
-    bool prefix = wanted.size() >= 4 && id.text().rfind(wanted, 0) == 0;
-    if (!named && !prefix) continue;
-    // Ended jobs may have had the name: the one that runs is meant, else one that still answers.
-    const int standing = !job.actor ? 0 : job.progress.ended ? 1 : 2;
-    if (standing < best) continue;
-    best = standing;
-    found = id;
-  }
-  return found;
-}
-
 namespace {
-
-void list_jobs(Self* self, const Command& command) {
-  auto cluster = self->state.options.cluster->read();
-  auto list = nlohmann::json::array();
-  for (const auto& [id, job] : self->state.jobs) {
-    if (job.outcome.empty()) {
-      list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
-    } else {
-      nlohmann::json line = arguments_of(job.outcome);
-      line.erase("events");
-      list.push_back(line);
-    }
-  }
-  add_jobs_of_others(list, *cluster);
-  self->state.last_hints.add_to(list, *cluster, now(self));
-  command.answer(ok_json({{"jobs", list}}));
-}
 
 Duration forward_timeout(const std::string& command) {
   const Duration whole = command == "job.show"    ? Duration(kShowTimeout)
                          : command == "job.trace" ? Duration(kTraceTimeout)
                                                   : Duration(kOrderTimeout);
   return whole - kForwardMargin;
-}
-
-// A job that is at work, and the node that says so.
-struct LiveJob {
-  JobId id;
-  std::string node;
-};
-
-// Those with this name, here or on live nodes; each once.
-std::vector<LiveJob> live_jobs(Self* self, const std::string& name) {
-  std::vector<LiveJob> found;
-  const auto cluster = self->state.options.cluster->read();
-  for (const auto& [id, job] : self->state.jobs)
-    if (job.actor && !job.progress.ended && job.spec.name == name)
-      found.push_back({id, cluster->name_of(self->state.options.self)});
-  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
-    const auto id = parse_job_id(id_text);
-    if (!id || hint.name != name || !cluster->alive(from)) continue;
-    // Who only votes, or is outside, may not know that it is over.
-    const bool at_work =
-        !hint.ended && hint.phase != JobPhase::outsider && hint.phase != JobPhase::witness;
-    const Job* own = job_at(self, *id);  // where it is over here, there it soon is, too
-    if (!at_work || (own && own->progress.phase == JobPhase::finished)) continue;
-    const bool known = std::ranges::any_of(found, [&](const auto& one) { return one.id == *id; });
-    if (!known) found.push_back({*id, cluster->name_of(from)});
-  }
-  return found;
-}
-
-// A person's name for a job that fits several at work.
-Error ambiguous(const std::string& name, const std::vector<LiveJob>& jobs) {
-  std::string text = "the name '" + name + "' fits several jobs:";
-  for (const LiveJob& one : jobs) text += " " + short_text(one.id) + " (" + one.node + ")";
-  return {ErrorCode::invalid_argument, text + "; give the beginning of an id"};
 }
 
 // A report of another node names it, as it speaks of "this node".
@@ -105,26 +38,25 @@ std::string told_by(const std::string& node, const std::string& answer) {
 }
 
 // To a live node that has a part in the job, else to any that knows it.
-void forward_to_owner(Self* self, const Command& command, const std::string& wanted) {
+void forward_to_owner(Self* self, const Command& command, const JobId& id) {
   auto cluster = self->state.options.cluster->read();
   std::optional<NodeId> best;
   bool takes_part = false;
-  for (const auto& [id, from, hint] : hints_of_others(*cluster)) {
+  for (const auto& [_, from, hint] : hints_of(*cluster, id)) {
     if (!cluster->alive(from)) continue;
-    if (hint.name != wanted && id.rfind(wanted, 0) != 0) continue;
     bool part = !hint.ended && hint.phase != JobPhase::outsider;
     if (best && (takes_part || !part)) continue;
     best = from;
     takes_part = part;
   }
   if (!best) {
-    const auto last = self->state.last_hints.text_of(wanted, *cluster, now(self));
+    const auto last = self->state.last_hints.text_of(id, *cluster, now(self));
     return command.answer(error_json(
-        last ? Error{ErrorCode::unavailable, *last}
-             : Error{ErrorCode::not_found,
-                     "no job '" + wanted + "' is known here; `gpunode jobs` lists them"}));
+        {ErrorCode::unavailable,
+         last.value_or("no node that has a part in the job can be reached; `gpunode nodes` shows "
+                       "which are away")}));
   }
-  std::string request = command.name + "\n" + wanted;
+  std::string request = command.name + "\n" + id.text();
   if (command.name == "job.trace" || is_order(command.name)) request += "\n" + command.arguments;
   self->send(
       self->state.options.calls,
@@ -232,17 +164,21 @@ void trace_job(Self* self, const Command& command, const JobId& id) {
 }
 
 // Unless a job of that name is at work anywhere: two would be told apart by their ids alone.
-void submit(Self* self, const Command& command, const job::JobSpec& spec) {
-  const std::vector<LiveJob> same = live_jobs(self, spec.name);
-  if (!same.empty())
+void submit(Self* self, const Command& command, job::JobSpec spec) {
+  const JobNames names = names_of(self);
+  if (const auto same = names.meant(spec.name, Purpose::look); same && same->at_work)
     return command.answer(
         error_json({ErrorCode::already_exists,
-                    "a job named '" + spec.name + "' is running (" + short_text(same.front().id) +
-                        ", told by node " + same.front().node +
-                        "): give this one another name; `gpunode job resume " + spec.name +
-                        "` lets a node whose part in it failed take part again"}));
-  spawn_submission(self->system(), {spec, self->state.options.self, self->state.options.cluster,
-                                    self->state.options.calls, command.answer});
+                    "a job named '" + spec.name + "' is running (" + short_text(same->id) +
+                        "): give this one another name, or stop that one; `gpunode job resume " +
+                        spec.name + "` lets a node whose part in it failed take part again"}));
+  const auto wall = self->state.options.environment->options().clock->wall();
+  spec.submitted =
+      std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
+  spec.submitter = self->state.options.self;
+  spawn_submission(self->system(), {std::move(spec), self->state.options.self,
+                                    self->state.options.cluster, self->state.options.calls,
+                                    command.answer});
 }
 
 void train(Self* self, const Command& command) {
@@ -314,22 +250,49 @@ void audit_job(Self* self, const JobId& id, const std::string& event,
   self->send(self->state.options.audit, std::move(entry));
 }
 
-void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+void job_command(Self* self, const Command& command, const JobId& id, const NodeId& by,
                  bool forward) {
-  if (forward)
-    if (const auto named = live_jobs(self, wanted); named.size() > 1)
-      return command.answer(error_json(ambiguous(wanted, named)));
-  auto id = find_job(self, wanted);
+  const Job* job = job_at(self, id);
   const bool orders = is_order(command.name);
-  const bool outside =
-      id && orders && self->state.jobs.at(*id).progress.phase == JobPhase::outsider;
-  if (forward && (!id || outside)) return forward_to_owner(self, command, wanted);
-  if (!id)
-    return command.answer(error_json({ErrorCode::not_found, "no job '" + wanted + "' is here"}));
-  if (command.name == "job.trace") return trace_job(self, command, *id);
-  if (!orders) return show_job(self, command, *id);
-  order_job(self, command, *id, by);
+  const bool outside = job && orders && job->progress.phase == JobPhase::outsider;
+  if (forward && (!job || outside)) return forward_to_owner(self, command, id);
+  if (!job) return command.answer(error_json({ErrorCode::not_found, "no such job is here"}));
+  if (command.name == "job.trace") return trace_job(self, command, id);
+  if (!orders) return show_job(self, command, id);
+  order_job(self, command, id, by);
 }
+
+namespace {
+
+// What was meant is told with every answer.
+std::function<void(std::string)> naming(std::string shown_as,
+                                        std::function<void(std::string)> answer) {
+  return [shown_as = std::move(shown_as), answer = std::move(answer)](std::string text) {
+    nlohmann::json body = arguments_of(text);
+    if (!field<bool>(body, "ok", false)) return answer(std::move(text));
+    body["shown_as"] = shown_as;
+    answer(text_of(body));
+  };
+}
+
+Purpose purpose_of(const std::string& command) {
+  return is_order(command) ? Purpose::order : Purpose::look;
+}
+
+// Which job is meant by a name.
+void find(Self* self, const Command& command, const nlohmann::json& arguments) {
+  const bool removes = field<std::string>(arguments, "purpose", "") == "remove";
+  const JobNames names = names_of(self);
+  const auto meant = names.meant(field<std::string>(arguments, "job", ""),
+                                 removes ? Purpose::remove : Purpose::look);
+  if (!meant) return command.answer(error_json(meant.error()));
+  command.answer(ok_json({{"job", meant->id.text()},
+                          {"name", meant->name},
+                          {"shown_as", names.shown(meant->id)},
+                          {"submitted", static_cast<double>(meant->submitted) / 1e6}}));
+}
+
+}  // namespace
 
 void on_command(Self* self, const Command& command) {
   nlohmann::json arguments = arguments_of(command.arguments);
@@ -337,12 +300,20 @@ void on_command(Self* self, const Command& command) {
     return command.answer(answer_json(leave(self, field<bool>(arguments, "anyway", false))));
   if (command.name == "train") return train(self, command);
   if (command.name == "jobs") return list_jobs(self, command);
+  if (command.name == "job.find") return find(self, command, arguments);
+  if (command.name == "job.rm") return remove_job(self, command);
+  if (command.name == "checkpoint.rm") return remove_checkpoints(self, command);
   if (command.name == "job.recover" && !field<bool>(arguments, "force", false))
     return command.answer(error_json(
         {ErrorCode::invalid_argument,
          "a recovery gives up what unreachable members may have done; it must be forced"}));
-  job_command(self, command, field<std::string>(arguments, "job", ""), self->state.options.self,
-              true);
+  const JobNames names = names_of(self);
+  const auto meant = names.meant(field<std::string>(arguments, "job", ""),
+                                 purpose_of(command.name));
+  if (!meant) return command.answer(error_json(meant.error()));
+  Command named = command;
+  named.answer = naming(names.shown(meant->id), command.answer);
+  job_command(self, named, meant->id, self->state.options.self, true);
 }
 
 }  // namespace gpunode::jobs::board

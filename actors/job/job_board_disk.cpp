@@ -50,13 +50,13 @@ void take_outcome(Self* self, const JobId& id, const job::JobSpec& spec, std::st
   job.outcome = std::move(outcome);
   job.progress = progress_of(id, job.outcome);
   if (report.contains("loss")) job.progress.loss = field<double>(report, "loss", 0);
+  publish_hint(self, job);
   // One that failed here others may go on with, of which more is to be heard.
   if (job.progress.phase != JobPhase::finished) return;
-  publish_hint(self, job);
   const auto result = result_on_disk(self, id, report, spec.train.steps);
   if (!result) {
     if (field<nlohmann::json>(report, "checkpoint", {}).is_object()) {
-      job.progress.reason = "its result is not on this node's disk";
+      job.progress.reason = kNoResult;
       log::warning("jobs", spec.name + " is finished, and " + job.progress.reason +
                                ": who lacks it gets it from other nodes alone");
     }
@@ -78,6 +78,10 @@ void load_jobs(Self* self) {
     auto parsed = parse_job_id(entry.name);
     if (!parsed) continue;
     JobId id = *parsed;
+    if (auto removed = record(self, id, kRemoved).load(); removed && *removed) {
+      take_removed(self, id, **removed);
+      continue;
+    }
     auto spec = stored_manifest(*environment.options().files, environment.options().state, id);
     if (!spec) {
       log::warning("jobs", "job " + entry.name + ": " + spec.error().message());

@@ -23,6 +23,13 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
   return line;
 }
 
+void add_origin(nlohmann::json& line, std::int64_t submitted, const NodeId& submitter,
+                const ClusterSnapshot& cluster) {
+  if (submitted == 0) return;
+  line["submitted"] = static_cast<double>(submitted) / 1e6;
+  line["submitter"] = cluster.name_of(submitter);
+}
+
 JobProgress progress_of(const JobId& id, const std::string& outcome) {
   const nlohmann::json report = arguments_of(outcome);
   JobProgress progress;
@@ -54,7 +61,8 @@ std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id)
   return hints;
 }
 
-nlohmann::json hint_line(const std::string& id, const JobHint& hint) {
+nlohmann::json hint_line(const std::string& id, const JobHint& hint,
+                         const ClusterSnapshot& cluster) {
   nlohmann::json line = {{"job", id},
                          {"name", hint.name},
                          {"phase", to_string(hint.phase)},
@@ -63,6 +71,7 @@ nlohmann::json hint_line(const std::string& id, const JobHint& hint) {
                          {"steps", hint.steps},
                          {"view", hint.view_id}};
   if (hint.loss != 0) line["loss"] = hint.loss;
+  add_origin(line, hint.submitted, hint.submitter, cluster);
   return line;
 }
 
@@ -99,8 +108,8 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
   for (const auto& [id, from, hint] : hints_of_others(cluster)) {
-    if (is_listed(list, id)) continue;
-    nlohmann::json& line = list.emplace_back(hint_line(id, hint));
+    if (is_listed(list, id) || hint.phase == JobPhase::removed) continue;
+    nlohmann::json& line = list.emplace_back(hint_line(id, hint, cluster));
     line["member_count"] = hint.members;
     line["known_from"] = cluster.name_of(from);
   }
@@ -134,17 +143,6 @@ void count_damaged(telemetry::Registry& metrics, const std::string& name, std::u
       "gpunode_checkpoints_damaged_total",
       "Checkpoints of the job found damaged on this node, and set aside", {{"job", name}});
   if (now > before) found.add(now - before);
-}
-
-std::optional<JobId> parse_job_id(const std::string& text) {
-  Bytes raw = from_hex(text);
-  if (raw.size() != 16) return std::nullopt;
-  JobId id;
-  for (int i = 0; i < 8; ++i) {
-    id.high = id.high << 8 | std::to_integer<std::uint64_t>(raw[i]);
-    id.low = id.low << 8 | std::to_integer<std::uint64_t>(raw[8 + i]);
-  }
-  return id;
 }
 
 std::uint64_t site_of(const std::string& group_by, const std::vector<std::string>& labels,

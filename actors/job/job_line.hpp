@@ -10,6 +10,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_actor.hpp"
+#include "actors/job/job_names.hpp"
 #include "actors/job/job_note_codec.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/telemetry/registry.hpp"
@@ -18,6 +19,10 @@ namespace gpunode::jobs {
 
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster);
+
+// When it was submitted and by whom, for a line; nothing where that is not known.
+void add_origin(nlohmann::json& line, std::int64_t submitted, const NodeId& submitter,
+                const ClusterSnapshot& cluster);
 
 // Where a job stood when it ended, by its last report (JSON).
 JobProgress progress_of(const JobId& id, const std::string& outcome);
@@ -33,7 +38,8 @@ std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster);
 // Of these what is told of one job.
 std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id);
 // What every line of a job tells that another node has told of.
-nlohmann::json hint_line(const std::string& id, const JobHint& hint);
+nlohmann::json hint_line(const std::string& id, const JobHint& hint,
+                         const ClusterSnapshot& cluster);
 // Whether a line of the list is of this job.
 bool is_listed(const nlohmann::json& list, const std::string& id);
 
@@ -50,9 +56,6 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
 // Of one life of a job's actor, which counts from 0 on.
 void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,
                    std::uint64_t now);
-
-// Nothing unless the text is 32 hexadecimal digits, as JobId::text writes them.
-std::optional<JobId> parse_job_id(const std::string& text);
 
 // The site that a node is in for the sums of a job: equal for equal values of its label of that
 // key, or for equal machines. 0, which is like no other: it has no such label, or no known machine.

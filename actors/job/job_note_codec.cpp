@@ -30,8 +30,12 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const J
   auto phase = builder.CreateString(to_string(hint.phase));
   auto reason = builder.CreateString(hint.reason.substr(0, 1024));
   auto labels = builder.CreateVectorOfStrings(hint.labels);
+  auto submitter = builder.CreateVector(
+      reinterpret_cast<const std::uint8_t*>(hint.submitter.value.data()), sizeof(NodeId));
+  auto waited_as = builder.CreateString(hint.waited_as);
   return wire::CreateHint(builder, name, phase, reason, hint.step, hint.steps, hint.view_id,
-                          hint.members, hint.wanted, hint.ended, labels, hint.loss)
+                          hint.members, hint.wanted, hint.ended, labels, hint.loss, hint.submitted,
+                          submitter, waited_as)
       .Union();
 }
 
@@ -113,7 +117,14 @@ Result<JobNote> decode_note(ByteView bytes) {
               in->wanted(),
               in->ended(),
               {},
-              in->loss()};
+              in->loss(),
+              in->submitted(),
+              {},
+              GetString(in->waited_as()).substr(0, 32)};
+  if (in->submitter())
+    out.submitter = NodeId::from({reinterpret_cast<const std::byte*>(in->submitter()->data()),
+                                  in->submitter()->size()})
+                        .value_or(NodeId{});
   if (in->labels())
     for (const auto* label : *in->labels()) out.labels.push_back(label->str());
   return JobNote(std::move(out));

@@ -32,6 +32,9 @@ struct JobHint {
   bool ended = false;
   std::vector<std::string> labels;
   double loss = 0;  // 0, which is not written: unknown
+  std::int64_t submitted = 0;  // as in the job's manifest, as the next two
+  NodeId submitter;
+  std::string waited_as;
 };
 // A node that takes no part in a job, and why; the job board hands it to the job's actor.
 struct Refusal {

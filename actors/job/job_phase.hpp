@@ -12,6 +12,7 @@
 namespace gpunode::jobs {
 
 enum class JobPhase : std::uint8_t {
+  waiting,    // in the queue, for what it needs
   preparing,  // the trainer makes itself ready
   forming,    // the first view is being agreed on
   outsider,   // no member, and not on its way to be one
@@ -22,12 +23,13 @@ enum class JobPhase : std::uint8_t {
   paused,    // waits for members that do not answer
   stopped,   // by order
   finished,  // its result is here
-  failed     // here; others may go on
+  failed,    // here; others may go on
+  removed    // by order, with all that it had
 };
 
-inline constexpr std::string_view kJobPhases[] = {"preparing", "forming",  "outsider", "witness",
-                                                  "learning",  "syncing",  "running",  "paused",
-                                                  "stopped",   "finished", "failed"};
+inline constexpr std::string_view kJobPhases[] = {
+    "waiting", "preparing", "forming", "outsider", "witness",  "learning", "syncing",
+    "running", "paused",    "stopped", "finished", "failed",   "removed"};
 
 constexpr std::string_view to_string(JobPhase phase) {
   return kJobPhases[static_cast<std::size_t>(phase)];
@@ -41,7 +43,7 @@ constexpr std::optional<JobPhase> parse_job_phase(std::string_view text) {
 
 // Whether nothing more will become of it at this node.
 constexpr bool is_over(JobPhase phase) {
-  return phase == JobPhase::finished || phase == JobPhase::failed;
+  return phase == JobPhase::finished || phase == JobPhase::failed || phase == JobPhase::removed;
 }
 
 }  // namespace gpunode::jobs

@@ -39,22 +39,25 @@ std::string LastHints::reason_of(const Last& last, const ClusterSnapshot& cluste
 void LastHints::add_to(nlohmann::json& list, const ClusterSnapshot& cluster, Time now) const {
   for (const auto& [id, last] : by_job_) {
     if (is_listed(list, id.text())) continue;
-    nlohmann::json& line = list.emplace_back(hint_line(id.text(), last.hint));
+    nlohmann::json& line = list.emplace_back(hint_line(id.text(), last.hint, cluster));
     if (!last.hint.ended) line["phase"] = "unreachable";
     line["reason"] = reason_of(last, cluster, now);
   }
 }
 
-std::optional<std::string> LastHints::text_of(const std::string& wanted,
-                                              const ClusterSnapshot& cluster, Time now) const {
-  for (const auto& [id, last] : by_job_) {
-    const bool prefix = wanted.size() >= 4 && id.text().starts_with(wanted);
-    if (last.hint.name != wanted && !prefix) continue;
-    return "no node that has a part in job '" + last.hint.name +
-           "' can be reached: it was at step " + std::to_string(last.hint.step) + "/" +
-           std::to_string(last.hint.steps) + ", " + reason_of(last, cluster, now);
-  }
-  return std::nullopt;
+std::optional<std::string> LastHints::text_of(const JobId& id, const ClusterSnapshot& cluster,
+                                              Time now) const {
+  const auto found = by_job_.find(id);
+  if (found == by_job_.end()) return std::nullopt;
+  const Last& last = found->second;
+  return "no node that has a part in job '" + last.hint.name + "' can be reached: it was at step " +
+         std::to_string(last.hint.step) + "/" + std::to_string(last.hint.steps) + ", " +
+         reason_of(last, cluster, now);
+}
+
+void LastHints::add_to(JobNames& names) const {
+  for (const auto& [id, last] : by_job_)
+    names.add({id, last.hint.name, last.hint.submitted, last.hint.waited_as, false});
 }
 
 }  // namespace gpunode::jobs

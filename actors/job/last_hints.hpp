@@ -12,6 +12,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/job/job_note_codec.hpp"
+#include "actors/job/job_names.hpp"
 #include "runtime/base/ids.hpp"
 
 namespace gpunode::jobs {
@@ -22,9 +23,11 @@ class LastHints {
 
   // Appends the jobs of which the list says nothing.
   void add_to(nlohmann::json& list, const ClusterSnapshot& cluster, Time now) const;
-  // Of the job of this name, or whose id begins so: how far it was, and who told that when.
-  std::optional<std::string> text_of(const std::string& wanted, const ClusterSnapshot& cluster,
+  // How far the job was, and who told that when.
+  std::optional<std::string> text_of(const JobId& id, const ClusterSnapshot& cluster,
                                      Time now) const;
+  void add_to(JobNames& names) const;
+  void forget(const JobId& id) { by_job_.erase(id); }
 
  private:
   struct Last {

@@ -50,7 +50,8 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     return end_soon(false);
   }
   if (name == "token.create") target = &Children::admission;
-  if (name == "train" || name == "jobs" || name.starts_with("job.")) target = &Children::job_board;
+  if (name == "train" || name == "jobs" || name.starts_with("job.") || name == "checkpoint.rm")
+    target = &Children::job_board;
   if (name == "serve" || name == "unserve" || name == "generate" || name == "models")
     target = &Children::serving;
   GPUNODE_CHECK(target, "every known command has an actor");

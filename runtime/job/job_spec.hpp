@@ -111,6 +111,9 @@ struct JobSpec {
   std::string fingerprint_text;    // what computed it, for people
   std::string version;             // of gpunode that every member started with
   std::string model_digest;        // of the model's settings, parameters and initial weights
+  std::int64_t submitted = 0;      // microseconds since 1970, by the submitter's clock
+  NodeId submitter;
+  std::string waited_as;  // the id that it had in the queue; empty: it did not wait
 };
 
 // The keys of a job file by section ("", "data", "model", "train", "checkpoint", "exchange"); the

@@ -54,9 +54,13 @@ Bytes encode(const JobSpec& spec) {
   auto print_text = builder.CreateString(spec.fingerprint_text);
   auto version = builder.CreateString(spec.version);
   auto model_digest = builder.CreateString(spec.model_digest);
+  auto by = octets(spec.submitter.value);
+  auto submitter = builder.CreateVector(by.data(), by.size());
+  auto waited_as = builder.CreateString(spec.waited_as);
   builder.Finish(wire::CreateManifest(builder, kFormat, settings, model, labels, digest,
                                       spec.data_bytes, candidates, fingerprint, spec.sample_count,
-                                      print_text, version, model_digest),
+                                      print_text, version, model_digest, spec.submitted, submitter,
+                                      waited_as),
                  wire::ManifestIdentifier());
   return finished_bytes(builder);
 }
@@ -95,6 +99,9 @@ Result<JobSpec> decode(ByteView manifest) {
   spec.fingerprint_text = text(table->fingerprint_text());
   spec.version = text(table->version());
   spec.model_digest = text(table->model_digest());
+  spec.submitted = table->submitted();
+  spec.submitter = NodeId::from(view(table->submitter())).value_or(NodeId{});
+  spec.waited_as = text(table->waited_as());
   if (auto valid = validate(spec); !valid) return valid.error().within("job manifest");
   return spec;
 }

@@ -275,6 +275,20 @@ Result<void> CheckpointStore::verify(const CheckpointKey& key, const ReadProgres
   return checkpoint->verify(progress);
 }
 
+Result<std::vector<CheckpointKey>> CheckpointStore::remove_of(const JobId& job,
+                                                              std::optional<std::uint64_t> step) {
+  auto keys = list(job);
+  if (!keys) return keys;
+  std::erase_if(*keys, [&](const CheckpointKey& key) { return step && key.step != *step; });
+  if (keys->empty())
+    return Error{ErrorCode::not_found,
+                 "no checkpoint" + (step ? " of step " + std::to_string(*step) : std::string()) +
+                     " of this job is here"};
+  for (const CheckpointKey& key : *keys)
+    if (auto removed = remove(key); !removed) return removed.error();
+  return keys;
+}
+
 Result<Damaged> CheckpointStore::set_aside(const CheckpointKey& key, const std::string& reason) {
   const std::string what =
       "cannot set the checkpoint of step " + std::to_string(key.step) + " aside";

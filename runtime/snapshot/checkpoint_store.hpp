@@ -71,6 +71,9 @@ class CheckpointStore {
 
   // Removes in one visible moment: it vanishes from list() first.
   Result<void> remove(const CheckpointKey& key);
+  // Removes the job's checkpoint of this step, or all that it has; returns what was removed. Fails
+  // with not_found when there is none.
+  Result<std::vector<CheckpointKey>> remove_of(const JobId& job, std::optional<std::uint64_t> step);
   // Moves one that cannot be used to <job>/damaged/<key>-<n>, durably, with the reason in a file:
   // it is no checkpoint any more, and no function here deletes or replaces it.
   // Fails with not_found, io_error, permission_denied. A disk that is too full for the reason does

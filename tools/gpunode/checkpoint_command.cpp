@@ -1,15 +1,16 @@
-// `checkpoint ls`, `verify` and `export`: straight on the files of a state directory, with or
+// `checkpoint ls`, `verify`, `export` and `rm`: straight on the files of a state directory, with or
 // without a node. They may run beside the node that writes there: what is exported and turns out to
 // be damaged is set aside, which that node notices; nothing else is changed.
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include "actors/job/job_environment.hpp"
+#include "actors/job/job_names.hpp"
 #include "runtime/snapshot/checkpoint_store.hpp"
 #include "runtime/snapshot/export.hpp"
 #include "runtime/storage/posix_file_system.hpp"
+#include "runtime/storage/state_directory.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -19,6 +20,8 @@ namespace {
 
 using nlohmann::json;
 using snapshot::CheckpointKey;
+
+constexpr auto kFindTimeout = std::chrono::seconds(5);
 
 struct Found {
   CheckpointKey key;
@@ -51,35 +54,63 @@ struct Shelf {
   }
 };
 
-// Names of jobs, from those of their checkpoints that can be read.
-std::map<JobId, std::string> names_of(const std::vector<Found>& all) {
-  std::map<JobId, std::string> names;
-  for (const Found& found : all)
-    if (found.manifest) names[found.key.job] = found.manifest->meta.job_name;
+// Jobs of this directory, from their manifests and those of their checkpoints that can be read.
+jobs::JobNames names_in(const Invocation& invocation, Shelf& shelf, const std::vector<Found>& all) {
+  jobs::JobNames names;
+  for (const Found& found : all) {
+    const JobId& id = found.key.job;
+    if (auto spec = jobs::stored_manifest(shelf.files, invocation.state(), id))
+      names.add({id, spec->name, spec->submitted, spec->waited_as, false});
+    else if (found.manifest)
+      names.add({id, found.manifest->meta.job_name, 0, "", false});
+  }
   return names;
 }
 
+// The job that a person means: the node of this directory knows of jobs on other nodes too, and
+// without one what is on disk says it. Fails with not_found, invalid_argument.
+Result<JobId> meant_job(const Invocation& invocation, Shelf& shelf, const std::vector<Found>& all,
+                        jobs::Purpose purpose) {
+  const std::string wanted = invocation.arguments.text("JOB");
+  json arguments = {{"job", wanted}};
+  if (purpose == jobs::Purpose::remove) arguments["purpose"] = "remove";
+  const Answer known = ask_node(invocation, "job.find", arguments, kFindTimeout);
+  if (known)
+    if (auto id = jobs::parse_job_id(field<std::string>(known.body, "job", ""))) return *id;
+  if (!known && known.error->code == ErrorCode::invalid_argument) return *known.error;
+  const auto meant = names_in(invocation, shelf, all).meant(wanted, purpose);
+  if (!meant && meant.error().code == ErrorCode::not_found)
+    return Error{ErrorCode::not_found, "no durable checkpoint of job '" + wanted + "' in " +
+                                           shelf.root.string() +
+                                           "; `gpunode checkpoint ls` lists what is there"};
+  if (!meant) return meant.error();
+  return meant->id;
+}
+
 // Those that --step and the operand JOB ask for. Fails with not_found, invalid_argument.
-Result<std::vector<Found>> chosen(const Invocation& invocation, const Shelf& shelf) {
+Result<std::vector<Found>> chosen(const Invocation& invocation, Shelf& shelf,
+                                  jobs::Purpose purpose = jobs::Purpose::look) {
   auto all = shelf.all();
   if (!all) return all;
-  std::string job = invocation.arguments.text("JOB");
+  const std::string job = invocation.arguments.text("JOB");
+  const bool of_step = invocation.arguments.has("--step");
   auto step = invocation.arguments.whole("--step", 0, 0, UINT64_MAX);
   if (!step) return step.error();
-  auto names = names_of(*all);
-  auto is_meant = [&](const Found& found) {
-    if (invocation.arguments.has("--step") && found.key.step != *step) return false;
-    auto name = names.find(found.key.job);
-    bool named = name == names.end() || name->second == job;  // a nameless one may be meant
-    return job.empty() || named || (job.size() >= 4 && found.key.job.text().starts_with(job));
-  };
+  std::optional<JobId> id;
+  if (!job.empty()) {
+    const auto meant = meant_job(invocation, shelf, *all, purpose);
+    if (!meant) return meant.error();
+    id = *meant;
+  }
   std::vector<Found> list;
   for (Found& found : *all)
-    if (is_meant(found)) list.push_back(std::move(found));
-  if (list.empty() && (!job.empty() || invocation.arguments.has("--step")))
+    if ((!id || found.key.job == *id) && (!of_step || found.key.step == *step))
+      list.push_back(std::move(found));
+  if (list.empty() && (id || of_step))
     return Error{ErrorCode::not_found,
-                 "no durable checkpoint" + (job.empty() ? "" : " of job '" + job + "'") +
-                     (invocation.arguments.has("--step") ? " of that step" : "") + " in " +
+                 "no durable checkpoint" +
+                     (id ? " of job '" + job + "' (" + jobs::short_text(*id) + ")" : "") +
+                     (of_step ? " of step " + std::to_string(*step) : "") + " in " +
                      shelf.root.string() + "; `gpunode checkpoint ls` lists what is there"};
   return list;
 }
@@ -196,13 +227,7 @@ int run_checkpoint_export(const Invocation& invocation) {
   Shelf shelf(invocation);
   auto list = chosen(invocation, shelf);
   if (!list) return fail(invocation, list.error());
-  // Two jobs may share a name: the one that wrote last is meant.
-  const Found* newest = &list->front();
-  auto time_of = [](const Found& found) {
-    return found.manifest ? found.manifest->meta.unix_seconds : 0;
-  };
-  for (const Found& found : *list)
-    if (found.key.job == newest->key.job || time_of(found) >= time_of(*newest)) newest = &found;
+  const Found* newest = &list->back();
   auto checkpoint = shelf.store.open(newest->key);
   if (!checkpoint)
     return fail(invocation,
@@ -216,13 +241,52 @@ int run_checkpoint_export(const Invocation& invocation) {
                 {"bytes", written->size_bytes},
                 {"sha256", written->sha256.text()},
                 {"job", newest->key.job.text()},
+                {"name", checkpoint->manifest().meta.job_name},
                 {"step", newest->key.step}});
   else
     print(aligned({{"path", path.string()},
                    {"bytes", std::to_string(written->size_bytes)},
                    {"sha256", written->sha256.text()},
+                   {"job", checkpoint->manifest().meta.job_name + " (" +
+                               jobs::short_text(newest->key.job) + ")"},
                    {"step", std::to_string(newest->key.step)}}));
   return kOk;
+}
+
+// The node of the directory does it, where one runs: it knows whether the job still needs them.
+int run_checkpoint_rm(const Invocation& invocation) {
+  const bool of_step = invocation.arguments.has("--step");
+  if (of_step == invocation.arguments.has("--all"))
+    return fail(invocation,
+                {ErrorCode::invalid_argument,
+                 "say which: --step N, or --all that this node has of the job"},
+                kUsage);
+  Shelf shelf(invocation);
+  auto found = chosen(invocation, shelf, jobs::Purpose::remove);
+  if (!found) return fail(invocation, found.error());
+  const JobId id = found->front().key.job;
+  json arguments = {{"job", id.text()}};
+  if (of_step) arguments["step"] = found->front().key.step;
+  Answer removed;
+  if (storage::StateDirectory::in_use(shelf.files, invocation.state())) {
+    removed = ask_node(invocation, "checkpoint.rm", arguments);
+  } else {
+    auto held = storage::StateDirectory::open(shelf.files, invocation.state());
+    if (!held) return fail(invocation, held.error());
+    const auto keys = shelf.store.remove_of(
+        id, of_step ? std::optional(found->front().key.step) : std::nullopt);
+    if (!keys) return fail(invocation, keys.error());
+    json steps = json::array();
+    for (const CheckpointKey& key : *keys) steps.push_back(key.step);
+    removed.body = {{"job", id.text()}, {"removed_steps", steps}};
+  }
+  return tell(invocation, removed, [&](const json& body) {
+    std::string steps;
+    for (const json& step : list(body, "removed_steps"))
+      steps += (steps.empty() ? "" : ", ") + step.dump();
+    return "removed from this node: checkpoints of job " + jobs::short_text(id) + " after step " +
+           steps + "; other nodes keep theirs\n";
+  });
 }
 
 }  // namespace gpunode::cli

@@ -21,6 +21,7 @@ int run_job_show(const Invocation& invocation);
 int run_job_trace(const Invocation& invocation);
 int run_job_log(const Invocation& invocation);
 int run_job_stop(const Invocation& invocation);  // also `job resume`, `job recover`
+int run_job_rm(const Invocation& invocation);
 int run_serve(const Invocation& invocation);
 int run_metrics(const Invocation& invocation);
 int run_unserve(const Invocation& invocation);
@@ -29,6 +30,7 @@ int run_generate(const Invocation& invocation);
 int run_checkpoint_ls(const Invocation& invocation);
 int run_checkpoint_verify(const Invocation& invocation);
 int run_checkpoint_export(const Invocation& invocation);
+int run_checkpoint_rm(const Invocation& invocation);
 int run_model_import(const Invocation& invocation);
 int run_model_export(const Invocation& invocation);
 int run_doctor(const Invocation& invocation);

@@ -1,4 +1,4 @@
-// `job stop`, `job resume`, `job recover`: orders about a job; each answers when it is carried out,
+// `job stop`, `job resume`, `job recover`, `job rm`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
 #include "actors/job/job_phase.hpp"
 #include "actors/job/timeouts.hpp"
@@ -10,8 +10,21 @@ namespace {
 
 using nlohmann::json;
 
+// Which job was meant.
+std::string meant_text(const json& answer) {
+  return field<std::string>(answer, "shown_as", word(answer, "name"));
+}
+
+std::string removed_text(const json& answer) {
+  std::string text = word(answer, "name") + " (" + word(answer, "job").substr(0, 8) +
+                     ") is removed from " + joined(list(answer, "removed_on")) + "\n";
+  for (const json& one : list(answer, "missing"))
+    text += "  not from " + word(one, "node") + ": " + word(one, "reason") + "\n";
+  return text;
+}
+
 std::string text_of(const std::string& order, bool from, const json& answer) {
-  const std::string name = word(answer, "name");
+  const std::string name = meant_text(answer);
   const std::string step = number(answer, "step");
   if (order == "job stop")
     return name + " is stopped after step " + step + "; `gpunode job resume " + name +
@@ -56,6 +69,13 @@ int run_job_stop(const Invocation& invocation) {
   return tell(invocation,
               ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout),
               [&](const json& answer) { return text_of(order, from, answer); });
+}
+
+int run_job_rm(const Invocation& invocation) {
+  json arguments = {{"job", invocation.arguments.text("JOB")}};
+  if (invocation.arguments.has("--force")) arguments["force"] = true;
+  return tell(invocation, ask_node(invocation, "job.rm", arguments, jobs::kOrderTimeout),
+              removed_text);
 }
 
 }  // namespace gpunode::cli

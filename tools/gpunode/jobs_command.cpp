@@ -17,8 +17,10 @@ std::vector<std::string> row_of(const json& job) {
   std::string members = joined(list(job, "members"));
   if (members.empty() && job.contains("member_count"))
     members = number(job, "member_count") + " (told by " + word(job, "known_from") + ")";
+  const double submitted = field<double>(job, "submitted", 0);
   return {word(job, "job").substr(0, 8),
-          word(job, "name"),
+          field<std::string>(job, "shown_as", word(job, "name")),
+          submitted > 0 ? time_text(submitted).substr(0, 19) : "-",
           word(job, "phase"),
           std::to_string(step) + "/" + number(job, "steps"),
           step > 0 ? loss_text(job, "loss") : "-",
@@ -168,7 +170,7 @@ std::string teller_text(const json& answer) {
 
 int run_jobs(const Invocation& invocation) {
   return tell(invocation, ask_node(invocation, "jobs"), [](const json& answer) {
-    Rows rows = {{"JOB", "NAME", "PHASE", "STEP", "LOSS", "MEMBERS", ""}};
+    Rows rows = {{"JOB", "NAME", "SUBMITTED (UTC)", "PHASE", "STEP", "LOSS", "MEMBERS", ""}};
     for (const json& job : list(answer, "jobs")) rows.push_back(row_of(job));
     return rows.size() == 1 ? "no jobs; `gpunode train JOB.toml` starts one\n" : aligned(rows);
   });

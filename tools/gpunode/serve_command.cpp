@@ -48,8 +48,10 @@ int run_serve(const Invocation& invocation) {
               [&](const json& answer) {
                 std::string shown = field<std::string>(answer, "model",
                                                        field<std::string>(arguments, "name", what));
-                return "model " + shown +
-                       " is served; any node of the cluster can `gpunode generate --model " +
+                const std::string job = field<std::string>(answer, "job", "");
+                return "model " + shown + " is served" +
+                       (job.empty() ? "" : ", of job " + job.substr(0, 8)) + " after step " +
+                       number(answer, "step") + "; any node of the cluster can `gpunode generate --model " +
                        shown + "`\n";
               });
 }
@@ -64,9 +66,11 @@ int run_unserve(const Invocation& invocation) {
 
 int run_models(const Invocation& invocation) {
   return tell(invocation, ask_node(invocation, "models"), [&](const json& answer) {
-    std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE"}};
+    std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE", "JOB", "STEP", "DIGEST"}};
     for (const json& model : list(answer, "models"))
-      rows.push_back({word(model, "model"), word(model, "node")});
+      rows.push_back({word(model, "model"), word(model, "node"),
+                      field<std::string>(model, "job", "-").substr(0, 8), number(model, "step"),
+                      field<std::string>(model, "digest", "-").substr(0, 12)});
     return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n"
                             : aligned(rows);
   });

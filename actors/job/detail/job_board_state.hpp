@@ -1,7 +1,8 @@
 // What the files of the job board share: its state, and the functions that they call of each other.
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
-// lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other) and
-// job_board_commands.cpp (what people ask) alone.
+// lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
+// job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known, and which one
+// is meant) and job_board_removal.cpp (jobs and checkpoints go for good) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -17,6 +18,7 @@
 #include "actors/job/detail/join_attempts.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_board_actor.hpp"
+#include "actors/job/job_names.hpp"
 #include "actors/job/last_hints.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/durable_record.hpp"
@@ -26,6 +28,10 @@ namespace gpunode::jobs::board {
 inline constexpr JobRecord kVotes{"votes", {{'V', 'O', 'T', 'E'}, 1}};
 inline constexpr JobRecord kWitness{"witness", {{'J', 'O', 'B', 'W'}, 1}};
 inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
+inline constexpr JobRecord kRemoved{"removed", {{'J', 'O', 'B', 'R'}, 1}};
+
+// Why who lacks the result of a job that is finished does not get it from this node.
+inline constexpr const char* kNoResult = "its result is not on this node's disk";
 
 // The directory's key of a node that leaves.
 inline constexpr const char* kLeaving = "leaving";
@@ -47,6 +53,9 @@ struct State {
   std::map<JobId, Job> jobs;
   std::uint64_t lives = 0;  // of jobs' actors in this process
   bool leaving = false;     // takes up no more jobs
+  std::map<JobId, std::string> removed;  // for good, by order: their names
+  // Of jobs whose actor is to end first: what is done then.
+  std::map<JobId, std::function<void()>> ending;
   JoinAttempts attempts;    // at jobs of others
   LastHints last_hints;     // of them
   std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
@@ -99,19 +108,28 @@ inline caf::actor actor_at(Self* self, const JobId& id) {
   const Job* job = job_at(self, id);
   return job ? job->actor : nullptr;
 }
-// As people see it.
-inline std::string short_text(const JobId& id) {
-  return id.text().substr(0, 8);
-}
 
-// The job that a person means: a name (the newest of that name that still runs) or the beginning of
-// an id.
-std::optional<JobId> find_job(Self* self, const std::string& wanted);
+// All jobs that are known here, from this node's disk and from what others tell.
+JobNames names_of(Self* self);
+// `jobs`: newest first.
+void list_jobs(Self* self, const Command& command);
+// Whether steps are made of it here, or might be once it has members.
+bool is_at_work(const Job& job);
 
 // Carries out a person's command about one job; `forward`: by a node that has a part in it, if this
 // one has none. `by`: the node at which the person sits.
-void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
+void job_command(Self* self, const Command& command, const JobId& id, const NodeId& by,
                  bool forward);
+
+// `job rm`: on every node that answers; the others remove it when they are back.
+void remove_job(Self* self, const Command& command);
+// Removes the job and its checkpoints from this node, unless it is at work here (or waits for its
+// members, and not `force`). Answers when they are gone.
+void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply);
+// Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
+void take_removed(Self* self, const JobId& id, ByteView record);
+// `checkpoint rm`, of a job that is over here.
+void remove_checkpoints(Self* self, const Command& command);
 
 // Writes to the audit log what is done to a job, then calls `done`, on the log's thread.
 void audit_job(Self* self, const JobId& id, const std::string& event,

@@ -1,0 +1,72 @@
+// Which jobs the job board knows, and which one a person means: those of this node, those that
+// others tell of in the directory, and those of which only nodes told that are gone by now.
+#include <algorithm>
+
+#include "actors/job/detail/job_board_state.hpp"
+#include "actors/job/job_line.hpp"
+#include "actors/json_answer.hpp"
+
+namespace gpunode::jobs::board {
+
+namespace {
+
+bool makes_steps(JobPhase phase) {
+  return !is_over(phase) && phase != JobPhase::stopped && phase != JobPhase::outsider &&
+         phase != JobPhase::witness;
+}
+
+}  // namespace
+
+bool is_at_work(const Job& job) {
+  return job.actor && !job.progress.ended && makes_steps(job.progress.phase);
+}
+
+JobNames names_of(Self* self) {
+  JobNames names;
+  const State& state = self->state;
+  const auto cluster = state.options.cluster->read();
+  state.last_hints.add_to(names);
+  for (const auto& [id, job] : state.jobs)
+    names.add({id, job.spec.name, job.spec.submitted, job.spec.waited_as, is_at_work(job)});
+  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
+    const auto id = parse_job_id(id_text);
+    if (!id) continue;
+    // Where it is over here, there it soon is, too.
+    const Job* own = job_at(self, *id);
+    const bool over = own && own->progress.phase == JobPhase::finished;
+    const bool works = !hint.ended && makes_steps(hint.phase) && cluster->alive(from) && !over;
+    names.add({*id, hint.name, hint.submitted, hint.waited_as, works});
+  }
+  for (const auto& [id_text, from, hint] : hints_of_others(*cluster))
+    if (const auto id = parse_job_id(id_text); id && hint.phase == JobPhase::removed)
+      names.forget(*id);
+  for (const auto& [id, name] : state.removed) names.forget(id);
+  return names;
+}
+
+void list_jobs(Self* self, const Command& command) {
+  auto cluster = self->state.options.cluster->read();
+  auto list = nlohmann::json::array();
+  for (const auto& [id, job] : self->state.jobs) {
+    if (job.outcome.empty()) {
+      list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
+    } else {
+      nlohmann::json line = arguments_of(job.outcome);
+      line.erase("events");
+      list.push_back(line);
+    }
+    add_origin(list.back(), job.spec.submitted, job.spec.submitter, *cluster);
+  }
+  add_jobs_of_others(list, *cluster);
+  self->state.last_hints.add_to(list, *cluster, now(self));
+  const JobNames names = names_of(self);
+  for (nlohmann::json& line : list)
+    line["shown_as"] = names.shown(parse_job_id(line.value("job", "")).value_or(JobId{}));
+  auto& lines = list.get_ref<nlohmann::json::array_t&>();
+  std::ranges::stable_sort(lines, std::greater{}, [](const nlohmann::json& line) {
+    return std::pair(line.value("submitted", 0.0), line.value("job", ""));
+  });
+  command.answer(ok_json({{"jobs", list}}));
+}
+
+}  // namespace gpunode::jobs::board
