@@ -1,0 +1,167 @@
+"""A name means one job, the same to every command on every node; what is removed is gone."""
+import os
+
+import cluster
+
+
+class Names(cluster.ProcessTest):
+    def train(self, node, steps, name="dup", follow=True, **changes):
+        done = node.ask("train", self.job_file(name, steps=steps, **changes), "--json")
+        self.assertEqual(done.code, 0, str(done))
+        if follow:
+            self.assertEqual(node.ask("job", "wait", done.json["job"]).code, 0)
+        return done.json["job"]
+
+    def jobs_of(self, node):
+        return {line["job"]: line for line in node.ask("jobs", "--json").json["jobs"]}
+
+    def two_nodes_two_jobs(self):
+        """An older job of the name that only a computed, and a newer one that only b has."""
+        self.ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "ab"}
+        a = self.world.start("a", "up", "--label", "place=a", listen=self.ports["a"])
+        b = self.world.join("b", a, flags=("--label", "place=b"), listen=self.ports["b"])
+        old = self.train(a, 20, top='labels = ["place=a"]')
+        new = self.train(b, 10, top='labels = ["place=b"]')
+        return a, b, old, new
+
+    def test_of_two_jobs_means_the_newer_one_to_every_command_on_every_node_after_restarts_too(self):
+        a, b, old, new = self.two_nodes_two_jobs()
+
+        def checked():
+            for node in (a, b):
+                shown = cluster.wait_until(
+                    lambda: (lambda jobs: jobs if {old, new} <= set(jobs) else None)(
+                        self.jobs_of(node)), "both are known")
+                self.assertEqual(shown[new]["shown_as"], "dup")
+                self.assertEqual(shown[old]["shown_as"], "dup~" + old[:8])
+                self.assertLess(list(shown).index(new), list(shown).index(old), "newest first")
+                self.assertEqual(node.ask("job", "show", "dup", "--json").json["job"], new)
+                for word in ("dup~" + old[:8], old, old[:3], "dup~" + old[:1]):
+                    self.assertEqual(node.ask("job", "show", word, "--json").json["job"], old)
+            out = self.world.path("weights")
+            exported = b.ask("checkpoint", "export", "dup", "--out", out, "--json").json
+            self.assertEqual((exported["job"], exported["step"], exported["name"]), (new, 10, "dup"))
+            # The newest is meant, not the one that happens to be here.
+            self.assert_fails(a.ask("checkpoint", "export", "dup", "--out", out), 1,
+                              "no durable checkpoint", new[:8])
+            self.assert_fails(a.ask("serve", "dup"), 1, "no durable checkpoint", new[:8])
+            served = b.ask("serve", "dup", "--name", "m", "--json")
+            self.assertEqual((served.json["job"], served.json["step"]), (new, 10), str(served))
+            line = cluster.wait_until(lambda: a.ask("models", "--json").json["models"], "told")[0]
+            self.assertEqual((line["job"], line["step"], line["node"]), (new, 10, "b"))
+            self.assertEqual(b.ask("unserve", "m").code, 0)
+
+        checked()
+        for node in (a, b):
+            node.signal(15)
+            node.wait()
+        a, b = (self.world.start(name, listen=port) for name, port in self.ports.items())
+        checked()
+
+    def test_what_removes_refuses_a_name_that_fits_several_jobs(self):
+        node = self.world.start("a")
+        first, second = self.train(node, 10), self.train(node, 20)
+        for order in (("job", "rm", "dup"), ("checkpoint", "rm", "dup", "--all")):
+            self.assert_fails(node.ask(*order), 1, "fits several", first[:8], second[:8])
+        self.assertEqual(len(self.jobs_of(node)), 2)
+        self.assertEqual(node.ask("checkpoint", "rm", first, "--all").code, 0)
+        left = {one["job"] for one in node.ask("checkpoint", "ls", "--json").json["checkpoints"]}
+        self.assertEqual(left, {second})
+        removed = node.ask("job", "rm", "dup~" + first[:8], "--json")
+        self.assertEqual(removed.json["removed_on"], ["a"], str(removed))
+        self.assertEqual(set(self.jobs_of(node)), {second})
+
+    def test_a_stopped_job_does_not_keep_its_name_from_another_one(self):
+        node = self.world.start("a")
+        stopped = self.train(node, 1_000_000, follow=False)
+        self.wait_for_phase(node, stopped, "running")
+        again = node.ask("train", self.job_file("dup", steps=5))
+        self.assert_fails(again, 1, "is running", stopped[:8])
+        self.assertEqual(node.ask("job", "stop", "dup").code, 0)
+        other = self.train(node, 5)
+        self.assertEqual(node.ask("job", "show", "dup", "--json").json["job"], other)
+        self.assertEqual(node.ask("job", "resume", "dup~" + stopped[:8]).code, 0)
+        self.wait_for_phase(node, stopped, "running")
+
+    def test_metrics_tell_jobs_of_one_name_apart(self):
+        node = self.world.start("a")
+        ids = {self.train(node, 10), self.train(node, 20)}
+        told = [line for line in node.ask("metrics").out.splitlines()
+                if line.startswith("gpunode_job_committed_step")]
+        self.assertEqual({one for one in ids for line in told if one in line}, ids, told)
+
+
+class Removal(cluster.ProcessTest):
+    def test_a_job_that_is_removed_is_gone_from_disks_and_stays_so(self):
+        a = self.world.start("a")
+        b = self.world.join("b", a)
+        done = a.ask("train", self.job_file(steps=20, nodes=2, min_nodes=2), "--follow", "--json")
+        self.assertEqual(done.code, 0, str(done))
+        job = a.ask("jobs", "--json").json["jobs"][0]["job"]
+        for node in (a, b):
+            self.wait_for_phase(node, job)
+            cluster.wait_until(lambda: node.ask("checkpoint", "ls", "--json").json["checkpoints"],
+                               "it is there")
+        b.kill()
+        cluster.wait_until(lambda: [one for one in a.ask("nodes", "--json").json["nodes"]
+                                    if one["name"] == "b" and one["health"] != "alive"], "seen dead")
+        removed = a.ask("job", "rm", "small", "--json")
+        self.assertEqual(removed.code, 0, str(removed))
+        self.assertEqual(removed.json["removed_on"], ["a"])
+        self.assertEqual([one["node"] for one in removed.json["missing"]], ["b"])
+        self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
+        self.assertEqual(a.ask("checkpoint", "ls", "--json").json["checkpoints"], [])
+        self.assert_fails(a.ask("job", "show", "small"), 1, "no job 'small'")
+        b = self.world.start("b")
+
+        def gone():
+            return not (b.ask("jobs", "--json").json["jobs"] or
+                        b.ask("checkpoint", "ls", "--json").json["checkpoints"])
+        cluster.wait_until(gone, "b has removed it too")
+        for node in (a, b):
+            self.assertEqual(os.listdir(os.path.join(node.state, "jobs", job)), ["removed"])
+        a.kill()
+        a = self.world.start("a")
+        self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
+
+    def test_a_job_at_work_is_not_removed(self):
+        a = self.world.start("a")
+        b = self.world.join("b", a)
+        self.assertEqual(b.ask("train", self.job_file(steps=1_000_000)).code, 0)
+        job = self.wait_for_phase(b, "small", "running")["job"]
+        cluster.wait_until(lambda: a.ask("jobs", "--json").json["jobs"], "told")
+        for node in (a, b):
+            self.assert_fails(node.ask("job", "rm", "small"), 1, "is not over", "job stop small")
+            self.assert_fails(b.ask("checkpoint", "rm", job, "--all"), 1)
+        self.assertEqual(b.ask("job", "stop", "small").code, 0)
+        removed = cluster.wait_until(lambda: (lambda done: done if done.code == 0 else None)(
+            a.ask("job", "rm", "small", "--json")), "removed once a has heard of the stop")
+        self.assertIn("b", removed.json["removed_on"])
+        self.assertEqual(b.ask("jobs", "--json").json["jobs"], [])
+
+    def test_a_finished_job_whose_result_is_removed_says_so(self):
+        node = self.world.start("a")
+        self.assertEqual(node.ask("train", self.job_file(steps=20), "--follow").code, 0)
+        self.assert_fails(node.ask("checkpoint", "rm", "small"), 2, "--step", "--all")
+        one = node.ask("checkpoint", "rm", "small", "--step", "10", "--json")
+        self.assertEqual(one.json["removed_steps"], [10], str(one))
+        self.assert_fails(node.ask("checkpoint", "rm", "small", "--step", "10"), 1, "no durable")
+        self.assertEqual(node.ask("checkpoint", "rm", "small", "--all").code, 0)
+        for _ in range(2):
+            shown = self.progress(node, "small")
+            self.assert_says(shown["reason"], "its result is not on this node's disk")
+            self.assertNotIn("checkpoint", shown)
+            node.kill()
+            node = self.world.start("a")
+
+    def test_checkpoints_are_removed_without_a_node(self):
+        node = self.world.start("a")
+        self.assertEqual(node.ask("train", self.job_file(steps=20), "--follow").code, 0)
+        node.kill()
+        removed = node.ask("checkpoint", "rm", "small", "--all")
+        self.assertEqual(removed.code, 0, str(removed))
+        self.assertEqual(node.ask("checkpoint", "ls", "--json").json["checkpoints"], [])
+
+
+if __name__ == "__main__":
+    cluster.main()
