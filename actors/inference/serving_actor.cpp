@@ -109,7 +109,7 @@ caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string nam
 
 struct Model {
   caf::actor actor;
-  std::string job;                             // id, whose newest checkpoint it is; empty: of a path
+  std::string job;  // id, whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
   compute::NodeDevice* device = nullptr;  // it is loaded to
@@ -154,8 +154,9 @@ Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
       set_aside(store, key, checkpoint.error());
   }
   if (!newest)
-    return Error{ErrorCode::not_found, "no durable checkpoint of it is on this node; `gpunode "
-                                       "checkpoint ls` lists them on the nodes that have one"};
+    return Error{ErrorCode::not_found,
+                 "no durable checkpoint of it is on this node; `gpunode "
+                 "checkpoint ls` lists them on the nodes that have one"};
   return *newest;
 }
 
@@ -257,7 +258,8 @@ void unserve(Self* self, const Command& command) {
 // Under this name, from the path, or from the newest checkpoint of the job with this id.
 void serve_as(Self* self, const std::string& name, const std::string& path, const std::string& job,
               const std::function<void(std::string)>& answer) {
-  if (name.empty()) return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
+  if (name.empty())
+    return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
   if (self->state.models.contains(name))
     return answer(error_json(
         {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
@@ -280,10 +282,10 @@ void serve(Self* self, const Command& command) {
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
                              field<std::string>(*found, "job", ""), answer});
   };
-  self->send(self->state.options.job_board,
-             Command{"job.find",
-                     nlohmann::json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
-                     on_found});
+  self->send(
+      self->state.options.job_board,
+      Command{"job.find", nlohmann::json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
+              on_found});
 }
 
 // What this node answers to `generate` from any node: the model's thread does the work.

@@ -190,6 +190,7 @@ void scan(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kScanEvery, Tick{});
   watch_devices(self);
+  look_after_queue(self);
   auto cluster = state.options.cluster->read();
   for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
     auto parsed = parse_job_id(id_text);
@@ -353,6 +354,12 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   if (*under_way) return {};
   auto spec = job::decode(manifest);
   if (!spec) return spec.error();
+  if (!spec->waited_as.empty()) {
+    const auto waited_as = parse_job_id(spec->waited_as);
+    const auto gone = self->state.removed.find(waited_as.value_or(JobId{}));
+    if (!waited_as || (gone != self->state.removed.end() && !gone->second.started))
+      return Error{ErrorCode::wrong_state, "it was removed while it waited"};
+  }
   const JobEnvironment& environment = *self->state.options.environment;
   if (spec->candidates.empty() || spec->candidates.size() > spec->nodes)
     return Error{ErrorCode::invalid_argument, "a job has one to as many candidates as nodes"};

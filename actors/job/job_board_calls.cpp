@@ -78,7 +78,7 @@ void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   auto spec = job::decode(request);
   if (!spec) return reply(spec.error());
   if (!labels_fit(spec->labels, self->state.options.labels))
-    return reply(Error{ErrorCode::invalid_argument, "it does not carry the job's labels"});
+    return reply(Error{ErrorCode::unavailable, "it does not carry the job's labels"});
   const JobEnvironment* environment = self->state.options.environment;
   auto begun =
       on_own_thread(self, [environment, spec = std::move(*spec), reply](const caf::actor&) {
@@ -119,14 +119,14 @@ void publish(Self* self, const char* name, CallHandler handler) {
   self->send(self->state.options.calls, Publish{name, std::move(hop), false});
 }
 
-// The same for what is known at once.
+}  // namespace
+
 void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView)) {
   publish(self, name, [self, answer](const NodeId&, SharedBytes request, CallReply reply) {
     reply(answer(self, request.view));
   });
 }
 
-// The same for what is only done.
 void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView)) {
   publish(self, name, [self, work](const NodeId&, SharedBytes request, CallReply reply) {
     const Result<void> done = work(self, request.view);
@@ -134,9 +134,8 @@ void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView)
   });
 }
 
-}  // namespace
-
 void publish_all(Self* self) {
+  publish_queue(self);
   publish(self, "job.fitness", [self](const NodeId&, SharedBytes request, CallReply reply) {
     tell_fitness(self, request.view, reply);
   });

@@ -131,6 +131,10 @@ Error ended_here(const Job& job) {
 void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
   const Job& job = self->state.jobs.at(id);
   const auto from = resumed_from(command.name, arguments_of(command.arguments));
+  if (job.waiting)
+    return command.answer(error_json(
+        {ErrorCode::wrong_state, "job '" + job.spec.name + "' waits in the queue: " +
+                                     job.progress.reason + "; `gpunode job rm` takes it out"}));
   if (!job.actor || job.progress.ended) {
     const bool again =
         job.progress.phase == JobPhase::failed && command.name == "job.resume" && !from;
@@ -163,22 +167,41 @@ void trace_job(Self* self, const Command& command, const JobId& id) {
                self->state.options.calls, command.answer});
 }
 
+// What a job waits for that goes to the queue is known from here on.
+void on_submitted(Self* self, const std::string& text,
+                  const std::function<void(std::string)>& answer) {
+  const nlohmann::json told = arguments_of(text);
+  Job* job = nullptr;
+  if (const auto id = parse_job_id(field<std::string>(told, "job", ""))) job = job_at(self, *id);
+  if (job && job->waiting && job->progress.reason.empty()) {
+    job->progress.reason = field<std::string>(told, "reason", "");
+    publish_hint(self, *job);
+  }
+  answer(text);
+}
+
 // Unless a job of that name is at work anywhere: two would be told apart by their ids alone.
 void submit(Self* self, const Command& command, job::JobSpec spec) {
   const JobNames names = names_of(self);
   if (const auto same = names.meant(spec.name, Purpose::look); same && same->at_work)
     return command.answer(
         error_json({ErrorCode::already_exists,
-                    "a job named '" + spec.name + "' is running (" + short_text(same->id) +
+                    "a job named '" + spec.name + "' is running or waits (" + short_text(same->id) +
                         "): give this one another name, or stop that one; `gpunode job resume " +
                         spec.name + "` lets a node whose part in it failed take part again"}));
   const auto wall = self->state.options.environment->options().clock->wall();
   spec.submitted =
       std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
   spec.submitter = self->state.options.self;
-  spawn_submission(self->system(), {std::move(spec), self->state.options.self,
-                                    self->state.options.cluster, self->state.options.calls,
-                                    command.answer});
+  const bool may_wait = field<bool>(arguments_of(command.arguments), "wait", true);
+  spawn_submission(
+      self->system(),
+      {std::move(spec), self->state.options.self, self->state.options.cluster,
+       self->state.options.calls,
+       [self, me = caf::actor(self), answer = command.answer](const std::string& text) {
+         caf::anon_send(me, Request{[=] { on_submitted(self, text, answer); }});
+       },
+       may_wait});
 }
 
 void train(Self* self, const Command& command) {
@@ -195,13 +218,6 @@ void train(Self* self, const Command& command) {
         caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
       });
   if (!begun) command.answer(error_json(begun.error()));
-}
-
-// Whether the node is up, and has not said that it leaves.
-bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
-  return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
-           return entry.owner == node && entry.key == kLeaving;
-         });
 }
 
 // Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
@@ -235,6 +251,12 @@ Result<nlohmann::json> leave(Self* self, bool anyway) {
 }
 
 }  // namespace
+
+bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
+  return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
+           return entry.owner == node && entry.key == kLeaving;
+         });
+}
 
 void audit_job(Self* self, const JobId& id, const std::string& event,
                std::vector<std::pair<std::string, std::string>> more,
@@ -308,8 +330,8 @@ void on_command(Self* self, const Command& command) {
         {ErrorCode::invalid_argument,
          "a recovery gives up what unreachable members may have done; it must be forced"}));
   const JobNames names = names_of(self);
-  const auto meant = names.meant(field<std::string>(arguments, "job", ""),
-                                 purpose_of(command.name));
+  const auto meant =
+      names.meant(field<std::string>(arguments, "job", ""), purpose_of(command.name));
   if (!meant) return command.answer(error_json(meant.error()));
   Command named = command;
   named.answer = naming(names.shown(meant->id), command.answer);

@@ -87,6 +87,11 @@ void load_jobs(Self* self) {
       log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
       continue;
     }
+    if (auto waits = record(self, id, kWaiting).load(); waits && *waits) {
+      if (auto loaded = load_waiting(self, id, std::move(*spec), **waits); !loaded)
+        log::warning("jobs", "job " + entry.name + ": " + loaded.error().message());
+      continue;
+    }
     auto outcome = record(self, id, kOutcome).load();
     if (outcome && *outcome) {
       take_outcome(self, id, *spec, std::string(as_text(**outcome)));

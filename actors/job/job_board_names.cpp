@@ -27,7 +27,8 @@ JobNames names_of(Self* self) {
   const auto cluster = state.options.cluster->read();
   state.last_hints.add_to(names);
   for (const auto& [id, job] : state.jobs)
-    names.add({id, job.spec.name, job.spec.submitted, job.spec.waited_as, is_at_work(job)});
+    names.add({id, job.spec.name, job.spec.submitted, job.spec.waited_as,
+               is_at_work(job) || job.waiting});
   for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
     const auto id = parse_job_id(id_text);
     if (!id) continue;
@@ -40,7 +41,8 @@ JobNames names_of(Self* self) {
   for (const auto& [id_text, from, hint] : hints_of_others(*cluster))
     if (const auto id = parse_job_id(id_text); id && hint.phase == JobPhase::removed)
       names.forget(*id);
-  for (const auto& [id, name] : state.removed) names.forget(id);
+  for (const auto& [id, _] : state.removed) names.forget(id);
+  names.forget_started();
   return names;
 }
 
@@ -60,9 +62,12 @@ void list_jobs(Self* self, const Command& command) {
   add_jobs_of_others(list, *cluster);
   self->state.last_hints.add_to(list, *cluster, now(self));
   const JobNames names = names_of(self);
-  for (nlohmann::json& line : list)
-    line["shown_as"] = names.shown(parse_job_id(line.value("job", "")).value_or(JobId{}));
+  const auto id_of = [](const nlohmann::json& line) {
+    return parse_job_id(line.value("job", "")).value_or(JobId{});
+  };
+  for (nlohmann::json& line : list) line["shown_as"] = names.shown(id_of(line));
   auto& lines = list.get_ref<nlohmann::json::array_t&>();
+  std::erase_if(lines, [&](const auto& line) { return !names.knows(id_of(line)); });
   std::ranges::stable_sort(lines, std::greater{}, [](const nlohmann::json& line) {
     return std::pair(line.value("submitted", 0.0), line.value("job", ""));
   });

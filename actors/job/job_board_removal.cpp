@@ -16,12 +16,13 @@ namespace gpunode::jobs::board {
 namespace {
 
 constexpr auto kRemembered = std::chrono::hours(24 * 30);
+// The reason in the hint of one that left the queue as it has started.
+constexpr const char* kStarted = "it has started";
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
 
 Error still_at_work(const std::string& shown, const std::string& how) {
-  return {ErrorCode::wrong_state,
-          "job " + shown + " is not over: " + how + "; `gpunode job stop " + shown +
-              "` first, then remove it"};
+  return {ErrorCode::wrong_state, "job " + shown + " is not over: " + how + "; `gpunode job stop " +
+                                      shown + "` first, then remove it"};
 }
 
 // The job's checkpoints and what its folder holds beside the record that it was removed.
@@ -47,9 +48,10 @@ Result<void> remove_files(const JobEnvironment& environment, const JobId& id) {
   return files.sync_folder(folder);
 }
 
-void tell_removed(Self* self, const JobId& id, const std::string& name) {
+void tell_removed(Self* self, const JobId& id, const Gone& gone) {
   JobHint hint;
-  hint.name = name;
+  hint.name = gone.name;
+  if (gone.started) hint.reason = kStarted;
   hint.phase = JobPhase::removed;
   hint.ended = true;
   self->send(self->state.options.directory_writer, SetEntry{hint_key(id), encode(hint)});
@@ -69,19 +71,20 @@ void clear_away(Self* self, const JobId& id, const CallReply& reply) {
 }
 
 // From here on the job is no more at this node, whatever becomes of its files.
-void forget(Self* self, const JobId& id, const CallReply& reply) {
+void forget(Self* self, const JobId& id, bool started, const CallReply& reply) {
   State& state = self->state;
-  const std::string name = state.jobs.at(id).spec.name;
-  nlohmann::json note = {{"name", name},
+  const Gone gone{state.jobs.at(id).spec.name, started};
+  nlohmann::json note = {{"name", gone.name},
+                         {"started", started},
                          {"at", std::chrono::system_clock::to_time_t(
                                     state.options.environment->options().clock->wall())}};
   if (auto stored = record(self, id, kRemoved).store(as_bytes(note.dump())); !stored)
     return reply(stored.error());
   state.jobs.erase(id);
   state.last_hints.forget(id);
-  state.removed[id] = name;
-  tell_removed(self, id, name);
-  log::info("jobs", name + " (" + short_text(id) + ") is removed");
+  state.removed[id] = gone;
+  tell_removed(self, id, gone);
+  if (!started) log::info("jobs", gone.name + " (" + short_text(id) + ") is removed");
   clear_away(self, id, reply);
 }
 
@@ -91,6 +94,14 @@ void end_first(Self* self, const JobId& id, std::function<void()> then) {
   if (!job.actor) return then();
   self->state.ending[id] = std::move(then);
   self->send(job.actor, Shutdown{});
+}
+
+// Whether anybody says that the job has left the queue to start, and was not removed from it.
+bool has_started(Self* self, const JobId& id) {
+  const auto cluster = self->state.options.cluster->read();
+  return std::ranges::any_of(hints_of(*cluster, id), [](const HeardHint& heard) {
+    return heard.hint.phase == JobPhase::removed && heard.hint.reason == kStarted;
+  });
 }
 
 // Of an order to all: what has come of it up to now.
@@ -110,9 +121,9 @@ void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeI
     removal->missing.push_back({{"node", name}, {"reason", answer.error().detail}});
   if (removal->removed_on.size() + removal->missing.size() < removal->asked) return;
   if (removal->removed_on.empty())
-    return removal->command.answer(error_json(
-        {ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
-                                     removal->missing[0].value("reason", "")}));
+    return removal->command.answer(
+        error_json({ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
+                                                removal->missing[0].value("reason", "")}));
   removal->command.answer(ok_json({{"job", removal->job.id.text()},
                                    {"name", removal->job.name},
                                    {"removed_on", removal->removed_on},
@@ -153,12 +164,13 @@ void remove_job(Self* self, const Command& command) {
   for (const HeardHint& heard : hints_of(*cluster, meant->id)) {
     const JobPhase phase = heard.hint.phase;
     const bool works = meant->at_work && cluster->alive(heard.from) && !heard.hint.ended &&
-                       phase != JobPhase::stopped && phase != JobPhase::outsider &&
-                       phase != JobPhase::witness && (phase != JobPhase::paused || !force);
+                       phase != JobPhase::waiting && phase != JobPhase::stopped &&
+                       phase != JobPhase::outsider && phase != JobPhase::witness &&
+                       (phase != JobPhase::paused || !force);
     if (works)
       return command.answer(error_json(still_at_work(
-          names.shown(meant->id), "it is " + std::string(to_string(phase)) + " on node " +
-                                      cluster->name_of(heard.from))));
+          names.shown(meant->id),
+          "it is " + std::string(to_string(phase)) + " on node " + cluster->name_of(heard.from))));
   }
   auto removal = std::make_shared<Removal>(Removal{command, *meant});
   std::vector<NodeId> here;
@@ -175,9 +187,8 @@ void remove_job(Self* self, const Command& command) {
                CallRequest{node, "job.remove",
                            SharedBytes::from(to_bytes(as_bytes(meant->id.text()))), kRemoveTimeout,
                            [self, me = caf::actor(self), removal, node](const auto& answer) {
-                             caf::anon_send(me, Request{[=] {
-                                              on_removed(self, removal, node, answer);
-                                            }});
+                             caf::anon_send(
+                                 me, Request{[=] { on_removed(self, removal, node, answer); }});
                            }});
 }
 
@@ -191,8 +202,13 @@ void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply
   if (is_at_work(*job) && !(force && job->progress.phase == JobPhase::paused))
     return reply(Error{ErrorCode::wrong_state,
                        "it is " + std::string(to_string(job->progress.phase)) + " there"});
+  const bool started = job->waiting && has_started(self, id);
   state.options.route_bulk(id.low, nullptr, nullptr);
-  end_first(self, id, [self, id, reply] { forget(self, id, reply); });
+  end_first(self, id, [self, id, started, reply] { forget(self, id, started, reply); });
+}
+
+void leave_queue(Self* self, const JobId& id) {
+  forget(self, id, true, [](const auto&) {});
 }
 
 void take_removed(Self* self, const JobId& id, ByteView bytes) {
@@ -203,8 +219,9 @@ void take_removed(Self* self, const JobId& id, ByteView bytes) {
     (void)environment.options().files->remove(environment.job_folder(id));
     return;
   }
-  self->state.removed[id] = field<std::string>(note, "name", "");
-  tell_removed(self, id, self->state.removed[id]);
+  const Gone gone{field<std::string>(note, "name", ""), field<bool>(note, "started", false)};
+  self->state.removed[id] = gone;
+  tell_removed(self, id, gone);
   clear_away(self, id, [](const auto&) {});
 }
 

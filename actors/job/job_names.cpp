@@ -27,13 +27,19 @@ void JobNames::add(const NamedJob& one) {
   known.submitted = std::max(known.submitted, one.submitted);
 }
 
+void JobNames::forget_started() {
+  std::vector<JobId> started;
+  for (const auto& [id, job] : jobs_)
+    if (const auto before = parse_job_id(job.waited_as)) started.push_back(*before);
+  for (const JobId& id : started) jobs_.erase(id);
+}
+
 std::vector<const NamedJob*> JobNames::bearers(const std::string& name) const {
   std::vector<const NamedJob*> found;
   for (const auto& [id, job] : jobs_)
     if (job.name == name) found.push_back(&job);
-  std::ranges::sort(found, std::greater{}, [](const NamedJob* job) {
-    return std::pair(job->submitted, job->id);
-  });
+  std::ranges::sort(found, std::greater{},
+                    [](const NamedJob* job) { return std::pair(job->submitted, job->id); });
   return found;
 }
 

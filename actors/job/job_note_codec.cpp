@@ -53,6 +53,44 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder,
   return wire::CreateRefusals(builder, refusals.job.high, refusals.job.low, refused).Union();
 }
 
+auto write_bytes(flatbuffers::FlatBufferBuilder& builder, ByteView bytes) {
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+ByteView view(const flatbuffers::Vector<std::uint8_t>* bytes) {
+  if (!bytes) return {};
+  return {reinterpret_cast<const std::byte*>(bytes->data()), bytes->size()};
+}
+
+flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const QueueNote& note) {
+  Bytes nodes;
+  for (const NodeId& node : note.holders)
+    nodes.insert(nodes.end(), node.value.begin(), node.value.end());
+  auto promised = write_bytes(builder, note.vote.promised.by.value);
+  auto accepted = write_bytes(builder, note.vote.accepted.by.value);
+  auto manifest = write_bytes(builder, note.vote.manifest);
+  auto holders = write_bytes(builder, nodes);
+  return wire::CreateQueue(builder, note.job.high, note.job.low, note.vote.promised.round, promised,
+                           note.vote.accepted.round, accepted, manifest, holders)
+      .Union();
+}
+
+Result<JobNote> read(const wire::Queue& in) {
+  const auto promised = NodeId::from(view(in.promised_by()));
+  const auto accepted = NodeId::from(view(in.accepted_by()));
+  const ByteView holders = view(in.holders());
+  if (!promised || !accepted || holders.size() % 32 != 0 || holders.size() / 32 > kMostHolders)
+    return Error{ErrorCode::corrupted, "not a note about a job in the queue"};
+  QueueNote out{{in.job_high(), in.job_low()},
+                {{in.promised_round(), *promised},
+                 {in.accepted_round(), *accepted},
+                 to_bytes(view(in.manifest()))},
+                {}};
+  for (std::size_t at = 0; at < holders.size(); at += 32)
+    out.holders.push_back(*NodeId::from(holders.subspan(at, 32)));
+  return JobNote(std::move(out));
+}
+
 Result<JobNote> read(const wire::Refusals& in) {
   Error corrupted{ErrorCode::corrupted, "not a list of refused nodes"};
   if (!in.refused() || in.refused()->size() > kMaxRefusals) return corrupted;
@@ -69,6 +107,7 @@ Result<JobNote> read(const wire::Refusals& in) {
 
 wire::Body body_of(const JobNote& note) {
   if (std::holds_alternative<Fitness>(note)) return wire::Body::Fitness;
+  if (std::holds_alternative<QueueNote>(note)) return wire::Body::Queue;
   return std::holds_alternative<JobHint>(note) ? wire::Body::Hint : wire::Body::Refusals;
 }
 
@@ -83,7 +122,7 @@ Bytes encode(const JobNote& note) {
 
 Result<JobNote> decode_note(ByteView bytes) {
   Error corrupted{ErrorCode::corrupted, "not a note about a job"};
-  constexpr std::size_t kLimit = 16 * 1024;
+  constexpr std::size_t kLimit = 320 * 1024;  // with a manifest in it
   if (bytes.size() > kLimit || bytes.size() < 8) return corrupted;
   AlignedCopy copy(bytes);
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 64);
@@ -103,6 +142,7 @@ Result<JobNote> decode_note(ByteView bytes) {
     return JobNote(std::move(out));
   }
   if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);
+  if (const wire::Queue* in = note->body_as_Queue()) return read(*in);
   const wire::Hint* in = note->body_as_Hint();
   if (!in) return corrupted;
   const auto phase = parse_job_phase(GetString(in->phase()));

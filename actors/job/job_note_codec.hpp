@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/job/job_phase.hpp"
+#include "actors/job/start_vote.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
@@ -31,7 +32,7 @@ struct JobHint {
   std::uint32_t members = 0, wanted = 0;
   bool ended = false;
   std::vector<std::string> labels;
-  double loss = 0;  // 0, which is not written: unknown
+  double loss = 0;             // 0, which is not written: unknown
   std::int64_t submitted = 0;  // as in the job's manifest, as the next two
   NodeId submitter;
   std::string waited_as;
@@ -45,7 +46,18 @@ struct JobRefusals {
   JobId job;
   std::vector<Refusal> refused;
 };
-using JobNote = std::variant<Fitness, JobHint, JobRefusals>;
+// So many nodes hold a job in the queue at most.
+inline constexpr std::size_t kMostHolders = 5;
+
+// A job in the queue. As it comes there: its draft as vote.manifest, and who holds it. What its
+// holders are asked about its start: the ballot as vote.promised, and the manifest that is to be
+// accepted. Their answer: the vote. On a holder's disk: vote and holders.
+struct QueueNote {
+  JobId job;
+  StartVote vote;
+  std::vector<NodeId> holders;
+};
+using JobNote = std::variant<Fitness, JobHint, JobRefusals, QueueNote>;
 
 // Of refusals the first 32, with reasons cut to 400 bytes.
 Bytes encode(const JobNote& note);

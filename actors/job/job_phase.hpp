@@ -28,8 +28,8 @@ enum class JobPhase : std::uint8_t {
 };
 
 inline constexpr std::string_view kJobPhases[] = {
-    "waiting", "preparing", "forming", "outsider", "witness",  "learning", "syncing",
-    "running", "paused",    "stopped", "finished", "failed",   "removed"};
+    "waiting", "preparing", "forming", "outsider", "witness", "learning", "syncing",
+    "running", "paused",    "stopped", "finished", "failed",  "removed"};
 
 constexpr std::string_view to_string(JobPhase phase) {
   return kJobPhases[static_cast<std::size_t>(phase)];

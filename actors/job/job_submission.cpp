@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "actors/job/job_fitness.hpp"
+#include "actors/job/start_agreement.hpp"
 #include "actors/job/timeouts.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
@@ -28,10 +29,13 @@ struct State {
   std::size_t asked = 0;
   std::vector<FitNode> fit;
   std::vector<Refusal> refused;
+  bool passing = false, memory = false;  // some refusal may not last; some is for lack of memory
   job::JobSpec spec;
   Bytes manifest;
   std::vector<NodeId> created_at;
   std::vector<Refusal> not_created;
+  std::vector<NodeId> holders;  // where it goes to the queue
+  Error why_it_waits;
   bool told = false;
 };
 using Self = caf::stateful_actor<State>;
@@ -71,21 +75,114 @@ void begin_at(Self* self, const NodeId& node) {
 }
 
 void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
+void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
+nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused);
 
-void hand_out(Self* self) {
+// The job starts with this manifest.
+void hand_out(Self* self, Bytes manifest) {
   State& state = self->state;
-  auto choice = choose_candidates(state.options.spec, std::move(state.fit),
-                                  std::move(state.refused), state.options.self,
-                                  [self](const NodeId& node) { return name_of(self, node); });
-  if (!choice) {
-    end(self, error_json(choice.error()));
+  auto spec = job::decode(manifest);
+  if (!spec) {
+    end(self, error_json(spec.error()));
     return self->quit();
   }
-  state.spec = std::move(choice->spec);
-  state.refused = std::move(choice->refused);
-  state.manifest = job::encode(state.spec);
+  state.spec = std::move(*spec);
+  state.manifest = std::move(manifest);
   for (const NodeId& node : state.spec.candidates)
     call(self, node, "job.create", SharedBytes::from(state.manifest), kCreateTimeout, on_created);
+}
+
+struct Agreed {
+  Result<Bytes> manifest;
+};
+
+void agree_on(Self* self, Bytes manifest) {
+  const SubmissionOptions& options = self->state.options;
+  spawn_start_agreement(self->system(), {options.queued->id,
+                                         options.queued->holders,
+                                         {options.queued->round, options.self},
+                                         std::move(manifest),
+                                         options.calls,
+                                         [me = caf::actor(self)](Result<Bytes> agreed) {
+                                           caf::anon_send(me, Agreed{std::move(agreed)});
+                                         }});
+}
+
+// This node first, then those of the smallest ids.
+void keep_in_queue(Self* self, const Error& why) {
+  State& state = self->state;
+  state.why_it_waits = why;
+  state.manifest = job::encode(state.options.spec);
+  state.holders = {state.options.self};
+  const auto cluster = state.options.cluster->read();
+  for (const NodeInfo& node : cluster->nodes)
+    if (!node.self && cluster->alive(node.id) && state.holders.size() < kMostHolders)
+      state.holders.push_back(node.id);
+  QueueNote note{job::job_id(state.manifest), {}, state.holders};
+  note.vote.manifest = state.manifest;
+  for (const NodeId& node : state.holders)
+    call(self, node, "queue.keep", SharedBytes::from(encode(note)), kCreateTimeout, on_kept);
+}
+
+void tell_waits(Self* self) {
+  State& state = self->state;
+  const auto cluster = state.options.cluster->read();
+  end(self, ok_json({{"job", job::job_id(state.manifest).text()},
+                     {"name", state.options.spec.name},
+                     {"phase", to_string(JobPhase::waiting)},
+                     {"reason", state.why_it_waits.detail},
+                     {"held_by", cluster->names_of(state.created_at)},
+                     {"nodes_wanted", state.options.spec.nodes},
+                     {"refused", refusals(self, state.refused)}}));
+}
+
+void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
+  State& state = self->state;
+  if (answer)
+    state.created_at.push_back(node);
+  else
+    state.not_created.push_back({node, answer.error().detail});
+  if (state.created_at.size() + state.not_created.size() < state.holders.size()) return;
+  if (state.created_at.size() > state.holders.size() / 2) {
+    tell_waits(self);
+  } else {
+    std::string text = "the job would have to wait (" + state.why_it_waits.detail +
+                       "), and too few nodes can hold it in the queue:";
+    for (const Refusal& refusal : state.not_created)
+      text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
+    text.pop_back();
+    end(self, error_json({ErrorCode::unavailable, text}));
+  }
+  self->quit();
+}
+
+void choose(Self* self) {
+  State& state = self->state;
+  const bool any_fit = !state.fit.empty();
+  auto choice =
+      choose_candidates(state.options.spec, std::move(state.fit), state.refused, state.options.self,
+                        [self](const NodeId& node) { return name_of(self, node); });
+  if (choice) {
+    state.refused = std::move(choice->refused);
+    if (!state.options.queued) return hand_out(self, job::encode(choice->spec));
+    choice->spec.waited_as = state.options.queued->id.text();
+    return agree_on(self, job::encode(choice->spec));
+  }
+  Error why = choice.error();
+  why.code = state.memory               ? ErrorCode::out_of_memory
+             : state.passing || any_fit ? ErrorCode::unavailable
+                                        : ErrorCode::invalid_argument;
+  if (state.options.may_wait && why.code != ErrorCode::invalid_argument)
+    return keep_in_queue(self, why);
+  end(self, error_json(why));
+  self->quit();
+}
+
+// Whether a node that is refused for this may be fit later without anybody's doing.
+bool may_pass(ErrorCode code) {
+  return code == ErrorCode::out_of_memory || code == ErrorCode::unavailable ||
+         code == ErrorCode::timeout || code == ErrorCode::peer_lost ||
+         code == ErrorCode::cancelled || code == ErrorCode::resource_exhausted;
 }
 
 std::string why_not(const Error& error) {
@@ -102,7 +199,11 @@ void on_fitness(Self* self, const NodeId& node, const Result<SharedBytes>& answe
     state.fit.push_back({node, std::get<Fitness>(*note)});
   else
     state.refused.push_back({node, note ? "gave no sensible answer" : why_not(note.error())});
-  if (state.fit.size() + state.refused.size() == state.asked) hand_out(self);
+  if (!note) {
+    state.passing |= may_pass(note.error().code);
+    state.memory |= note.error().code == ErrorCode::out_of_memory;
+  }
+  if (state.fit.size() + state.refused.size() == state.asked) choose(self);
 }
 
 void ask_all(Self* self) {
@@ -156,6 +257,7 @@ void tell_when_settled(Self* self) {
     std::string text = "too few candidates could store the job:";
     for (const Refusal& refusal : state.not_created)
       text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
+    text.pop_back();
     end(self, error_json({ErrorCode::unavailable, text}));
   }
   self->quit();
@@ -188,6 +290,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   return {
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
+      [self](const Agreed& agreed) {
+        if (agreed.manifest) return hand_out(self, *agreed.manifest);
+        end(self, error_json(agreed.manifest.error()));
+        self->quit();
+      },
   };
 }
 

@@ -1,5 +1,6 @@
-// One job on its way from a job file to its candidates: asks every live node whether it is fit,
-// chooses the candidates, and hands them the manifest and the names of those that were refused. A
+// One job on its way from a job file, or from the queue, to its candidates: asks every live node
+// whether it is fit, chooses the candidates, and hands them the manifest and the names of those that
+// were refused; or hands it to the nodes that hold it in the queue, where too few are fit for now. A
 // short-lived actor, so that a slow node holds up nothing else.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <caf/fwd.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +36,24 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
                                  std::vector<Refusal> refused, const NodeId& self,
                                  const std::function<std::string(const NodeId&)>& name_of);
 
+// A job that is in the queue already.
+struct Queued {
+  JobId id;
+  std::vector<NodeId> holders;
+  std::uint64_t round = 0;  // of the ballot that is to start it
+};
+
 struct SubmissionOptions {
   job::JobSpec spec;
   NodeId self;
   const ClusterState* cluster = nullptr;
   caf::actor calls;
-  std::function<void(std::string)> answer;  // JSON: job, name, candidates, refused; or an error
+  // JSON: job, name, candidates, refused, and phase "waiting" where it waits; or an error:
+  // invalid_argument (it can never start so), out_of_memory, unavailable (it can when more nodes,
+  // or more of their memory, are there).
+  std::function<void(std::string)> answer;
+  bool may_wait = false;  // go to the queue rather than be refused
+  std::optional<Queued> queued = {};
 };
 void spawn_submission(caf::actor_system& system, SubmissionOptions options);
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "actors/cluster_state.hpp"
-#include "actors/job/job_note_codec.hpp"
 #include "actors/job/job_names.hpp"
+#include "actors/job/job_note_codec.hpp"
 #include "runtime/base/ids.hpp"
 
 namespace gpunode::jobs {

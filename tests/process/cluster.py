@@ -118,6 +118,15 @@ class World:
             self.switch.set_process(name, process.pid)
         return Node(self, name, process, log)
 
+    def launch_command(self, node, *words):
+        """A command to the node that takes its time, not waited for."""
+        process = subprocess.Popen([PROGRAMS["gpunode"], *words, "--state", node.state],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=self.environment(),
+                                   start_new_session=True)
+        self.processes.append(process)
+        return process
+
     def start(self, name, *words, listen="127.0.0.1:0", **options):
         """Starts a node and waits until it is up."""
         node = self.launch(name, *(words or ("up",)), "--listen", listen, **options)

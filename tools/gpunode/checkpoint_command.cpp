@@ -273,8 +273,8 @@ int run_checkpoint_rm(const Invocation& invocation) {
   } else {
     auto held = storage::StateDirectory::open(shelf.files, invocation.state());
     if (!held) return fail(invocation, held.error());
-    const auto keys = shelf.store.remove_of(
-        id, of_step ? std::optional(found->front().key.step) : std::nullopt);
+    const auto keys =
+        shelf.store.remove_of(id, of_step ? std::optional(found->front().key.step) : std::nullopt);
     if (!keys) return fail(invocation, keys.error());
     json steps = json::array();
     for (const CheckpointKey& key : *keys) steps.push_back(key.step);

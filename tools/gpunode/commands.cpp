@@ -127,9 +127,14 @@ std::vector<Command> make_commands() {
        run_token_create},
       {"train",
        "start a training job",
-       "Reads a job file (TOML). Answers once a quorum of the candidates has the job on disk.",
+       "Reads a job file (TOML). Answers once a quorum of the candidates has the job on disk. "
+       "Where "
+       "fewer nodes than its min_nodes are fit for now, it waits in the queue, on the disks of up "
+       "to "
+       "five nodes, and starts by itself, once; first come, first started.",
        {{"JOB.toml", "the job file; relative paths in it are taken from its folder"}},
        {{"--follow", "", "show step, loss, speed, members and time left until it ends"},
+        {"--no-wait", "", "be refused rather than wait in the queue"},
         kState,
         kJson},
        run_train},

@@ -18,6 +18,7 @@ using nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPollEvery = std::chrono::milliseconds(250);
+constexpr auto kStartsWithin = std::chrono::seconds(10);
 constexpr auto kLineEvery = std::chrono::seconds(5);
 
 // Shows progress: on a terminal one line that is written over, else a line when something changes
@@ -96,11 +97,18 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
   const Interrupts interrupts;
   const auto until = SteadyClock::now() + watch.timeout.value_or(std::chrono::hours(0));
   std::string name = watch.job;
+  SteadyClock::time_point waited_at{};  // in the queue
   for (;;) {
     Answer answer = ask_node(invocation, "job.progress", {{"job", watch.job}});
+    // It leaves the queue a moment before all nodes know where it runs.
+    if (!answer && SteadyClock::now() < waited_at + kStartsWithin) {
+      std::this_thread::sleep_for(kPollEvery);
+      continue;
+    }
     if (!answer) return interrupted ? leave_alone(invocation, name) : fail(invocation, answer);
     name = field<std::string>(answer.body, "name", name);
     const auto phase = jobs::parse_job_phase(field<std::string>(answer.body, "phase", ""));
+    if (phase == jobs::JobPhase::waiting) waited_at = SteadyClock::now();
     const bool stops = watch.ends_when_stopped && phase == jobs::JobPhase::stopped;
     const bool late = watch.timeout && SteadyClock::now() >= until;
     const bool over = (phase && jobs::is_over(*phase)) || stops || late;

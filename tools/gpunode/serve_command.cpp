@@ -51,8 +51,8 @@ int run_serve(const Invocation& invocation) {
                 const std::string job = field<std::string>(answer, "job", "");
                 return "model " + shown + " is served" +
                        (job.empty() ? "" : ", of job " + job.substr(0, 8)) + " after step " +
-                       number(answer, "step") + "; any node of the cluster can `gpunode generate --model " +
-                       shown + "`\n";
+                       number(answer, "step") +
+                       "; any node of the cluster can `gpunode generate --model " + shown + "`\n";
               });
 }
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "actors/job/job_phase.hpp"
 #include "actors/job/timeouts.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
@@ -15,7 +16,16 @@ using nlohmann::json;
 
 constexpr std::uint64_t kLongestJobFileBytes = 1 << 20;
 
+std::string waits_text(const json& body) {
+  const std::string name = word(body, "name");
+  return "job " + name + " (" + word(body, "job").substr(0, 8) +
+         ") waits: " + word(body, "reason") + "\n  it starts by itself, once; held by " +
+         joined(list(body, "held_by")) + "; `gpunode job rm " + name + "` takes it out\n";
+}
+
 std::string started_text(const json& body) {
+  if (field<std::string>(body, "phase", "") == to_string(jobs::JobPhase::waiting))
+    return waits_text(body);
   std::string text =
       "job " + word(body, "name") + " (" + word(body, "job").substr(0, 8) + ") is started";
   const auto nodes = field<std::vector<std::string>>(body, "started_on", {});
@@ -38,7 +48,10 @@ int run_train(const Invocation& invocation) {
   if (!text) return fail(invocation, text.error().within("job file"));
   std::string job_file(as_text(*text));
   std::string folder = std::filesystem::absolute(given).lexically_normal().parent_path().string();
-  Answer answer = ask_node(invocation, "train", {{"job_file", job_file}, {"directory", folder}},
+  Answer answer = ask_node(invocation, "train",
+                           {{"job_file", job_file},
+                            {"directory", folder},
+                            {"wait", !invocation.arguments.has("--no-wait")}},
                            jobs::kTrainTimeout);
   const int told = tell(invocation, answer, started_text);
   if (!answer || !invocation.arguments.has("--follow")) return told;

@@ -2,7 +2,8 @@
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known, and which one
-// is meant) and job_board_removal.cpp (jobs and checkpoints go for good) alone.
+// is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and checkpoints go
+// for good) alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -20,6 +21,7 @@
 #include "actors/job/job_board_actor.hpp"
 #include "actors/job/job_names.hpp"
 #include "actors/job/last_hints.hpp"
+#include "actors/job/start_vote.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/durable_record.hpp"
 
@@ -28,6 +30,7 @@ namespace gpunode::jobs::board {
 inline constexpr JobRecord kVotes{"votes", {{'V', 'O', 'T', 'E'}, 1}};
 inline constexpr JobRecord kWitness{"witness", {{'J', 'O', 'B', 'W'}, 1}};
 inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
+inline constexpr JobRecord kWaiting{"waiting", {{'J', 'O', 'B', 'Q'}, 1}};
 inline constexpr JobRecord kRemoved{"removed", {{'J', 'O', 'B', 'R'}, 1}};
 
 // Why who lacks the result of a job that is finished does not get it from this node.
@@ -35,6 +38,23 @@ inline constexpr const char* kNoResult = "its result is not on this node's disk"
 
 // The directory's key of a node that leaves.
 inline constexpr const char* kLeaving = "leaving";
+
+// A job that waits in the queue.
+struct Waiting {
+  static constexpr Duration kFirstPause = std::chrono::seconds(5);
+  static constexpr Duration kLongestPause = std::chrono::minutes(5);
+
+  std::vector<NodeId> holders;
+  StartVote vote;
+  // Of who looks whether it can start, which reads all of its data: what is under way, and when it
+  // is looked again.
+  bool under_way = false;
+  std::uint64_t round = 0;
+  std::string situation;
+  Duration pause{};
+  Time not_before{};
+  bool for_memory = false;
+};
 
 struct Job {
   job::JobSpec spec;
@@ -45,19 +65,26 @@ struct Job {
   bool witness = false;   // this node only votes in it
   bool promoted = false;  // its actor ends, to start again as one that computes
   std::string outcome;    // the last report of one that ended, JSON
+  std::optional<Waiting> waiting;
+};
+
+// What is left of a job that is removed: by order, or as it has left the queue to start.
+struct Gone {
+  std::string name;
+  bool started = false;
 };
 
 struct State {
   static inline const char* name = "job board";
   JobBoardOptions options;
   std::map<JobId, Job> jobs;
-  std::uint64_t lives = 0;  // of jobs' actors in this process
-  bool leaving = false;     // takes up no more jobs
-  std::map<JobId, std::string> removed;  // for good, by order: their names
+  std::uint64_t lives = 0;        // of jobs' actors in this process
+  bool leaving = false;           // takes up no more jobs
+  std::map<JobId, Gone> removed;  // for good
   // Of jobs whose actor is to end first: what is done then.
   std::map<JobId, std::function<void()>> ending;
-  JoinAttempts attempts;    // at jobs of others
-  LastHints last_hints;     // of them
+  JoinAttempts attempts;  // at jobs of others
+  LastHints last_hints;   // of them
   std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
 };
 using Self = caf::stateful_actor<State>;
@@ -76,6 +103,10 @@ struct Request {
 };
 // Makes this node answer the calls of others.
 void publish_all(Self* self);
+void publish_queue(Self* self);
+// Answers calls of this name on the job board: at once, or with nothing but that it is done.
+void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView));
+void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView));
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
@@ -128,6 +159,15 @@ void remove_job(Self* self, const Command& command);
 void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
+// The job has started from the queue.
+void leave_queue(Self* self, const JobId& id);
+// Looks whether jobs that wait can start.
+void look_after_queue(Self* self);
+// Takes up a job that waited when this node ended. Fails with corrupted.
+Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record);
+// Whether the node is up, and has not said that it leaves.
+bool stays(const ClusterSnapshot& cluster, const NodeId& node);
+
 // `checkpoint rm`, of a job that is over here.
 void remove_checkpoints(Self* self, const Command& command);
 

@@ -95,7 +95,11 @@ TEST_F(TheNames, know_a_job_by_the_id_that_it_had_in_the_queue) {
   NamedJob one = job(0xa1, "x", 5);
   one.waited_as = id(0xd4).text();
   names.add(one);
+  names.add(job(0xd4, "x", 5, true));
+  names.forget_started();
   EXPECT_EQ(meant("d4"), id(0xa1));
+  EXPECT_EQ(names.shown(id(0xa1)), "x");
+  EXPECT_FALSE(names.knows(id(0xd4)));
 }
 
 TEST(JobIdText, is_read_back_and_nothing_else_is) {

@@ -1,0 +1,241 @@
+// The queue of the job board: jobs for which too few nodes are fit for now. Each is on the disks of
+// some nodes, its holders; one of them, the submitter or else the first that is alive, looks now and
+// then whether the job can start, in the order in which jobs were submitted. More than half of the
+// holders agree on how it starts, so it starts once.
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+#include "actors/job/detail/job_board_state.hpp"
+#include "actors/job/job_line.hpp"
+#include "actors/job/job_note_codec.hpp"
+#include "actors/job/job_submission.hpp"
+#include "actors/json_answer.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::jobs::board {
+
+namespace {
+
+constexpr auto kSettle = std::chrono::seconds(1);  // of what has changed, before it is looked at
+constexpr auto kQueueCallTimeout = std::chrono::seconds(5);
+
+Result<void> store(Self* self, const JobId& id, const Waiting& waiting) {
+  return record(self, id, kWaiting).store(encode(QueueNote{id, waiting.vote, waiting.holders}));
+}
+
+void enter(Self* self, const JobId& id, job::JobSpec spec, Waiting waiting) {
+  Job& job = self->state.jobs[id];
+  job.progress.id = id;
+  job.progress.phase = JobPhase::waiting;
+  job.progress.total_steps = spec.train.steps;
+  job.spec = std::move(spec);
+  job.waiting = std::move(waiting);
+  publish_hint(self, job);
+}
+
+Result<void> keep(Self* self, ByteView request) {
+  auto note = decode_note(request);
+  const auto* draft = note ? std::get_if<QueueNote>(&*note) : nullptr;
+  if (!draft) return Error{ErrorCode::invalid_argument, "not a job for the queue"};
+  const JobId id = job::job_id(draft->vote.manifest);
+  if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
+  if (self->state.removed.contains(id))
+    return Error{ErrorCode::wrong_state, "it was removed from the queue"};
+  if (self->state.jobs.contains(id)) return {};
+  auto spec = job::decode(draft->vote.manifest);
+  if (!spec) return spec.error();
+  const JobEnvironment& environment = *self->state.options.environment;
+  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
+    return made.error();
+  if (auto stored = record(self, id, kManifest).store(draft->vote.manifest); !stored)
+    return stored.error();
+  Waiting waiting;
+  waiting.holders = draft->holders;
+  if (auto stored = store(self, id, waiting); !stored) return stored.error();
+  enter(self, id, std::move(*spec), std::move(waiting));
+  return {};
+}
+
+// A vote on how a job starts; `accepting`: on a manifest, else on a ballot alone.
+Result<SharedBytes> vote(Self* self, ByteView request, bool accepting) {
+  auto note = decode_note(request);
+  const auto* asked = note ? std::get_if<QueueNote>(&*note) : nullptr;
+  if (!asked) return Error{ErrorCode::invalid_argument, "not a question about the queue"};
+  Job* job = job_at(self, asked->job);
+  if (!job || !job->waiting || self->state.ending.contains(asked->job))
+    return Error{ErrorCode::not_found, "the job does not wait here"};
+  Waiting changed = *job->waiting;
+  const bool given = accepting ? changed.vote.accept(asked->vote.promised, asked->vote.manifest)
+                               : changed.vote.promise(asked->vote.promised);
+  if (given) {
+    if (auto stored = store(self, asked->job, changed); !stored) return stored.error();
+    job->waiting = std::move(changed);
+  }
+  return SharedBytes::from(encode(QueueNote{asked->job, job->waiting->vote, {}}));
+}
+
+Result<SharedBytes> promise(Self* self, ByteView request) {
+  return vote(self, request, false);
+}
+
+Result<SharedBytes> accept(Self* self, ByteView request) {
+  return vote(self, request, true);
+}
+
+// "<waiting id>\n<id>": the job has started under that id.
+Result<void> started(Self* self, ByteView request) {
+  const std::string text(as_text(request));
+  const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(text.find('\n'), text.size())));
+  if (!id) return Error{ErrorCode::invalid_argument, "not a job's id"};
+  const Job* job = job_at(self, *id);
+  if (job && job->waiting) leave_queue(self, *id);
+  return {};
+}
+
+// Whether this node is the one that looks after the job.
+bool is_starter(Self* self, const Job& job, const ClusterSnapshot& cluster) {
+  const NodeId& own = self->state.options.self;
+  const auto& holders = job.waiting->holders;
+  const auto up = [&](const NodeId& node) { return node == own || stays(cluster, node); };
+  if (std::ranges::find(holders, job.spec.submitter) != holders.end() && up(job.spec.submitter))
+    return job.spec.submitter == own;
+  return std::ranges::none_of(holders, [&](const NodeId& node) { return node < own && up(node); });
+}
+
+bool carries(const NodeInfo& node, const std::vector<std::string>& wanted) {
+  std::vector<std::string> own;
+  for (const auto& [key, value] : node.labels)
+    own.push_back(value.empty() ? key : key + "=" + value);
+  return labels_fit(wanted, own);
+}
+
+// The nodes that could be fit for the job by what is known of them without asking.
+std::vector<NodeId> eligible(const job::JobSpec& spec, const ClusterSnapshot& cluster) {
+  std::vector<NodeId> nodes;
+  for (const NodeInfo& node : cluster.nodes)
+    if (stays(cluster, node.id) && carries(node, spec.labels)) nodes.push_back(node.id);
+  return nodes;
+}
+
+void waits_for(Self* self, Job& job, const std::string& reason) {
+  if (job.progress.reason == reason) return;
+  job.progress.reason = reason;
+  log::info("jobs", job.spec.name + " waits: " + reason);
+  publish_hint(self, job);
+}
+
+std::string too_few(const job::JobSpec& spec, std::size_t found) {
+  std::string labels;
+  for (const std::string& label : spec.labels) labels += (labels.empty() ? "" : ", ") + label;
+  return "the job needs at least " + std::to_string(spec.min_nodes) + " nodes" +
+         (labels.empty() ? "" : " with the labels " + labels) + ", " + std::to_string(found) +
+         (found == 1 ? " is" : " are") + " here";
+}
+
+// What may have made room for it since it was last looked at: nodes, and jobs that are over.
+std::string situation_of(Self* self, const std::vector<NodeId>& nodes,
+                         const ClusterSnapshot& cluster) {
+  std::string text;
+  for (const NodeId& node : nodes) text += node.text();
+  for (const auto& [id, job] : self->state.jobs)
+    if (is_at_work(job)) text += id.text();
+  for (const auto& [id, from, hint] : hints_of_others(cluster))
+    if (!hint.ended && hint.phase == JobPhase::running) text += from.text() + id;
+  return text;
+}
+
+void on_attempt(Self* self, const JobId& id, const std::string& answer) {
+  Job* job = job_at(self, id);
+  if (!job || !job->waiting) return;
+  Waiting& waiting = *job->waiting;
+  waiting.under_way = false;
+  const auto begun = parsed_answer(answer);
+  if (!begun) {
+    waiting.pause = std::clamp(waiting.pause * 2, Waiting::kFirstPause, Waiting::kLongestPause);
+    waiting.not_before = now(self) + waiting.pause;
+    waiting.for_memory = begun.error().code == ErrorCode::out_of_memory;
+    return waits_for(self, *job, begun.error().detail);
+  }
+  const std::string text = id.text() + "\n" + field<std::string>(*begun, "job", "");
+  log::info("jobs", job->spec.name + " starts from the queue on " +
+                        field<nlohmann::json>(*begun, "started_on", {}).dump());
+  for (const NodeId& holder : waiting.holders)
+    self->send(self->state.options.calls,
+               CallRequest{holder, "queue.started", SharedBytes::from(to_bytes(as_bytes(text))),
+                           kQueueCallTimeout, [](const auto&) {}});
+  leave_queue(self, id);
+}
+
+void attempt(Self* self, const JobId& id, Job& job) {
+  Waiting& waiting = *job.waiting;
+  waiting.under_way = true;
+  const std::uint64_t round = std::max(waiting.round, waiting.vote.promised.round) + 1;
+  waiting.round = round;
+  const State& state = self->state;
+  auto tell = [self, me = caf::actor(self), id](const std::string& answer) {
+    caf::anon_send(me, Request{[=] { on_attempt(self, id, answer); }});
+  };
+  spawn_submission(self->system(),
+                   {job.spec, state.options.self, state.options.cluster, state.options.calls, tell,
+                    false, Queued{id, waiting.holders, round}});
+}
+
+// Looks after one job, unless another one is being looked at; `before`: an earlier one that waits for
+// memory, which this one would take.
+void look_after(Self* self, const JobId& id, Job& job, const Job* before,
+                const ClusterSnapshot& cluster) {
+  Waiting& waiting = *job.waiting;
+  const std::vector<NodeId> nodes = eligible(job.spec, cluster);
+  if (nodes.size() < job.spec.min_nodes)
+    return waits_for(self, job, too_few(job.spec, nodes.size()));
+  if (before)
+    return waits_for(self, job,
+                     "job " + before->spec.name + " came before it, and waits for memory");
+  if (std::string situation = situation_of(self, nodes, cluster); situation != waiting.situation) {
+    waiting.situation = std::move(situation);
+    waiting.pause = {};
+    waiting.not_before = now(self) + kSettle;
+  }
+  const bool busy = std::ranges::any_of(self->state.jobs, [](const auto& one) {
+    return one.second.waiting && one.second.waiting->under_way;
+  });
+  if (!busy && now(self) >= waiting.not_before) attempt(self, id, job);
+}
+
+}  // namespace
+
+void publish_queue(Self* self) {
+  publish(self, "queue.keep", keep);
+  publish(self, "queue.promise", promise);
+  publish(self, "queue.accept", accept);
+  publish(self, "queue.started", started);
+}
+
+Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record) {
+  auto note = decode_note(record);
+  auto* kept = note ? std::get_if<QueueNote>(&*note) : nullptr;
+  if (!kept) return Error{ErrorCode::corrupted, "its place in the queue cannot be read"};
+  Waiting waiting;
+  waiting.holders = std::move(kept->holders);
+  waiting.vote = std::move(kept->vote);
+  enter(self, id, std::move(spec), std::move(waiting));
+  return {};
+}
+
+void look_after_queue(Self* self) {
+  std::vector<std::pair<JobId, Job*>> queue;
+  for (auto& [id, job] : self->state.jobs)
+    if (job.waiting) queue.emplace_back(id, &job);
+  if (queue.empty()) return;
+  std::ranges::sort(
+      queue, {}, [](const auto& one) { return std::pair(one.second->spec.submitted, one.first); });
+  const auto cluster = self->state.options.cluster->read();
+  const Job* before = nullptr;
+  for (auto& [id, job] : queue) {
+    if (is_starter(self, *job, *cluster)) look_after(self, id, *job, before, *cluster);
+    if (job->waiting->for_memory && !before) before = job;
+  }
+}
+
+}  // namespace gpunode::jobs::board
