@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "actors/inference/served_model.hpp"
+#include "actors/inference/detail/model_actor.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -16,97 +16,10 @@
 namespace gpunode::inference {
 namespace {
 
-struct Load {  // to a model actor
-  ServedModel::Options options;
-  std::function<Result<compute::NodeDevice*>()> choose_device;  // where that one is drained
-};
-struct Loaded {  // its answer
-  std::string name;
-  Result<ModelFacts> facts{ModelFacts{}};
-};
 struct Found {  // the job that a `serve` means
   std::string name, job;
   std::function<void(std::string)> answer;
 };
-struct Generate {
-  GenerateRequest request;
-  Time deadline{};
-  CallReply reply;
-};
-
-// --- one served model, on its own thread ---
-
-struct ModelState {
-  static inline const char* name = "model";
-  std::unique_ptr<ServedModel> model;
-  Load load;                                       // what made it
-  const compute::NodeDevice* could_not = nullptr;  // it failed to move there
-};
-constexpr auto kLookEvery = std::chrono::seconds(1);
-using ModelSelf = caf::stateful_actor<ModelState>;
-
-// From a device that is drained to another one, once for each.
-void move_if_drained(ModelState& state) {
-  if (!state.model) return;
-  const compute::NodeDevice& from = state.model->device();
-  if (from.condition() != compute::DeviceCondition::drained) return;
-  const auto to = state.load.choose_device();
-  if (!to || *to == state.could_not) return;
-  ServedModel::Options options = state.load.options;
-  options.device = *to;
-  auto moved = ServedModel::move(*state.model, options);
-  const std::string what = options.user + " on " + from.id() + ", which is drained, ";
-  if (!moved) {
-    state.could_not = *to;
-    return log::warning("serving", what + "stays, as it could not move to " + (*to)->id() + ": " +
-                                       moved.error().message());
-  }
-  log::info("serving", what + "goes on on " + (*to)->id());
-  state.model = std::move(*moved);
-  state.load.options = options;
-  state.could_not = nullptr;
-}
-
-caf::behavior model_behaviour(ModelSelf* self, caf::actor owner, std::string name,
-                              telemetry::Registry* metrics) {
-  expect_known_messages(self);
-  return {
-      [self, owner, name](const Load& load) {
-        auto model = ServedModel::load(load.options);
-        if (!model) return self->send(owner, Loaded{name, model.error()});
-        self->state.model = std::move(*model);
-        self->state.load = load;
-        self->delayed_send(self, kLookEvery, Tick{});
-        self->send(owner, Loaded{name, self->state.model->facts()});
-      },
-      [self, name, metrics](const Generate& order) {
-        if (!self->state.model)
-          return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
-        move_if_drained(self->state);
-        auto answer = self->state.model->generate(order.request, order.deadline);
-        telemetry::Labels labels{{"model", name}};
-        if (answer) {
-          metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)
-              .add(answer->tokens);
-          metrics->histogram("gpunode_generate_seconds", "Time of a generated text", labels)
-              .record(answer->seconds);
-        } else {
-          metrics->counter("gpunode_generate_failures_total", "Requests that failed here", labels)
-              .add();
-        }
-        order.reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
-                           : Result<SharedBytes>(answer.error()));
-      },
-      [self](const Tick&) {
-        self->delayed_send(self, kLookEvery, Tick{});
-        move_if_drained(self->state);
-      },
-      [self](const Shutdown&) { self->quit(); },
-  };
-}
-
-// --- the node's models ---
-
 struct Model {
   caf::actor actor;
   std::string job;  // id, whose newest checkpoint it is; empty: of a path
@@ -203,7 +116,7 @@ void begin(Self* self, const std::string& name, Model chosen,
   model.device = *device;
   model.answer = std::move(answer);
   model.actor =
-      self->spawn<caf::detached>(model_behaviour, caf::actor(self), name, state.options.metrics);
+      spawn_model(self->system(), caf::actor(self), name, *state.options.metrics);
   self->monitor(model.actor);
   load(self, name, model);
 }

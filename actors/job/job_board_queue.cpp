@@ -167,12 +167,17 @@ void on_attempt(Self* self, const JobId& id, const std::string& answer) {
   leave_queue(self, id);
 }
 
+// Its own promise is on disk first: no ballot is ever used twice, also by another life of this node.
 void attempt(Self* self, const JobId& id, Job& job) {
   Waiting& waiting = *job.waiting;
-  waiting.under_way = true;
-  const std::uint64_t round = std::max(waiting.round, waiting.vote.promised.round) + 1;
-  waiting.round = round;
   const State& state = self->state;
+  const std::uint64_t round = waiting.vote.promised.round + 1;
+  waiting.vote.promise({round, state.options.self});
+  if (auto stored = store(self, id, waiting); !stored) {
+    waiting.not_before = now(self) + Waiting::kFirstPause;
+    return waits_for(self, job, stored.error().message());
+  }
+  waiting.under_way = true;
   auto tell = [self, me = caf::actor(self), id](const std::string& answer) {
     caf::anon_send(me, Request{[=] { on_attempt(self, id, answer); }});
   };

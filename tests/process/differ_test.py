@@ -148,7 +148,7 @@ class Differ(training.TrainingTest):
     def test_leave_too_few_and_the_job_is_refused_before_a_step_naming_each(self):
         wrong = sorted(self.wrong)
         self.begin_all(["a", *wrong])
-        refused = self.nodes["a"].ask("train", self.job(5, 2))
+        refused = self.nodes["a"].ask("train", self.job(5, 2), "--no-wait")
         self.assertEqual(refused.code, 1, str(refused))
         self.assertIn("at least 2 nodes, 1 can take part", refused.err)
         reasons = dict(re.findall(r"; (\w+): (.+?)(?=; \w+: it|$)", refused.err.strip()))

@@ -257,14 +257,17 @@ class ALateNode(cluster.ProcessTest):
 
 
 class Again(cluster.ProcessTest):
-    def test_a_job_that_has_finished_is_not_started_a_second_time(self):
+    def test_a_job_file_trained_a_second_time_is_a_job_of_its_own_with_the_same_weights(self):
         node = self.world.start("a")
         path = self.job_file(steps=5)
-        self.assertEqual(node.ask("train", path, "--follow").code, 0)
-        self.assert_fails(node.ask("train", path), 1, "finished already", "name, seed or data")
-        self.assertEqual(node.ask("train", self.job_file("other", steps=5), "--follow").code, 0)
+        ids = [node.ask("train", path, "--json").json["job"]]
+        self.wait_for_phase(node, ids[0])
+        ids.append(node.ask("train", path, "--json").json["job"])
+        self.wait_for_phase(node, ids[1])
+        self.assertNotEqual(*ids)
+        self.assertEqual(*(self.export(node, 5, one) for one in ids))
 
-    def test_a_name_that_ended_jobs_had_means_the_one_that_runs(self):
+    def test_a_name_that_ended_jobs_had_means_the_newest(self):
         node = self.world.start("a")
         for steps in range(1, 7):
             done = node.ask("train", self.job_file(steps=steps, every=1000), "--follow")
@@ -276,7 +279,7 @@ class Again(cluster.ProcessTest):
         self.assertEqual(stopped.code, 0, str(stopped))
         self.assertEqual(self.progress(node, "small")["phase"], "stopped")
 
-    def test_a_job_that_failed_says_why_and_is_taken_up_by_training_it_again(self):
+    def test_a_job_that_failed_says_why_and_is_taken_up_when_it_is_resumed(self):
         node = self.world.start("a")
         path = self.job_file(steps=4000, every=50)
         self.assertEqual(node.ask("train", path).code, 0)
@@ -292,7 +295,7 @@ class Again(cluster.ProcessTest):
         self.assert_says(line["reason"], "data")
         self.assertEqual(node.ask("job", "show", "small").code, 0)
         os.rename(data + ".away", data)
-        again = node.ask("train", path)
+        again = node.ask("job", "resume", "small")
         self.assertEqual(again.code, 0, str(again))
         self.wait_for_phase(node, "small", "running")
         shown = self.progress(node, "small")

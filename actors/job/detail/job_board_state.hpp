@@ -49,7 +49,6 @@ struct Waiting {
   // Of who looks whether it can start, which reads all of its data: what is under way, and when it
   // is looked again.
   bool under_way = false;
-  std::uint64_t round = 0;
   std::string situation;
   Duration pause{};
   Time not_before{};

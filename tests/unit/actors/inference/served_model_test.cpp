@@ -168,8 +168,8 @@ class ServedByActor : public Served {
                                          if (!ready) return ready.error();
                                          return ready->front();
                                        },
-                                       &disk_, &clock_, &cluster_, "/checkpoints",
-                                       caf::actor_cast<caf::actor>(calls_.ptr()), &metrics_});
+                                       &disk_, &clock_, &cluster_, "/checkpoints", others(),
+                                       others(), others(), &metrics_});
     calls_->send(serving_,
                  Command{"serve", R"({"path": "/file", "name": "letters"})", [](std::string) {}});
     calls_->receive([&](const Publish& publish) { ask_ = publish.handler; },
@@ -179,6 +179,8 @@ class ServedByActor : public Served {
     calls_->send(serving_, Shutdown{});
     calls_->wait_for(serving_);
   }
+  // Whom it calls, and asks of jobs, and tells what is served.
+  caf::actor others() { return caf::actor_cast<caf::actor>(calls_.ptr()); }
   Result<GenerateAnswer> answer() {
     std::promise<Result<SharedBytes>> promise;
     const GenerateRequest request{.prompt = "a", .max_tokens = kTokens, .temperature = 0};
@@ -202,6 +204,34 @@ class ServedByActor : public Served {
   caf::actor serving_;
   CallHandler ask_;
 };
+
+TEST_F(ServedByActor, tells_the_directory_of_what_it_serves) {
+  calls_->receive(
+      [](const SetEntry& entry) {
+        EXPECT_EQ(entry.key, "model/letters");
+        const std::string told(as_text(*entry.value));
+        EXPECT_THAT(told, ::testing::HasSubstr("\"digest\":\""));
+        EXPECT_THAT(told, ::testing::Not(::testing::HasSubstr("\"job\"")));
+      },
+      caf::after(20s) >> [] { FAIL() << "nothing is told"; });
+}
+
+TEST_F(ServedByActor, serves_the_job_that_the_board_says_is_meant) {
+  std::promise<std::string> promise;
+  calls_->send(serving_, Command{"serve", R"({"job": "dup", "name": "m"})",
+                                 [&](std::string text) { promise.set_value(std::move(text)); }});
+  calls_->receive(
+      [](const Command& question) {
+        EXPECT_EQ(question.name, "job.find");
+        EXPECT_THAT(question.arguments, ::testing::HasSubstr("dup"));
+        question.answer(
+            R"({"ok": true, "name": "dup", "job": "00112233445566778899aabbccddeeff"})");
+      },
+      caf::after(20s) >> [] { FAIL() << "nobody is asked"; });
+  auto answer = promise.get_future();
+  ASSERT_EQ(answer.wait_for(20s), std::future_status::ready);
+  EXPECT_THAT(answer.get(), ::testing::HasSubstr("job 00112233: no durable checkpoint"));
+}
 
 TEST_F(ServedByActor, moves_from_a_device_that_is_drained_and_answers_alike) {
   const auto before = answer();

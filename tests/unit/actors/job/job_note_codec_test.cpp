@@ -27,6 +27,34 @@ TEST(JobNoteCodec, carries_fitness_and_hints_and_survives_damage) {
                 [](const Bytes& bytes) { return decode_note(bytes).has_value(); });
 }
 
+TEST(JobNoteCodec, carries_jobs_in_the_queue_and_when_a_job_was_submitted) {
+  NodeId one, two;
+  one.value[0] = std::byte{1};
+  two.value[0] = std::byte{2};
+  QueueNote note{{1, 2}, {{3, one}, {2, two}, Bytes(90, std::byte{9})}, {one, two}};
+  auto back = decode_note(encode(JobNote(note)));
+  ASSERT_TRUE(back);
+  const auto& told = std::get<QueueNote>(*back);
+  EXPECT_EQ(told.job, note.job);
+  EXPECT_EQ(told.vote.promised, note.vote.promised);
+  EXPECT_EQ(told.vote.accepted, note.vote.accepted);
+  EXPECT_EQ(told.vote.manifest, note.vote.manifest);
+  EXPECT_EQ(told.holders, note.holders);
+  expect_robust(encode(JobNote(note)),
+                [](const Bytes& bytes) { return decode_note(bytes).has_value(); });
+  note.holders.assign(kMostHolders + 1, one);
+  EXPECT_FALSE(decode_note(encode(JobNote(note))));
+  JobHint hint;
+  hint.submitted = 5;
+  hint.submitter = two;
+  hint.waited_as = "00";
+  auto again = decode_note(encode(JobNote(hint)));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(std::get<JobHint>(*again).submitted, 5);
+  EXPECT_EQ(std::get<JobHint>(*again).submitter, two);
+  EXPECT_EQ(std::get<JobHint>(*again).waited_as, "00");
+}
+
 TEST(JobNoteCodec, carries_refusals_bounded_in_number_and_length_and_survives_damage) {
   NodeId node;
   node.value[3] = std::byte{7};

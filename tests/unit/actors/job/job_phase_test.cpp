@@ -6,7 +6,7 @@ namespace gpunode::jobs {
 namespace {
 
 TEST(JobPhase, has_a_text_of_its_own_that_is_read_back) {
-  for (int index = 0; index <= static_cast<int>(JobPhase::failed); ++index) {
+  for (int index = 0; index <= static_cast<int>(JobPhase::removed); ++index) {
     const auto phase = static_cast<JobPhase>(index);
     EXPECT_EQ(parse_job_phase(to_string(phase)), phase) << to_string(phase);
   }
@@ -16,9 +16,11 @@ TEST(JobPhase, has_a_text_of_its_own_that_is_read_back) {
   EXPECT_EQ(parse_job_phase("Running"), std::nullopt);
 }
 
-TEST(JobPhase, is_over_when_it_is_finished_or_failed) {
-  EXPECT_TRUE(is_over(JobPhase::finished) && is_over(JobPhase::failed));
-  EXPECT_FALSE(is_over(JobPhase::stopped) || is_over(JobPhase::preparing));
+TEST(JobPhase, is_over_when_it_is_finished_failed_or_removed) {
+  EXPECT_TRUE(is_over(JobPhase::finished) && is_over(JobPhase::failed) &&
+              is_over(JobPhase::removed));
+  EXPECT_FALSE(is_over(JobPhase::stopped) || is_over(JobPhase::preparing) ||
+               is_over(JobPhase::waiting));
 }
 
 }  // namespace

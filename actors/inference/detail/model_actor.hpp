@@ -1,0 +1,36 @@
+// One served model on a thread of its own: loads it, generates, and moves from a device that is
+// drained to another one. Spawned and told by serving_actor.cpp alone.
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+
+#include <functional>
+#include <string>
+
+#include "actors/inference/generate_codec.hpp"
+#include "actors/inference/served_model.hpp"
+#include "actors/messages.hpp"
+#include "runtime/telemetry/registry.hpp"
+
+namespace gpunode::inference {
+
+struct Load {  // to a model actor
+  ServedModel::Options options;
+  std::function<Result<compute::NodeDevice*>()> choose_device;  // where that one is drained
+};
+struct Loaded {  // its answer
+  std::string name;
+  Result<ModelFacts> facts{ModelFacts{}};
+};
+struct Generate {
+  GenerateRequest request;
+  Time deadline{};
+  CallReply reply;
+};
+
+// It answers `owner` with Loaded, and each Generate by its reply. `metrics` outlives it.
+caf::actor spawn_model(caf::actor_system& system, caf::actor owner, std::string name,
+                       telemetry::Registry& metrics);
+
+}  // namespace gpunode::inference
