@@ -83,7 +83,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
 
 // Whether a job that was here before stands in the way of starting it; one that failed here is
 // cleared away, to be taken up again from its votes and checkpoints.
-Result<bool> is_under_way(Self* self, const JobId& id) {
+Result<bool> runs_already(Self* self, const JobId& id) {
   if (self->state.removed.contains(id))
     return Error{ErrorCode::wrong_state, "this job was removed from this node, by order"};
   const Job* job = job_at(self, id);
@@ -349,7 +349,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
 Result<void> create_job(Self* self, ByteView manifest, Part part) {
   if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
   JobId id = job::job_id(manifest);
-  auto under_way = is_under_way(self, id);
+  auto under_way = runs_already(self, id);
   if (!under_way) return under_way.error();
   if (*under_way) return {};
   auto spec = job::decode(manifest);

@@ -274,6 +274,7 @@ void audit_job(Self* self, const JobId& id, const std::string& event,
 
 void job_command(Self* self, const Command& command, const JobId& id, const NodeId& by,
                  bool forward) {
+  if (command.name == "job.rm") return remove_job(self, command);
   const Job* job = job_at(self, id);
   const bool orders = is_order(command.name);
   const bool outside = job && orders && job->progress.phase == JobPhase::outsider;

@@ -21,6 +21,12 @@ bool is_at_work(const Job& job) {
   return job.actor && !job.progress.ended && makes_steps(job.progress.phase);
 }
 
+bool is_under_way(const Job& job) {
+  const JobPhase phase = job.progress.phase;
+  return is_at_work(job) && phase != JobPhase::paused && phase != JobPhase::forming &&
+         phase != JobPhase::preparing;
+}
+
 JobNames names_of(Self* self) {
   JobNames names;
   const State& state = self->state;

@@ -10,6 +10,7 @@
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/job_submission.hpp"
+#include "actors/job/start_agreement.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/log.hpp"
 
@@ -167,15 +168,22 @@ void on_attempt(Self* self, const JobId& id, const std::string& answer) {
   leave_queue(self, id);
 }
 
-// Its own promise is on disk first: no ballot is ever used twice, also by another life of this node.
+// A ballot of this node's. Its own promise is on disk first: none is ever used twice, also by another
+// life of this node.
+Result<StartBallot> next_ballot(Self* self, const JobId& id, Waiting& waiting) {
+  const StartBallot ballot{waiting.vote.promised.round + 1, self->state.options.self};
+  waiting.vote.promise(ballot);
+  if (auto stored = store(self, id, waiting); !stored) return stored.error();
+  return ballot;
+}
+
 void attempt(Self* self, const JobId& id, Job& job) {
   Waiting& waiting = *job.waiting;
   const State& state = self->state;
-  const std::uint64_t round = waiting.vote.promised.round + 1;
-  waiting.vote.promise({round, state.options.self});
-  if (auto stored = store(self, id, waiting); !stored) {
+  const auto ballot = next_ballot(self, id, waiting);
+  if (!ballot) {
     waiting.not_before = now(self) + Waiting::kFirstPause;
-    return waits_for(self, job, stored.error().message());
+    return waits_for(self, job, ballot.error().message());
   }
   waiting.under_way = true;
   auto tell = [self, me = caf::actor(self), id](const std::string& answer) {
@@ -183,7 +191,7 @@ void attempt(Self* self, const JobId& id, Job& job) {
   };
   spawn_submission(self->system(),
                    {job.spec, state.options.self, state.options.cluster, state.options.calls, tell,
-                    false, Queued{id, waiting.holders, round}});
+                    false, Queued{id, waiting.holders, ballot->round}});
 }
 
 // Looks after one job, unless another one is being looked at; `before`: an earlier one that waits for
@@ -209,6 +217,28 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
 }
 
 }  // namespace
+
+void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> then) {
+  Waiting& waiting = *self->state.jobs.at(id).waiting;
+  const auto ballot = next_ballot(self, id, waiting);
+  if (!ballot) return then(ballot.error());
+  spawn_start_agreement(
+      self->system(),
+      {id,
+       waiting.holders,
+       *ballot,
+       {},
+       self->state.options.calls,
+       [me = caf::actor(self), then = std::move(then)](const Result<Bytes>& agreed) {
+         Result<void> out;
+         if (!agreed)
+           out = agreed.error();
+         else if (!agreed->empty())
+           out = Error{ErrorCode::wrong_state,
+                       "it starts just now: order it again once `gpunode jobs` shows it"};
+         caf::anon_send(me, Request{[=] { then(out); }});
+       }});
+}
 
 void publish_queue(Self* self) {
   publish(self, "queue.keep", keep);

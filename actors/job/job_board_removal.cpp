@@ -19,6 +19,7 @@ constexpr auto kRemembered = std::chrono::hours(24 * 30);
 // The reason in the hint of one that left the queue as it has started.
 constexpr const char* kStarted = "it has started";
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
+constexpr auto kForwardTimeout = std::chrono::seconds(40);
 
 Error still_at_work(const std::string& shown, const std::string& how) {
   return {ErrorCode::wrong_state, "job " + shown + " is not over: " + how + "; `gpunode job stop " +
@@ -147,32 +148,35 @@ void take_result_away(Self* self, const JobId& id) {
 
 }  // namespace
 
-void remove_job(Self* self, const Command& command) {
-  const nlohmann::json arguments = arguments_of(command.arguments);
-  const JobNames names = names_of(self);
-  const auto meant = names.meant(field<std::string>(arguments, "job", ""), Purpose::remove);
-  if (!meant) return command.answer(error_json(meant.error()));
-  const bool force = field<bool>(arguments, "force", false);
+namespace {
+
+// Why the job is not to be removed now, by what is known here.
+Result<void> may_be_removed(Self* self, const NamedJob& meant, const std::string& shown,
+                            bool force) {
+  if (!meant.at_work) return {};
   const auto cluster = self->state.options.cluster->read();
-  const Job* own = job_at(self, meant->id);
-  if (own && is_at_work(*own) && (own->progress.phase != JobPhase::paused || !force))
-    return command.answer(error_json(
-        still_at_work(names.shown(meant->id),
-                      own->progress.phase == JobPhase::paused
-                          ? own->progress.reason + " (--force removes it nevertheless)"
-                          : "it is " + std::string(to_string(own->progress.phase)) + " here")));
-  for (const HeardHint& heard : hints_of(*cluster, meant->id)) {
-    const JobPhase phase = heard.hint.phase;
-    const bool works = meant->at_work && cluster->alive(heard.from) && !heard.hint.ended &&
-                       phase != JobPhase::waiting && phase != JobPhase::stopped &&
-                       phase != JobPhase::outsider && phase != JobPhase::witness &&
-                       (phase != JobPhase::paused || !force);
-    if (works)
-      return command.answer(error_json(still_at_work(
-          names.shown(meant->id),
-          "it is " + std::string(to_string(phase)) + " on node " + cluster->name_of(heard.from))));
+  const auto passes = [&](JobPhase phase) {
+    return phase == JobPhase::waiting || phase == JobPhase::stopped ||
+           phase == JobPhase::outsider || phase == JobPhase::witness ||
+           (force && phase == JobPhase::paused);
+  };
+  const Job* own = job_at(self, meant.id);
+  if (own && is_at_work(*own) && !passes(own->progress.phase)) {
+    const bool paused = own->progress.phase == JobPhase::paused;
+    return still_at_work(shown,
+                         paused ? own->progress.reason + " (--force removes it nevertheless)"
+                                : "it is " + std::string(to_string(own->progress.phase)) + " here");
   }
-  auto removal = std::make_shared<Removal>(Removal{command, *meant});
+  for (const auto& [_, from, hint] : hints_of(*cluster, meant.id))
+    if (cluster->alive(from) && !hint.ended && !passes(hint.phase))
+      return still_at_work(shown, "it is " + std::string(to_string(hint.phase)) + " on node " +
+                                      cluster->name_of(from));
+  return {};
+}
+
+void remove_everywhere(Self* self, const Command& command, const NamedJob& meant) {
+  const auto cluster = self->state.options.cluster->read();
+  auto removal = std::make_shared<Removal>(Removal{command, meant});
   std::vector<NodeId> here;
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
@@ -185,11 +189,47 @@ void remove_job(Self* self, const Command& command) {
   for (const NodeId& node : here)
     self->send(self->state.options.calls,
                CallRequest{node, "job.remove",
-                           SharedBytes::from(to_bytes(as_bytes(meant->id.text()))), kRemoveTimeout,
+                           SharedBytes::from(to_bytes(as_bytes(meant.id.text()))), kRemoveTimeout,
                            [self, me = caf::actor(self), removal, node](const auto& answer) {
                              caf::anon_send(
                                  me, Request{[=] { on_removed(self, removal, node, answer); }});
                            }});
+}
+
+// A live node that holds the waiting job; none: it does not wait.
+std::optional<NodeId> holder_of(Self* self, const JobId& id) {
+  const auto cluster = self->state.options.cluster->read();
+  for (const auto& [_, from, hint] : hints_of(*cluster, id))
+    if (hint.phase == JobPhase::waiting && cluster->alive(from)) return from;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void remove_job(Self* self, const Command& command) {
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  const JobNames names = names_of(self);
+  const auto meant = names.meant(field<std::string>(arguments, "job", ""), Purpose::remove);
+  if (!meant) return command.answer(error_json(meant.error()));
+  const bool force = field<bool>(arguments, "force", false);
+  if (auto may = may_be_removed(self, *meant, names.shown(meant->id), force); !may)
+    return command.answer(error_json(may.error()));
+  const Job* own = job_at(self, meant->id);
+  if (own && own->waiting && !force)
+    return take_out(self, meant->id, [self, command, meant = *meant](const Result<void>& out) {
+      if (!out) return command.answer(error_json(out.error().within("job " + meant.name)));
+      remove_everywhere(self, command, meant);
+    });
+  const auto holder = own ? std::nullopt : holder_of(self, meant->id);
+  if (!holder) return remove_everywhere(self, command, *meant);
+  const std::string request =
+      "job.rm\n" + meant->id.text() + "\n" + text_of({{"job", meant->id.text()}, {"force", force}});
+  self->send(
+      self->state.options.calls,
+      CallRequest{*holder, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                  kForwardTimeout, [answer = command.answer](const auto& text) {
+                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
+                  }});
 }
 
 void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply) {
@@ -199,7 +239,7 @@ void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  if (is_at_work(*job) && !(force && job->progress.phase == JobPhase::paused))
+  if (force ? is_under_way(*job) : is_at_work(*job))
     return reply(Error{ErrorCode::wrong_state,
                        "it is " + std::string(to_string(job->progress.phase)) + " there"});
   const bool started = job->waiting && has_started(self, id);

@@ -291,8 +291,9 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
       [self](const Agreed& agreed) {
-        if (agreed.manifest) return hand_out(self, *agreed.manifest);
-        end(self, error_json(agreed.manifest.error()));
+        if (agreed.manifest && !agreed.manifest->empty()) return hand_out(self, *agreed.manifest);
+        end(self, error_json(agreed.manifest ? Error{ErrorCode::cancelled, "it was taken out"}
+                                             : agreed.manifest.error()));
         self->quit();
       },
   };

@@ -17,7 +17,7 @@ struct StartAgreement {
   JobId waiting;
   std::vector<NodeId> holders;
   StartBallot ballot;
-  Bytes manifest;  // proposed
+  Bytes manifest;  // proposed; empty: that it never starts
   caf::actor calls;
   // The manifest that is agreed on. Fails with: unavailable (too few holders answer, or another
   // node is about to start the job).

@@ -83,12 +83,12 @@ class BadJobs(cluster.ProcessTest):
 
     def test_a_label_that_no_node_carries(self):
         path = self.change("min_nodes = 1", 'min_nodes = 1\nlabels = ["kind=gpu"]')
-        self.assert_fails(self.train(path), 1, "label")
+        self.assert_fails(self.node.ask("train", path, "--no-wait"), 1, "label")
         self.assert_no_job()
 
     def test_an_unknown_job_model_and_checkpoint(self):
         self.assert_fails(self.node.ask("job", "show", "nojob"), 1, "nojob", "gpunode jobs")
-        self.assert_fails(self.node.ask("serve", "nojob"), 1, "nojob", "checkpoint ls")
+        self.assert_fails(self.node.ask("serve", "nojob"), 1, "nojob", "gpunode jobs")
         self.assert_fails(self.node.ask("serve", "/nowhere/at/all"), 1, "/nowhere/at/all")
         self.assert_fails(self.node.ask("generate", "--model", "nomodel", "--timeout", "2s"), 1,
                           "nomodel")
@@ -136,7 +136,7 @@ class Unfit(cluster.ProcessTest):
         path = self.job_file(data="/proc/self/cwd/data", nodes=2)
         with open(path, encoding="utf-8") as stream:
             text = stream.read().replace("min_nodes = 1", "min_nodes = 2")
-        refused = first.ask("train", self.world.write("two.toml", text))
+        refused = first.ask("train", self.world.write("two.toml", text), "--no-wait")
         self.assert_fails(refused, 1, "second", "/proc/self/cwd/data")
 
 

@@ -145,6 +145,8 @@ JobNames names_of(Self* self);
 void list_jobs(Self* self, const Command& command);
 // Whether steps are made of it here, or might be once it has members.
 bool is_at_work(const Job& job);
+// Whether it would lose steps that are being made, rather than wait for members.
+bool is_under_way(const Job& job);
 
 // Carries out a person's command about one job; `forward`: by a node that has a part in it, if this
 // one has none. `by`: the node at which the person sits.
@@ -158,6 +160,9 @@ void remove_job(Self* self, const Command& command);
 void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
+// Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),
+// unavailable (too few of them answer).
+void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> then);
 // The job has started from the queue.
 void leave_queue(Self* self, const JobId& id);
 // Looks whether jobs that wait can start.
