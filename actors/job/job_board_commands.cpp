@@ -45,9 +45,7 @@ void list_jobs(Self* self, const Command& command) {
     if (job.outcome.empty()) {
       list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
     } else {
-      nlohmann::json line = arguments_of(job.outcome);
-      line.erase("events");
-      list.push_back(line);
+      list.push_back(ended_line(job.outcome));
     }
   }
   add_jobs_of_others(list, *cluster);
@@ -151,7 +149,7 @@ void show_job(Self* self, const Command& command, const JobId& id) {
     });
   };
   if (!job.outcome.empty())
-    finish(report_at(job.outcome, environment->options().clock->wall()));
+    finish(told_part(command.name, report_at(job.outcome, environment->options().clock->wall())));
   else if (job.actor)
     self->send(job.actor, Command{command.name, "{}", finish});
   else

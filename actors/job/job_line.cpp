@@ -23,6 +23,15 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
   return line;
 }
 
+nlohmann::json ended_line(const std::string& outcome) {
+  const nlohmann::json report = arguments_of(outcome);
+  nlohmann::json line = nlohmann::json::object();
+  for (const char* key :
+       {"job", "name", "phase", "reason", "step", "steps", "view", "members", "loss"})
+    if (report.contains(key)) line[key] = report[key];
+  return line;
+}
+
 JobProgress progress_of(const JobId& id, const std::string& outcome) {
   const nlohmann::json report = arguments_of(outcome);
   JobProgress progress;
