@@ -230,17 +230,26 @@ void trace_job(Self* self, const Command& command, const JobId& id) {
 }
 
 // Unless a job of that name is at work anywhere: two would be told apart by their ids alone.
-void submit(Self* self, const Command& command, const job::JobSpec& spec) {
-  const std::vector<LiveJob> same = live_jobs(self, spec.name);
-  if (!same.empty())
-    return command.answer(
-        error_json({ErrorCode::already_exists,
-                    "a job named '" + spec.name + "' is running (" + short_text(same.front().id) +
-                        ", told by node " + same.front().node +
-                        "): give this one another name; `gpunode job resume " + spec.name +
-                        "` lets a node whose part in it failed take part again"}));
-  spawn_submission(self->system(), {spec, self->state.options.self, self->state.options.cluster,
-                                    self->state.options.calls, command.answer});
+Result<void> name_is_free(Self* self, const std::string& name) {
+  const std::vector<LiveJob> same = live_jobs(self, name);
+  if (same.empty()) return {};
+  return {ErrorCode::already_exists,
+          "a job named '" + name + "' is running (" + short_text(same.front().id) +
+              ", told by node " + same.front().node +
+              "): give this one another name; `gpunode job resume " + name +
+              "` lets a node whose part in it failed take part again"};
+}
+
+// `only_check`: of a job that is only looked at.
+void submit(Self* self, const Command& command, const job::JobSpec& spec,
+            const std::optional<ModelFigures>& only_check) {
+  const Result<void> free = name_is_free(self, spec.name);
+  if (!free && !only_check) return command.answer(error_json(free.error()));
+  SubmissionOptions options{spec, self->state.options.self, self->state.options.cluster,
+                            self->state.options.calls, command.answer};
+  options.only_check = only_check;
+  if (!free) options.refusal = free.error();
+  spawn_submission(self->system(), std::move(options));
 }
 
 void train(Self* self, const Command& command) {
@@ -248,13 +257,20 @@ void train(Self* self, const Command& command) {
   auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
+  const bool check = field<bool>(arguments, "check", false);
   // The embedder's code of the model may take long, and jobs are not to wait for it.
   auto begun =
-      on_own_thread(self, [self, command, spec = std::move(*spec),
+      on_own_thread(self, [self, command, check, spec = std::move(*spec),
                            environment = self->state.options.environment](const caf::actor& board) {
-        if (auto model = environment->make_model(spec); !model)
-          return command.answer(error_json(model.error()));
-        caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
+        const auto model = environment->make_model(spec);
+        if (!model) return command.answer(error_json(model.error()));
+        std::optional<ModelFigures> only_check;
+        if (check) {
+          auto figures = environment->figures(spec, **model);
+          if (!figures) return command.answer(error_json(figures.error()));
+          only_check = *std::move(figures);
+        }
+        caf::anon_send(board, Request{[=] { submit(self, command, spec, only_check); }});
       });
   if (!begun) command.answer(error_json(begun.error()));
 }

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "actors/job/job_fitness.hpp"
+#include "actors/job/job_plan.hpp"
 #include "actors/job/timeouts.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
@@ -72,8 +73,25 @@ void begin_at(Self* self, const NodeId& node) {
 
 void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
 
+// Nothing is handed out.
+void tell_plan(Self* self) {
+  State& state = self->state;
+  const SubmissionOptions& options = state.options;
+  const auto named = [self](const NodeId& node) { return name_of(self, node); };
+  JobPlan plan{*options.only_check, options.refusal, state.fit,
+               choose(options.spec, state.fit, state.refused, options.self)};
+  if (!plan.refusal)
+    if (auto enough =
+            choose_candidates(options.spec, state.fit, state.refused, options.self, named);
+        !enough)
+      plan.refusal = enough.error();
+  end(self, ok_json(plan_json(plan, named)));
+  self->quit();
+}
+
 void hand_out(Self* self) {
   State& state = self->state;
+  if (state.options.only_check) return tell_plan(self);
   auto choice = choose_candidates(state.options.spec, std::move(state.fit),
                                   std::move(state.refused), state.options.self,
                                   [self](const NodeId& node) { return name_of(self, node); });
@@ -193,9 +211,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
 
 }  // namespace
 
-Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
-                                 std::vector<Refusal> refused, const NodeId& self,
-                                 const std::function<std::string(const NodeId&)>& name_of) {
+Choice choose(const job::JobSpec& spec, std::vector<FitNode> fit, std::vector<Refusal> refused,
+              const NodeId& self) {
   // The submitter first, so that a job of one node runs where it was started.
   std::sort(fit.begin(), fit.end(), [&](const FitNode& a, const FitNode& b) {
     return std::pair(a.node != self, a.node) < std::pair(b.node != self, b.node);
@@ -215,6 +232,7 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
     if (!best || group.size() > best->size() ||
         (group.size() == best->size() && has_self(group) && !has_self(*best)))
       best = &group;
+  std::ranges::sort(refused, {}, &Refusal::node);  // not as their answers came
   Choice choice{spec, std::move(refused)};
   if (best) {
     const Fitness& common = best->front()->fitness;
@@ -226,6 +244,13 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
     }
     brought(choice.spec) = brought(common);
   }
+  return choice;
+}
+
+Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
+                                 std::vector<Refusal> refused, const NodeId& self,
+                                 const std::function<std::string(const NodeId&)>& name_of) {
+  Choice choice = choose(spec, std::move(fit), std::move(refused), self);
   if (choice.spec.candidates.size() >= spec.min_nodes) return choice;
   std::string text = "the job needs at least " + std::to_string(spec.min_nodes) + " node" +
                      (spec.min_nodes == 1 ? "" : "s") + ", " +

@@ -117,6 +117,10 @@ class Schema(cluster.ProcessTest):
             self.check_line(line, "logs", record=True)
 
     def check_a_job_at_work(self, a, b):
+        plan = self.job_file("long", steps=10, nodes=2)
+        self.ask(a, "train", plan, "--check", form="--check")
+        self.ask(a, "train", self.job_file("many", nodes=3, min_nodes=3), "--check", form="--check",
+                 code=1)
         self.ask(a, "train", self.job_file("long", steps=1000000, every=200, nodes=2))
         follow = subprocess.Popen(
             [cluster.PROGRAMS["gpunode"], "job", "follow", "long", "--json", "--state", a.state],

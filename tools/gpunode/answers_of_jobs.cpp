@@ -17,6 +17,37 @@ refused        | list     | | nodes that take no part
 refused[].node | text     | | its name
 refused[].reason | text   | | why
 
+= train --check
+# Of a job that would be refused ok is false, and the other fields are there too where a node was asked.
+name           | text     | | the job's name
+starts         | truth    | | whether `train` would start it
+nodes_wanted   | whole    | | as the job file says
+nodes_least    | whole    | | fewer do not begin
+nodes_taking_part | whole | | of the nodes that are up
+nodes          | list     | | every node that is up
+nodes[].node   | text     | | its name
+nodes[].takes_part | truth | | whether it would train
+nodes[].reason | text     | it would not | why
+nodes[].slices | whole    | it would | of a step, until the members' speeds are known
+nodes[].sent_bytes     | whole bytes | it would | a step, for the sum of gradients
+nodes[].received_bytes | whole bytes | it would | a step, for the sum of gradients
+nodes[].memory_needed_bytes    | whole bytes | it is fit | as the node counts
+nodes[].memory_available_bytes | whole bytes | it is fit and knows | of the machine
+model          | text     | | kind and size
+parameters     | whole    | | how many numbers are learned
+steps          | whole    | | the last one
+slices_per_step  | whole  | | the units that a step is divided into
+samples_per_step | whole  | | of all members together
+tokens_per_step  | whole  | | at most
+exchange_mode  | text     | | how gradients travel
+checkpoint_bytes | whole bytes | | of one: weights and moments
+checkpoint_every | whole steps | | 0: after the last step alone
+checkpoints_kept | whole  | | the newest ones, on each member
+data           | text     | | where it is
+data_bytes     | whole bytes | somebody could read it | its size
+data_samples   | whole    | somebody could read it | that are trained on
+epochs         | number   | somebody could read it | how often all steps read it
+
 = @progress
 job            | text     | | its id
 name           | text     | | its name

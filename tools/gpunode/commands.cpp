@@ -129,7 +129,10 @@ std::vector<Command> make_commands() {
        "start a training job",
        "Reads a job file (TOML). Answers once a quorum of the candidates has the job on disk.",
        {{"JOB.toml", "the job file; relative paths in it are taken from its folder"}},
-       {{"--follow", "", "show step, loss, speed, members and time left until it ends"},
+       {{"--check", "",
+         "start nothing: tell who would take part, what each computes, sends and needs, and what "
+         "would be refused"},
+        {"--follow", "", "show step, loss, speed, members and time left until it ends"},
         kState,
         kJson},
        run_train},
