@@ -10,6 +10,7 @@
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/trace_codec.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/probe/host_probe.hpp"
 
 namespace gpunode::jobs::board {
 
@@ -80,10 +81,13 @@ void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   if (!labels_fit(spec->labels, self->state.options.labels))
     return reply(Error{ErrorCode::unavailable, "it does not carry the job's labels"});
   const JobEnvironment* environment = self->state.options.environment;
+  const auto site =
+      site_of(spec->exchange.group_by, self->state.options.labels, probe::machine_text());
   auto begun =
-      on_own_thread(self, [environment, spec = std::move(*spec), reply](const caf::actor&) {
+      on_own_thread(self, [environment, spec = std::move(*spec), site, reply](const caf::actor&) {
         auto fitness = environment->fitness(spec);
         if (!fitness) return reply(fitness.error());
+        fitness->site = site;
         reply(SharedBytes::from(encode(*fitness)));
       });
   if (!begun) reply(begun.error());

@@ -83,7 +83,7 @@ void show_job(Self* self, const Command& command, const JobId& id) {
     });
   };
   if (!job.outcome.empty())
-    finish(report_at(job.outcome, environment->options().clock->wall()));
+    finish(told_part(command.name, report_at(job.outcome, environment->options().clock->wall())));
   else if (job.actor)
     self->send(job.actor, Command{command.name, "{}", finish});
   else
@@ -181,27 +181,33 @@ void on_submitted(Self* self, const std::string& text,
 }
 
 // Unless a job of that name is at work anywhere: two would be told apart by their ids alone.
-void submit(Self* self, const Command& command, job::JobSpec spec) {
-  const JobNames names = names_of(self);
-  if (const auto same = names.meant(spec.name, Purpose::look); same && same->at_work)
-    return command.answer(
-        error_json({ErrorCode::already_exists,
-                    "a job named '" + spec.name + "' is running or waits (" + short_text(same->id) +
-                        "): give this one another name, or stop that one; `gpunode job resume " +
-                        spec.name + "` lets a node whose part in it failed take part again"}));
+Result<void> name_is_free(Self* self, const std::string& name) {
+  const auto same = names_of(self).meant(name, Purpose::look);
+  if (!same || !same->at_work || same->name != name) return {};
+  return {ErrorCode::already_exists,
+          "a job named '" + name + "' is running or waits (" + short_text(same->id) +
+              "): give this one another name, or stop that one; `gpunode job resume " + name +
+              "` lets a node whose part in it failed take part again"};
+}
+
+// `only_check`: of a job that is only looked at.
+void submit(Self* self, const Command& command, job::JobSpec spec,
+            const std::optional<ModelFigures>& only_check) {
+  const Result<void> free = name_is_free(self, spec.name);
+  if (!free && !only_check) return command.answer(error_json(free.error()));
   const auto wall = self->state.options.environment->options().clock->wall();
   spec.submitted =
       std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
   spec.submitter = self->state.options.self;
-  const bool may_wait = field<bool>(arguments_of(command.arguments), "wait", true);
-  spawn_submission(
-      self->system(),
-      {std::move(spec), self->state.options.self, self->state.options.cluster,
-       self->state.options.calls,
-       [self, me = caf::actor(self), answer = command.answer](const std::string& text) {
-         caf::anon_send(me, Request{[=] { on_submitted(self, text, answer); }});
-       },
-       may_wait});
+  auto tell = [self, me = caf::actor(self), answer = command.answer](const std::string& text) {
+    caf::anon_send(me, Request{[=] { on_submitted(self, text, answer); }});
+  };
+  SubmissionOptions options{std::move(spec), self->state.options.self, self->state.options.cluster,
+                            self->state.options.calls, std::move(tell)};
+  options.may_wait = field<bool>(arguments_of(command.arguments), "wait", true);
+  options.only_check = only_check;
+  if (!free) options.refusal = free.error();
+  spawn_submission(self->system(), std::move(options));
 }
 
 void train(Self* self, const Command& command) {
@@ -209,13 +215,20 @@ void train(Self* self, const Command& command) {
   auto spec = parse_job_file(field<std::string>(arguments, "job_file", ""),
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
+  const bool check = field<bool>(arguments, "check", false);
   // The embedder's code of the model may take long, and jobs are not to wait for it.
   auto begun =
-      on_own_thread(self, [self, command, spec = std::move(*spec),
+      on_own_thread(self, [self, command, check, spec = std::move(*spec),
                            environment = self->state.options.environment](const caf::actor& board) {
-        if (auto model = environment->make_model(spec); !model)
-          return command.answer(error_json(model.error()));
-        caf::anon_send(board, Request{[self, command, spec] { submit(self, command, spec); }});
+        const auto model = environment->make_model(spec);
+        if (!model) return command.answer(error_json(model.error()));
+        std::optional<ModelFigures> only_check;
+        if (check) {
+          auto figures = environment->figures(spec, **model);
+          if (!figures) return command.answer(error_json(figures.error()));
+          only_check = *std::move(figures);
+        }
+        caf::anon_send(board, Request{[=] { submit(self, command, spec, only_check); }});
       });
   if (!begun) command.answer(error_json(begun.error()));
 }
@@ -335,7 +348,8 @@ void on_command(Self* self, const Command& command) {
       names.meant(field<std::string>(arguments, "job", ""), purpose_of(command.name));
   if (!meant) return command.answer(error_json(meant.error()));
   Command named = command;
-  named.answer = naming(names.shown(meant->id), command.answer);
+  if (command.name != "job.trace")  // which is in a format of others
+    named.answer = naming(names.shown(meant->id), command.answer);
   job_command(self, named, meant->id, self->state.options.self, true);
 }
 

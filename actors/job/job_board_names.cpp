@@ -56,13 +56,8 @@ void list_jobs(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
   for (const auto& [id, job] : self->state.jobs) {
-    if (job.outcome.empty()) {
-      list.push_back(job_line(id, job.spec.name, job.progress, *cluster));
-    } else {
-      nlohmann::json line = arguments_of(job.outcome);
-      line.erase("events");
-      list.push_back(line);
-    }
+    list.push_back(job.outcome.empty() ? job_line(id, job.spec.name, job.progress, *cluster)
+                                       : ended_line(job.outcome));
     add_origin(list.back(), job.spec.submitted, job.spec.submitter, *cluster);
   }
   add_jobs_of_others(list, *cluster);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "actors/checkpoint/stored_model.hpp"
+#include "actors/compute/wire_forms.hpp"
 #include "actors/job/job_fitness.hpp"
 #include "actors/json_answer.hpp"
 #include "kernels/model/model_code.hpp"
@@ -18,9 +19,9 @@
 namespace gpunode::jobs {
 namespace {
 
-std::string gigabytes(double bytes) {
+std::string gigabytes(std::uint64_t bytes) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.2f GB", bytes / 1e9);
+  std::snprintf(buffer, sizeof buffer, "%.2f GB", static_cast<double>(bytes) / 1e9);
   return buffer;
 }
 
@@ -173,8 +174,8 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
 // Weights and moments, the same of the next step, a snapshot of them for a checkpoint, two results,
 // this member's partial sums at the worst (one a level of the tree), the slices under way, and what
 // the program works with.
-Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
-                                          const model::Model& model) const {
+std::uint64_t JobEnvironment::memory_needed(const job::JobSpec& spec,
+                                            const model::Model& model) const {
   std::uint64_t levels = 1;
   while ((1u << levels) < spec.train.slices) ++levels;
   double vectors = 3 + 3 + 2 + static_cast<double>(levels + 1);
@@ -183,20 +184,49 @@ Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
   if (spec.exchange.mode != job::ExchangeMode::exact) vectors += 2;  // what is carried over
   const compute::SliceMemory slices = compute::slice_memory(model, spec.train, options_.threads,
                                                             compute::Trainer::kSliceBudgetBytes);
-  double needed = static_cast<double>(compute::Trainer::staged_bytes(
-                      spec, model, compute::Trainer::kStageBudgetBytes)) +
-                  vectors * 4.0 * static_cast<double>(model.parameter_count()) +
-                  static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
-                  static_cast<double>(model.working_bytes(options_.threads,
-                                                          compute::samples_per_slice(spec.train)));
+  const double needed = static_cast<double>(compute::Trainer::staged_bytes(
+                            spec, model, compute::Trainer::kStageBudgetBytes)) +
+                        vectors * 4.0 * static_cast<double>(model.parameter_count()) +
+                        static_cast<double>(slices.activation_bytes + slices.gradient_bytes) +
+                        static_cast<double>(model.working_bytes(
+                            options_.threads, compute::samples_per_slice(spec.train)));
+  return static_cast<std::uint64_t>(needed);
+}
+
+std::optional<std::uint64_t> JobEnvironment::memory_available() const {
   probe::ProcHostProbe host(options_.state);
-  auto available = host.sample(options_.clock->now()).memory_available_bytes;
-  if (available && needed > static_cast<double>(*available))
+  return host.sample(options_.clock->now()).memory_available_bytes;
+}
+
+Result<void> JobEnvironment::check_memory(const job::JobSpec& spec,
+                                          const model::Model& model) const {
+  const std::uint64_t needed = memory_needed(spec, model);
+  const auto memory = probe::ProcHostProbe(options_.state).sample(options_.clock->now());
+  if (const auto total = memory.memory_total_bytes; total && needed > *total)
+    return {ErrorCode::invalid_argument,
+            "the job is too large for this machine: it needs about " + gigabytes(needed) +
+                ", the machine has " + gigabytes(*total) +
+                "; use a smaller model, fewer samples a slice, or a larger machine"};
+  if (const auto available = memory.memory_available_bytes; available && needed > *available)
     return {ErrorCode::out_of_memory,
-            "the job is too large for this machine: it needs about " + gigabytes(needed) + ", " +
-                gigabytes(static_cast<double>(*available)) +
+            "the job is too large for this machine now: it needs about " + gigabytes(needed) +
+                ", " + gigabytes(*available) +
                 " are available; use a smaller model, fewer samples a slice, or more memory"};
   return {};
+}
+
+Result<ModelFigures> JobEnvironment::figures(const job::JobSpec& spec,
+                                             const model::Model& model) const {
+  return guarded(spec, [&]() -> Result<ModelFigures> {
+    const auto forms = compute::wire_forms_of(options_.devices->host(), spec.exchange,
+                                              compute::exact_end_of(model));
+    if (!forms) return forms.error();
+    const std::size_t count = model.parameter_count(), floats = count + model::kTailElements;
+    constexpr std::size_t kState = 3;  // weights and two moments
+    return ModelFigures{model.name(), count, model.tokens_per_sample(),
+                        *forms ? (*forms)->partial.bytes(floats) : floats * sizeof(float),
+                        kState * count * sizeof(float)};
+  });
 }
 
 Result<job::DataSpec> JobEnvironment::placed(job::DataSpec data) const {
@@ -241,8 +271,13 @@ Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
       return compute::fingerprint_of(spec.train, **model, use.device().backend(), data->data());
     });
     if (!print) return print.error();
-    Fitness fitness{
-        {}, 0, 0, print->digest.text(), print->text, options_.version, print->model.text()};
+    Fitness fitness;
+    fitness.fingerprint = print->digest.text();
+    fitness.fingerprint_text = print->text;
+    fitness.version = options_.version;
+    fitness.model_digest = print->model.text();
+    fitness.memory_needed_bytes = memory_needed(spec, **model);
+    fitness.memory_available_bytes = memory_available().value_or(0);
     measure_data(*data, fitness);
     return fitness;
   });

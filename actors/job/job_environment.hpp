@@ -20,6 +20,15 @@
 
 namespace gpunode::jobs {
 
+// Of a job's model.
+struct ModelFigures {
+  std::string name;  // kind and size
+  std::uint64_t parameters = 0;
+  std::uint64_t tokens_per_sample = 0;  // predicted ones, at most
+  std::uint64_t gradient_bytes = 0;     // of one gradient as the job's exchange mode sends it
+  std::uint64_t checkpoint_bytes = 0;   // weights and moments
+};
+
 class JobEnvironment {
  public:
   struct Options {
@@ -41,6 +50,9 @@ class JobEnvironment {
   // compared. Slow.
   Result<void> matches(const job::JobSpec& spec) const;
 
+  // What the model's size means for a step and a checkpoint of the job. Fails with: invalid_argument.
+  Result<ModelFigures> figures(const job::JobSpec& spec, const model::Model& model) const;
+
   // Slow where the job starts from weights in a file.
   Result<std::shared_ptr<const model::Model>> make_model(const job::JobSpec& spec) const;
   Result<compute::Trainer::Options> trainer_options(const job::JobSpec& spec) const;
@@ -54,6 +66,8 @@ class JobEnvironment {
 
  private:
   Result<std::shared_ptr<const model::Model>> started_model(const job::JobSpec& spec) const;
+  std::uint64_t memory_needed(const job::JobSpec& spec, const model::Model& model) const;
+  std::optional<std::uint64_t> memory_available() const;
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
   // The data with paths for names. Fails with: not_found (this node offers no set of that name).
   Result<job::DataSpec> placed(job::DataSpec data) const;

@@ -30,6 +30,15 @@ void add_origin(nlohmann::json& line, std::int64_t submitted, const NodeId& subm
   line["submitter"] = cluster.name_of(submitter);
 }
 
+nlohmann::json ended_line(const std::string& outcome) {
+  const nlohmann::json report = arguments_of(outcome);
+  nlohmann::json line = nlohmann::json::object();
+  for (const char* key :
+       {"job", "name", "phase", "reason", "step", "steps", "view", "members", "loss"})
+    if (report.contains(key)) line[key] = report[key];
+  return line;
+}
+
 JobProgress progress_of(const JobId& id, const std::string& outcome) {
   const nlohmann::json report = arguments_of(outcome);
   JobProgress progress;

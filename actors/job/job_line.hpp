@@ -24,7 +24,8 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
 void add_origin(nlohmann::json& line, std::int64_t submitted, const NodeId& submitter,
                 const ClusterSnapshot& cluster);
 
-// Where a job stood when it ended, by its last report (JSON).
+// Where a job stood when it ended, by its last report (JSON); as a line, and for those that ask on.
+nlohmann::json ended_line(const std::string& outcome);
 JobProgress progress_of(const JobId& id, const std::string& outcome);
 
 // What another node tells of a job; it may be dead by now.

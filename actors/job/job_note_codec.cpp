@@ -21,7 +21,8 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const F
   auto version = builder.CreateString(fitness.version);
   auto model = builder.CreateString(fitness.model_digest);
   return wire::CreateFitness(builder, digest, fitness.data_bytes, fitness.sample_count, print,
-                             print_text, version, model)
+                             print_text, version, model, fitness.memory_needed_bytes,
+                             fitness.memory_available_bytes, fitness.site)
       .Union();
 }
 
@@ -139,6 +140,9 @@ Result<JobNote> decode_note(ByteView bytes) {
     out.fingerprint_text = GetString(in->fingerprint_text());
     out.version = GetString(in->version());
     out.model_digest = GetString(in->model_digest());
+    out.memory_needed_bytes = in->memory_needed_bytes();
+    out.memory_available_bytes = in->memory_available_bytes();
+    out.site = in->site();
     return JobNote(std::move(out));
   }
   if (const wire::Refusals* in = note->body_as_Refusals()) return read(*in);

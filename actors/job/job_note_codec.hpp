@@ -23,6 +23,9 @@ struct Fitness {
   std::string fingerprint_text;
   std::string version;       // of gpunode
   std::string model_digest;  // of the model's settings, parameters and initial weights
+  // Not compared with others:
+  std::uint64_t memory_needed_bytes = 0, memory_available_bytes = 0;  // 0: unknown
+  std::uint64_t site = 0;                                             // see collective::StepTimes
 };
 // A member's hint about a job, in its own keyspace of the directory under "job/<id>".
 struct JobHint {

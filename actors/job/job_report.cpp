@@ -15,6 +15,35 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kEventsShown = 200;
+// What progress() writes.
+constexpr const char* kProgressKeys[] = {"job",
+                                         "name",
+                                         "phase",
+                                         "reason",
+                                         "result_elsewhere",
+                                         "step",
+                                         "steps",
+                                         "view",
+                                         "generation",
+                                         "members",
+                                         "witnesses",
+                                         "waiting_for",
+                                         "stall",
+                                         "hang",
+                                         "unsaved_steps",
+                                         "skipped_steps",
+                                         "loss",
+                                         "tokens_per_second",
+                                         "flops_per_second",
+                                         "utilisation",
+                                         "seconds_left",
+                                         "sync_received_bytes",
+                                         "sync_total_bytes",
+                                         "sync_seconds",
+                                         "sync_followed_steps",
+                                         "sync_steps_behind",
+                                         "validation_loss",
+                                         "validation_accuracy"};
 
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -208,6 +237,16 @@ std::string report_json(const ReportInput& in) {
     events.push_back({{"seconds_ago", seconds(in.now - event.time)},
                       {"at", since_1970(in, event.time)},
                       {"text", event.text}});
+  return text_of(out);
+}
+
+std::string told_part(const std::string& command, const std::string& report) {
+  const json whole = json::parse(report, nullptr, false);
+  if (command == "job.show" || !whole.is_object()) return report;
+  json out = json::object();
+  for (const char* key : kProgressKeys)
+    if (whole.contains(key)) out[key] = whole[key];
+  if (command == "job.log" && whole.contains("events")) out["events"] = whole["events"];
   return text_of(out);
 }
 

@@ -37,6 +37,8 @@ std::string progress_json(const ReportInput& input);
 std::string report_json(const ReportInput& input);
 // A report of earlier, with how long its events are ago at `wall`.
 std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall);
+// Of such a report what a command asks for: all of it "job.show", progress alone "job.progress".
+std::string told_part(const std::string& command, const std::string& report);
 // What happened and when: every event and commit that is kept, in seconds since 1970 by this node's
 // wall clock of now (so that a clock that was set does not tear the log apart).
 std::string log_json(const ReportInput& input);

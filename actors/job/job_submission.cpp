@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "actors/job/job_fitness.hpp"
+#include "actors/job/job_plan.hpp"
 #include "actors/job/start_agreement.hpp"
 #include "actors/job/timeouts.hpp"
 #include "actors/json_answer.hpp"
@@ -156,25 +157,45 @@ void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) 
   self->quit();
 }
 
-void choose(Self* self) {
+// What kind of refusal this is: see SubmissionOptions::answer.
+Error refusal_of(const State& state, Error why) {
+  why.code = state.memory                          ? ErrorCode::out_of_memory
+             : state.passing || !state.fit.empty() ? ErrorCode::unavailable
+                                                   : ErrorCode::invalid_argument;
+  return why;
+}
+
+bool may_wait(const State& state, const Error& why) {
+  return state.options.may_wait && why.code != ErrorCode::invalid_argument;
+}
+
+// Nothing is handed out.
+void tell_plan(Self* self, const std::optional<Error>& too_few) {
   State& state = self->state;
-  const bool any_fit = !state.fit.empty();
-  auto choice =
-      choose_candidates(state.options.spec, std::move(state.fit), state.refused, state.options.self,
-                        [self](const NodeId& node) { return name_of(self, node); });
-  if (choice) {
+  const SubmissionOptions& options = state.options;
+  JobPlan plan{*options.only_check, options.refusal, false, state.fit,
+               choose(options.spec, state.fit, state.refused, options.self)};
+  if (!plan.refusal) plan.refusal = too_few;
+  plan.waits = !options.refusal && too_few && may_wait(state, *too_few);
+  end(self, ok_json(plan_json(plan, [self](const NodeId& node) { return name_of(self, node); })));
+  self->quit();
+}
+
+void on_all_answers(Self* self) {
+  State& state = self->state;
+  auto choice = choose_candidates(state.options.spec, state.fit, state.refused, state.options.self,
+                                  [self](const NodeId& node) { return name_of(self, node); });
+  std::optional<Error> too_few;
+  if (!choice) too_few = refusal_of(state, choice.error());
+  if (state.options.only_check) return tell_plan(self, too_few);
+  if (!too_few) {
     state.refused = std::move(choice->refused);
     if (!state.options.queued) return hand_out(self, job::encode(choice->spec));
     choice->spec.waited_as = state.options.queued->id.text();
     return agree_on(self, job::encode(choice->spec));
   }
-  Error why = choice.error();
-  why.code = state.memory               ? ErrorCode::out_of_memory
-             : state.passing || any_fit ? ErrorCode::unavailable
-                                        : ErrorCode::invalid_argument;
-  if (state.options.may_wait && why.code != ErrorCode::invalid_argument)
-    return keep_in_queue(self, why);
-  end(self, error_json(why));
+  if (may_wait(state, *too_few)) return keep_in_queue(self, *too_few);
+  end(self, error_json(*too_few));
   self->quit();
 }
 
@@ -203,7 +224,7 @@ void on_fitness(Self* self, const NodeId& node, const Result<SharedBytes>& answe
     state.passing |= may_pass(note.error().code);
     state.memory |= note.error().code == ErrorCode::out_of_memory;
   }
-  if (state.fit.size() + state.refused.size() == state.asked) choose(self);
+  if (state.fit.size() + state.refused.size() == state.asked) on_all_answers(self);
 }
 
 void ask_all(Self* self) {
@@ -301,9 +322,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
 
 }  // namespace
 
-Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
-                                 std::vector<Refusal> refused, const NodeId& self,
-                                 const std::function<std::string(const NodeId&)>& name_of) {
+Choice choose(const job::JobSpec& spec, std::vector<FitNode> fit, std::vector<Refusal> refused,
+              const NodeId& self) {
   // The submitter first, so that a job of one node runs where it was started.
   std::sort(fit.begin(), fit.end(), [&](const FitNode& a, const FitNode& b) {
     return std::pair(a.node != self, a.node) < std::pair(b.node != self, b.node);
@@ -323,6 +343,7 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
     if (!best || group.size() > best->size() ||
         (group.size() == best->size() && has_self(group) && !has_self(*best)))
       best = &group;
+  std::ranges::sort(refused, {}, &Refusal::node);  // not as their answers came
   Choice choice{spec, std::move(refused)};
   if (best) {
     const Fitness& common = best->front()->fitness;
@@ -334,6 +355,13 @@ Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> 
     }
     brought(choice.spec) = brought(common);
   }
+  return choice;
+}
+
+Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
+                                 std::vector<Refusal> refused, const NodeId& self,
+                                 const std::function<std::string(const NodeId&)>& name_of) {
+  Choice choice = choose(spec, std::move(fit), std::move(refused), self);
   if (choice.spec.candidates.size() >= spec.min_nodes) return choice;
   std::string text = "the job needs at least " + std::to_string(spec.min_nodes) + " node" +
                      (spec.min_nodes == 1 ? "" : "s") + ", " +

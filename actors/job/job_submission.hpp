@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/cluster_state.hpp"
+#include "actors/job/job_environment.hpp"
 #include "actors/job/job_note_codec.hpp"
 #include "actors/messages.hpp"
 #include "runtime/job/job_spec.hpp"
@@ -32,6 +33,9 @@ struct Choice {
   job::JobSpec spec;  // with candidates, data and fingerprint filled in
   std::vector<Refusal> refused;
 };
+// The same before anyone asks whether they are enough.
+Choice choose(const job::JobSpec& spec, std::vector<FitNode> fit, std::vector<Refusal> refused,
+              const NodeId& self);
 Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
                                  std::vector<Refusal> refused, const NodeId& self,
                                  const std::function<std::string(const NodeId&)>& name_of);
@@ -54,6 +58,9 @@ struct SubmissionOptions {
   std::function<void(std::string)> answer;
   bool may_wait = false;  // go to the queue rather than be refused
   std::optional<Queued> queued = {};
+  // Tells what would become of the job (job_plan.hpp), and hands out nothing.
+  std::optional<ModelFigures> only_check = {};
+  std::optional<Error> refusal = {};  // of the check: it would be refused before it is handed out
 };
 void spawn_submission(caf::actor_system& system, SubmissionOptions options);
 

@@ -39,7 +39,7 @@ const std::map<std::string, Keys>& commands() {
       {"models", none},
       {"leave", {{"anyway", kFlag}}},
       {"token.create", {{"ttl_seconds", kWhole}, {"uses", kWhole}}},
-      {"train", {{"job_file", kText}, {"directory", kText}, {"wait", kFlag}}},
+      {"train", {{"job_file", kText}, {"directory", kText}, {"wait", kFlag}, {"check", kFlag}}},
       {"job.show", job},
       {"job.progress", job},
       {"job.log", job},

@@ -137,4 +137,19 @@ std::vector<SumStation> SumStation::of(const SumRoute* route, const Tree& tree,
   return stations;
 }
 
+Traffic traffic_of(const SumRoute* route, const Tree& tree, const SlicePlan& plan,
+                   std::uint16_t member_count, std::uint16_t rank) {
+  Traffic traffic;
+  const std::size_t own = tree.cover(plan.slices_of(rank)).size();
+  for (const SumStation& station : SumStation::of(route, tree, plan, member_count, rank)) {
+    const bool owns = station.next == rank;
+    const std::size_t sums = station.passes() ? own : station.outputs.size();
+    const auto taken_in = std::ranges::count_if(
+        station.inputs, [rank](const SumStation::Input& input) { return input.rank != rank; });
+    traffic.sent += static_cast<double>((owns ? 0 : sums) + station.before.size());
+    traffic.received += static_cast<double>(taken_in + (owns ? 0 : 1));
+  }
+  return {traffic.sent / member_count, traffic.received / member_count};
+}
+
 }  // namespace gpunode::collective

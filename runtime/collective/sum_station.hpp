@@ -43,4 +43,12 @@ struct SumStation {
                                     std::uint16_t member_count, std::uint16_t rank);
 };
 
+// What a member sends and receives in a step, in gradients: the mean over the owners of chunks, which
+// take turns.
+struct Traffic {
+  double sent = 0, received = 0;
+};
+Traffic traffic_of(const SumRoute* route, const Tree& tree, const SlicePlan& plan,
+                   std::uint16_t member_count, std::uint16_t rank);
+
 }  // namespace gpunode::collective

@@ -26,6 +26,7 @@ constexpr auto kFindTimeout = std::chrono::seconds(5);
 struct Found {
   CheckpointKey key;
   Result<snapshot::Manifest> manifest;  // or why it cannot be read
+  std::string name = {};                // of its job; empty: nothing here tells it
 };
 
 struct Shelf {
@@ -37,7 +38,7 @@ struct Shelf {
       : root(storage::Path(invocation.state()) / "checkpoints"), store(files, root) {}
 
   // All checkpoints, by job and age.
-  Result<std::vector<Found>> all() const {
+  Result<std::vector<Found>> all() {
     if (!files.exists(root.parent_path()))
       return Error{ErrorCode::not_found, "no state directory at " + root.parent_path().string() +
                                              ": name the node's directory with --state"};
@@ -50,19 +51,32 @@ struct Shelf {
       using Manifest = Result<snapshot::Manifest>;
       found.push_back({key, checkpoint ? Manifest(checkpoint->manifest()) : checkpoint.error()});
     }
+    name(found);
     return found;
+  }
+
+ private:
+  // After those of a job's checkpoints that can be read, else after the job itself.
+  void name(std::vector<Found>& all) {
+    std::map<JobId, std::string> names;
+    for (const Found& found : all)
+      if (found.manifest) names[found.key.job] = found.manifest->meta.job_name;
+    for (Found& found : all) {
+      if (!names.contains(found.key.job))
+        if (auto spec = jobs::stored_manifest(files, root.parent_path(), found.key.job))
+          names[found.key.job] = spec->name;
+      found.name = names[found.key.job];
+    }
   }
 };
 
-// Jobs of this directory, from their manifests and those of their checkpoints that can be read.
+// Jobs of this directory that have checkpoints.
 jobs::JobNames names_in(const Invocation& invocation, Shelf& shelf, const std::vector<Found>& all) {
   jobs::JobNames names;
   for (const Found& found : all) {
-    const JobId& id = found.key.job;
-    if (auto spec = jobs::stored_manifest(shelf.files, invocation.state(), id))
-      names.add({id, spec->name, spec->submitted, spec->waited_as, false});
-    else if (found.manifest)
-      names.add({id, found.manifest->meta.job_name, 0, "", false});
+    const auto spec = jobs::stored_manifest(shelf.files, invocation.state(), found.key.job);
+    names.add({found.key.job, found.name, spec ? spec->submitted : 0,
+               spec ? spec->waited_as : std::string(), false});
   }
   return names;
 }
@@ -130,9 +144,9 @@ json json_of(const Found& found, const Shelf& shelf) {
               {"step", found.key.step},
               {"turn", found.key.history.turn},
               {"path", shelf.store.path_of(found.key).string()}};
+  if (!found.name.empty()) out["name"] = found.name;
   if (found.manifest) {
     const snapshot::CheckpointMeta& meta = found.manifest->meta;
-    out["name"] = meta.job_name;
     out["bytes"] = found.manifest->size_bytes();
     out["state_digest"] = meta.state_digest.text();
     out["unix_seconds"] = meta.unix_seconds;
@@ -142,29 +156,38 @@ json json_of(const Found& found, const Shelf& shelf) {
   return out;
 }
 
+std::string list_text(const json& answer, const Shelf& shelf) {
+  std::vector<std::vector<std::string>> rows = {{"JOB", "NAME", "STEP", "SIZE", "WHEN", "PATH"}};
+  for (const json& one : list(answer, "checkpoints")) {
+    const bool whole = !one.contains("error");
+    rows.push_back({word(one, "job").substr(0, 8), word(one, "name"), number(one, "step"),
+                    whole ? human_bytes(field<double>(one, "bytes", 0)) : "damaged",
+                    whole ? time_text(field<std::int64_t>(one, "unix_seconds", 0)) : "?",
+                    word(one, "path")});
+  }
+  return rows.size() == 1 ? "no checkpoints in " + shelf.root.string() + "\n" : aligned(rows);
+}
+
+// "small (6b1d5e53) step 20"
+std::string title_of(const json& one) {
+  return word(one, "name") + " (" + word(one, "job").substr(0, 8) + ") step " + number(one, "step");
+}
+
+std::string verdict_text(const json& one) {
+  return title_of(one) + (one.contains("error") ? ": DAMAGED: " + word(one, "error") : ": whole") +
+         "\n";
+}
+
 }  // namespace
 
 int run_checkpoint_ls(const Invocation& invocation) {
   Shelf shelf(invocation);
   auto all = shelf.all();
   if (!all) return fail(invocation, all.error());
-  if (invocation.json()) {
-    json list = json::array();
-    for (const Found& found : *all) list.push_back(json_of(found, shelf));
-    print_json({{"checkpoints", list}});
-    return kOk;
-  }
-  std::vector<std::vector<std::string>> rows = {{"JOB", "NAME", "STEP", "SIZE", "WHEN", "PATH"}};
-  for (const Found& found : *all)
-    rows.push_back({found.key.job.text().substr(0, 8),
-                    found.manifest ? found.manifest->meta.job_name : "?",
-                    std::to_string(found.key.step),
-                    found.manifest ? human_bytes(static_cast<double>(found.manifest->size_bytes()))
-                                   : "damaged",
-                    found.manifest ? time_text(found.manifest->meta.unix_seconds) : "?",
-                    shelf.store.path_of(found.key).string()});
-  print(rows.size() == 1 ? "no checkpoints in " + shelf.root.string() + "\n" : aligned(rows));
-  return kOk;
+  json found = json::array();
+  for (const Found& one : *all) found.push_back(json_of(one, shelf));
+  return tell(invocation, {{{"checkpoints", found}}, std::nullopt, kOk},
+              [&](const json& answer) { return list_text(answer, shelf); });
 }
 
 int run_checkpoint_verify(const Invocation& invocation) {
@@ -179,12 +202,10 @@ int run_checkpoint_verify(const Invocation& invocation) {
     one["whole"] = whole.has_value();
     if (!whole) {
       one["error"] = whole.error().detail;
-      if (!first_damage) first_damage = whole.error().within(found.key.text());
+      if (!first_damage) first_damage = whole.error().within(title_of(one));
     }
-    results.push_back(one);
-    if (!invocation.json())
-      print(found.key.text() + ": " + (whole ? "whole" : "DAMAGED: " + whole.error().detail) +
-            "\n");
+    if (!invocation.json()) print(verdict_text(one));  // at once: a large one takes a while
+    results.push_back(std::move(one));
   }
   if (invocation.json()) {
     print_json({{"checkpoints", results}}, first_damage);
@@ -230,27 +251,25 @@ int run_checkpoint_export(const Invocation& invocation) {
   const Found* newest = &list->back();
   auto checkpoint = shelf.store.open(newest->key);
   if (!checkpoint)
-    return fail(invocation,
-                set_aside(shelf, newest->key, checkpoint.error()).within(newest->key.text()));
+    return fail(invocation, set_aside(shelf, newest->key, checkpoint.error())
+                                .within(title_of(json_of(*newest, shelf))));
   storage::Path path = std::filesystem::absolute(out).lexically_normal();
   auto written = snapshot::export_weights(shelf.files, *checkpoint, path);
   if (!written) return fail(invocation, set_aside(shelf, newest->key, written.error()));
   warn_of_steps_that_lack(invocation, shelf, newest->key);
-  if (invocation.json())
-    print_json({{"path", path.string()},
-                {"bytes", written->size_bytes},
-                {"sha256", written->sha256.text()},
-                {"job", newest->key.job.text()},
-                {"name", checkpoint->manifest().meta.job_name},
-                {"step", newest->key.step}});
-  else
-    print(aligned({{"path", path.string()},
-                   {"bytes", std::to_string(written->size_bytes)},
-                   {"sha256", written->sha256.text()},
-                   {"job", checkpoint->manifest().meta.job_name + " (" +
-                               jobs::short_text(newest->key.job) + ")"},
-                   {"step", std::to_string(newest->key.step)}}));
-  return kOk;
+  const json answer = {{"path", path.string()},
+                       {"bytes", written->size_bytes},
+                       {"sha256", written->sha256.text()},
+                       {"job", newest->key.job.text()},
+                       {"name", newest->name},
+                       {"step", newest->key.step}};
+  return tell(invocation, {answer, std::nullopt, kOk}, [](const json& told) {
+    return aligned({{"path", word(told, "path")},
+                    {"bytes", number(told, "bytes")},
+                    {"sha256", word(told, "sha256")},
+                    {"job", word(told, "name") + " (" + word(told, "job").substr(0, 8) + ")"},
+                    {"step", number(told, "step")}});
+  });
 }
 
 // The node of the directory does it, where one runs: it knows whether the job still needs them.

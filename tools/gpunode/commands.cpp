@@ -133,7 +133,10 @@ std::vector<Command> make_commands() {
        "to "
        "five nodes, and starts by itself, once; first come, first started.",
        {{"JOB.toml", "the job file; relative paths in it are taken from its folder"}},
-       {{"--follow", "", "show step, loss, speed, members and time left until it ends"},
+       {{"--check", "",
+         "start nothing: tell who would take part, what each computes, sends and needs, and what "
+         "would be refused"},
+        {"--follow", "", "show step, loss, speed, members and time left until it ends"},
         {"--no-wait", "", "be refused rather than wait in the queue"},
         kState,
         kJson},

@@ -8,6 +8,26 @@ namespace gpunode::cli {
 
 using nlohmann::json;
 
+namespace {
+
+std::string text_of(const json& answer, const std::string& state) {
+  std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE", "FROM", "FLAG"}};
+  for (const json& setting : list(answer, "settings")) {
+    const json values = list(setting, "values");
+    const std::string shown = values == json::array({""}) ? "true" : joined(values);  // a switch
+    rows.push_back({word(setting, "key"), shown.empty() ? "-" : shown, word(setting, "from"),
+                    word(setting, "flag")});
+  }
+  std::string text = aligned(rows);
+  for (const json& set : list(answer, "data"))
+    text += "data set " + word(set, "name") + ": " + word(set, "path") + "\n";
+  const std::string file = word(answer, "file");
+  if (!file.empty()) return text + "read from " + file + "\n";
+  return text + "no " + state + "/" + NodeSettings::kFile + ": keys above, as in name = \"a\"\n";
+}
+
+}  // namespace
+
 int run_config(const Invocation& invocation) {
   if (invocation.arguments.has("--forget"))
     if (auto forgot = NodeSettings::forget(invocation.state()); !forgot)
@@ -15,31 +35,15 @@ int run_config(const Invocation& invocation) {
   const auto settings = NodeSettings::read(invocation);
   if (!settings) return fail(invocation, settings.error());
   json answer = {{"file", settings->file()}, {"settings", json::array()}, {"data", json::array()}};
-  std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE", "FROM", "FLAG"}};
-  for (const NodeSettings::Value& value : settings->all()) {
+  for (const NodeSettings::Value& value : settings->all())
     answer["settings"].push_back({{"key", value.key},
                                   {"values", value.values},
                                   {"from", to_string(value.source)},
                                   {"flag", value.flag}});
-    const bool is_switch = value.values == std::vector<std::string>{""};
-    const std::string shown = is_switch ? "true" : joined(json(value.values));
-    rows.push_back({value.key, shown.empty() ? "-" : shown, to_string(value.source), value.flag});
-  }
   for (const auto& [name, path] : settings->data_sets())
     answer["data"].push_back({{"name", name}, {"path", path}});
-  if (invocation.json()) {
-    print_json(answer);
-    return kOk;
-  }
-  std::string text = aligned(rows);
-  for (const json& set : answer["data"])
-    text += "data set " + word(set, "name") + ": " + word(set, "path") + "\n";
-  const std::string state = invocation.state();
-  text += settings->file().empty()
-              ? "no " + state + "/" + NodeSettings::kFile + ": keys above, as in name = \"a\"\n"
-              : "read from " + settings->file() + "\n";
-  print(text);
-  return kOk;
+  return tell(invocation, {answer, std::nullopt, kOk},
+              [&](const json& told) { return text_of(told, invocation.state()); });
 }
 
 }  // namespace gpunode::cli

@@ -30,6 +30,16 @@ Result<Listen> parse_listen(std::string text) {
   return listen;
 }
 
+std::string text_of(const nlohmann::json& findings) {
+  std::vector<std::vector<std::string>> rows;
+  for (const nlohmann::json& finding : findings) {
+    rows.push_back({word(finding, "grade"), word(finding, "subject"), word(finding, "text")});
+    if (const std::string remedy = word(finding, "remedy"); !remedy.empty())
+      rows.push_back({"", "", "-> " + remedy});
+  }
+  return aligned(rows);
+}
+
 }  // namespace
 
 int run_doctor(const Invocation& invocation) {
@@ -48,22 +58,19 @@ int run_doctor(const Invocation& invocation) {
                                    check_state(state, runs)};
   bool sound = true;
   auto list = nlohmann::json::array();
-  std::vector<std::vector<std::string>> rows;
   for (const Finding& finding : findings) {
     sound = sound && finding.grade != Finding::Grade::fail;
     list.push_back({{"subject", finding.subject},
                     {"grade", to_string(finding.grade)},
                     {"text", finding.text},
                     {"remedy", finding.remedy}});
-    rows.push_back({to_string(finding.grade), finding.subject, finding.text});
-    if (!finding.remedy.empty()) rows.push_back({"", "", "-> " + finding.remedy});
   }
   if (invocation.json()) {
     std::optional<Error> wrong;
     if (!sound) wrong = {ErrorCode::wrong_state, "this machine is not ready for a node"};
     print_json({{"findings", list}}, wrong);
   } else {
-    print(aligned(rows));
+    print(text_of(list));
   }
   return sound ? kOk : kFailed;
 }

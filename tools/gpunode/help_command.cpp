@@ -5,6 +5,7 @@
 #include "runtime/base/nearest.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "tools/gpunode/answer.hpp"
+#include "tools/gpunode/answers.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
 
@@ -58,6 +59,54 @@ std::string help_of(const Command& command) {
   return out;
 }
 
+// "whole number of bytes", "text (the job runs here)"
+std::string kind_of(const AnswerField& field) {
+  return field.type + (field.unit.empty() ? "" : ", " + field.unit);
+}
+std::string meaning_of(const AnswerField& field) {
+  return field.text + (field.when.empty() ? "" : " (when: " + field.when + ")");
+}
+
+// The fields of its answers with --json.
+std::string answers_text(const Command& command) {
+  std::string out;
+  for (const CommandAnswer& answer : answers_of(command.name)) {
+    out += "\nanswer with --json" + (answer.with.empty() ? "" : " and " + answer.with) + ":\n";
+    if (!answer.note.empty()) out += wrapped(answer.note, 90);
+    std::vector<std::vector<std::string>> rows;
+    for (const AnswerField& field : answer.fields)
+      rows.push_back({"  " + field.path, kind_of(field), meaning_of(field)});
+    out += aligned(rows);
+  }
+  return out;
+}
+
+json answers_json(const Command& command) {
+  json answers = json::array();
+  for (const CommandAnswer& answer : answers_of(command.name)) {
+    json fields = json::array();
+    for (const AnswerField& field : answer.fields)
+      fields.push_back({{"path", field.path},
+                        {"type", field.type},
+                        {"unit", field.unit},
+                        {"when", field.when},
+                        {"text", field.text}});
+    answers.push_back({{"with", answer.with}, {"note", answer.note}, {"fields", fields}});
+  }
+  return answers;
+}
+
+std::string answers_markdown(const Command& command) {
+  std::string out;
+  for (const CommandAnswer& answer : answers_of(command.name)) {
+    out += "\nAnswer with `--json`" + (answer.with.empty() ? "" : " and `" + answer.with + "`") +
+           (answer.note.empty() ? ":" : ": " + answer.note) + "\n\n";
+    for (const AnswerField& field : answer.fields)
+      out += "- `" + field.path + "` (" + kind_of(field) + "): " + meaning_of(field) + "\n";
+  }
+  return out;
+}
+
 std::string overview() {
   std::string out =
       "gpunode: train and serve models on a cluster of machines without a special node\n\n"
@@ -87,7 +136,8 @@ json description() {
                     {"summary", command.summary},
                     {"details", command.details},
                     {"operands", operands},
-                    {"flags", flags}});
+                    {"flags", flags},
+                    {"answers", answers_json(command)}});
   }
   return {{"commands", list},
           {"exit_codes", {{"0", "done"}, {"1", "failed"}, {"2", "wrong usage"}, {"3", "no node"}}}};
@@ -100,7 +150,7 @@ std::string markdown() {
     for (const Operand& operand : command.operands)
       out += "- `" + operand.name + "`: " + operand.text + "\n";
     for (const Flag& flag : command.flags) out += "- `" + spelled(flag) + "`: " + flag.text + "\n";
-    out += "\n";
+    out += answers_markdown(command) + "\n";
   }
   return out;
 }
@@ -237,7 +287,8 @@ int run_help(const Invocation& invocation) {
   for (const Command& command : commands()) {
     known.push_back(command.name);
     if (command.name == wanted || command.name.starts_with(wanted + " "))
-      out += (out.empty() ? "" : "\n") + help_of(command);
+      out += (out.empty() ? "" : "\n") + help_of(command) +
+             (command.name == wanted ? answers_text(command) : "");
   }
   if (out.empty())
     return fail(invocation, {ErrorCode::invalid_argument, unknown_word("command", wanted, known)},

@@ -23,28 +23,32 @@ path absolute_path(const std::string& given) {
 }
 
 // What a person wants to know of it, and the section of a job file that describes it.
-void show(const Invocation& invocation, const StoredModel& stored, const path& out,
-          const snapshot::Export& written, bool for_jobs) {
-  const auto settings = stored.model->config();
-  if (invocation.json()) {
-    print_json({{"path", out.string()},
-                {"bytes", written.size_bytes},
-                {"sha256", written.sha256.text()},
-                {"kind", stored.model->kind()},
-                {"settings", settings},
-                {"parameters", stored.model->parameter_count()}});
-    return;
-  }
-  print(aligned({{"path", out.string()},
-                 {"bytes", std::to_string(written.size_bytes)},
-                 {"sha256", written.sha256.text()},
-                 {"model", stored.model->name()},
-                 {"parameters", std::to_string(stored.model->parameter_count())}}));
-  if (!for_jobs) return;
-  std::string section = "\nA job that goes on from it has in its file:\n\n[model]\nkind = \"" +
-                        stored.model->kind() + "\"\nstart = \"" + out.string() + "\"\n";
-  for (const auto& [key, value] : settings) section += key + " = " + value + "\n";
-  print(section);
+std::string text_of(const json& answer, bool for_jobs) {
+  std::string text = aligned({{"path", word(answer, "path")},
+                              {"bytes", number(answer, "bytes")},
+                              {"sha256", word(answer, "sha256")},
+                              {"model", word(answer, "name")},
+                              {"parameters", number(answer, "parameters")}});
+  if (!for_jobs) return text;
+  text += "\nA job that goes on from it has in its file:\n\n[model]\nkind = \"" +
+          word(answer, "kind") + "\"\nstart = \"" + word(answer, "path") + "\"\n";
+  const json settings = object(answer, "settings");
+  for (const auto& [key, value] : settings.items())
+    text += key + " = " + value.get<std::string>() + "\n";
+  return text;
+}
+
+int show(const Invocation& invocation, const StoredModel& stored, const path& out,
+         const snapshot::Export& written, bool for_jobs) {
+  const json answer = {{"path", out.string()},
+                       {"bytes", written.size_bytes},
+                       {"sha256", written.sha256.text()},
+                       {"kind", stored.model->kind()},
+                       {"name", stored.model->name()},
+                       {"settings", stored.model->config()},
+                       {"parameters", stored.model->parameter_count()}};
+  return tell(invocation, {answer, std::nullopt, kOk},
+              [&](const json& told) { return text_of(told, for_jobs); });
 }
 
 // "224" or "224x160"; nothing said leaves it open.
@@ -85,8 +89,7 @@ int convert(const Invocation& invocation, const std::string& from, bool for_jobs
   if (!stored) return fail(invocation, stored.error());
   const auto written = save(files, *stored, absolute_path(out));
   if (!written) return fail(invocation, written.error());
-  show(invocation, *stored, absolute_path(out), *written, for_jobs);
-  return kOk;
+  return show(invocation, *stored, absolute_path(out), *written, for_jobs);
 }
 
 }  // namespace

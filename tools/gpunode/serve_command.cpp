@@ -45,9 +45,8 @@ int run_serve(const Invocation& invocation) {
     if (!name.empty()) arguments["name"] = name;
   }
   return tell(invocation, ask_node(invocation, "serve", arguments, std::chrono::minutes(5)),
-              [&](const json& answer) {
-                std::string shown = field<std::string>(answer, "model",
-                                                       field<std::string>(arguments, "name", what));
+              [](const json& answer) {
+                const std::string shown = word(answer, "model");
                 const std::string job = field<std::string>(answer, "job", "");
                 return "model " + shown + " is served" +
                        (job.empty() ? "" : ", of job " + job.substr(0, 8)) + " after step " +

@@ -6,6 +6,19 @@
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
+namespace {
+
+std::string advice_of(const nlohmann::json& answer) {
+  const auto endpoints = field<std::vector<std::string>>(answer, "endpoints", {});
+  std::string address = endpoints.empty() ? "HOST" : endpoints.front();
+  if (address.starts_with("tcp://")) address = address.substr(6);
+  const auto uses = field<std::uint64_t>(answer, "uses", 0);
+  return "good for " + human_duration(field<double>(answer, "ttl_seconds", -1)) + " and " +
+         std::to_string(uses) + (uses == 1 ? " node" : " nodes") +
+         "; keep it secret. There: gpunode join " + address + " --token-file FILE\n";
+}
+
+}  // namespace
 
 int run_token_create(const Invocation& invocation) {
   auto term = invocation.arguments.duration("--ttl", std::chrono::minutes(15));
@@ -20,14 +33,7 @@ int run_token_create(const Invocation& invocation) {
     return field<std::string>(body, "token", "") + "\n";
   });
   if (!answer || invocation.json()) return told;
-  auto endpoints = field<std::vector<std::string>>(answer.body, "endpoints", {});
-  std::string address = endpoints.empty() ? "HOST" : endpoints.front();
-  if (address.starts_with("tcp://")) address = address.substr(6);
-  std::fprintf(stderr,
-               "good for %s and %llu node(s); keep it secret. There: gpunode join %s "
-               "--token-file FILE\n",
-               human_duration(static_cast<double>(seconds)).c_str(),
-               static_cast<unsigned long long>(*uses), address.c_str());
+  std::fputs(advice_of(answer.body).c_str(), stderr);
   return told;
 }
 

@@ -40,10 +40,8 @@ int run_job_trace(const Invocation& invocation) {
   const json trace = object(answer.body, "trace");
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   const std::string path = invocation.arguments.text("--out");
-  if (path.empty()) {
-    print(text);
-    return kOk;
-  }
+  if (path.empty())
+    return tell(invocation, {trace, std::nullopt, kOk}, [&](auto&) { return text; });
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
@@ -51,13 +49,12 @@ int run_job_trace(const Invocation& invocation) {
     return fail(invocation, {ErrorCode::io_error,
                              "cannot write " + path + ": look at its folder and the disk's space"});
   const std::string where = std::filesystem::absolute(path).string();
-  if (invocation.json())
-    print_json({{"path", where},
-                {"events", list(trace, "traceEvents").size()},
-                {"metadata", object(trace, "metadata")}});
-  else
-    print(summary_of(trace) + "wrote " + where + "; open it with ui.perfetto.dev\n");
-  return kOk;
+  const json written = {{"path", where},
+                        {"events", list(trace, "traceEvents").size()},
+                        {"metadata", object(trace, "metadata")}};
+  return tell(invocation, {written, std::nullopt, kOk}, [](const json& told) {
+    return summary_of(told) + "wrote " + word(told, "path") + "; open it with ui.perfetto.dev\n";
+  });
 }
 
 }  // namespace gpunode::cli

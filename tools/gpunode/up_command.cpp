@@ -24,6 +24,8 @@
 namespace gpunode::cli {
 namespace {
 
+using nlohmann::json;
+
 // Takes SIGTERM, SIGINT and SIGHUP away from all threads that are started after it, and hears them
 // itself.
 class SignalWatch {
@@ -134,33 +136,34 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   return config;
 }
 
-std::string joined(const std::vector<std::string>& list) {
+std::string addresses(const json& answer, const char* key) {
   std::string out;
-  for (const std::string& one : list) out += (out.empty() ? "" : ",") + without_scheme(one);
+  for (const std::string& one : field<std::vector<std::string>>(answer, key, {}))
+    out += (out.empty() ? "" : ",") + without_scheme(one);
   return out;
 }
 
-std::string up_text(const Node& node) {
-  std::string text = "node " + node.name() + " (" + node.id().substr(0, 8) + ") is up";
-  if (node.join_endpoints().empty())
-    return text + "; it only dials, so others join at another node";
-  return text + "; control " + joined(node.endpoints()) + ", join " + joined(node.join_endpoints());
+json up_answer(const Invocation& invocation, const Node& node) {
+  return {{"name", node.name()},           {"id", node.id()},
+          {"endpoints", node.endpoints()}, {"join_endpoints", node.join_endpoints()},
+          {"state", invocation.state()},   {"pid", getpid()}};
 }
 
-void announce(const Invocation& invocation, const Node& node) {
-  if (invocation.json())
-    return print_json({{"name", node.name()},
-                       {"id", node.id()},
-                       {"endpoints", node.endpoints()},
-                       {"join_endpoints", node.join_endpoints()},
-                       {"state", invocation.state()},
-                       {"pid", getpid()}});
-  std::string text = up_text(node);
-  if (!node.join_endpoints().empty()) {
-    text += "; to let others in: `gpunode token create` here, then there `gpunode join " +
-            without_scheme(node.join_endpoints().front()) + " --token-file FILE`";
-  }
-  print(text + "\n");
+std::string up_text(const json& answer) {
+  const std::string text =
+      "node " + word(answer, "name") + " (" + word(answer, "id").substr(0, 8) + ") is up";
+  if (list(answer, "join_endpoints").empty())
+    return text + "; it only dials, so others join at another node";
+  return text + "; control " + addresses(answer, "endpoints") + ", join " +
+         addresses(answer, "join_endpoints");
+}
+
+std::string announcement(const json& answer) {
+  const auto join = field<std::vector<std::string>>(answer, "join_endpoints", {});
+  if (join.empty()) return up_text(answer) + "\n";
+  return up_text(answer) +
+         "; to let others in: `gpunode token create` here, then there `gpunode join " +
+         without_scheme(join.front()) + " --token-file FILE`\n";
 }
 
 }  // namespace
@@ -195,10 +198,11 @@ int run_up(const Invocation& invocation) {
     config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
   if (!node) return fail(invocation, node.error());
-  log::info("node", up_text(**node));
+  const json answer = up_answer(invocation, **node);
+  log::info("node", up_text(answer));
   if (auto kept = settings->remember(); !kept)
     log::warning("node", "the next start has to be told anew: " + kept.error().message());
-  announce(invocation, **node);  // before the output is the log's
+  tell(invocation, {answer, std::nullopt, kOk}, announcement);  // before the output is the log's
   Result<void> detached = node_log.begin(invocation.state());
   // A node in front of a person ends with the terminal; else the log's file has been moved away.
   const bool attended = !background && isatty(STDERR_FILENO);

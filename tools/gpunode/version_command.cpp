@@ -22,29 +22,32 @@ std::string instruction_set() {
 #endif
 }
 
+std::string text_of(const nlohmann::json& answer) {
+  std::vector<std::vector<std::string>> rows = {
+      {"gpunode", word(answer, "version")},
+      {"build", word(answer, "build") + ", gcc " + word(answer, "compiler")},
+      {"CUDA",
+       field<bool>(answer, "cuda", false) ? "built in; used where a driver is" : "not built in"},
+      {"processor", word(answer, "instruction_set")}};
+  const auto libraries = object(answer, "libraries");
+  for (const auto& [name, version] : libraries.items())
+    rows.push_back({name, version.get<std::string>()});
+  return aligned(rows);
+}
+
 }  // namespace
 
 int run_version(const Invocation& invocation) {
-  constexpr bool kCuda = GPUNODE_BUILT_WITH_CUDA != 0;
-  if (invocation.json()) {
-    print_json({{"version", program_version()},
-                {"cuda", kCuda},
+  return tell(invocation,
+              {{{"version", program_version()},
+                {"cuda", GPUNODE_BUILT_WITH_CUDA != 0},
                 {"instruction_set", instruction_set()},
                 {"build", GPUNODE_BUILD_TYPE},
                 {"compiler", __VERSION__},
-                {"libraries", nlohmann::json::parse(GPUNODE_LIBRARIES_JSON)}});
-    return kOk;
-  }
-  std::vector<std::vector<std::string>> rows = {
-      {"gpunode", std::string(program_version())},
-      {"build", std::string(GPUNODE_BUILD_TYPE) + ", gcc " + __VERSION__},
-      {"CUDA", kCuda ? "built in; used where a driver is" : "not built in"},
-      {"processor", instruction_set()}};
-  auto libraries = nlohmann::json::parse(GPUNODE_LIBRARIES_JSON);
-  for (const auto& [name, version] : libraries.items())
-    rows.push_back({name, version.get<std::string>()});
-  print(aligned(rows));
-  return kOk;
+                {"libraries", nlohmann::json::parse(GPUNODE_LIBRARIES_JSON)}},
+               std::nullopt,
+               kOk},
+              text_of);
 }
 
 }  // namespace gpunode::cli

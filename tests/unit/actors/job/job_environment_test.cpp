@@ -115,10 +115,10 @@ TEST_F(Environment, AJobThatIsTooLargeHereIsRefusedHoweverItComes) {
   const JobEnvironment environment(options_);
   const auto fit = environment.fitness(spec_);
   ASSERT_FALSE(fit);
-  EXPECT_EQ(fit.error().code, ErrorCode::out_of_memory) << fit.error().detail;
+  EXPECT_EQ(fit.error().code, ErrorCode::invalid_argument) << fit.error().detail;
   const auto parts = environment.trainer_options(spec_);
   ASSERT_FALSE(parts);
-  EXPECT_EQ(parts.error().code, ErrorCode::out_of_memory) << parts.error().detail;
+  EXPECT_EQ(parts.error().code, ErrorCode::invalid_argument) << parts.error().detail;
 }
 
 TEST_F(Environment, StartsFromTheWeightsOfAFile) {

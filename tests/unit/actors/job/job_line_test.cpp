@@ -28,6 +28,7 @@ TEST(JobLine, of_a_job_that_ended_is_that_of_its_last_report) {
   EXPECT_EQ(failed.total_steps, 50u);
   EXPECT_EQ(failed.view_id, 3u);
   EXPECT_TRUE(failed.ended);
+  EXPECT_EQ(ended_line(R"({"step":7,"loss":2.5,"seed":1})").dump(), R"({"loss":2.5,"step":7})");
   EXPECT_EQ(progress_of({}, R"({"phase":"finished"})").phase, JobPhase::finished);
   EXPECT_EQ(progress_of({}, "damaged").phase, JobPhase::failed) << "so that it can be resumed";
 }

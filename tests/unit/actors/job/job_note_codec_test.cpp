@@ -8,12 +8,15 @@ namespace gpunode::jobs {
 namespace {
 
 TEST(JobNoteCodec, carries_fitness_and_hints_and_survives_damage) {
-  Fitness fitness{Bytes(32, std::byte{1}), 10, 9, "f", "cpu", "0.1.0", "m"};
+  Fitness fitness{Bytes(32, std::byte{1}), 10, 9, "f", "cpu", "0.1.0", "m", 5, 6, 7};
   auto back = decode_note(encode(JobNote(fitness)));
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<Fitness>(*back).data_digest, fitness.data_digest);
   EXPECT_EQ(std::get<Fitness>(*back).version, "0.1.0");
   EXPECT_EQ(std::get<Fitness>(*back).model_digest, "m");
+  EXPECT_EQ(std::get<Fitness>(*back).memory_needed_bytes, 5u);
+  EXPECT_EQ(std::get<Fitness>(*back).memory_available_bytes, 6u);
+  EXPECT_EQ(std::get<Fitness>(*back).site, 7u);
   JobHint hint;
   hint.name = "job";
   hint.phase = JobPhase::running;

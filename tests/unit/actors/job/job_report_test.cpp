@@ -67,5 +67,12 @@ TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_th
   EXPECT_EQ(report_at("no report", later), "no report");
 }
 
+TEST(JobReport, of_one_that_is_kept_each_command_tells_its_part) {
+  const std::string report = R"({"step":7,"seed":1,"events":[{"text":"finished"}]})";
+  EXPECT_EQ(told_part("job.show", report), report);
+  EXPECT_EQ(told_part("job.log", report), R"({"events":[{"text":"finished"}],"step":7})");
+  EXPECT_EQ(told_part("job.progress", report), R"({"step":7})");
+}
+
 }  // namespace
 }  // namespace gpunode::jobs

@@ -17,10 +17,10 @@ using Sites = std::vector<std::uint64_t>;
 using RoutePtr = std::shared_ptr<const SumRoute>;
 
 // Bytes of gradient, by sender and receiver.
-using Traffic = std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t>;
+using Counted = std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t>;
 
-Traffic run_and_count(Group& group) {
-  Traffic traffic;
+Counted run_and_count(Group& group) {
+  Counted traffic;
   group.compute_all();
   while (!group.wire.empty()) {
     const Group::Flying flying = group.wire.front();
@@ -36,14 +36,14 @@ Traffic run_and_count(Group& group) {
   return traffic;
 }
 
-std::uint64_t sent_by(const Traffic& traffic, std::uint16_t rank) {
+std::uint64_t sent_by(const Counted& traffic, std::uint16_t rank) {
   std::uint64_t bytes = 0;
   for (const auto& [way, count] : traffic)
     if (way.first == rank) bytes += count;
   return bytes;
 }
 
-std::uint64_t between(const Traffic& traffic, const Sites& sites) {
+std::uint64_t between(const Counted& traffic, const Sites& sites) {
   std::uint64_t bytes = 0;
   for (const auto& [way, count] : traffic)
     if (sites[way.first] != sites[way.second]) bytes += count;
@@ -119,7 +119,7 @@ TEST(RingExchange, costs_each_member_what_a_ring_costs_whatever_the_shares_are) 
     shares[0] += 8 - members;
     for (const SlicePlan& plan : {plan_of_shares(tree, shares), balanced_plan(tree, members)}) {
       Group group = group_of(tree, plan, members, layout, ring_route(Sites(members)));
-      const Traffic traffic = run_and_count(group);
+      const Counted traffic = run_and_count(group);
       ASSERT_TRUE(group.all_committed());
       for (std::uint16_t rank = 0; rank < members; ++rank) {
         EXPECT_EQ(sent_by(traffic, rank), 2 * (members - 1) * 24 * sizeof(float) / members);
@@ -256,6 +256,30 @@ TEST(PlanBySites, keeps_the_shares_and_gives_each_site_as_few_nodes_as_its_share
       fewest += tree.digit_count(static_cast<std::uint32_t>(slices_here.size()));
     }
     EXPECT_LE(nodes, fewest) << seed;
+  }
+}
+
+TEST(SumRoute, tells_the_traffic_of_a_step_before_it_is_made) {
+  Rng rng(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto members = static_cast<std::uint16_t>(2 + rng.below(5));
+    const Tree tree = Tree::of_slices(2 + static_cast<std::uint32_t>(rng.below(9)));
+    const SlicePlan plan = balanced_plan(tree, members);
+    const Sites sites = random_sites(rng, members);
+    const ChunkLayout layout{60, 1};  // as many chunks for each
+    for (const RoutePtr& route : {RoutePtr(), ring_route(sites), grouped_route(sites)}) {
+      Group group = group_of(tree, plan, members, layout, route);
+      const auto traffic = run_and_count(group);
+      for (std::uint16_t rank = 0; rank < members; ++rank) {
+        double received = 0;
+        for (const auto& [way, count] : traffic)
+          if (way.second == rank) received += static_cast<double>(count);
+        const Traffic told = traffic_of(route.get(), tree, plan, members, rank);
+        EXPECT_DOUBLE_EQ(told.sent * 60 * sizeof(float),
+                         static_cast<double>(sent_by(traffic, rank)));
+        EXPECT_DOUBLE_EQ(told.received * 60 * sizeof(float), received);
+      }
+    }
   }
 }
 

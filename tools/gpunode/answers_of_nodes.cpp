@@ -1,0 +1,119 @@
+// What commands of nodes, devices and the cluster answer; answers.hpp tells how it is written. Times of day are seconds
+// since 1970.
+#include "tools/gpunode/answers.hpp"
+
+namespace gpunode::cli::detail {
+
+std::string node_answers() {
+  return R"(
+= @up
+name           | text     | | the node's name
+id             | text     | | its id
+endpoints      | texts    | | control addresses, tcp://HOST:PORT
+join_endpoints | texts    | | where others join; empty where the node only dials
+state          | text     | | the state directory
+pid            | whole    | | of the node's process
+
+= up
+# One line when the node is up; what it says later goes to standard error or to the log.
++ @up
+
+= join
+# One line when the node is up; what it says later goes to standard error or to the log.
++ @up
+
+= leave
+unsaved        | texts    | | jobs whose result the disk had not taken when this was ordered
+
+= config
+file              | text  | | the settings file that was read; empty: none
+settings          | list  | | every key that a node starts with
+settings[].key    | text  | | as in gpunode.toml
+settings[].values | texts | | one, or several of a repeatable flag; none: not said
+settings[].from   | text  | | flag, gpunode.toml, an earlier start, or default
+settings[].flag   | text  | | the flag of `up`
+data              | list  | | data sets that the node offers to jobs
+data[].name       | text  | | its name
+data[].path       | text  | | where it lies
+
+= logs
+# A line each, a record of the log each, without ok; {"ok":false, ...} if there is no log.
+ok             | truth    | it failed | false
+time           | text     | gpunode wrote it, no library | UTC, as 2026-11-21T14:37:33.123Z
+level          | text     | gpunode wrote it, no library | info, warning or error
+area           | text     | gpunode wrote it, no library | the part of the node that speaks
+text           | text     | it did not fail | what is said
+
+= nodes
+nodes                   | list     | | the nodes of the cluster, this one included
+nodes[].id              | text     | | its id
+nodes[].name            | text     | | its name
+nodes[].health          | text     | | alive, suspect, dead or left
+nodes[].since_seconds   | number s | it has been heard of | how long that has been so
+nodes[].self            | truth    | | whether it is the node that was asked
+nodes[].endpoints       | texts    | | control addresses; none: it only dials
+nodes[].join_endpoints  | texts    | | where others join
+nodes[].labels          | texts by name | | its labels; one without a value has ""
+nodes[].health_report   | object   | it has told | what it told last of its machine
+nodes[].health_report.host | object | | the machine; what cannot be measured is left out
+nodes[].health_report.host.cpu_count              | whole        | known | processors
+nodes[].health_report.host.cpu_model              | text         | known | their name
+nodes[].health_report.host.cpu_load               | number       | known | share of them at work, 0 to 1
+nodes[].health_report.host.load_average           | number       | known | tasks that run or wait, mean of a minute
+nodes[].health_report.host.memory_total_bytes     | whole bytes  | known | memory
+nodes[].health_report.host.memory_available_bytes | whole bytes  | known | what a program could still take
+nodes[].health_report.host.disk_total_bytes       | whole bytes  | known | the disk of the state directory
+nodes[].health_report.host.disk_free_bytes        | whole bytes  | known | its free space
+nodes[].health_report.host.received_bytes_per_second | number bytes/s | known | over all network cards
+nodes[].health_report.host.sent_bytes_per_second  | number bytes/s | known | over all network cards
+nodes[].health_report.gpus                        | list         | | its GPUs
+nodes[].health_report.gpus[].index                | whole        | | as NVML counts
+nodes[].health_report.gpus[].lost                 | truth        | | the driver does not reach it any more
+nodes[].health_report.gpus[].name                 | text         | known | its name
+nodes[].health_report.gpus[].uuid                 | text         | known | its identity
+nodes[].health_report.gpus[].pci_bus_id           | text         | known | where it sits
+nodes[].health_report.gpus[].memory_total_bytes   | whole bytes  | known | its memory
+nodes[].health_report.gpus[].memory_free_bytes    | whole bytes  | known | of it free
+nodes[].health_report.gpus[].memory_used_bytes    | whole bytes  | known | of it used
+nodes[].health_report.gpus[].utilization_percent  | whole %      | known | how busy it is
+nodes[].health_report.gpus[].temperature_celsius  | whole C      | known | how hot it is
+nodes[].health_report.gpus[].power_watts          | number W     | known | what it draws
+nodes[].health_report.gpus[].uncorrected_errors   | whole        | known | of its memory
+nodes[].health_report.drained                     | list         | | verdicts that keep work away
+nodes[].health_report.drained[].subject           | text         | | node, disk or a GPU
+nodes[].health_report.drained[].reason            | text         | | what was found
+
+= @devices
+devices                   | list        | | what this node computes on
+devices[].device          | text        | | cpu, cuda:0
+devices[].name            | text        | | the hardware's name
+devices[].instruction_set | text        | | which of its instructions are used
+devices[].library         | text        | | what multiplies matrices
+devices[].state           | text        | | ready, drained or lost
+devices[].used_by         | texts       | | ids of jobs, and models that are served
+devices[].memory_bytes    | whole bytes | it has its own | its memory
+devices[].pci_bus_id      | text        | it is a GPU | where it sits
+devices[].reason          | text        | it takes no work | why
+devices[].warning         | text        | something is wrong with it, and it works on | what
+
+= devices
++ @devices
+
+= device drain
++ @devices
+
+= device resume
++ @devices
+
+= token create
+token          | text     | | the token; keep it secret
+uses           | whole    | | how many nodes it admits
+ttl_seconds    | whole s  | | how long it is good
+endpoints      | texts    | | where to join with it
+
+= metrics
+text           | text     | | the page in the Prometheus text format
+)";
+}
+
+}  // namespace gpunode::cli::detail
