@@ -82,25 +82,4 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
   return ok_json({{"nodes", nodes}});
 }
 
-std::string metrics_text(telemetry::Registry& metrics, const ClusterSnapshot& cluster,
-                         const transport::Link& link) {
-  const auto alive = std::ranges::count_if(
-      cluster.nodes, [&](const NodeInfo& node) { return cluster.alive(node.id); });
-  const auto set = [&](const char* gauge, const char* help, telemetry::Labels labels, auto value) {
-    metrics.gauge(gauge, help, std::move(labels)).set(static_cast<double>(value));
-  };
-  set("gpunode_nodes_alive", "Nodes of the cluster that are alive, this one included", {}, alive);
-  for (auto [lane, label] :
-       {std::pair(transport::Lane::control, "control"), std::pair(transport::Lane::bulk, "bulk")}) {
-    const transport::LinkCounters counters = link.counters(lane);
-    const telemetry::Labels labels{{"lane", label}};
-    set("gpunode_link_sent_bytes", "Bytes sent since the start", labels, counters.bytes_sent);
-    set("gpunode_link_received_bytes", "Bytes received since the start", labels,
-        counters.bytes_received);
-    set("gpunode_link_dropped_frames", "Frames thrown away unparsed", labels,
-        counters.frames_dropped);
-  }
-  return metrics.prometheus_text();
-}
-
 }  // namespace gpunode::node

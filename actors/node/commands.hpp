@@ -1,5 +1,4 @@
-// The commands of a running node that no single actor owns: who am I, who is here, how
-// much of everything.
+// The commands of a running node that no single actor owns: who am I, who is here, what computes.
 #pragma once
 
 #include <functional>
@@ -9,7 +8,6 @@
 #include "actors/compute/device_roster.hpp"
 #include "actors/health/verdict_policy.hpp"
 #include "actors/node/entry.hpp"
-#include "runtime/telemetry/registry.hpp"
 
 namespace gpunode::node {
 
@@ -22,9 +20,5 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
 // `devices` outlives it.
 std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
 std::string nodes_json(const ClusterSnapshot& cluster, Time now);
-// Every figure of this node as Prometheus reads it; those of the cluster and of the links are taken
-// now.
-std::string metrics_text(telemetry::Registry& metrics, const ClusterSnapshot& cluster,
-                         const transport::Link& link);
 
 }  // namespace gpunode::node

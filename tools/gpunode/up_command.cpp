@@ -115,6 +115,7 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.labels = arguments.all("--label");
   config.data_sets = settings.data_sets();
   config.bulk_plain = arguments.has("--bulk-plain");
+  config.metrics = arguments.text("--metrics");
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,
@@ -142,6 +143,7 @@ std::string joined(const std::vector<std::string>& list) {
 
 std::string up_text(const Node& node) {
   std::string text = "node " + node.name() + " (" + node.id().substr(0, 8) + ") is up";
+  if (!node.metrics_endpoint().empty()) text += "; metrics " + node.metrics_endpoint();
   if (node.join_endpoints().empty())
     return text + "; it only dials, so others join at another node";
   return text + "; control " + joined(node.endpoints()) + ", join " + joined(node.join_endpoints());
@@ -153,6 +155,7 @@ void announce(const Invocation& invocation, const Node& node) {
                        {"id", node.id()},
                        {"endpoints", node.endpoints()},
                        {"join_endpoints", node.join_endpoints()},
+                       {"metrics", node.metrics_endpoint()},
                        {"state", invocation.state()},
                        {"pid", getpid()}});
   std::string text = up_text(node);
@@ -194,7 +197,7 @@ int run_up(const Invocation& invocation) {
   if (on_loss == "restart")
     config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
-  if (!node) return fail(invocation, node.error());
+  if (!node) return fail(invocation, settings->explained(node.error()));
   log::info("node", up_text(**node));
   if (auto kept = settings->remember(); !kept)
     log::warning("node", "the next start has to be told anew: " + kept.error().message());
