@@ -12,14 +12,17 @@
 namespace gpunode::node {
 using nlohmann::json;
 
-std::string node_info_json(const Entry& entry) {
+std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
+                           const std::string& metrics) {
+  const NodeInfo own = cluster.own() ? *cluster.own() : NodeInfo{};
   return ok_json({{"id", entry.identity.id().text()},
                   {"name", entry.name},
                   {"boot", entry.boot},
                   {"pid", getpid()},
-                  {"endpoints", entry.addresses.control},
-                  {"join_endpoints", entry.addresses.join},
+                  {"endpoints", own.endpoints},
+                  {"join_endpoints", own.join_endpoints},
                   {"dial_only", entry.addresses.dial_only},
+                  {"metrics", metrics},
                   {"state_directory", entry.state.path().string()}});
 }
 
@@ -62,7 +65,7 @@ std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRost
   };
 }
 
-std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics) {
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {
     json line = {{"id", node.id.text()},
@@ -72,6 +75,7 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
                  {"endpoints", node.endpoints},
                  {"join_endpoints", node.join_endpoints},
                  {"labels", node.labels}};
+    if (node.self && !metrics.empty()) line["metrics"] = metrics;
     if (node.since != Time{})
       line["since_seconds"] = std::chrono::duration<double>(now - node.since).count();
     for (const DirectoryEntry& entry : cluster.entries)

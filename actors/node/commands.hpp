@@ -11,7 +11,9 @@
 
 namespace gpunode::node {
 
-std::string node_info_json(const Entry& entry);
+// `metrics`: where they are served; empty: nowhere.
+std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
+                           const std::string& metrics);
 std::string devices_json(const compute::DeviceRoster& devices);
 // "device.drain" and "device.resume".
 std::string order_device(compute::DeviceRoster& devices, const std::string& name,
@@ -19,6 +21,6 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
 // What takes a health verdict to the devices it is about, and tells the log what became of them.
 // `devices` outlives it.
 std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
-std::string nodes_json(const ClusterSnapshot& cluster, Time now);
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics);
 
 }  // namespace gpunode::node

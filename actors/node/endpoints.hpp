@@ -4,11 +4,18 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::node {
+
+// What a node tells others about where it is.
+struct Addresses {
+  std::vector<std::string> control, bulk, join;  // "tcp://host:port"
+  bool dial_only = false;
+};
 
 inline constexpr std::uint16_t kDefaultPort = 7601;  // control; bulk is one higher, join two
 
@@ -22,8 +29,8 @@ std::uint16_t port_of(const std::string& endpoint);
 
 // Whether the host means every address of the machine.
 bool is_wildcard(const std::string& host);
-// An address of this machine that others may reach: the first that is up and not loopback, else
-// 127.0.0.1.
-std::string guess_own_address();
+// The addresses of this machine that others may reach, the best first: of interfaces that are up and
+// not loopback; last those that a machine gives itself (169.254).
+std::vector<std::string> own_addresses();
 
 }  // namespace gpunode::node

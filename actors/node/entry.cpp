@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "actors/node/address_watch.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/node_metrics.hpp"
@@ -169,15 +170,23 @@ Result<void> open_join_port(Entry& entry, const Addresses& listen, Router& route
   return {};
 }
 
-// The bound endpoints under the host that others shall use.
-Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound) {
+// Whether others are told an address that was found, not one that was given.
+bool finds_address(const NodeConfig& config, const Addresses& bound) {
+  const auto own = parse_host_port(config.listen, kDefaultPort);
+  return own && is_wildcard(own->host) && config.advertise.empty() && !bound.control.empty() &&
+         port_of(bound.control[0]) != 0;  // a twin's has none
+}
+
+// The bound endpoints under the host that others shall use; `found`: where none is given.
+Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound,
+                             const std::string& found) {
   Addresses addresses;
   addresses.dial_only = bound.control.empty();
   auto own = parse_host_port(config.listen, kDefaultPort);
   std::string host = own ? own->host : "";
   std::uint16_t bound_control = bound.control.empty() ? 0 : port_of(bound.control[0]);
   std::uint16_t control = bound_control;
-  if (is_wildcard(host)) host = guess_own_address();
+  if (is_wildcard(host)) host = found;
   if (!config.advertise.empty()) {
     auto place = parse_host_port(config.advertise, control);
     if (!place) return place.error().within("advertised address");
@@ -196,6 +205,29 @@ Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound) {
   addresses.bulk = at(bound.bulk);
   addresses.join = at(bound.join);
   return addresses;
+}
+
+// Sets what others are told, and how that follows the machine's addresses.
+Result<void> find_addresses(Entry& entry, const NodeConfig& config, const Addresses& bound) {
+  const std::vector<std::string> machine = own_addresses();
+  const std::string found = machine.empty() ? "127.0.0.1" : machine.front();
+  auto addresses = advertised(config, bound, found);
+  if (!addresses) return addresses.error();
+  entry.addresses = std::move(*addresses);
+  if (!finds_address(config, bound)) return {};
+  if (machine.empty())
+    log::warning("node",
+                 "this machine has no address but loopback: no other machine can reach this node; "
+                 "an address that appears is told to the others, or give one with --advertise");
+  entry.look_at_addresses = [watch = std::make_shared<AddressWatch>(found), config = config,
+                             bound]() -> std::optional<Addresses> {
+    const auto host = watch->on_look(own_addresses());
+    if (!host) return std::nullopt;
+    auto changed = advertised(config, bound, *host);
+    if (!changed) return std::nullopt;
+    return *std::move(changed);
+  };
+  return {};
 }
 
 // The joining side from a token to an admission, against the join port of a member. Blocks. Fails
@@ -352,9 +384,7 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
     return done.error();
   if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
-  auto addresses = advertised(config, bound);
-  if (!addresses) return addresses.error();
-  entry->addresses = std::move(*addresses);
+  if (auto done = find_addresses(*entry, config, bound); !done) return done.error();
   if (auto done = open_cluster(*entry, config, parts); !done) return done.error();
   load_peers(*entry);
   auto tokens = security::TokenBook::open(*parts.files, entry->state.path());
@@ -427,6 +457,7 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
       keys.emplace_back(node, admission.curve_key.value);
     return keys;
   };
+  options.look_at_addresses = look_at_addresses;
   options.link = link;
   options.state = &state_out;
   options.clock = &clock;

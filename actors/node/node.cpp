@@ -110,8 +110,8 @@ class NodeFace final : public Node {
   }
   std::string id() const override { return node_->entry().identity.id().text(); }
   std::string name() const override { return node_->entry().name; }
-  std::vector<std::string> endpoints() const override { return node_->entry().addresses.control; }
-  std::vector<std::string> join_endpoints() const override { return node_->entry().addresses.join; }
+  std::vector<std::string> endpoints() const override { return node_->own().endpoints; }
+  std::vector<std::string> join_endpoints() const override { return node_->own().join_endpoints; }
   std::string metrics_endpoint() const override { return node_->metrics_endpoint(); }
   void leave() override { node_->end(true); }
   void stop() override { node_->end(false); }
@@ -177,6 +177,8 @@ void RunningNode::spawn_children() {
   me.id = self;
   me.name = entry.name;
   me.self = true;
+  me.endpoints = entry.addresses.control;
+  me.join_endpoints = entry.addresses.join;
   cluster_state_.write({self, {me}, {}, {}});  // until the cluster actor has its own
   children_.cluster =
       spawn_cluster(system, entry.cluster_options(config_, cluster_state_, *parts_.clock));
@@ -184,7 +186,7 @@ void RunningNode::spawn_children() {
                                          children_.cluster, mix(entry.boot, 3), &metrics_});
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
-               entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
+               entry.link, &cluster_state_, children_.cluster, parts_.clock});
   children_.job_board =
       jobs::spawn_job_board(system, {self, entry.boot, config_.labels, environment_.get(),
                                      &cluster_state_, entry.link, compute::add_of(devices_->host()),

@@ -59,6 +59,11 @@ class RunningNode {
                            std::chrono::milliseconds timeout);
   std::string command(const std::string& name, const std::string& arguments);
   const Entry& entry() const { return *entry_; }
+  // As others are told.
+  NodeInfo own() const {
+    const auto cluster = cluster_state_.read();
+    return cluster->own() ? *cluster->own() : NodeInfo{};
+  }
   std::string metrics_endpoint() const;
   void end(bool politely);
   std::string failure() {
