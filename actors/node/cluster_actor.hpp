@@ -13,7 +13,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
-#include "actors/node/endpoints.hpp"
+#include "actors/node/advertised.hpp"
 #include "runtime/directory/directory.hpp"
 #include "runtime/membership/swim.hpp"
 #include "runtime/transport/link.hpp"

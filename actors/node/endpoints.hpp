@@ -11,12 +11,6 @@
 
 namespace gpunode::node {
 
-// What a node tells others about where it is.
-struct Addresses {
-  std::vector<std::string> control, bulk, join;  // "tcp://host:port"
-  bool dial_only = false;
-};
-
 inline constexpr std::uint16_t kDefaultPort = 7601;  // control; bulk is one higher, join two
 
 // "10.0.0.5:7601", "[::1]:7601", "node.example", "tcp://10.0.0.5:7601"; a missing port is

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "actors/node/address_watch.hpp"
+#include "actors/node/advertised.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/node_metrics.hpp"
@@ -90,20 +90,6 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
-Result<Addresses> listen_endpoints(const std::string& listen) {
-  if (listen.empty()) return Addresses{};
-  auto place = parse_host_port(listen, kDefaultPort);
-  if (!place) return place.error().within("listen address");
-  if (place->port > 65533)
-    return Error{ErrorCode::invalid_argument,
-                 "the control port must leave room for two more: bulk is port + 1, join port + 2"};
-  auto at = [&](int offset) {
-    auto port = place->port == 0 ? 0 : place->port + offset;
-    return std::vector<std::string>{tcp_endpoint({place->host, static_cast<std::uint16_t>(port)})};
-  };
-  return Addresses{at(0), at(1), at(2)};
-}
-
 Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
                        const Addresses& listen, Router& router, Addresses& bound) {
   transport::LinkEvents events{
@@ -167,66 +153,6 @@ Result<void> open_join_port(Entry& entry, const Addresses& listen, Router& route
   if (!socket) return socket.error();
   bound.join = {(*socket)->endpoint()};
   entry.join_socket = std::move(*socket);
-  return {};
-}
-
-// Whether others are told an address that was found, not one that was given.
-bool finds_address(const NodeConfig& config, const Addresses& bound) {
-  const auto own = parse_host_port(config.listen, kDefaultPort);
-  return own && is_wildcard(own->host) && config.advertise.empty() && !bound.control.empty() &&
-         port_of(bound.control[0]) != 0;  // a twin's has none
-}
-
-// The bound endpoints under the host that others shall use; `found`: where none is given.
-Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound,
-                             const std::string& found) {
-  Addresses addresses;
-  addresses.dial_only = bound.control.empty();
-  auto own = parse_host_port(config.listen, kDefaultPort);
-  std::string host = own ? own->host : "";
-  std::uint16_t bound_control = bound.control.empty() ? 0 : port_of(bound.control[0]);
-  std::uint16_t control = bound_control;
-  if (is_wildcard(host)) host = found;
-  if (!config.advertise.empty()) {
-    auto place = parse_host_port(config.advertise, control);
-    if (!place) return place.error().within("advertised address");
-    host = place->host;
-    control = place->port;
-  }
-  // Behind a port mapping the three ports keep their distances.
-  int shift = bound_control == 0 ? 0 : control - bound_control;
-  auto at = [&](const std::vector<std::string>& endpoints) -> std::vector<std::string> {
-    if (endpoints.empty()) return {};
-    if (port_of(endpoints[0]) == 0) return endpoints;  // a twin's
-    auto port = static_cast<std::uint16_t>(port_of(endpoints[0]) + shift);
-    return {tcp_endpoint({host, port})};
-  };
-  addresses.control = at(bound.control);
-  addresses.bulk = at(bound.bulk);
-  addresses.join = at(bound.join);
-  return addresses;
-}
-
-// Sets what others are told, and how that follows the machine's addresses.
-Result<void> find_addresses(Entry& entry, const NodeConfig& config, const Addresses& bound) {
-  const std::vector<std::string> machine = own_addresses();
-  const std::string found = machine.empty() ? "127.0.0.1" : machine.front();
-  auto addresses = advertised(config, bound, found);
-  if (!addresses) return addresses.error();
-  entry.addresses = std::move(*addresses);
-  if (!finds_address(config, bound)) return {};
-  if (machine.empty())
-    log::warning("node",
-                 "this machine has no address but loopback: no other machine can reach this node; "
-                 "an address that appears is told to the others, or give one with --advertise");
-  entry.look_at_addresses = [watch = std::make_shared<AddressWatch>(found), config = config,
-                             bound]() -> std::optional<Addresses> {
-    const auto host = watch->on_look(own_addresses());
-    if (!host) return std::nullopt;
-    auto changed = advertised(config, bound, *host);
-    if (!changed) return std::nullopt;
-    return *std::move(changed);
-  };
   return {};
 }
 
@@ -384,7 +310,10 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
     return done.error();
   if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
-  if (auto done = find_addresses(*entry, config, bound); !done) return done.error();
+  auto told = advertise(config.listen, config.advertise, bound);
+  if (!told) return told.error();
+  entry->addresses = std::move(told->addresses);
+  entry->look_at_addresses = std::move(told->look);
   if (auto done = open_cluster(*entry, config, parts); !done) return done.error();
   load_peers(*entry);
   auto tokens = security::TokenBook::open(*parts.files, entry->state.path());

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/node/advertised.hpp"
 #include "actors/node/cluster_actor.hpp"
-#include "actors/node/endpoints.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
 #include "runtime/security/admission.hpp"

@@ -171,6 +171,7 @@ SEEDED = [
     ("runtime/view/a.cpp", '#include "runtime/transport/link.hpp"', "name transport"),
     ("runtime/view/a.cpp", "#include <zmq.h>", "zmq only"),
     ("runtime/view/a.cpp", "#include <caf/actor.hpp>", "caf/ only"),
+    ("runtime/view/a.cpp", "#include <httplib.h>", "httplib only"),
     ("runtime/view/a.cpp", "#include <xxhash.h>", "PkgConfig::xxhash"),
     ("runtime/base/a.cpp", '#include "kernels/tensor/tensor.hpp"', "name tensor"),
     ("runtime/base/a.cpp", '#include "actors/node/node.hpp"', "name node"),

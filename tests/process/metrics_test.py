@@ -1,4 +1,4 @@
-"""What a collector reads of a node over HTTP: every series is in the table of tools/README.md, with its
+"""What a collector reads of a node over HTTP: every series is in the table of tools/METRICS.md, with its
 kind and labels, and figures are exact.
 usage: metrics_test.py GPUNODE GPUNODE_FAULTY [unittest arguments]
 """
@@ -9,7 +9,7 @@ import urllib.request
 
 import cluster
 
-README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "README.md")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "METRICS.md")
 ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|")
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -18,9 +18,9 @@ NOT_SEEN = {"gpunode_generate_failures_total", "DCGM_FI_DEV_POWER_USAGE"}
 
 
 def table():
-    """{name: (kind, labels)} as the README has it."""
+    """{name: (kind, labels)} as the table has it."""
     rows = {}
-    with open(README, encoding="utf-8") as stream:
+    with open(TABLE, encoding="utf-8") as stream:
         for line in stream:
             row = ROW.match(line)
             if row:
@@ -82,10 +82,10 @@ class Metrics(cluster.ProcessTest):
         kinds, samples = read(text)
         shown = {family for family, _, _ in samples}
         for family, labels, _ in samples:
-            self.assertIn(family, rows, "not in tools/README.md")
+            self.assertIn(family, rows, "not in tools/METRICS.md")
             self.assertEqual(kinds[family], rows[family][0], family)
             self.assertEqual(set(labels) - {"le"}, rows[family][1], family)
-        self.assertEqual(set(rows) - shown - NOT_SEEN, set(), "in tools/README.md, and not shown")
+        self.assertEqual(set(rows) - shown - NOT_SEEN, set(), "in tools/METRICS.md, and not shown")
         for family, _, value in samples:
             if kinds[family] == "counter" and not family.startswith("process_cpu"):
                 self.assertRegex(value, r"^\d+$", family)
