@@ -43,6 +43,7 @@ struct ClusterSnapshot {
       if (node.id == id) return &node;
     return nullptr;
   }
+  const NodeInfo* own() const { return find(self); }  // null before the node is up
   std::string name_of(const NodeId& id) const {
     const NodeInfo* node = find(id);
     return node ? node->name : id.short_text();

@@ -4,10 +4,14 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <optional>
 
+#include "actors/health/health_metrics.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -24,6 +28,7 @@ struct State {
   static inline const char* name = "health";
   HealthOptions options;
   VerdictPolicy policy;
+  std::optional<HealthMetrics> metrics;
 };
 using Self = caf::stateful_actor<State>;
 
@@ -85,6 +90,11 @@ void tell_xids(const probe::GpuSample& gpu) {
   }
 }
 
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 void sample(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kSampleEvery, Tick{});
@@ -102,6 +112,11 @@ void sample(Self* self) {
   if (state.options.on_gpu)
     for (const Verdict& verdict : state.policy.standing())
       if (verdict.pci_bus_id) state.options.on_gpu(verdict);
+  if (state.metrics) {
+    state.metrics->on_host(host);
+    state.metrics->on_gpus(gpus);
+    state.metrics->on_verdicts(state.policy.standing());
+  }
   json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", json::array()}};
   for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
   for (const Verdict& verdict : state.policy.drained())
@@ -113,6 +128,8 @@ void sample(Self* self) {
 caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
+  if (self->state.options.metrics)
+    self->state.metrics.emplace(*self->state.options.metrics, host_name());
   std::string absent = self->state.options.gpus->absent_reason();
   if (!absent.empty()) log::info("health", absent + "; this node computes on the CPU");
   sample(self);

@@ -14,6 +14,7 @@
 #include "actors/messages.hpp"
 #include "runtime/probe/gpu_probe.hpp"
 #include "runtime/probe/host_probe.hpp"
+#include "runtime/telemetry/registry.hpp"
 
 namespace gpunode::health {
 
@@ -25,6 +26,7 @@ struct HealthOptions {
   // Gets the verdict on every GPU whose place on the bus is known, with every sample, changed or
   // not. On this actor's thread; may be empty.
   std::function<void(const Verdict&)> on_gpu;
+  telemetry::Registry* metrics = nullptr;  // outlives the actor; null: nobody wants series
 };
 
 inline constexpr const char* kHealthKey = "health";

@@ -114,7 +114,7 @@ void on_progress(Self* self, const JobProgress& progress) {
   publish_hint(self, *job);
   telemetry::Registry& metrics = *self->state.options.metrics;
   record_metrics(metrics, job->spec.name, progress);
-  count_damaged(metrics, job->spec.name, damaged_before, progress.damaged_checkpoints);
+  count_damaged(metrics, job->spec.name, progress, damaged_before);
   if (!ended_now || !job->actor) return;
   // What failed before it began is shown, not remembered: the next start of the node tries again.
   if (progress.phase == JobPhase::failed && progress.view_id == 0)

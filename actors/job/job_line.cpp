@@ -126,31 +126,43 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
 
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress) {
-  const auto set = [&](const char* gauge, const char* help, auto value) {
-    metrics.gauge(gauge, help, {{"job", name}}).set(static_cast<double>(value));
+  const telemetry::Labels job{{"job", name}, {"job_id", progress.id.text()}};
+  const auto with = [&](const char* key, std::string_view value) {
+    telemetry::Labels labels = job;
+    labels[key] = value;
+    return labels;
   };
-  set("gpunode_job_committed_step", "Newest committed step of the job", progress.step);
-  set("gpunode_job_members", "Members of the job's view", progress.members.size());
-  set("gpunode_job_view_id", "Number of the job's view; it rises with each change",
+  const auto set = [&](const char* gauge, const char* help, const telemetry::Labels& labels,
+                       auto value) {
+    metrics.gauge(gauge, help, labels).set(static_cast<double>(value));
+  };
+  for (const std::string_view phase : kJobPhases)
+    set("gpunode_job_phase", "1 for where this node's part in the job stands, 0 for all else",
+        with("phase", phase), phase == to_string(progress.phase) ? 1 : 0);
+  set("gpunode_job_committed_step", "Newest committed step of the job", job, progress.step);
+  set("gpunode_job_steps", "Steps that the job has in all", job, progress.total_steps);
+  set("gpunode_job_members", "Members of the job's view", job, progress.members.size());
+  set("gpunode_job_view_id", "Number of the job's view; it rises with each change", job,
       progress.view_id);
   if (progress.loss)
-    set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", *progress.loss);
-  set("gpunode_job_tokens_per_second", "Training speed over the last steps",
+    set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job,
+        *progress.loss);
+  set("gpunode_job_tokens_per_second", "Training speed over the last steps", job,
       progress.tokens_per_second);
   for (const auto& [way, bytes] : {std::pair("to_device", progress.to_device_bytes),
                                    std::pair("to_host", progress.to_host_bytes)})
-    metrics
-        .gauge("gpunode_job_host_bytes_per_step",
-               "Bytes copied between host memory and the job's devices in the last step",
-               {{"job", name}, {"way", way}})
-        .set(static_cast<double>(bytes));
+    set("gpunode_job_host_bytes_per_step",
+        "Bytes copied between host memory and the job's devices in the last step", with("way", way),
+        bytes);
 }
 
-void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,
-                   std::uint64_t now) {
-  telemetry::Counter& found = metrics.counter(
-      "gpunode_checkpoints_damaged_total",
-      "Checkpoints of the job found damaged on this node, and set aside", {{"job", name}});
+void count_damaged(telemetry::Registry& metrics, const std::string& name,
+                   const JobProgress& progress, std::uint64_t before) {
+  telemetry::Counter& found =
+      metrics.counter("gpunode_checkpoints_damaged_total",
+                      "Checkpoints of the job found damaged on this node, and set aside",
+                      {{"job", name}, {"job_id", progress.id.text()}});
+  const std::uint64_t now = progress.damaged_checkpoints;
   if (now > before) found.add(now - before);
 }
 

@@ -51,12 +51,13 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 // Appends the jobs that only other nodes run, as the directory tells of them.
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
 
+// Series of a job carry its id too, as two jobs may have one name; those of one that is over stay.
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress);
 
 // Of one life of a job's actor, which counts from 0 on.
-void count_damaged(telemetry::Registry& metrics, const std::string& name, std::uint64_t before,
-                   std::uint64_t now);
+void count_damaged(telemetry::Registry& metrics, const std::string& name,
+                   const JobProgress& progress, std::uint64_t before);
 
 // The site that a node is in for the sums of a job: equal for equal values of its label of that
 // key, or for equal machines. 0, which is like no other: it has no such label, or no known machine.

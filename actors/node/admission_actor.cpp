@@ -133,7 +133,8 @@ Result<nlohmann::json> create_token(Self* self, const nlohmann::json& arguments)
   security::TokenBook::Options options;
   options.term = std::chrono::seconds(field<std::int64_t>(arguments, "ttl_seconds", 900));
   options.uses = field<std::uint32_t>(arguments, "uses", 1);
-  options.endpoints = state.options.join_endpoints;
+  const auto cluster = state.options.cluster->read();
+  if (const NodeInfo* own = cluster->own()) options.endpoints = own->join_endpoints;
   if (options.endpoints.empty())
     return Error{ErrorCode::wrong_state,
                  "this node only dials, so strangers cannot knock here: "

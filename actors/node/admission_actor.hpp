@@ -21,7 +21,6 @@ struct AdmissionOptions {
   std::shared_ptr<security::TokenBook> tokens;
   std::shared_ptr<security::AuditLog> audit;
   std::string name;
-  std::vector<std::string> join_endpoints;  // where tokens tell strangers to knock
   std::shared_ptr<transport::Link> link;
   const ClusterState* cluster = nullptr;
   caf::actor cluster_actor;  // gets AdmissionsChanged

@@ -17,6 +17,8 @@
 namespace gpunode::node {
 namespace {
 
+constexpr auto kLookEvery = std::chrono::seconds(2);
+
 struct State {
   static inline const char* name = "cluster";
   ClusterActorOptions options;
@@ -28,6 +30,7 @@ struct State {
   bool peers_stale = false;
   Time peers_stored{};
   Time next_directory_tick{};
+  Time next_look{};  // at the machine's addresses
 };
 using Self = caf::stateful_actor<State>;
 
@@ -164,6 +167,29 @@ void on_link(Self* self, const LinkChanged& link) {
   for (const caf::actor& subscriber : state.subscribers) self->send(subscriber, link);
 }
 
+std::string list_of(const std::vector<std::string>& endpoints) {
+  std::string list;
+  for (const std::string& one : endpoints) list += (list.empty() ? "" : ", ") + one;
+  return list;
+}
+
+// The others dial the new address from now on; sessions that there are stay as they are.
+void look_at_addresses(Self* self) {
+  State& state = self->state;
+  if (!state.options.look_at_addresses || now(self) < state.next_look) return;
+  state.next_look = now(self) + kLookEvery;
+  auto changed = state.options.look_at_addresses();
+  if (!changed) return;
+  membership::MemberRecord record = state.swim->self();
+  log::info("cluster", "this node is now reached at " + list_of(changed->control) + "; it was at " +
+                           list_of(record.control_endpoints));
+  record.control_endpoints = std::move(changed->control);
+  record.bulk_endpoints = std::move(changed->bulk);
+  record.join_endpoints = std::move(changed->join);
+  carry_out(self, state.swim->announce(now(self), record));
+  state.snapshot_stale = true;
+}
+
 void on_tick(Self* self) {
   State& state = self->state;
   self->delayed_send(self, state.swim->tick_interval(), Tick{});
@@ -173,6 +199,7 @@ void on_tick(Self* self) {
     carry_out(self, state.directory->on_tick(now(self)));
   }
   store_peers(self);
+  look_at_addresses(self);
   if (state.snapshot_stale) write_snapshot(self);
 }
 

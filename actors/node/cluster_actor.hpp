@@ -8,10 +8,12 @@
 #include <caf/fwd.hpp>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
+#include "actors/node/advertised.hpp"
 #include "runtime/directory/directory.hpp"
 #include "runtime/membership/swim.hpp"
 #include "runtime/transport/link.hpp"
@@ -27,6 +29,9 @@ struct ClusterActorOptions {
   // All nodes with an admission, and their keys: they may open a session before we know where
   // they are.
   std::function<std::vector<std::pair<NodeId, membership::PublicKey>>()> admitted_keys;
+  // Asked every few seconds: where this node is to be reached from now on, if that has changed.
+  // Null: it does not change.
+  std::function<std::optional<Addresses>()> look_at_addresses;
   std::shared_ptr<transport::Link> link;
   ClusterState* state = nullptr;
   const Clock* clock = nullptr;

@@ -12,14 +12,17 @@
 namespace gpunode::node {
 using nlohmann::json;
 
-std::string node_info_json(const Entry& entry) {
+std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
+                           const std::string& metrics) {
+  const NodeInfo own = cluster.own() ? *cluster.own() : NodeInfo{};
   return ok_json({{"id", entry.identity.id().text()},
                   {"name", entry.name},
                   {"boot", entry.boot},
                   {"pid", getpid()},
-                  {"endpoints", entry.addresses.control},
-                  {"join_endpoints", entry.addresses.join},
+                  {"endpoints", own.endpoints},
+                  {"join_endpoints", own.join_endpoints},
                   {"dial_only", entry.addresses.dial_only},
+                  {"metrics", metrics},
                   {"state_directory", entry.state.path().string()}});
 }
 
@@ -62,7 +65,7 @@ std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRost
   };
 }
 
-std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics) {
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {
     json line = {{"id", node.id.text()},
@@ -72,6 +75,7 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
                  {"endpoints", node.endpoints},
                  {"join_endpoints", node.join_endpoints},
                  {"labels", node.labels}};
+    if (node.self && !metrics.empty()) line["metrics"] = metrics;
     if (node.since != Time{})
       line["since_seconds"] = std::chrono::duration<double>(now - node.since).count();
     for (const DirectoryEntry& entry : cluster.entries)
@@ -80,27 +84,6 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now) {
     nodes.push_back(std::move(line));
   }
   return ok_json({{"nodes", nodes}});
-}
-
-std::string metrics_text(telemetry::Registry& metrics, const ClusterSnapshot& cluster,
-                         const transport::Link& link) {
-  const auto alive = std::ranges::count_if(
-      cluster.nodes, [&](const NodeInfo& node) { return cluster.alive(node.id); });
-  const auto set = [&](const char* gauge, const char* help, telemetry::Labels labels, auto value) {
-    metrics.gauge(gauge, help, std::move(labels)).set(static_cast<double>(value));
-  };
-  set("gpunode_nodes_alive", "Nodes of the cluster that are alive, this one included", {}, alive);
-  for (auto [lane, label] :
-       {std::pair(transport::Lane::control, "control"), std::pair(transport::Lane::bulk, "bulk")}) {
-    const transport::LinkCounters counters = link.counters(lane);
-    const telemetry::Labels labels{{"lane", label}};
-    set("gpunode_link_sent_bytes", "Bytes sent since the start", labels, counters.bytes_sent);
-    set("gpunode_link_received_bytes", "Bytes received since the start", labels,
-        counters.bytes_received);
-    set("gpunode_link_dropped_frames", "Frames thrown away unparsed", labels,
-        counters.frames_dropped);
-  }
-  return metrics.prometheus_text();
 }
 
 }  // namespace gpunode::node

@@ -1,5 +1,4 @@
-// The commands of a running node that no single actor owns: who am I, who is here, how
-// much of everything.
+// The commands of a running node that no single actor owns: who am I, who is here, what computes.
 #pragma once
 
 #include <functional>
@@ -9,11 +8,12 @@
 #include "actors/compute/device_roster.hpp"
 #include "actors/health/verdict_policy.hpp"
 #include "actors/node/entry.hpp"
-#include "runtime/telemetry/registry.hpp"
 
 namespace gpunode::node {
 
-std::string node_info_json(const Entry& entry);
+// `metrics`: where they are served; empty: nowhere.
+std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
+                           const std::string& metrics);
 std::string devices_json(const compute::DeviceRoster& devices);
 // "device.drain" and "device.resume".
 std::string order_device(compute::DeviceRoster& devices, const std::string& name,
@@ -21,10 +21,6 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
 // What takes a health verdict to the devices it is about, and tells the log what became of them.
 // `devices` outlives it.
 std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
-std::string nodes_json(const ClusterSnapshot& cluster, Time now);
-// Every figure of this node as Prometheus reads it; those of the cluster and of the links are taken
-// now.
-std::string metrics_text(telemetry::Registry& metrics, const ClusterSnapshot& cluster,
-                         const transport::Link& link);
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics);
 
 }  // namespace gpunode::node

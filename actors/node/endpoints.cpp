@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace gpunode::node {
@@ -57,8 +58,8 @@ bool is_wildcard(const std::string& host) {
   return host == "*" || host == "0.0.0.0" || host == "[::]";
 }
 
-std::string guess_own_address() {
-  std::string found = "127.0.0.1";
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (ifaddrs* entry = list; entry; entry = entry->ifa_next) {
@@ -66,12 +67,11 @@ std::string guess_own_address() {
     if (!(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
     char text[INET_ADDRSTRLEN];
     auto* address = reinterpret_cast<sockaddr_in*>(entry->ifa_addr);
-    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text)) {
-      found = text;
-      break;
-    }
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text)) found.emplace_back(text);
   }
   freeifaddrs(list);
+  std::ranges::stable_partition(
+      found, [](const std::string& text) { return !text.starts_with("169.254."); });
   return found;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"
@@ -22,8 +23,8 @@ std::uint16_t port_of(const std::string& endpoint);
 
 // Whether the host means every address of the machine.
 bool is_wildcard(const std::string& host);
-// An address of this machine that others may reach: the first that is up and not loopback, else
-// 127.0.0.1.
-std::string guess_own_address();
+// The addresses of this machine that others may reach, the best first: of interfaces that are up and
+// not loopback; last those that a machine gives itself (169.254).
+std::vector<std::string> own_addresses();
 
 }  // namespace gpunode::node

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <thread>
 
+#include "actors/node/advertised.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
+#include "actors/node/node_metrics.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
@@ -76,6 +78,8 @@ Result<void> check_config(const NodeConfig& config) {
   for (const std::string& label : config.labels)
     if (auto good = check_text("a label", label, membership::kMaxLabelBytes); !good)
       return good.error();
+  if (!config.metrics.empty())
+    if (auto place = parse_metrics_address(config.metrics); !place) return place.error();
   if (config.threads < 0 || config.threads > 1024)
     return Error{ErrorCode::invalid_argument, "threads is " + std::to_string(config.threads) +
                                                   ": 1 to 1024, or 0 for one a core"};
@@ -84,20 +88,6 @@ Result<void> check_config(const NodeConfig& config) {
                  "device_timeout is " + std::to_string(config.device_timeout.count()) +
                      " ms: a device needs some time to show that it gets on"};
   return {};
-}
-
-Result<Addresses> listen_endpoints(const std::string& listen) {
-  if (listen.empty()) return Addresses{};
-  auto place = parse_host_port(listen, kDefaultPort);
-  if (!place) return place.error().within("listen address");
-  if (place->port > 65533)
-    return Error{ErrorCode::invalid_argument,
-                 "the control port must leave room for two more: bulk is port + 1, join port + 2"};
-  auto at = [&](int offset) {
-    auto port = place->port == 0 ? 0 : place->port + offset;
-    return std::vector<std::string>{tcp_endpoint({place->host, static_cast<std::uint16_t>(port)})};
-  };
-  return Addresses{at(0), at(1), at(2)};
 }
 
 Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
@@ -164,35 +154,6 @@ Result<void> open_join_port(Entry& entry, const Addresses& listen, Router& route
   bound.join = {(*socket)->endpoint()};
   entry.join_socket = std::move(*socket);
   return {};
-}
-
-// The bound endpoints under the host that others shall use.
-Result<Addresses> advertised(const NodeConfig& config, const Addresses& bound) {
-  Addresses addresses;
-  addresses.dial_only = bound.control.empty();
-  auto own = parse_host_port(config.listen, kDefaultPort);
-  std::string host = own ? own->host : "";
-  std::uint16_t bound_control = bound.control.empty() ? 0 : port_of(bound.control[0]);
-  std::uint16_t control = bound_control;
-  if (is_wildcard(host)) host = guess_own_address();
-  if (!config.advertise.empty()) {
-    auto place = parse_host_port(config.advertise, control);
-    if (!place) return place.error().within("advertised address");
-    host = place->host;
-    control = place->port;
-  }
-  // Behind a port mapping the three ports keep their distances.
-  int shift = bound_control == 0 ? 0 : control - bound_control;
-  auto at = [&](const std::vector<std::string>& endpoints) -> std::vector<std::string> {
-    if (endpoints.empty()) return {};
-    if (port_of(endpoints[0]) == 0) return endpoints;  // a twin's
-    auto port = static_cast<std::uint16_t>(port_of(endpoints[0]) + shift);
-    return {tcp_endpoint({host, port})};
-  };
-  addresses.control = at(bound.control);
-  addresses.bulk = at(bound.bulk);
-  addresses.join = at(bound.join);
-  return addresses;
 }
 
 // The joining side from a token to an admission, against the join port of a member. Blocks. Fails
@@ -349,9 +310,10 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
     return done.error();
   if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
-  auto addresses = advertised(config, bound);
-  if (!addresses) return addresses.error();
-  entry->addresses = std::move(*addresses);
+  auto told = advertise(config.listen, config.advertise, bound);
+  if (!told) return told.error();
+  entry->addresses = std::move(told->addresses);
+  entry->look_at_addresses = std::move(told->look);
   if (auto done = open_cluster(*entry, config, parts); !done) return done.error();
   load_peers(*entry);
   auto tokens = security::TokenBook::open(*parts.files, entry->state.path());
@@ -424,6 +386,7 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
       keys.emplace_back(node, admission.curve_key.value);
     return keys;
   };
+  options.look_at_addresses = look_at_addresses;
   options.link = link;
   options.state = &state_out;
   options.clock = &clock;

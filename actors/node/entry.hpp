@@ -4,10 +4,13 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/node/advertised.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
@@ -18,12 +21,6 @@
 #include "runtime/transport/join_socket.hpp"
 
 namespace gpunode::node {
-
-// What a node tells others about where it is.
-struct Addresses {
-  std::vector<std::string> control, bulk, join;  // "tcp://host:port"
-  bool dial_only = false;
-};
 
 struct Entry {
   Entry(storage::StateDirectory directory, security::Identity keys)
@@ -40,7 +37,9 @@ struct Entry {
   std::shared_ptr<security::AuditLog> audit;
   std::shared_ptr<transport::Link> link;
   std::unique_ptr<transport::JoinSocket> join_socket;
-  Addresses addresses;
+  Addresses addresses;  // at the start; what others are told now is in the cluster's snapshot
+  // Those to be told from now on, if the machine's have changed; null: they are fixed.
+  std::function<std::optional<Addresses>()> look_at_addresses;
   std::vector<membership::MemberRecord> seeds;
 
   membership::MemberRecord record(const NodeConfig& config) const;

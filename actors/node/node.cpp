@@ -110,8 +110,9 @@ class NodeFace final : public Node {
   }
   std::string id() const override { return node_->entry().identity.id().text(); }
   std::string name() const override { return node_->entry().name; }
-  std::vector<std::string> endpoints() const override { return node_->entry().addresses.control; }
-  std::vector<std::string> join_endpoints() const override { return node_->entry().addresses.join; }
+  std::vector<std::string> endpoints() const override { return node_->own().endpoints; }
+  std::vector<std::string> join_endpoints() const override { return node_->own().join_endpoints; }
+  std::string metrics_endpoint() const override { return node_->metrics_endpoint(); }
   void leave() override { node_->end(true); }
   void stop() override { node_->end(false); }
   void wait() override { node_->wait(); }
@@ -140,6 +141,8 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
       devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
       parts_.version, config_.data_sets, config_.bulk_plain});
+  newest_checkpoints_ = std::make_unique<checkpoint::NewestCheckpoints>(
+      *parts_.files, environment_->checkpoint_root());
   system_config_.set("scheduler.policy", caf::atom("sharing"));
   system_config_.set("scheduler.max-throughput", std::size_t{100});
   system_config_.set("scheduler.max-threads", std::size_t{2});
@@ -174,6 +177,8 @@ void RunningNode::spawn_children() {
   me.id = self;
   me.name = entry.name;
   me.self = true;
+  me.endpoints = entry.addresses.control;
+  me.join_endpoints = entry.addresses.join;
   cluster_state_.write({self, {me}, {}, {}});  // until the cluster actor has its own
   children_.cluster =
       spawn_cluster(system, entry.cluster_options(config_, cluster_state_, *parts_.clock));
@@ -181,7 +186,7 @@ void RunningNode::spawn_children() {
                                          children_.cluster, mix(entry.boot, 3), &metrics_});
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
-               entry.addresses.join, entry.link, &cluster_state_, children_.cluster, parts_.clock});
+               entry.link, &cluster_state_, children_.cluster, parts_.clock});
   children_.job_board =
       jobs::spawn_job_board(system, {self, entry.boot, config_.labels, environment_.get(),
                                      &cluster_state_, entry.link, compute::add_of(devices_->host()),
@@ -202,7 +207,7 @@ void RunningNode::spawn_children() {
     return health::spawn_health(
         system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),
                  std::shared_ptr<probe::GpuProbe>(probe::open_nvml_probe()), parts_.clock,
-                 children_.cluster, drain_by_verdict(*devices_)});
+                 children_.cluster, drain_by_verdict(*devices_), &metrics_});
   };
   children_.supervisor = spawn_supervisor(system,
                                           {{"cluster", children_.cluster, nullptr},
@@ -219,8 +224,13 @@ void RunningNode::spawn_children() {
   caf::anon_send(children_.cluster, Begin{});
 }
 
-// The socket for this machine's owner; the other doors are open since enter().
+// For this machine's owner and collectors; the other doors are open since enter().
 Result<void> RunningNode::open_doors() {
+  if (!config_.metrics.empty()) {
+    auto server = serve_metrics(config_.metrics, [this] { return metrics(); });
+    if (!server) return server.error();
+    metrics_server_ = std::move(*server);
+  }
   if (!config_.local_commands) return {};
   auto server = transport::LocalServer::open(
       entry_->state.socket_path().string(),
@@ -233,6 +243,12 @@ Result<void> RunningNode::open_doors() {
   if (!server) return server.error();
   local_server_ = std::move(*server);
   return {};
+}
+
+std::string RunningNode::metrics_endpoint() const {
+  if (!metrics_server_) return {};
+  const HostPort place = metrics_server_->place();
+  return "http://" + place.host + ":" + std::to_string(place.port) + "/metrics";
 }
 
 Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,

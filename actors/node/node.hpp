@@ -63,6 +63,9 @@ struct NodeConfig {
   // Let bulk traffic travel unsealed to peers that allow it too. Trusts all who can read or inject
   // on that network.
   bool bulk_plain = false;
+  // "127.0.0.1:9464", or port 0 for a free one: answers GET /metrics there, for Prometheus. Refused
+  // unless it is loopback, as nothing authenticates who reads; empty: not at all.
+  std::string metrics = {};
   // Answer commands of the gpunode program on <state_directory>/node.sock.
   bool local_commands = true;
 };
@@ -93,6 +96,9 @@ class Node {
   virtual std::string name() const = 0;
   virtual std::vector<std::string> endpoints() const = 0;       // control, as advertised
   virtual std::vector<std::string> join_endpoints() const = 0;  // for `gpunode join`
+
+  // "http://127.0.0.1:9464/metrics"; empty: metrics are not served.
+  virtual std::string metrics_endpoint() const = 0;
 
   // Says goodbye to the cluster and stops; running jobs go on without this node.
   virtual void leave() = 0;

@@ -105,6 +105,7 @@ void RunningNode::end(bool politely) {
   }
   if (politely && system_) leave_jobs();
   if (local_server_) local_server_->close();
+  if (metrics_server_) metrics_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (system_) stop_children(politely);
   std::lock_guard lock(end_mutex_);

@@ -33,15 +33,20 @@ Result<std::string> run_handler(const Node::Handler& handler, std::string_view r
 
 }  // namespace
 
+std::string RunningNode::metrics() {
+  return metrics_text({&metrics_, &cluster_state_, entry_->link.get(), newest_checkpoints_.get(),
+                       parts_.clock, parts_.version});
+}
+
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
   caf::actor Children::*target = nullptr;
-  if (name == "metrics")
-    return answer(
-        ok_json({{"text", metrics_text(metrics_, *cluster_state_.read(), *entry_->link)}}));
-  if (name == "node.info") return answer(node_info_json(*entry_));
-  if (name == "nodes") return answer(nodes_json(*cluster_state_.read(), parts_.clock->now()));
+  if (name == "metrics") return answer(ok_json({{"text", metrics()}}));
+  if (name == "node.info")
+    return answer(node_info_json(*entry_, *cluster_state_.read(), metrics_endpoint()));
+  if (name == "nodes")
+    return answer(nodes_json(*cluster_state_.read(), parts_.clock->now(), metrics_endpoint()));
   if (name == "devices") return answer(devices_json(*devices_));
   if (name.starts_with("device.")) return answer(order_device(*devices_, name, arguments));
   if (name == "leave") return leave_if_it_may(arguments, std::move(answer));

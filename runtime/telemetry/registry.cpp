@@ -1,8 +1,8 @@
 #include "runtime/telemetry/registry.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "runtime/base/log.hpp"
 
@@ -36,9 +36,11 @@ std::string rendered(const Labels& labels) {
 std::string number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  constexpr double kWhole = 9007199254740992.0;  // 2^53: up to here every whole number is exact
+  if (std::abs(value) <= kWhole && value == std::trunc(value))
+    return std::to_string(static_cast<std::int64_t>(value));
   char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 void write_histogram(std::string& out, const std::string& name, const std::string& labels,
@@ -86,6 +88,10 @@ Kind& Registry::find_or_make(std::string_view name, std::string_view help, const
 Counter& Registry::counter(std::string_view name, std::string_view help, const Labels& labels) {
   return find_or_make<Counter>(name, help, labels);
 }
+SecondsCounter& Registry::seconds(std::string_view name, std::string_view help,
+                                  const Labels& labels) {
+  return find_or_make<SecondsCounter>(name, help, labels);
+}
 Gauge& Registry::gauge(std::string_view name, std::string_view help, const Labels& labels) {
   return find_or_make<Gauge>(name, help, labels);
 }
@@ -97,14 +103,18 @@ std::string Registry::prometheus_text() const {
   std::lock_guard lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
-    static constexpr const char* kKinds[] = {"counter", "gauge", "histogram"};  // of Instrument
+    static constexpr const char* kKinds[] = {"counter", "counter", "gauge",
+                                             "histogram"};  // of Instrument
     out += "# HELP " + name + " " + escaped(family.help, false) + "\n";
     out += "# TYPE " + name + " " + kKinds[family.series.begin()->second.index()] + "\n";
     for (const auto& [labels, instrument] : family.series) {
       if (const auto* counter = std::get_if<Counter>(&instrument))
         out += name + labels + " " + std::to_string(counter->value()) + "\n";
+      else if (const auto* seconds = std::get_if<SecondsCounter>(&instrument))
+        out += name + labels + " " + number(seconds->value()) + "\n";
       else if (const auto* gauge = std::get_if<Gauge>(&instrument))
-        out += name + labels + " " + number(gauge->value()) + "\n";
+        out += std::isnan(gauge->value()) ? std::string()
+                                          : name + labels + " " + number(gauge->value()) + "\n";
       else
         write_histogram(out, name, labels, std::get<Histogram>(instrument));
     }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -18,14 +19,35 @@ namespace gpunode::telemetry {
 class Counter {
  public:
   void add(std::uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  // A total that is counted elsewhere. It never falls, whoever comes late with an older one.
+  void raise_to(std::uint64_t total) { raise(value_, total); }
   std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+  template <class Number>
+  static void raise(std::atomic<Number>& value, Number total) {
+    Number now = value.load(std::memory_order_relaxed);
+    while (now < total && !value.compare_exchange_weak(now, total, std::memory_order_relaxed)) {
+    }
+  }
 
  private:
   std::atomic<std::uint64_t> value_{0};
 };
 
+// A counter of what is no whole number: seconds, counted elsewhere.
+class SecondsCounter {
+ public:
+  void raise_to(double total) { Counter::raise(value_, total); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{0.0};
+};
+
 class Gauge {
  public:
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();  // is not shown
+
   void set(double value) { value_.store(value, std::memory_order_relaxed); }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -60,14 +82,16 @@ class Registry {
   // valid as long as the registry. `help` of the first call wins. A name that is already another
   // kind of instrument gives one that is counted nowhere (and logged): telemetry breaks nothing.
   Counter& counter(std::string_view name, std::string_view help, const Labels& labels = {});
+  SecondsCounter& seconds(std::string_view name, std::string_view help, const Labels& labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, const Labels& labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, const Labels& labels = {});
 
-  // Everything in the Prometheus text format, version 0.0.4.
+  // Everything in the Prometheus text format, version 0.0.4. Whole numbers are written as such, all
+  // others so that they read back as the same double.
   std::string prometheus_text() const;
 
  private:
-  using Instrument = std::variant<Counter, Gauge, Histogram>;
+  using Instrument = std::variant<Counter, SecondsCounter, Gauge, Histogram>;
   struct Family {
     std::string help;
     std::map<std::string, Instrument> series;  // by rendered labels; never empty, all of one kind

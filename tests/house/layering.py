@@ -21,6 +21,7 @@ LIBRARY_HEADERS = {
     "flatbuffers::flatbuffers": r"flatbuffers/",
     "OpenSSL::Crypto": r"openssl/",
     "PkgConfig::sodium": r"sodium(\.h$|/)",
+    "PkgConfig::httplib": r"httplib\.h$",
     "PkgConfig::xxhash": r"xxhash\.h$|xxh3\.h$",
     "nlohmann_json::nlohmann_json": r"nlohmann/",
     "tomlplusplus::tomlplusplus": r"toml(\+\+)?[/.]",
@@ -33,6 +34,7 @@ CUDA_HEADERS = re.compile(r"cuda|cublas|cudnn|curand|cooperative_groups|mma\.h|n
 RULES = [
     (re.compile(r"zmq"), re.compile(r"runtime/transport/|tools/bench/peers/"),
      "zmq only in runtime/transport and in the bench's peers"),
+    (re.compile(r"httplib"), re.compile(r"runtime/http/"), "httplib only in runtime/http"),
     (re.compile(r"caf/"), re.compile(r"actors/|examples/|tools/bench/job_driver"),
      "caf/ only in actors"),
     (CUDA_HEADERS, re.compile(r"kernels/cuda/"), "CUDA headers only in kernels/cuda"),
@@ -169,6 +171,7 @@ SEEDED = [
     ("runtime/view/a.cpp", '#include "runtime/transport/link.hpp"', "name transport"),
     ("runtime/view/a.cpp", "#include <zmq.h>", "zmq only"),
     ("runtime/view/a.cpp", "#include <caf/actor.hpp>", "caf/ only"),
+    ("runtime/view/a.cpp", "#include <httplib.h>", "httplib only"),
     ("runtime/view/a.cpp", "#include <xxhash.h>", "PkgConfig::xxhash"),
     ("runtime/base/a.cpp", '#include "kernels/tensor/tensor.hpp"', "name tensor"),
     ("runtime/base/a.cpp", '#include "actors/node/node.hpp"', "name node"),

@@ -103,14 +103,15 @@ class World:
                               stdin=None if stdin is not None else subprocess.DEVNULL)
         return Result(done.returncode, done.stdout, done.stderr)
 
-    def launch(self, name, *words, env=None, faulty=False, cwd=None, threads=1):
-        """Starts a node and does not wait for it; the log holds standard error."""
+    def launch(self, name, *words, env=None, faulty=False, cwd=None, threads=1, within=()):
+        """Starts a node and does not wait for it; the log holds standard error. `within`: a command
+        that runs another one in its own process, in another namespace."""
         log = self.path(name + ".log")
         out = self.path(name + ".out")
         program = PROGRAMS["faulty" if faulty else "gpunode"]
         with open(log, "ab") as errors, open(out, "wb") as output:
             process = subprocess.Popen(
-                [program, *words, "--state", self.state(name), "--name", name, "--threads",
+                [*within, program, *words, "--state", self.state(name), "--name", name, "--threads",
                  str(threads), "--json"], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env=self.environment(env), start_new_session=True, cwd=cwd)
         self.processes.append(process)

@@ -73,8 +73,9 @@ class Damage(training.TrainingTest):
             self.assertIn(f"the checkpoint of step {step} on this node is damaged", log)
             self.assertIn(f"the checkpoint of step {step} on this node is damaged", node.said())
         if steps:
-            self.assertIn(f'gpunode_checkpoints_damaged_total{{job="small"}} {len(steps)}',
-                          node.ask("metrics").out)
+            self.assertRegex(node.ask("metrics").out,
+                             f'gpunode_checkpoints_damaged_total{{job="small",job_id="[0-9a-f]+"}} '
+                             f"{len(steps)}\n")
 
     def end(self):
         self.pace(None)

@@ -11,6 +11,7 @@ name           | text     | | the node's name
 id             | text     | | its id
 endpoints      | texts    | | control addresses, tcp://HOST:PORT
 join_endpoints | texts    | | where others join; empty where the node only dials
+metrics        | text     | | where /metrics is read; empty: nowhere
 state          | text     | | the state directory
 pid            | whole    | | of the node's process
 
@@ -53,6 +54,7 @@ nodes[].since_seconds   | number s | it has been heard of | how long that has be
 nodes[].self            | truth    | | whether it is the node that was asked
 nodes[].endpoints       | texts    | | control addresses; none: it only dials
 nodes[].join_endpoints  | texts    | | where others join
+nodes[].metrics         | text     | of the node that was asked, if it has one | where /metrics is read
 nodes[].labels          | texts by name | | its labels; one without a value has ""
 nodes[].health_report   | object   | it has told | what it told last of its machine
 nodes[].health_report.host | object | | the machine; what cannot be measured is left out

@@ -29,6 +29,10 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--on-device-loss", "restart|stay",
        "start the node's process anew, which is what gives a GPU back, or go on without the device "
        "(default restart)"},
+      {"--metrics", "HOST:PORT",
+       "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one "
+       "(default: "
+       "not at all)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
@@ -228,7 +232,9 @@ std::vector<Command> make_commands() {
        run_unserve},
       {"metrics",
        "print the node's figures in the Prometheus text format",
-       "Jobs, calls, generated tokens, bytes on the links. A collector may run this command.",
+       "Jobs, calls, GPUs, disk, nodes, bytes on the links. `up --metrics 127.0.0.1:9464` serves "
+       "the "
+       "same over HTTP.",
        {},
        {kState, kJson},
        run_metrics},

@@ -117,6 +117,7 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.labels = arguments.all("--label");
   config.data_sets = settings.data_sets();
   config.bulk_plain = arguments.has("--bulk-plain");
+  config.metrics = arguments.text("--metrics");
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,
@@ -144,14 +145,20 @@ std::string addresses(const json& answer, const char* key) {
 }
 
 json up_answer(const Invocation& invocation, const Node& node) {
-  return {{"name", node.name()},           {"id", node.id()},
-          {"endpoints", node.endpoints()}, {"join_endpoints", node.join_endpoints()},
-          {"state", invocation.state()},   {"pid", getpid()}};
+  return {{"name", node.name()},
+          {"id", node.id()},
+          {"endpoints", node.endpoints()},
+          {"join_endpoints", node.join_endpoints()},
+          {"metrics", node.metrics_endpoint()},
+          {"state", invocation.state()},
+          {"pid", getpid()}};
 }
 
 std::string up_text(const json& answer) {
-  const std::string text =
+  std::string text =
       "node " + word(answer, "name") + " (" + word(answer, "id").substr(0, 8) + ") is up";
+  if (const auto metrics = field<std::string>(answer, "metrics", ""); !metrics.empty())
+    text += "; metrics " + metrics;
   if (list(answer, "join_endpoints").empty())
     return text + "; it only dials, so others join at another node";
   return text + "; control " + addresses(answer, "endpoints") + ", join " +
@@ -197,7 +204,7 @@ int run_up(const Invocation& invocation) {
   if (on_loss == "restart")
     config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
-  if (!node) return fail(invocation, node.error());
+  if (!node) return fail(invocation, settings->explained(node.error()));
   const json answer = up_answer(invocation, **node);
   log::info("node", up_text(answer));
   if (auto kept = settings->remember(); !kept)

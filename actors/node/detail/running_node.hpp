@@ -24,6 +24,7 @@
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/entry.hpp"
 #include "actors/node/node.hpp"
+#include "actors/node/node_metrics.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
 #include "runtime/base/version.hpp"
@@ -58,6 +59,12 @@ class RunningNode {
                            std::chrono::milliseconds timeout);
   std::string command(const std::string& name, const std::string& arguments);
   const Entry& entry() const { return *entry_; }
+  // As others are told.
+  NodeInfo own() const {
+    const auto cluster = cluster_state_.read();
+    return cluster->own() ? *cluster->own() : NodeInfo{};
+  }
+  std::string metrics_endpoint() const;
   void end(bool politely);
   std::string failure() {
     std::lock_guard lock(end_mutex_);
@@ -82,6 +89,7 @@ class RunningNode {
   void on_device_lost(const std::string& device, const std::string& reason,
                       const std::set<std::string>& jobs);
   void stop_children(bool politely);
+  std::string metrics();
   void run_command(const std::string& name, const std::string& arguments,
                    std::function<void(std::string)> answer);
 
@@ -95,6 +103,7 @@ class RunningNode {
   ClusterState cluster_state_;
   telemetry::Registry metrics_;
   std::unique_ptr<jobs::JobEnvironment> environment_;
+  std::unique_ptr<checkpoint::NewestCheckpoints> newest_checkpoints_;
 
   caf::actor_system_config system_config_;
   std::unique_ptr<caf::actor_system> system_;
@@ -112,6 +121,7 @@ class RunningNode {
   std::shared_mutex children_mutex_;
   Children children_;  // null before the start and after the end
   std::unique_ptr<transport::LocalServer> local_server_;
+  std::unique_ptr<http::Server> metrics_server_;  // null: nobody wants it
 
   std::mutex end_mutex_;
   std::condition_variable phase_changed_;

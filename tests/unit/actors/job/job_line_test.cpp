@@ -18,6 +18,27 @@ TEST(JobLine, tells_a_loss_only_where_the_node_knows_one) {
   EXPECT_NE(metrics.prometheus_text().find("gpunode_job_loss"), std::string::npos);
 }
 
+TEST(JobLine, series_of_two_jobs_of_one_name_are_two) {
+  JobProgress first, second;
+  first.id = {1, 2};
+  first.phase = JobPhase::finished;
+  first.step = 9;
+  second.id = {3, 4};
+  second.damaged_checkpoints = 2;
+  telemetry::Registry metrics;
+  record_metrics(metrics, "tiny", first);
+  record_metrics(metrics, "tiny", second);
+  count_damaged(metrics, "tiny", second, 0);
+  const std::string text = metrics.prometheus_text();
+  const auto at = [](const JobId& id) { return "{job=\"tiny\",job_id=\"" + id.text() + "\""; };
+  for (const std::string& line : {"gpunode_job_committed_step" + at(first.id) + "} 9\n",
+                                  "gpunode_job_committed_step" + at(second.id) + "} 0\n",
+                                  "gpunode_job_phase" + at(first.id) + ",phase=\"finished\"} 1\n",
+                                  "gpunode_job_phase" + at(first.id) + ",phase=\"running\"} 0\n",
+                                  "gpunode_checkpoints_damaged_total" + at(second.id) + "} 2\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
 TEST(JobLine, of_a_job_that_ended_is_that_of_its_last_report) {
   const JobProgress failed = progress_of(
       {1, 2}, R"({"phase":"failed","reason":"no memory","step":7,"steps":50,"view":3})");

@@ -29,6 +29,29 @@ TEST(Registry, CountersAndGaugesAreWrittenInPrometheusText) {
             "load 0.25\n");
 }
 
+TEST(Registry, NumbersAreExact) {
+  Registry registry;
+  registry.counter("a_total", "a").add(12'345'678'901'234'567u);
+  registry.gauge("b", "b").set(1'099'511'627'777);
+  registry.gauge("c", "c").set(0.1);
+  registry.gauge("d", "d").set(1e300);
+  registry.gauge("e", "e").set(-3);
+  registry.seconds("f_total", "f").raise_to(1.25);
+  const std::string text = registry.prometheus_text();
+  for (const char* line : {"a_total 12345678901234567\n", "b 1099511627777\n", "c 0.1\n",
+                           "d 1e+300\n", "e -3\n", "# TYPE f_total counter\n", "f_total 1.25\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
+TEST(Registry, WhatIsUnknownIsNotShownUntilItIsKnown) {
+  Registry registry;
+  Gauge& gauge = registry.gauge("celsius", "Heat.");
+  gauge.set(Gauge::kUnknown);
+  EXPECT_EQ(registry.prometheus_text().find("\ncelsius "), std::string::npos);
+  gauge.set(61);
+  EXPECT_NE(registry.prometheus_text().find("\ncelsius 61\n"), std::string::npos);
+}
+
 TEST(Registry, LabelValuesAndHelpAreEscaped) {
   Registry registry;
   registry.gauge("g", "two\nlines \\", {{"path", "a\"b\\c\nd"}}).set(1);
@@ -80,6 +103,17 @@ TEST(Histogram, StrangeValuesAreCountedWithoutHarm) {
   histogram.record(std::numeric_limits<double>::infinity());
   EXPECT_EQ(histogram.bucket(0), 4u);
   EXPECT_EQ(histogram.bucket(Histogram::kBuckets - 1), 1u);
+}
+
+TEST(Counter, ATotalThatIsCountedElsewhereNeverFalls) {
+  Counter counter;
+  counter.raise_to(7);
+  counter.raise_to(5);
+  EXPECT_EQ(counter.value(), 7u);
+  SecondsCounter seconds;
+  seconds.raise_to(0.5);
+  seconds.raise_to(0.25);
+  EXPECT_EQ(seconds.value(), 0.5);
 }
 
 TEST(Counter, ThreadsLoseNoCounts) {

@@ -1,0 +1,134 @@
+#include "runtime/http/server.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/descriptor.hpp"
+
+namespace gpunode::http {
+namespace {
+
+using namespace std::chrono_literals;
+
+class HttpServer : public ::testing::Test {
+ protected:
+  void serve(ServerOptions options = {}) {
+    options.listen = {"127.0.0.1", 0};
+    auto server = Server::open(options, [](const Request& request) -> Answer {
+      if (request.path != "/figures") return {404, "text/plain", "nothing here\n"};
+      if (request.method != "GET") return {405, "text/plain", "only GET\n", "GET"};
+      return {200, "text/plain; version=0.0.4", "one 1\n"};
+    });
+    ASSERT_TRUE(server) << server.error().message();
+    server_ = *std::move(server);
+  }
+  Descriptor dial() {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(server_->place().port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    return socket;
+  }
+  static void say(const Descriptor& socket, const std::string& text) {
+    (void)::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  // All that comes until the server closes.
+  static std::string hear(const Descriptor& socket) {
+    std::string all;
+    char part[4096];
+    for (ssize_t count; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;)
+      all.append(part, static_cast<std::size_t>(count));
+    return all;
+  }
+  std::string ask(const std::string& request) {
+    const Descriptor socket = dial();
+    say(socket, request);
+    ::shutdown(socket.get(), SHUT_WR);
+    return hear(socket);
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(HttpServer, AnswersWithStatusTypeAndBody) {
+  serve();
+  const std::string answer = ask("GET /figures?all=1 HTTP/1.1\r\nHost: here\r\n\r\n");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+  EXPECT_TRUE(has(answer, "Content-Type: text/plain; version=0.0.4\r\n")) << answer;
+  EXPECT_TRUE(has(answer, "Content-Length: 6\r\n")) << answer;
+  EXPECT_TRUE(has(answer, "Connection: close\r\n")) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\none 1\n")) << answer;
+  EXPECT_TRUE(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+}
+
+TEST_F(HttpServer, OtherMethodsAreToldWhichThereAreAlsoWithABodyThatIsNotRead) {
+  serve();
+  const std::string answer =
+      ask("POST /figures HTTP/1.1\r\nContent-Length: 8000\r\n\r\n" + std::string(8000, 'x'));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 405 ")) << answer;
+  EXPECT_TRUE(has(answer, "Allow: GET\r\n")) << answer;
+}
+
+TEST_F(HttpServer, WhatIsNoRequestOrTooLongIsRefused) {
+  serve();
+  EXPECT_FALSE(has(ask("\x16\x03\x01 nonsense\r\n\r\n"), " 200 "));
+  std::string head = "GET /figures HTTP/1.1\r\n";
+  while (head.size() < (20 << 10)) head += "X-Filler: 0123456789012345678901234567890123456789\r\n";
+  EXPECT_FALSE(has(ask(head + "\r\n"), " 200 "));
+}
+
+TEST_F(HttpServer, SlowClientsAreCutOffAndOthersServedMeanwhile) {
+  serve({.threads = 2, .deadline = 300ms});
+  const Descriptor silent = dial();
+  say(silent, "GET /fig");
+  EXPECT_TRUE(has(ask("GET /figures HTTP/1.1\r\n\r\n"), " 200 "));
+  const Descriptor second = dial(), third = dial();  // every thread has a slow client now
+  EXPECT_TRUE(has(ask("GET /figures HTTP/1.1\r\n\r\n"), " 200 "));
+  EXPECT_FALSE(has(hear(silent), " 200 "));
+}
+
+TEST_F(HttpServer, MoreConnectionsThanMayWaitAreClosed) {
+  serve({.threads = 1, .waiting = 1, .deadline = 10s});
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(dial());
+  std::vector<pollfd> all;
+  for (const Descriptor& one : silent) all.push_back({one.get(), POLLIN, 0});
+  EXPECT_GE(::poll(all.data(), all.size(), 5000), 1) << "one of those at the end";
+}
+
+TEST_F(HttpServer, ClosesThoughAClientIsSilent) {
+  serve({.deadline = 1h});
+  const Descriptor silent = dial();
+  server_->close();
+  EXPECT_EQ(hear(silent), "");
+}
+
+TEST_F(HttpServer, APortThatIsTakenIsSaidWithARemedy) {
+  serve();
+  const auto second =
+      Server::open({.listen = server_->place()}, [](const Request&) { return Answer{}; });
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::already_exists);
+  EXPECT_TRUE(has(second.error().message(), "port 0")) << second.error().message();
+  EXPECT_FALSE(
+      Server::open({.listen = {"nowhere.example", 0}}, [](const Request&) { return Answer{}; }));
+}
+
+TEST_F(HttpServer, ListensOnIpv6) {
+  auto server = Server::open({.listen = {"[::1]", 0}}, [](const Request&) { return Answer{}; });
+  if (!server) GTEST_SKIP() << "no IPv6 here: " << server.error().message();
+  EXPECT_NE((*server)->place().port, 0);
+  EXPECT_EQ((*server)->place().host, "[::1]");
+}
+
+}  // namespace
+}  // namespace gpunode::http
