@@ -149,7 +149,7 @@ Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
     if (!checkpoint) continue;
     const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
     bool named = meta.job_name == job;
-    bool prefix = job.size() >= 4 && key.job.text().rfind(job, 0) == 0;
+    bool prefix = !job.empty() && key.job.text().starts_with(job);
     if (!named && !prefix) continue;
     if (newest && newest->job != key.job && meta.unix_seconds < newest_time) continue;
     newest = key;

@@ -20,20 +20,32 @@ namespace gpunode::jobs::board {
 
 constexpr std::uint64_t kTracedSteps = 8;
 
+namespace {
+
+// Jobs here whose ids begin so.
+std::vector<JobId> jobs_with_id(Self* self, const std::string& beginning) {
+  std::vector<JobId> found;
+  for (const auto& [id, job] : self->state.jobs)
+    if (!beginning.empty() && id.text().starts_with(beginning)) found.push_back(id);
+  return found;
+}
+
+}  // namespace
+
 std::optional<JobId> find_job(Self* self, const std::string& wanted) {
   std::optional<JobId> found;
   int best = -1;
   for (const auto& [id, job] : self->state.jobs) {
-    bool named = job.spec.name == wanted;
-    bool prefix = wanted.size() >= 4 && id.text().rfind(wanted, 0) == 0;
-    if (!named && !prefix) continue;
+    if (job.spec.name != wanted) continue;
     // Ended jobs may have had the name: the one that runs is meant, else one that still answers.
     const int standing = !job.actor ? 0 : job.progress.ended ? 1 : 2;
     if (standing < best) continue;
     best = standing;
     found = id;
   }
-  return found;
+  if (found) return found;
+  const std::vector<JobId> ids = jobs_with_id(self, wanted);
+  return ids.size() == 1 ? std::optional(ids.front()) : std::nullopt;
 }
 
 namespace {
@@ -330,10 +342,15 @@ void audit_job(Self* self, const JobId& id, const std::string& event,
 
 void job_command(Self* self, const Command& command, const std::string& wanted, const NodeId& by,
                  bool forward) {
-  if (forward)
-    if (const auto named = live_jobs(self, wanted); named.size() > 1)
-      return command.answer(error_json(ambiguous(wanted, named)));
+  const auto named = forward ? live_jobs(self, wanted) : std::vector<LiveJob>{};
+  if (named.size() > 1) return command.answer(error_json(ambiguous(wanted, named)));
   auto id = find_job(self, wanted);
+  // A job's name elsewhere comes before the beginning of an id here.
+  if (id && !named.empty() && self->state.jobs.at(*id).spec.name != wanted) id.reset();
+  if (const auto ids = jobs_with_id(self, wanted); !id && named.empty() && ids.size() > 1)
+    return command.answer(error_json(
+        {ErrorCode::invalid_argument, "the ids of " + std::to_string(ids.size()) +
+                                          " jobs begin with '" + wanted + "': give more of it"}));
   const bool orders = is_order(command.name);
   const bool outside =
       id && orders && self->state.jobs.at(*id).progress.phase == JobPhase::outsider;

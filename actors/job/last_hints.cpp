@@ -48,7 +48,7 @@ void LastHints::add_to(nlohmann::json& list, const ClusterSnapshot& cluster, Tim
 std::optional<std::string> LastHints::text_of(const std::string& wanted,
                                               const ClusterSnapshot& cluster, Time now) const {
   for (const auto& [id, last] : by_job_) {
-    const bool prefix = wanted.size() >= 4 && id.text().starts_with(wanted);
+    const bool prefix = !wanted.empty() && id.text().starts_with(wanted);
     if (last.hint.name != wanted && !prefix) continue;
     return "no node that has a part in job '" + last.hint.name +
            "' can be reached: it was at step " + std::to_string(last.hint.step) + "/" +

@@ -106,6 +106,8 @@ class Schema(cluster.ProcessTest):
     def check_nodes(self, a):
         cluster.wait_until(lambda: all("health_report" in one for one in
                                        self.ask(a, "nodes")["nodes"]), "both have told of health")
+        self.ask(a, "status")
+        self.ask(a, "token create", "--out", self.world.path("token"))
         self.ask(a, "devices")
         self.ask(a, "device drain", "cpu", code=1)
         self.ask(a, "device resume", "cpu")

@@ -4,8 +4,7 @@
 
 namespace gpunode::cli::detail {
 
-std::string job_answers() {
-  return R"(
+const char* const kJobAnswers = R"(
 = train
 job            | text     | | its id
 name           | text     | | its name
@@ -98,7 +97,7 @@ validation_accuracy | number      | a model tells classes | share that is right
 = job wait
 + @progress
 
-= jobs
+= @jobs
 jobs                | list  | | of this node and of others
 jobs[].job          | text  | | its id
 jobs[].name         | text  | | its name
@@ -111,6 +110,9 @@ jobs[].members      | texts | this node has a part in it | the nodes that train 
 jobs[].loss         | number nats | a step was seen | mean a token of the newest batch
 jobs[].member_count | whole | only others have a part in it | how many train it
 jobs[].known_from   | text  | only others have a part in it | the node that told
+
+= jobs
++ @jobs
 
 = job show
 + @progress
@@ -256,6 +258,5 @@ checkpoint_step  | whole  | it did not begin again | this node's newest checkpoi
 = job recover
 + @order
 )";
-}
 
 }  // namespace gpunode::cli::detail
