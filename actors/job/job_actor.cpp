@@ -81,8 +81,8 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
   std::vector<NodeId> members;
   for (const view::Member& one : view.members) members.push_back(one.node);
   for (const NodeId& member : members) self->state.refused.erase(member);
-  note(self, "view " + std::to_string(view.view_id) + " (" + cluster->list_of(members) + "; tie " +
-                 cluster->name_of(view.tie) + ") resumes after step " +
+  note(self, "view " + std::to_string(view.view_id) + " (" + cluster->list_of(members) + "; " +
+                 cluster->name_of(view.tie) + " decides a tie) resumes after step " +
                  std::to_string(view.base_step));
   record(self, telemetry::SpanKind::view_change, view.base_step + 1, installed.wanted_since,
          view.view_id);

@@ -39,6 +39,19 @@ Result<std::string> value_text(const std::string& key, const toml::node& node) {
   return bad("key '" + key + "' has a value of a kind that no setting takes" + toml_place(node));
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string unknown_section(const std::string& name) {
+  const std::vector<std::string> keys = job::known_keys("");
+  if (std::find(keys.begin(), keys.end(), name) == keys.end())
+    return unknown_word("section", name, kSections);
+  return "'" + name + "' is a key, not a section: write " + name + " = ... before the first [";
+}
+
 Result<void> read_labels(const toml::node& node, job::JobSpec& spec) {
   const toml::array* list = node.as_array();
   if (!list) return bad("key 'labels' wants a list of texts, such as [\"gpu\"]" + toml_place(node));
@@ -68,7 +81,10 @@ Result<void> read_setting(const std::string& section, const std::string& key,
       known.insert(known.end(), kSections.begin(), kSections.end());
     }
     std::string what = section.empty() ? "key" : "key in [" + section + "]";
-    return bad(unknown_word(what, key, known) + toml_place(node));
+    std::string text = unknown_word(what, key, known);
+    if (const std::string near = nearest_of(key, known); !near.empty() && !section.empty())
+      text += " [" + section + "] has " + listed(known);
+    return bad(text + toml_place(node));
   }
   auto done = job::set(spec, full, *text);
   return done ? done : Result<void>(bad(done.error().detail + toml_place(node)));
@@ -88,7 +104,7 @@ Result<job::JobSpec> parse_job_file(std::string_view text, const std::string& ba
       continue;
     }
     if (std::find(kSections.begin(), kSections.end(), name) == kSections.end())
-      return bad(unknown_word("section", name, kSections) + toml_place(node));
+      return bad(unknown_section(name) + toml_place(node));
     for (auto&& [inner_key, inner] : *section)
       if (auto done = read_setting(name, std::string(inner_key.str()), inner, spec); !done)
         return done.error();

@@ -33,12 +33,12 @@ struct Choice {
   job::JobSpec spec;  // with candidates, data and fingerprint filled in
   std::vector<Refusal> refused;
 };
-// The same before anyone asks whether they are enough.
-Choice choose(const job::JobSpec& spec, std::vector<FitNode> fit, std::vector<Refusal> refused,
-              const NodeId& self);
 Result<Choice> choose_candidates(const job::JobSpec& spec, std::vector<FitNode> fit,
                                  std::vector<Refusal> refused, const NodeId& self,
                                  const std::function<std::string(const NodeId&)>& name_of);
+// The same before anyone asks whether they are enough.
+Choice choose(const job::JobSpec& spec, std::vector<FitNode> fit, std::vector<Refusal> refused,
+              const NodeId& self);
 
 // A job that is in the queue already.
 struct Queued {
@@ -60,7 +60,7 @@ struct SubmissionOptions {
   std::optional<Queued> queued = {};
   // Tells what would become of the job (job_plan.hpp), and hands out nothing.
   std::optional<ModelFigures> only_check = {};
-  std::optional<Error> refusal = {};  // of the check: it would be refused before it is handed out
+  std::optional<Error> refusal = {};  // of the check: why it would not even be looked at
 };
 void spawn_submission(caf::actor_system& system, SubmissionOptions options);
 

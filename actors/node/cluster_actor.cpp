@@ -73,9 +73,11 @@ void carry_out(Self* self, directory::Actions actions) {
 void on_changed(Self* self, const membership::Changed& changed) {
   State& state = self->state;
   const membership::MemberRecord& record = changed.record;
-  log::info("cluster", record.name + " (" + record.id.short_text() + ") is " +
-                           std::string(to_string(changed.state)) +
-                           (changed.reason.empty() ? "" : ": " + changed.reason));
+  const std::string news = changed.state == PeerHealth::left
+                               ? "has left"
+                               : "is " + std::string(to_string(changed.state)) +
+                                     (changed.reason.empty() ? "" : ": " + changed.reason);
+  log::info("cluster", record.name + " (" + record.id.short_text() + ") " + news);
   state.snapshot_stale = state.peers_stale = true;
   if (changed.state == PeerHealth::alive) {
     set_peer(self, address_of(record));

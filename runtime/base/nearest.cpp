@@ -43,8 +43,9 @@ std::string unknown_word(std::string_view what, std::string_view word,
   std::string text = "unknown " + std::string(what) + " '" + std::string(word.substr(0, 64)) + "'";
   if (std::string near = nearest_of(word, known); !near.empty())
     return text + "; did you mean '" + near + "'?";
-  text += "; known are";
-  for (const std::string& candidate : known) text += " " + candidate;
+  text += "; known are ";
+  for (const std::string& candidate : known)
+    text += (&candidate == known.data() ? "" : ", ") + candidate;
   return text;
 }
 

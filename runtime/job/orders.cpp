@@ -35,15 +35,14 @@ std::optional<std::string> Orders::due(bool in_step) const {
     case view::Wish::none:
       return std::nullopt;
     case view::Wish::resume_from:
-      return "a person lets the job go back to the checkpoint of step " +
-             std::to_string(resume_from_);
+      return "it was ordered back to the checkpoint of step " + std::to_string(resume_from_);
     case view::Wish::resume:
-      return "a person resumes the job";
+      return "it was ordered to go on";
     case view::Wish::stop:
       break;
   }
   if (in_step && job_.now < wished_at_ + kStepTimeout) return std::nullopt;
-  return "a person stops the job";
+  return "it was ordered to stop";
 }
 
 Result<void> Orders::has_part() const {

@@ -163,7 +163,7 @@ void Swim::apply_own_record(const MemberRecord& record) {
 }
 
 void Swim::apply_rumor(const NodeId& from, const Rumor& rumor) {
-  if (rumor.record) apply_record(*rumor.record, from == rumor.subject ? "answered" : "rumour");
+  if (rumor.record) apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so");
   if (rumor.state == PeerHealth::suspect || rumor.state == PeerHealth::dead)
     apply_claim(from, rumor);
 }
@@ -180,7 +180,7 @@ void Swim::apply_claim(const NodeId& from, const Rumor& rumor) {
   if (is_news && contradicts(*member, rumor)) return contest(*member, rumor);
   if (rumor.state == PeerHealth::suspect) return apply_suspect(*member, rumor);
   confirm(*member, rumor);
-  set_dead(*member, "rumour");
+  set_dead(*member, "others say so");
 }
 
 // We are called suspect or dead: object with a higher counter, and blame our own slowness first.
@@ -226,7 +226,7 @@ void Swim::contest(Member& member, const Rumor& rumor) {
 
 void Swim::apply_suspect(Member& member, const Rumor& rumor) {
   const bool was_alive = member.state == PeerHealth::alive;
-  if (was_alive) begin_suspicion(member, "rumour");
+  if (was_alive) begin_suspicion(member, "others say so");
   const bool fresh = confirm(member, rumor);
   if (was_alive) urge(member.record.id);
   if (judge(member)) return;

@@ -56,7 +56,7 @@ struct Send {  // one datagram over the control channel; may be lost
 struct Changed {
   MemberRecord record;
   PeerHealth state;
-  std::string reason;  // "silent", "connection refused", "rumour", "left", "joined", ...
+  std::string reason;  // "silent", "connection refused", "others say so", "left", "joined", ...
 };
 struct Connect {  // dial this node (again) and report up or refused
   MemberRecord record;

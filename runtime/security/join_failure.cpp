@@ -22,7 +22,9 @@ constexpr Row kTable[] = {
      "Check that `gpunode up` runs there and that this is its join port (`gpunode nodes` on that "
      "machine shows it)."},
     {"not_a_gpunode", ErrorCode::protocol_mismatch,
-     "Give the join port of a running gpunode, not its control or HTTP port nor another service."},
+     "Give the join port of a running gpunode (`gpunode nodes` there shows it); its control port "
+     "is "
+     "another."},
     {"other_cluster", ErrorCode::invalid_argument,
      "Make the token on a node of the cluster that you want to join, or name a node of the token's "
      "cluster."},

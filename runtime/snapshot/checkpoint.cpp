@@ -100,7 +100,9 @@ Result<void> Checkpoint::verify(const ReadProgress& progress) const {
       if (progress) progress(read, all);
     }
     if (whole.finish() != shard.sha256)
-      return corrupted_shard(shard, "SHA-256 does not match: use another checkpoint")
+      return corrupted_shard(
+                 shard,
+                 "SHA-256 does not match: use another checkpoint, or restore the file from a copy")
           .within(folder_.string());
   }
   return {};

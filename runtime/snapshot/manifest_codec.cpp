@@ -30,7 +30,9 @@ storage::Sha256 from_wire(const wire::Hash256& hash) {
 }
 
 Error refused(const std::string& why) {
-  return Error{ErrorCode::corrupted, "checkpoint manifest: " + why + ": use another checkpoint"};
+  return Error{
+      ErrorCode::corrupted,
+      "checkpoint manifest: " + why + ": use another checkpoint, or restore the file from a copy"};
 }
 
 // A name that stays inside its folder whatever wrote the manifest.

@@ -88,6 +88,18 @@ class Schema(cluster.ProcessTest):
             self.check_line(stream.readline(), words[0] if words else "up")
         return node
 
+    def test_the_comparison_finds_what_is_absent_not_described_or_of_another_type(self):
+        def field(kind, when=""):
+            return {"type": kind, "when": when}
+        fields = {"a": field("whole"), "b": field("list"), "b[].c": field("text", "known"),
+                  "d": field("object", "known"), "d.e": field("truth")}
+        self.assertEqual(faults_of({"a": 1, "b": [{}, {"c": "x"}], "d": {"e": True}}, fields), [])
+        for answer, fault in (({"b": []}, "a is absent"), ({"a": True, "b": []}, "a is no whole"),
+                              ({"a": 1, "b": [{"f": 1}]}, "b[].f is not described"),
+                              ({"a": 1, "b": [], "d": {}}, "d.e is absent"),
+                              ({"a": 1, "b": [{"c": None}]}, "b[].c is no text")):
+            self.assertIn(fault, "\n".join(faults_of(answer, fields)))
+
     def test_every_answer_is_as_it_is_described(self):
         a = self.up("a")
         token = self.ask(a, "token create")["token"]
@@ -107,6 +119,8 @@ class Schema(cluster.ProcessTest):
     def check_nodes(self, a):
         cluster.wait_until(lambda: all("health_report" in one for one in
                                        self.ask(a, "nodes")["nodes"]), "both have told of health")
+        self.ask(a, "status")
+        self.ask(a, "token create", "--out", self.world.path("token"))
         self.ask(a, "devices")
         self.ask(a, "device drain", "cpu", code=1)
         self.ask(a, "device resume", "cpu")

@@ -36,7 +36,7 @@ warmup_steps = 10
 [checkpoint]
 every = {every}
 """
-VIEW = re.compile(r"^view (\d+) \((.*); tie (.*)\) resumes after step (\d+)$")
+VIEW = re.compile(r"^view (\d+) \((.*); (.*) decides a tie\) resumes after step (\d+)$")
 
 
 class View:

@@ -70,8 +70,8 @@ std::vector<CommandAnswer> parse_answers(const std::string& table) {
 }
 
 const std::vector<CommandAnswer>& command_answers() {
-  static const std::vector<CommandAnswer> all =
-      parse_answers(detail::node_answers() + detail::job_answers() + detail::model_answers());
+  static const std::vector<CommandAnswer> all = parse_answers(
+      std::string(detail::kNodeAnswers) + detail::kJobAnswers + detail::kModelAnswers);
   return all;
 }
 

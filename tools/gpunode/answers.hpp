@@ -39,9 +39,9 @@ std::vector<CommandAnswer> answers_of(const std::string& command);
 std::vector<CommandAnswer> parse_answers(const std::string& table);
 
 namespace detail {
-std::string node_answers();
-std::string job_answers();
-std::string model_answers();
+extern const char* const kNodeAnswers;
+extern const char* const kJobAnswers;
+extern const char* const kModelAnswers;
 }  // namespace detail
 
 }  // namespace gpunode::cli

@@ -4,8 +4,7 @@
 
 namespace gpunode::cli::detail {
 
-std::string job_answers() {
-  return R"(
+const char* const kJobAnswers = R"(
 = train
 job            | text     | | its id; one that waits gets another when it starts, and is found by both
 name           | text     | | its name
@@ -106,7 +105,7 @@ validation_accuracy | number      | a model tells classes | share that is right
 = job wait
 + @progress
 
-= jobs
+= @jobs
 jobs                | list  | | of this node and of others, newest first
 jobs[].job          | text  | | its id
 jobs[].name         | text  | | its name
@@ -122,6 +121,9 @@ jobs[].members      | texts | this node has a part in it | the nodes that train 
 jobs[].loss         | number nats | a step was seen | mean a token of the newest batch
 jobs[].member_count | whole | only others have a part in it | how many train it
 jobs[].known_from   | text  | only others have a part in it | the node that told
+
+= jobs
++ @jobs
 
 = job show
 + @progress
@@ -276,6 +278,5 @@ missing[].reason | text   | | why
 = job recover
 + @order
 )";
-}
 
 }  // namespace gpunode::cli::detail

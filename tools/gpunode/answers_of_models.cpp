@@ -4,8 +4,7 @@
 
 namespace gpunode::cli::detail {
 
-std::string model_answers() {
-  return R"(
+const char* const kModelAnswers = R"(
 = serve
 model          | text     | | what it is called
 path           | text     | | what was loaded
@@ -17,13 +16,21 @@ digest         | text     | | of the weights
 = unserve
 model          | text     | | what was withdrawn
 
-= models
+= @models
 models         | list     | | what is served in the cluster, a line for each node that does
 models[].model | text     | | what it is called
 models[].node  | text     | | who serves it
 models[].step  | whole    | it is known | of the checkpoint
 models[].digest | text    | it is known | of the weights
 models[].job   | text     | it is a job's | that job's id
+
+= models
++ @models
+
+= status
++ @nodes
++ @jobs
++ @models
 
 = generate
 model          | text     | | the model
@@ -134,6 +141,7 @@ libraries         | texts by name | | and their versions
 commands                       | list   | | the table of commands
 commands[].name                | text   | | one or two words
 commands[].usage               | text   | | how it is written
+commands[].aliases             | texts  | | other names of it
 commands[].summary             | text   | | what it does
 commands[].details             | text   | | more of that
 commands[].operands            | list   | | words that it takes
@@ -144,6 +152,7 @@ commands[].flags               | list   | | flags that it takes
 commands[].flags[].name        | text   | | --state
 commands[].flags[].value       | text   | | what it takes; empty: a switch
 commands[].flags[].text        | text   | | what it means
+commands[].flags[].letter      | text   | | -d; empty: none
 commands[].flags[].repeatable  | truth  | | whether it may stand more than once
 commands[].answers             | list   | | what it answers with --json; one for each form of the command
 commands[].answers[].with      | text   | | with this flag or word; empty: without
@@ -164,6 +173,5 @@ keys[].default    | text      | | of a job that does not say; empty: none
 keys[].text       | text      | | what it means
 models            | free      | | by kind its keys in [model], and their defaults
 )";
-}
 
 }  // namespace gpunode::cli::detail

@@ -4,8 +4,7 @@
 
 namespace gpunode::cli::detail {
 
-std::string node_answers() {
-  return R"(
+const char* const kNodeAnswers = R"(
 = @up
 name           | text     | | the node's name
 id             | text     | | its id
@@ -45,7 +44,7 @@ level          | text     | gpunode wrote it, no library | info, warning or erro
 area           | text     | gpunode wrote it, no library | the part of the node that speaks
 text           | text     | it did not fail | what is said
 
-= nodes
+= @nodes
 nodes                   | list     | | the nodes of the cluster, this one included
 nodes[].id              | text     | | its id
 nodes[].name            | text     | | its name
@@ -85,6 +84,9 @@ nodes[].health_report.drained                     | list         | | verdicts th
 nodes[].health_report.drained[].subject           | text         | | node, disk or a GPU
 nodes[].health_report.drained[].reason            | text         | | what was found
 
+= nodes
++ @nodes
+
 = @devices
 devices                   | list        | | what this node computes on
 devices[].device          | text        | | cpu, cuda:0
@@ -108,7 +110,8 @@ devices[].warning         | text        | something is wrong with it, and it wor
 + @devices
 
 = token create
-token          | text     | | the token; keep it secret
+token          | text     | without --out | the token; keep it secret
+path           | text     | with --out | the file that holds it
 uses           | whole    | | how many nodes it admits
 ttl_seconds    | whole s  | | how long it is good
 endpoints      | texts    | | where to join with it
@@ -116,6 +119,5 @@ endpoints      | texts    | | where to join with it
 = metrics
 text           | text     | | the page in the Prometheus text format
 )";
-}
 
 }  // namespace gpunode::cli::detail

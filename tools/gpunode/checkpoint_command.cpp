@@ -196,12 +196,14 @@ int run_checkpoint_verify(const Invocation& invocation) {
   if (!list) return fail(invocation, list.error());
   json results = json::array();
   std::optional<Error> first_damage;
+  std::size_t damaged = 0;
   for (const Found& found : *list) {
     Result<void> whole = found.manifest ? shelf.store.verify(found.key) : found.manifest.error();
     json one = json_of(found, shelf);
     one["whole"] = whole.has_value();
     if (!whole) {
       one["error"] = whole.error().detail;
+      ++damaged;
       if (!first_damage) first_damage = whole.error().within(title_of(one));
     }
     if (!invocation.json()) print(verdict_text(one));  // at once: a large one takes a while
@@ -212,8 +214,9 @@ int run_checkpoint_verify(const Invocation& invocation) {
   } else if (results.empty()) {
     print("no checkpoints in " + shelf.root.string() + "\n");
   } else if (first_damage) {
-    return fail(invocation,
-                {first_damage->code, first_damage->detail + ", or restore the file from a copy"});
+    return fail(invocation, {first_damage->code,
+                             std::to_string(damaged) + " of " + std::to_string(results.size()) +
+                                 (damaged == 1 ? " is" : " are") + " damaged, as told above"});
   }
   return first_damage ? kFailed : kOk;
 }

@@ -29,6 +29,7 @@ struct Flag {
   std::string value;  // what it takes, "DIR"; empty for a switch
   std::string text;
   bool repeatable = false;
+  std::string letter = {};  // "-d"; empty: none
 };
 
 struct Operand {
@@ -82,6 +83,7 @@ struct Command {
   std::vector<Operand> operands;
   std::vector<Flag> flags;
   int (*run)(const Invocation&) = nullptr;
+  std::vector<std::string> aliases = {};  // what people who know other programs try first
 };
 
 const std::vector<Command>& commands();

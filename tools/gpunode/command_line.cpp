@@ -16,7 +16,9 @@ Error wrong(std::string detail) {
 }
 
 const Command* find_command(const std::string& name) {
-  const auto found = std::ranges::find(commands(), name, &Command::name);
+  const auto found = std::ranges::find_if(commands(), [&](const Command& command) {
+    return command.name == name || std::ranges::count(command.aliases, name) > 0;
+  });
   return found == commands().end() ? nullptr : &*found;
 }
 
@@ -86,7 +88,8 @@ Result<Arguments> parse_arguments(const Command& command, std::vector<std::strin
   std::map<std::string, bool> switches{{"--help", false}};
   for (const Flag& flag : command.flags) {
     if (flag.value.empty())
-      app.add_flag(flag.name, switches[flag.name]);
+      app.add_flag(flag.letter.empty() ? flag.name : flag.name + "," + flag.letter,
+                   switches[flag.name]);
     else
       app.add_option(flag.name, values[flag.name])
           ->expected(1)

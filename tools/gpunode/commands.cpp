@@ -36,7 +36,7 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
-       "go to the background once the node is up; `gpunode logs` shows what it says"},
+       "go to the background once the node is up; `gpunode logs` shows what it says", false, "-d"},
       {"--config", "FILE", "settings and data sets (default: gpunode.toml in the state directory)"},
       {"--log-json", "", "write the log in JSON, a record a line"},
       kJson};
@@ -97,6 +97,12 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_logs},
+      {"status",
+       "show the nodes, jobs and served models of the cluster at a glance",
+       "`nodes`, `jobs` and `models` in one.",
+       {},
+       {kState, kJson},
+       run_status},
       {"nodes", "list the nodes of the cluster", "", {}, {kState, kJson}, run_nodes},
       {"devices",
        "list the devices that this node computes on",
@@ -126,6 +132,7 @@ std::vector<Command> make_commands() {
        {},
        {{"--ttl", "TIME", "how long it is good: 30s, 15m, 2h (default 15m)"},
         {"--uses", "N", "how many nodes it admits (default 1)"},
+        {"--out", "FILE", "write it there, readable by you alone, instead of printing it"},
         kState,
         kJson},
        run_token_create},
@@ -145,7 +152,7 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_train},
-      {"jobs", "list jobs", "", {}, {kState, kJson}, run_jobs},
+      {"jobs", "list jobs", "", {}, {kState, kJson}, run_jobs, {"job ls"}},
       {"job show",
        "show all that is known of a job",
        "Who computed how much, what happened, and the proof of what was fed: the running sum "
@@ -189,7 +196,8 @@ std::vector<Command> make_commands() {
        "this node's is on its disk; `gpunode job show` on the others tells of theirs.",
        {{"JOB", "its name, name~id, or the beginning of its id"}},
        {kState, kJson},
-       run_job_stop},
+       run_job_stop,
+       {"job cancel"}},
       {"job rm",
        "remove a job that is over or stopped, with its checkpoints",
        "From every node that answers, and says which; the others remove it when they are back. "
@@ -335,8 +343,10 @@ std::vector<Command> make_commands() {
        run_help},
       {"completion",
        "print a script that completes commands and flags",
-       "For bash: source <(gpunode completion bash)",
-       {{"SHELL", "bash"}},
+       "For bash: source <(gpunode completion bash); for zsh: source <(gpunode completion zsh) "
+       "after "
+       "compinit.",
+       {{"SHELL", "bash or zsh"}},
        {},
        run_completion},
   };

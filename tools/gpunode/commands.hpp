@@ -11,6 +11,7 @@ int run_job_follow(const Invocation& invocation);
 int run_job_wait(const Invocation& invocation);
 int run_logs(const Invocation& invocation);
 int run_config(const Invocation& invocation);
+int run_status(const Invocation& invocation);
 int run_nodes(const Invocation& invocation);
 int run_devices(const Invocation& invocation);
 int run_device_order(const Invocation& invocation);

@@ -43,7 +43,7 @@ std::string text_of(const nlohmann::json& findings) {
 }  // namespace
 
 int run_doctor(const Invocation& invocation) {
-  auto listen = parse_listen(invocation.arguments.text("--listen"));
+  auto listen = parse_listen(listen_address(invocation.arguments.text("--listen")));
   if (!listen) return fail(invocation, listen.error(), kUsage);
   std::string state = invocation.state();
   bool runs = static_cast<bool>(

@@ -1,6 +1,4 @@
 // `generate`: text of a served model. The text alone goes to standard output.
-#include <unistd.h>
-
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -67,7 +65,7 @@ int run_generate(const Invocation& invocation) {
   std::chrono::milliseconds timeout(field<std::int64_t>(*request, "timeout_ms", 0));
   Answer answer = ask_node(invocation, "generate", *request, timeout + std::chrono::seconds(5));
   const int told = tell(invocation, answer, [](const nlohmann::json& body) {
-    return field<std::string>(body, "text", "") + (isatty(STDOUT_FILENO) ? "\n" : "");
+    return with_line_end(field<std::string>(body, "text", ""));
   });
   if (!answer || invocation.json()) return told;
   std::fprintf(stderr, "model %s, digest %s, step %s; %s tokens in %s, ended by %s\n",

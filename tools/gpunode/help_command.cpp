@@ -1,4 +1,4 @@
-// `help` and `completion`: the table of commands as text, JSON, Markdown and a shell script.
+// `help`: the table of commands and the job file as text, JSON and Markdown.
 #include <algorithm>
 
 #include "kernels/model/registry.hpp"
@@ -27,7 +27,8 @@ std::string usage_of(const Command& command) {
 }
 
 std::string spelled(const Flag& flag) {
-  return flag.name + (flag.value.empty() ? "" : " " + flag.value);
+  return flag.name + (flag.letter.empty() ? "" : ", " + flag.letter) +
+         (flag.value.empty() ? "" : " " + flag.value);
 }
 
 // Breaks a text at blanks.
@@ -48,7 +49,9 @@ std::string wrapped(const std::string& text, std::size_t width) {
 }
 
 std::string help_of(const Command& command) {
-  std::string out = "usage: " + usage_of(command) + "\n\n" + command.summary + "\n";
+  std::string out = "usage: " + usage_of(command) + "\n";
+  for (const std::string& alias : command.aliases) out += "also:  gpunode " + alias + "\n";
+  out += "\n" + command.summary + "\n";
   if (!command.details.empty()) out += "\n" + wrapped(command.details, 90);
   std::vector<std::vector<std::string>> rows;
   for (const Operand& operand : command.operands)
@@ -130,9 +133,11 @@ json description() {
       flags.push_back({{"name", flag.name},
                        {"value", flag.value},
                        {"text", flag.text},
+                       {"letter", flag.letter},
                        {"repeatable", flag.repeatable}});
     list.push_back({{"name", command.name},
                     {"usage", usage_of(command)},
+                    {"aliases", command.aliases},
                     {"summary", command.summary},
                     {"details", command.details},
                     {"operands", operands},
@@ -221,50 +226,6 @@ std::string job_file_text(bool markdown) {
   return out;
 }
 
-std::string bash_script() {
-  std::string first, cases;
-  std::vector<std::string> groups;
-  for (const Command& command : commands()) {
-    std::size_t blank = command.name.find(' ');
-    std::string head = command.name.substr(0, blank);
-    if (std::find(groups.begin(), groups.end(), head) == groups.end()) {
-      groups.push_back(head);
-      first += (first.empty() ? "" : " ") + head;
-    }
-    std::string flags;
-    for (const Flag& flag : command.flags) flags += flag.name + " ";
-    cases += "    \"" + command.name + "\") words=\"" + flags + "--help\" ;;\n";
-  }
-  for (const std::string& group : groups) {
-    std::string inner;
-    for (const Command& command : commands())
-      if (command.name.starts_with(group + " "))
-        inner += (inner.empty() ? "" : " ") + command.name.substr(group.size() + 1);
-    if (!inner.empty()) cases += "    \"" + group + "\") words=\"" + inner + "\" ;;\n";
-  }
-  return "# gpunode: completion for bash, made from the table of commands\n"
-         "_gpunode() {\n"
-         "  local current=\"${COMP_WORDS[COMP_CWORD]}\" words=\"\" command=\"\"\n"
-         "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-         "    words=\"" +
-         first +
-         "\"\n"
-         "  else\n"
-         "    command=\"${COMP_WORDS[1]}\"\n"
-         "    case \"$command\" in token|job|checkpoint)\n"
-         "      [ \"$COMP_CWORD\" -gt 2 ] && command=\"$command ${COMP_WORDS[2]}\" ;;\n"
-         "    esac\n"
-         "    case \"$command\" in\n" +
-         cases +
-         "    esac\n"
-         "  fi\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-         "  case \"$current\" in -*) ;; *) [ \"$COMP_CWORD\" -gt 1 ] &&\n"
-         "    COMPREPLY+=($(compgen -f -- \"$current\")) ;; esac\n"
-         "}\n"
-         "complete -o filenames -F _gpunode gpunode\n";
-}
-
 }  // namespace
 
 int run_help(const Invocation& invocation) {
@@ -286,26 +247,15 @@ int run_help(const Invocation& invocation) {
   std::vector<std::string> known;
   for (const Command& command : commands()) {
     known.push_back(command.name);
-    if (command.name == wanted || command.name.starts_with(wanted + " "))
-      out += (out.empty() ? "" : "\n") + help_of(command) +
-             (command.name == wanted ? answers_text(command) : "");
+    const bool meant = command.name == wanted || std::ranges::count(command.aliases, wanted) > 0;
+    if (meant || command.name.starts_with(wanted + " "))
+      out += (out.empty() ? "" : "\n") + help_of(command) + (meant ? answers_text(command) : "");
   }
   if (out.empty())
     return fail(invocation, {ErrorCode::invalid_argument, unknown_word("command", wanted, known)},
                 kUsage);
   if (of_job_file) out = job_file_text(false) + "\n" + out;
   print(out);
-  return kOk;
-}
-
-int run_completion(const Invocation& invocation) {
-  std::string shell = invocation.arguments.text("SHELL");
-  if (shell != "bash")
-    return fail(
-        invocation,
-        {ErrorCode::invalid_argument, "there is a script for bash only, not for '" + shell + "'"},
-        kUsage);
-  print(bash_script());
   return kOk;
 }
 

@@ -29,7 +29,9 @@ std::string text_of(const std::string& order, bool from, const json& answer) {
   if (order == "job stop")
     return name + " is stopped after step " + step + "; `gpunode job resume " + name +
            "` goes on from there\n";
-  const std::string with = " from step " + step + " with " + joined(list(answer, "members")) + "\n";
+  // Not the newest step: the job makes steps while this is told.
+  const std::string with = " after step " + number(answer, "base_step") + " with " +
+                           joined(list(answer, "members")) + "\n";
   if (order == "job resume" && from)
     return name + " goes on from its checkpoint of step " + number(answer, "base_step") + " with " +
            joined(list(answer, "members")) + "\n";

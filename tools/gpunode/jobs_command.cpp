@@ -4,6 +4,7 @@
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/progress_text.hpp"
+#include "tools/gpunode/tables.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -168,12 +169,14 @@ std::string teller_text(const json& answer) {
 
 }  // namespace
 
+std::string jobs_text(const json& answer) {
+  Rows rows = {{"JOB", "NAME", "SUBMITTED (UTC)", "PHASE", "STEP", "LOSS", "MEMBERS", ""}};
+  for (const json& job : list(answer, "jobs")) rows.push_back(row_of(job));
+  return rows.size() == 1 ? "no jobs; `gpunode train JOB.toml` starts one\n" : aligned(rows);
+}
+
 int run_jobs(const Invocation& invocation) {
-  return tell(invocation, ask_node(invocation, "jobs"), [](const json& answer) {
-    Rows rows = {{"JOB", "NAME", "SUBMITTED (UTC)", "PHASE", "STEP", "LOSS", "MEMBERS", ""}};
-    for (const json& job : list(answer, "jobs")) rows.push_back(row_of(job));
-    return rows.size() == 1 ? "no jobs; `gpunode train JOB.toml` starts one\n" : aligned(rows);
-  });
+  return tell(invocation, ask_node(invocation, "jobs"), jobs_text);
 }
 
 int run_job_show(const Invocation& invocation) {

@@ -1,6 +1,7 @@
 // `nodes`: who is in the cluster, how they fare, and what they have.
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/tables.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -85,18 +86,20 @@ std::string drained_text(const json& node) {
 
 }  // namespace
 
+std::string nodes_text(const json& answer) {
+  std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
+                                                 "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
+                                                 "ADDRESS", "JOIN"}};
+  std::string notes;
+  for (const json& node : list(answer, "nodes")) {
+    rows.push_back(row_of(node));
+    notes += drained_text(node);
+  }
+  return aligned(rows) + notes;
+}
+
 int run_nodes(const Invocation& invocation) {
-  return tell(invocation, ask_node(invocation, "nodes"), [](const json& answer) {
-    std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
-                                                   "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
-                                                   "ADDRESS", "JOIN"}};
-    std::string notes;
-    for (const json& node : list(answer, "nodes")) {
-      rows.push_back(row_of(node));
-      notes += drained_text(node);
-    }
-    return aligned(rows) + notes;
-  });
+  return tell(invocation, ask_node(invocation, "nodes"), nodes_text);
 }
 
 }  // namespace gpunode::cli

@@ -40,6 +40,8 @@ std::string progress_text(const json& progress) {
   auto step = field<std::uint64_t>(progress, "step", 0);
   std::string text;
   if (!running) text += written + "  ";
+  const auto steps = field<std::uint64_t>(progress, "steps", 0);
+  if (running && steps > 0 && step >= steps) text += "last step done, validating and saving  ";
   text += "step " + std::to_string(step) + "/" + number(progress, "steps");
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
   if (const json skipped = object(progress, "skipped_steps"); skipped.contains("all"))

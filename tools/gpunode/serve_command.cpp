@@ -5,6 +5,7 @@
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/tables.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -63,16 +64,17 @@ int run_unserve(const Invocation& invocation) {
               });
 }
 
+std::string models_text(const json& answer) {
+  std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE", "JOB", "STEP", "DIGEST"}};
+  for (const json& model : list(answer, "models"))
+    rows.push_back({word(model, "model"), word(model, "node"),
+                    field<std::string>(model, "job", "-").substr(0, 8), number(model, "step"),
+                    field<std::string>(model, "digest", "-").substr(0, 12)});
+  return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n" : aligned(rows);
+}
+
 int run_models(const Invocation& invocation) {
-  return tell(invocation, ask_node(invocation, "models"), [&](const json& answer) {
-    std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE", "JOB", "STEP", "DIGEST"}};
-    for (const json& model : list(answer, "models"))
-      rows.push_back({word(model, "model"), word(model, "node"),
-                      field<std::string>(model, "job", "-").substr(0, 8), number(model, "step"),
-                      field<std::string>(model, "digest", "-").substr(0, 12)});
-    return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n"
-                            : aligned(rows);
-  });
+  return tell(invocation, ask_node(invocation, "models"), models_text);
 }
 
 }  // namespace gpunode::cli

@@ -113,6 +113,15 @@ std::string human_count(double count) {
   return scaled(count, 1000, {"", "k", "M", "G", "T", "P"});
 }
 
+std::string with_line_end(std::string text) {
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+std::string listen_address(const std::string& text) {
+  return parse_number(text, 0, 65535) ? "0.0.0.0:" + text : text;
+}
+
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)

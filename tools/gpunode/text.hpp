@@ -33,6 +33,12 @@ std::string time_text(double since_1970);       // "2026-11-21 14:37:33.123Z"
 std::string human_bytes(double bytes);          // "1.5 GiB"
 std::string human_count(double count);          // "12.3k"
 
+// So that what is printed next begins a line of its own.
+std::string with_line_end(std::string text);
+
+// "21807" as "0.0.0.0:21807": a port alone is one on every address.
+std::string listen_address(const std::string& text);
+
 // Rows of equal length, the first is the head; columns two blanks apart, no blanks at line ends.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
 

@@ -1,6 +1,8 @@
 // `token create`: the token alone on standard output, so that it can go straight into a file.
 #include <cstdio>
+#include <filesystem>
 
+#include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/text.hpp"
@@ -18,6 +20,17 @@ std::string advice_of(const nlohmann::json& answer) {
          "; keep it secret. There: gpunode join " + address + " --token-file FILE\n";
 }
 
+// Moves the token into a file of its own, which nobody else can read.
+Result<void> keep(nlohmann::json& answer, const std::string& out) {
+  storage::PosixFileSystem files;
+  const storage::Path path = std::filesystem::absolute(out).lexically_normal();
+  const std::string text = word(answer, "token") + "\n";
+  if (auto written = files.write_atomic(path, {as_bytes(text)}); !written) return written;
+  answer.erase("token");
+  answer["path"] = path.string();
+  return {};
+}
+
 }  // namespace
 
 int run_token_create(const Invocation& invocation) {
@@ -29,8 +42,11 @@ int run_token_create(const Invocation& invocation) {
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
   Answer answer = ask_node(invocation, "token.create", {{"ttl_seconds", seconds}, {"uses", *uses}});
+  const std::string out = invocation.arguments.text("--out");
+  if (answer && !out.empty())
+    if (auto kept = keep(answer.body, out); !kept) return fail(invocation, kept.error());
   const int told = tell(invocation, answer, [](const nlohmann::json& body) {
-    return field<std::string>(body, "token", "") + "\n";
+    return body.contains("path") ? "" : word(body, "token") + "\n";
   });
   if (!answer || invocation.json()) return told;
   std::fputs(advice_of(answer.body).c_str(), stderr);

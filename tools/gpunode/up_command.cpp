@@ -19,6 +19,7 @@
 #include "tools/gpunode/node_log.hpp"
 #include "tools/gpunode/node_settings.hpp"
 #include "tools/gpunode/start_anew.hpp"
+#include "tools/gpunode/text.hpp"
 #include "tools/gpunode/token_source.hpp"
 
 namespace gpunode::cli {
@@ -111,7 +112,7 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   NodeConfig config;
   config.state_directory = invocation.state();
   config.name = arguments.text("--name");
-  config.listen = arguments.text("--listen", config.listen);
+  config.listen = listen_address(arguments.text("--listen", config.listen));
   if (config.listen == "none") config.listen.clear();
   config.advertise = arguments.text("--advertise");
   config.labels = arguments.all("--label");
@@ -165,12 +166,14 @@ std::string up_text(const json& answer) {
          addresses(answer, "join_endpoints");
 }
 
-std::string announcement(const json& answer) {
-  const auto join = field<std::vector<std::string>>(answer, "join_endpoints", {});
-  if (join.empty()) return up_text(answer) + "\n";
-  return up_text(answer) +
-         "; to let others in: `gpunode token create` here, then there `gpunode join " +
-         without_scheme(join.front()) + " --token-file FILE`\n";
+void announce(const Invocation& invocation, const json& answer) {
+  tell(invocation, {answer, std::nullopt, kOk}, [](const json& told) {
+    const auto join = field<std::vector<std::string>>(told, "join_endpoints", {});
+    if (join.empty()) return up_text(told) + "\n";
+    return up_text(told) +
+           "; to let others in: `gpunode token create` here, then there `gpunode join " +
+           without_scheme(join.front()) + " --token-file FILE`\n";
+  });
 }
 
 }  // namespace
@@ -209,7 +212,7 @@ int run_up(const Invocation& invocation) {
   log::info("node", up_text(answer));
   if (auto kept = settings->remember(); !kept)
     log::warning("node", "the next start has to be told anew: " + kept.error().message());
-  tell(invocation, {answer, std::nullopt, kOk}, announcement);  // before the output is the log's
+  announce(invocation, answer);  // before the output is the log's
   Result<void> detached = node_log.begin(invocation.state());
   // A node in front of a person ends with the terminal; else the log's file has been moved away.
   const bool attended = !background && isatty(STDERR_FILENO);

@@ -16,8 +16,8 @@ std::string place_in(const ShardRecord& record, std::uint64_t begin, std::uint64
 
 Error damaged(const ShardRecord& record, std::uint64_t begin, std::uint64_t end,
               const std::string& why) {
-  return {ErrorCode::corrupted,
-          place_in(record, begin, end) + ": " + why + ": use another checkpoint"};
+  return {ErrorCode::corrupted, place_in(record, begin, end) + ": " + why +
+                                    ": use another checkpoint, or restore the file from a copy"};
 }
 
 }  // namespace

@@ -40,6 +40,19 @@ TEST(CommandLine, AMistypedCommandOrFlagNamesTheNearest) {
   EXPECT_TRUE(says(refusal({"token"}), "wants one of: create"));
 }
 
+TEST(CommandLine, WordsOfOtherProgramsAreTakenForOurs) {
+  for (const auto& [words, name] : {std::pair(std::vector<std::string>{"job", "ls"}, "jobs"),
+                                    {{"job", "cancel", "x"}, "job stop"},
+                                    {{"status"}, "status"}}) {
+    auto parsed = parse_command_line(words);
+    ASSERT_TRUE(parsed) << parsed.error().detail;
+    EXPECT_EQ(parsed->command->name, name);
+  }
+  auto up = parse_command_line({"up", "-d"});
+  ASSERT_TRUE(up);
+  EXPECT_TRUE(up->arguments.has("--detach"));
+}
+
 TEST(CommandLine, MissingAndSurplusWordsAreRefused) {
   EXPECT_TRUE(says(refusal({}), "a command is missing"));
   EXPECT_TRUE(says(refusal({"train"}), "wants JOB.toml"));

@@ -50,5 +50,18 @@ TEST(Text, ColumnsAreAlignedByCharactersNotBytes) {
   EXPECT_EQ(aligned({{"A", "B"}, {"é", "x"}, {"long", ""}}), "A     B\né     x\nlong\n");
 }
 
+TEST(Text, APortAloneIsOneOnEveryAddress) {
+  EXPECT_EQ(listen_address("21807"), "0.0.0.0:21807");
+  EXPECT_EQ(listen_address("127.0.0.1:21807"), "127.0.0.1:21807");
+  EXPECT_EQ(listen_address("none"), "none");
+  EXPECT_EQ(listen_address("99999"), "99999") << "no port";
+}
+
+TEST(Text, WhatIsPrintedEndsItsLineOnce) {
+  EXPECT_EQ(with_line_end("abc"), "abc\n");
+  EXPECT_EQ(with_line_end("abc\n"), "abc\n");
+  EXPECT_EQ(with_line_end(""), "\n");
+}
+
 }  // namespace
 }  // namespace gpunode::cli

@@ -54,6 +54,8 @@ TEST(JobFile, mistakes_are_named_with_their_line_and_the_nearest_known_word) {
            Case{"[train]\nsteps = \"many\"", "whole number"},
            Case{"name = \"x\"\n\n[train]\nsteps = -4", "(line 4)"},
            Case{"labels = 3", "list of texts"},
+           Case{"[labels]\nzone = \"a\"", "'labels' is a key, not a section: write labels = "},
+           Case{"[exchange]\nfoo = 1", "[exchange] has bulk, mode, "},
            Case{"checkpoint = 7", "write [checkpoint]"},
            Case{"name = \"x\"", "data.path is missing"},
        }) {

@@ -45,12 +45,12 @@ TEST_F(OrdersTest, a_stop_waits_for_the_step_under_way_but_not_for_ever) {
   pass(19999ms);
   EXPECT_FALSE(orders_.due(true));
   pass(1ms);
-  EXPECT_EQ(orders_.due(true), "a person stops the job");
+  EXPECT_EQ(orders_.due(true), "it was ordered to stop");
 }
 
 TEST_F(OrdersTest, everything_else_is_due_at_once) {
   orders_.take(Wish::resume);
-  EXPECT_EQ(orders_.due(true), "a person resumes the job");
+  EXPECT_EQ(orders_.due(true), "it was ordered to go on");
   orders_.take(Wish::resume_from, 4);
   EXPECT_EQ(orders_.resume_from(), 4u);
   EXPECT_NE(orders_.due(true)->find("checkpoint of step 4"), std::string::npos);
