@@ -58,7 +58,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
     return;
   }
   if (state.left_out > 0) --state.left_out;
-  want_checkpoint(self, step, state.ledger->seen().running, digest);
+  want_checkpoint(self, step, state.ledger.seen().running, digest);
 }
 
 void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
@@ -186,11 +186,10 @@ void note_anew(Self* self, const view::View& view) {
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
   State& state = self->state;
   state.disk.done(now(self), DiskWork::write);
-  if (!state.ledger) return;
   if (state.checkpoints_writing > 0) --state.checkpoints_writing;
   const std::string which = std::to_string(written.checkpoint.step);
   if (written.path) {
-    state.ledger->on_checkpoint(written.checkpoint.step, *written.path);
+    state.ledger.on_checkpoint(written.checkpoint.step, *written.path);
     if (state.core) state.core->set_checkpoint(written.checkpoint);
     const double seconds = std::chrono::duration<double>(written.took).count();
     note(self, (written.copy ? "copy of the checkpoint of step " : "checkpoint of step ") + which +
@@ -237,8 +236,6 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
 void tell_what_was_found(Self* self) {
   State& state = self->state;
   const std::uint64_t step = state.options.core.checkpoint.step;
-  for (const std::string& text : std::exchange(state.early_warnings, {}))
-    state.ledger->on_event(now(self), "warning: " + text);
   if (!state.damaged.empty())
     note(self, std::to_string(state.damaged.size()) +
                    " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +

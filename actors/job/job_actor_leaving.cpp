@@ -33,7 +33,7 @@ void save_state(Self* self, std::uint64_t step) {
   State& state = self->state;
   if (state.checkpoint_asked == step) return;  // it is on its way
   want_checkpoint(self, step, state.core->running_data_fingerprint(),
-                  state.ledger->seen().state_digest);
+                  state.core->state_digest());
 }
 
 void on_left(Self* self) {

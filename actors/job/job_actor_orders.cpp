@@ -66,7 +66,7 @@ bool is_done(const State& state, const Order& order, const job::JobStatus& statu
 
 bool is_kept(const State& state, std::uint64_t step) {
   return step == 0 || state.options.core.checkpoint.step == step ||
-         (state.ledger && state.ledger->seen().checkpoint_step == step);
+         state.ledger.seen().checkpoint_step == step;
 }
 
 // Why the checkpoint of a stop that is carried out is not on this node's disk, if it should be.
@@ -92,7 +92,7 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"base_step", state.core->view().base_step},
                   {"generation", status.generation},
                   {"members", cluster->names_of(status.members)},
-                  {"checkpoint_step", state.ledger ? state.ledger->seen().checkpoint_step : 0}});
+                  {"checkpoint_step", state.ledger.seen().checkpoint_step}});
 }
 
 // Steps are made, as far as this node knows: who only votes hears it from a member.

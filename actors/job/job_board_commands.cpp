@@ -52,6 +52,8 @@ void list_jobs(Self* self, const Command& command) {
   }
   add_jobs_of_others(list, *cluster);
   self->state.last_hints.add_to(list, *cluster, now(self));
+  const auto wall = self->state.options.environment->options().clock->wall();
+  for (nlohmann::json& line : list) add_ages(line, wall);
   command.answer(ok_json({{"jobs", list}}));
 }
 
@@ -150,13 +152,18 @@ void show_job(Self* self, const Command& command, const JobId& id) {
       answer(with_proof(*environment, spec, report, tell_job));
     });
   };
-  if (!job.outcome.empty())
-    finish(report_at(job.outcome, environment->options().clock->wall()));
-  else if (job.actor)
+  // What it had come to is in the report of its end; the log is kept with its history.
+  const bool logs = command.name == "job.log" && job.actor;
+  if (!job.outcome.empty() && !logs) {
+    nlohmann::json report = arguments_of(job.outcome);
+    add_ages(report, environment->options().clock->wall());
+    finish(text_of(report));
+  } else if (job.actor) {
     self->send(job.actor, Command{command.name, "{}", finish});
-  else
+  } else {
     finish(
         ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
+  }
 }
 
 // A job that failed here goes on as it does when its node starts again: from its votes and

@@ -9,6 +9,12 @@
 
 namespace gpunode::jobs {
 
+nlohmann::json as_of_json(const AsOf& as_of) {
+  nlohmann::json out = {{"at", as_of.at}};
+  if (!as_of.how.empty()) out["text"] = as_of.how;
+  return out;
+}
+
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster) {
   nlohmann::json line = {{"job", id.text()},
@@ -20,6 +26,8 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
                          {"view", progress.view_id},
                          {"members", cluster.names_of(progress.members)}};
   if (progress.loss) line["loss"] = *progress.loss;
+  if (progress.as_of.at > 0) line["as_of"] = as_of_json(progress.as_of);
+  if (progress.finished_at > 0) line["finished_at"] = progress.finished_at;
   return line;
 }
 

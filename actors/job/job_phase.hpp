@@ -19,15 +19,17 @@ enum class JobPhase : std::uint8_t {
   learning,   // follows the members until it has their state
   syncing,    // a member that is not at the view's step yet
   running,
+  validating,  // all steps are made; the loss on held-out samples is being computed
+  saving,      // and the last checkpoint is on its way to the disk
   paused,    // waits for members that do not answer
   stopped,   // by order
   finished,  // its result is here
   failed     // here; others may go on
 };
 
-inline constexpr std::string_view kJobPhases[] = {"preparing", "forming",  "outsider", "witness",
-                                                  "learning",  "syncing",  "running",  "paused",
-                                                  "stopped",   "finished", "failed"};
+inline constexpr std::string_view kJobPhases[] = {
+    "preparing", "forming", "outsider", "witness", "learning", "syncing", "running", "validating",
+    "saving",    "paused",  "stopped",  "finished", "failed"};
 
 constexpr std::string_view to_string(JobPhase phase) {
   return kJobPhases[static_cast<std::size_t>(phase)];

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "actors/job/job_line.hpp"
 #include "actors/json_answer.hpp"
 
 namespace gpunode::jobs {
@@ -20,18 +21,18 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// Rounded to microseconds: more digits would only be noise.
-double since_1970(const ReportInput& in, Time time) {
-  auto then = in.wall.time_since_epoch() - (in.now - time);
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(then).count()) /
-         1e6;
-}
-
 // A node by name and id, to which more about it is added.
 json about(const NodeId& node, const ClusterSnapshot& cluster, json more) {
   more["node"] = cluster.name_of(node);
   more["id"] = node.text();
   return more;
+}
+
+// `noted_by`: a member that noted it while this node was not there.
+json event_json(const ReportInput& in, const JobHistory::Event& event) {
+  json out = {{"at", in.times.seconds(event.time)}, {"text", event.text}};
+  if (event.by != NodeId{}) out["noted_by"] = in.cluster.name_of(event.by);
+  return out;
 }
 
 // Committed steps that no checkpoint holds yet: lost with the memory of the members.
@@ -48,9 +49,9 @@ json progress(const ReportInput& in) {
   out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
   if (in.result_elsewhere) out["result_elsewhere"] = true;
-  // Where a lease is needed, only what was committed while it held.
-  out["step"] = in.status.needs_lease ? in.status.reported
-                                      : std::max(in.ledger.seen().committed, in.status.reported);
+  out["step"] = in.known.step;
+  if (in.known.at) out["as_of"] = as_of_json({in.times.seconds(*in.known.at), in.known.how});
+  if (const auto finished = in.ledger.finished()) out["finished_at"] = in.times.seconds(*finished);
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
@@ -67,10 +68,10 @@ json progress(const ReportInput& in) {
                    {"seconds", seconds(in.status.hang->lasts)},
                    {"usual_seconds", seconds(in.status.hang->usual)}};
   out["unsaved_steps"] = unsaved_steps(in);
-  if (in.ledger.seen().skipped > 0)
-    out["skipped_steps"] = {{"all", in.ledger.seen().skipped},
+  if (in.ledger.history().skipped() > 0)
+    out["skipped_steps"] = {{"all", in.ledger.history().skipped()},
                             {"in_a_row", in.ledger.seen().skipped_in_a_row}};
-  if (auto loss = in.ledger.seen().loss) out["loss"] = *loss;
+  if (in.known.loss) out["loss"] = *in.known.loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   if (const auto rate = in.ledger.flops_per_second()) out["flops_per_second"] = *rate;
   if (const auto share = in.ledger.utilisation()) out["utilisation"] = *share;
@@ -148,7 +149,9 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
 }  // namespace
 
 std::string progress_json(const ReportInput& input) {
-  return text_of(progress(input));
+  json out = progress(input);
+  add_ages(out, input.times.wall(input.now));
+  return text_of(out);
 }
 
 std::string report_json(const ReportInput& in) {
@@ -176,9 +179,9 @@ std::string report_json(const ReportInput& in) {
   out["data_fingerprint"] = {{"steps", ledger.seen().committed},
                              {"hash_sum", ledger.seen().running.hash_sum.text()},
                              {"samples", ledger.seen().running.sample_count}};
-  out["witnessed_from_step"] = ledger.seen().witnessed_from;
+  out["witnessed_from_step"] = ledger.seen().committed > 0 ? ledger.history().first() : 0;
   json& computed = out["computed"] = json::array();
-  for (const auto& [node, slices] : ledger.seen().slices)
+  for (const auto& [node, slices] : ledger.history().slices())
     computed.push_back(about(node, in.cluster, {{"slices", slices}}));
   json& refused = out["refused"] = json::array();
   for (const auto& [node, reason] : in.refused)
@@ -202,38 +205,41 @@ std::string report_json(const ReportInput& in) {
   if (in.status.durable.name.step > 0)
     out["durable"] = {{"step", in.status.durable.name.step}, {"nodes", in.status.holders}};
   json& events = out["events"] = json::array();
-  const std::size_t count = ledger.events().size();
-  for (const JobLedger::Event& event :
-       ledger.events() | std::views::drop(count - std::min(count, kEventsShown)))
-    events.push_back({{"seconds_ago", seconds(in.now - event.time)},
-                      {"at", since_1970(in, event.time)},
-                      {"text", event.text}});
+  const std::size_t count = ledger.history().events().size();
+  for (const JobHistory::Event& event :
+       ledger.history().events() | std::views::drop(count - std::min(count, kEventsShown)))
+    events.push_back(event_json(in, event));
+  add_ages(out, in.times.wall(in.now));
   return text_of(out);
 }
 
-std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall) {
-  json out = json::parse(report, nullptr, false);
-  if (!out.is_object()) return report;
+void add_ages(json& report, std::chrono::system_clock::time_point wall) {
   const double now = std::chrono::duration<double>(wall.time_since_epoch()).count();
-  for (json& event : out["events"])
-    if (event.is_object() && event.contains("at"))
-      event["seconds_ago"] = std::max(0.0, now - event.value("at", now));
-  return text_of(out);
+  const auto add = [&](json& one) {
+    if (one.is_object() && one.contains("at"))
+      one["seconds_ago"] = std::max(0.0, now - field<double>(one, "at", now));
+  };
+  if (report.contains("events") && report["events"].is_array())
+    for (json& event : report["events"]) add(event);
+  if (report.contains("as_of")) add(report["as_of"]);
+  if (report.contains("finished_at"))
+    report["finished_seconds_ago"] = std::max(0.0, now - field<double>(report, "finished_at", now));
 }
 
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
-  out["now"] = since_1970(in, in.now);
+  out["now"] = in.times.seconds(in.now);
   json &events = out["events"] = json::array(), &commits = out["commits"] = json::array();
-  for (const JobLedger::Event& event : in.ledger.events())
-    events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
-  for (const JobLedger::Commit& commit : in.ledger.commits()) {
+  for (const JobHistory::Event& event : in.ledger.history().events())
+    events.push_back(event_json(in, event));
+  for (const JobHistory::Commit& commit : in.ledger.history().commits()) {
     const bool early = in.status.needs_lease && commit.view_id == in.status.view_id &&
                        commit.step > in.status.reported;
     if (early) continue;
     json line = {
-        {"at", since_1970(in, commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
+        {"at", in.times.seconds(commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
     if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
+    if (commit.loss) line["loss"] = *commit.loss;
     commits.push_back(std::move(line));
   }
   return text_of(out);

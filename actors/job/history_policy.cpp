@@ -1,0 +1,50 @@
+#include "actors/job/history_policy.hpp"
+
+#include <algorithm>
+
+namespace gpunode::jobs {
+
+bool HistoryPolicy::begins_to_write(Time now, bool ends) {
+  if (!ends && (!changed_ || writing_ || now < not_before_)) return false;
+  changed_ = false;
+  writing_ = true;
+  not_before_ = now + kLeastBetween;
+  return true;
+}
+
+bool HistoryPolicy::on_written(Time now, bool success) {
+  writing_ = false;
+  if (success) {
+    failed_ = false;
+    return false;
+  }
+  changed_ = true;
+  not_before_ = now + kAfterFailure;
+  const bool first = !failed_;
+  failed_ = true;
+  return first;
+}
+
+std::optional<NodeId> HistoryPolicy::asks(Time now, std::uint64_t first,
+                                          const std::vector<NodeId>& others) {
+  if (first != first_) {
+    first_ = first;
+    asked_.clear();
+    rounds_ = 0;
+  }
+  if (first <= 1 || waits_for_answer_ || now < next_question_ || rounds_ == kRounds)
+    return std::nullopt;
+  const auto next = std::ranges::find_if(
+      others, [&](const NodeId& node) { return !asked_.contains(node); });
+  if (next == others.end()) {
+    asked_.clear();
+    ++rounds_;
+    next_question_ = now + kAskedAgain;
+    return std::nullopt;
+  }
+  asked_.insert(*next);
+  waits_for_answer_ = true;
+  return *next;
+}
+
+}  // namespace gpunode::jobs
