@@ -5,8 +5,9 @@
 namespace gpunode::jobs {
 
 bool HistoryPolicy::begins_to_write(Time now, bool ends) {
-  if (!ends && (!changed_ || writing_ || now < not_before_)) return false;
-  changed_ = false;
+  const bool too_early = now < not_before_ && !at_once_;
+  if (!ends && (!changed_ || writing_ || too_early)) return false;
+  changed_ = at_once_ = false;
   writing_ = true;
   not_before_ = now + kLeastBetween;
   return true;
@@ -34,8 +35,8 @@ std::optional<NodeId> HistoryPolicy::asks(Time now, std::uint64_t first,
   }
   if (first <= 1 || waits_for_answer_ || now < next_question_ || rounds_ == kRounds)
     return std::nullopt;
-  const auto next = std::ranges::find_if(
-      others, [&](const NodeId& node) { return !asked_.contains(node); });
+  const auto next =
+      std::ranges::find_if(others, [&](const NodeId& node) { return !asked_.contains(node); });
   if (next == others.end()) {
     asked_.clear();
     ++rounds_;

@@ -14,12 +14,15 @@ namespace gpunode::jobs {
 
 class HistoryPolicy {
  public:
-  static constexpr Duration kLeastBetween = std::chrono::seconds(1);  // two writes
+  static constexpr Duration kLeastBetween =
+      std::chrono::seconds(1);  // two writes, but for checkpoints
   static constexpr Duration kAfterFailure = std::chrono::seconds(10);
   static constexpr Duration kAskedAgain = std::chrono::seconds(5);
   static constexpr int kRounds = 3;  // of questions to all members
 
   void on_change() { changed_ = true; }
+  // One waits for it: a job that goes on from a checkpoint is to know how it came there.
+  void on_checkpoint() { changed_ = at_once_ = true; }
   // True: it is to be written now. `ends`: there will be no other occasion, so it is in any case.
   bool begins_to_write(Time now, bool ends = false);
   // True: it failed, for the first time since it last succeeded.
@@ -30,7 +33,7 @@ class HistoryPolicy {
   void on_answer() { waits_for_answer_ = false; }
 
  private:
-  bool changed_ = false, writing_ = false, failed_ = false;
+  bool changed_ = false, at_once_ = false, writing_ = false, failed_ = false;
   Time not_before_{};
   std::uint64_t first_ = 1;
   std::set<NodeId> asked_;

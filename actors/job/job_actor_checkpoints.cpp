@@ -94,7 +94,9 @@ void write_checkpoint(Self* self, WriteCheckpoint order) {
   state.disk.add(now(self), {DiskWork::write, order.step, false});
   order.durable = state.core->status(now(self)).durable.name;
   order.kept = state.core->kept();
-  self->send(state.checkpoints, std::move(order));
+  state.before_write.push_back(std::move(order));
+  state.keeping.on_checkpoint();
+  keep_history(self);
 }
 
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores) {

@@ -1,6 +1,7 @@
 // What this node keeps of the job's history over restarts, and what members tell each other of it: a
 // member that comes in later, or was away, asks another one for the steps that it has not seen.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
@@ -10,18 +11,24 @@
 namespace gpunode::jobs::actor {
 namespace {
 
-// Of a small job what was committed while its lease held: others may undo the rest.
-std::uint64_t reported_step(const State& state) {
+// Of a small job what was committed while its lease held, as others may undo the rest, or what a
+// checkpoint is made of.
+std::uint64_t told_up_to(const State& state) {
   const std::uint64_t newest = state.ledger.history().newest().step;
   if (!state.core || !state.ledger.is_current()) return newest;
   const job::JobStatus status = state.core->status(state.options.clock->now());
-  return status.needs_lease ? std::min(newest, status.reported) : newest;
+  return status.needs_lease ? std::max(status.reported, state.checkpoint_asked) : newest;
+}
+
+void send_on(Self* self, std::vector<WriteCheckpoint>& orders) {
+  for (WriteCheckpoint& one : std::exchange(orders, {}))
+    self->send(self->state.checkpoints, std::move(one));
 }
 
 Bytes history_bytes(Self* self) {
   State& state = self->state;
   state.times.look(*state.options.clock);
-  return encode_history(state.ledger.history(), reported_step(state), state.times,
+  return encode_history(state.ledger.history(), told_up_to(state), state.times,
                         state.options.core.self.node);
 }
 
@@ -46,16 +53,19 @@ void restore_history(Self* self) {
   if (history)
     state.ledger.restore(std::move(*history));
   else
-    warn(self, "what this node kept of the job's history cannot be read: " +
-                   history.error().message());
+    warn(self,
+         "what this node kept of the job's history cannot be read: " + history.error().message());
 }
 
 void keep_history(Self* self, bool ends) {
   State& state = self->state;
-  if (!state.options.store_history) return;
-  ask_for_history(self);
-  if (state.keeping.begins_to_write(now(self), ends))
+  if (!state.options.store_history) return send_on(self, state.before_write);
+  if (!ends) ask_for_history(self);
+  if (state.keeping.begins_to_write(now(self), ends)) {
     state.options.store_history(self, history_bytes(self));
+    std::ranges::move(std::exchange(state.before_write, {}), std::back_inserter(state.in_write));
+  }
+  if (ends) send_on(self, state.in_write);
 }
 
 void on_history_written(Self* self, const HistoryWritten& written) {
@@ -63,6 +73,8 @@ void on_history_written(Self* self, const HistoryWritten& written) {
   if (state.keeping.on_written(now(self), written.stored.has_value()))
     log::warning("job", state.options.spec.name + ": its history is not on this node's disk: " +
                             written.stored.error().message() + "; it is written again later");
+  send_on(self, state.in_write);
+  keep_history(self);
 }
 
 void tell_history(Self* self, const TellHistory& wanted) {

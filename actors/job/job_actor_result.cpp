@@ -33,6 +33,7 @@ void end(Self* self) {
   self->state.left.reset();
   self->state.disk.clear();
   give_up_group(self, "the job is finished");
+  keep_history(self, true);
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }

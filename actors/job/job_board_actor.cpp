@@ -58,12 +58,12 @@ std::function<void(caf::actor, Bytes)> history_writer(Self* self, const JobId& i
 void ask_history(Self* self, const AskHistory& wanted) {
   const caf::actor actor = actor_at(self, wanted.id);
   if (!actor) return;
-  self->send(self->state.options.calls,
-             CallRequest{wanted.of, "job.history",
-                         SharedBytes::from(to_bytes(as_bytes(wanted.id.text()))),
-                         std::chrono::seconds(5), [actor](Result<SharedBytes> history) {
-                           caf::anon_send(actor, HistoryTold{std::move(history)});
-                         }});
+  self->send(
+      self->state.options.calls,
+      CallRequest{wanted.of, "job.history", SharedBytes::from(to_bytes(as_bytes(wanted.id.text()))),
+                  std::chrono::seconds(5), [actor](Result<SharedBytes> history) {
+                    caf::anon_send(actor, HistoryTold{std::move(history)});
+                  }});
 }
 
 // The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.

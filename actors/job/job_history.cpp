@@ -85,7 +85,8 @@ void JobHistory::add_event(Event event) {
 
 void JobHistory::take_events(const JobHistory& other, Time after, Time before) {
   std::deque<Event> all;
-  const auto own = std::ranges::find_if(events_, [&](const Event& one) { return one.time > after; });
+  const auto own =
+      std::ranges::find_if(events_, [&](const Event& one) { return one.time > after; });
   std::ranges::move(events_.begin(), own, std::back_inserter(all));
   for (const Event& one : other.events_)
     if (one.time > after && one.time < before) all.push_back(one);

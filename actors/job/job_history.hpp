@@ -38,7 +38,7 @@ class JobHistory {
   struct Commit {
     Time time{};
     std::uint64_t step = 0, view_id = 0;
-    Digest state = {};                    // after the step; zero: not known, or not yet
+    Digest state = {};                         // after the step; zero: not known, or not yet
     collective::DataFingerprint running = {};  // of what was fed up to the step
     std::optional<double> loss = {};
     std::shared_ptr<const SliceCounts> computed = {};

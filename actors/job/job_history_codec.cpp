@@ -197,13 +197,12 @@ Result<JobHistory> decode_history(ByteView bytes, const WallTimes& times, const 
   if (!history || !from->events()) return history;
   if (from->events()->size() > JobHistory::kEventsKept) return corrupted();
   for (const wire::Event* one : *from->events()) {
-    const auto by =
-        one->by() ? NodeId::from({reinterpret_cast<const std::byte*>(one->by()->data()),
-                                  one->by()->size()})
-                  : std::nullopt;
+    const auto by = one->by() ? NodeId::from({reinterpret_cast<const std::byte*>(one->by()->data()),
+                                              one->by()->size()})
+                              : std::nullopt;
     if (!by || !is_a_time(one->at())) return corrupted();
-    history->add_event({times.time(one->at()), flatbuffers::GetString(one->text()),
-                        *by == self ? NodeId{} : *by});
+    history->add_event(
+        {times.time(one->at()), flatbuffers::GetString(one->text()), *by == self ? NodeId{} : *by});
   }
   return history;
 }

@@ -21,15 +21,15 @@ enum class JobPhase : std::uint8_t {
   running,
   validating,  // all steps are made; the loss on held-out samples is being computed
   saving,      // and the last checkpoint is on its way to the disk
-  paused,    // waits for members that do not answer
-  stopped,   // by order
-  finished,  // its result is here
-  failed     // here; others may go on
+  paused,      // waits for members that do not answer
+  stopped,     // by order
+  finished,    // its result is here
+  failed       // here; others may go on
 };
 
 inline constexpr std::string_view kJobPhases[] = {
-    "preparing", "forming", "outsider", "witness", "learning", "syncing", "running", "validating",
-    "saving",    "paused",  "stopped",  "finished", "failed"};
+    "preparing",  "forming", "outsider", "witness", "learning", "syncing", "running",
+    "validating", "saving",  "paused",   "stopped", "finished", "failed"};
 
 constexpr std::string_view to_string(JobPhase phase) {
   return kJobPhases[static_cast<std::size_t>(phase)];

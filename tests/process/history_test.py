@@ -66,8 +66,8 @@ class HistoryTest(training.TrainingTest):
         self.start_nodes(names)
         self.train(self.nodes["a"], 3)
         self.await_step(self.nodes["c"], 32)
-        time.sleep(1.5)  # what is to be found again is on the disk by then
         before = self.events(self.nodes["c"])
+        time.sleep(1.5)  # by then they are on the disk
         self.nodes["c"].kill()
         self.await_members(self.nodes["a"], ["a", "b"])
         meanwhile = self.log(self.nodes["a"]).views[-1]
@@ -100,8 +100,8 @@ class HistoryTest(training.TrainingTest):
         step = self.stop(self.nodes["b"])
         self.await_stopped(names, step)
         before = self.check_alike(names)
-        time.sleep(1.5)
         events = {name: self.events(self.nodes[name]) for name in names}
+        time.sleep(1.5)
         self.restart(names)
         self.await_stopped(names, step)
         after = self.check_alike(names)

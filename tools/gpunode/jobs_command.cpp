@@ -97,7 +97,9 @@ std::string computed_text(const json& report) {
     rows.push_back({word(one, "node"), word(one, "id").substr(0, 8), number(one, "slices")});
   const auto first = field<std::uint64_t>(report, "witnessed_from_step", 1);
   return "\n" + aligned(rows) +
-         (first > 1 ? "from step " + std::to_string(first) + " on, what came before is not known here\n" : "");
+         (first > 1
+              ? "from step " + std::to_string(first) + " on, what came before is not known here\n"
+              : "");
 }
 
 std::string milliseconds_of(const json& one, const char* key) {
@@ -163,8 +165,8 @@ std::string event_text(const json& event) {
 std::string events_text(const json& report) {
   Rows rows;
   for (const json& event : list(report, "events"))
-    rows.push_back({human_duration(field<double>(event, "seconds_ago", -1)) + " ago",
-                    event_text(event)});
+    rows.push_back(
+        {human_duration(field<double>(event, "seconds_ago", -1)) + " ago", event_text(event)});
   return rows.empty() ? "" : "\n" + aligned(rows);
 }
 

@@ -47,6 +47,8 @@ struct State {
   std::optional<job::JobCore> core;
   JobLedger ledger;
   HistoryPolicy keeping;  // of the ledger's history
+  // Checkpoints that wait for a history which goes as far: of the next write, and of this one.
+  std::vector<WriteCheckpoint> before_write, in_write;
   HeardStep heard_step;
   WallTimes times;
   std::uint64_t element_count = 0;  // of a gradient, its tail included

@@ -290,7 +290,8 @@ TEST_F(JobActor, tells_figures_that_are_no_numbers_once_for_a_run_of_steps) {
   EXPECT_EQ(ask("job.show")["skipped_steps"]["in_a_row"], 0);
 }
 
-TEST_F(JobActor, knows_after_a_restart_what_it_knew_before_and_counts_from_the_step_it_goes_on_from) {
+TEST_F(JobActor,
+       knows_after_a_restart_what_it_knew_before_and_counts_from_the_step_it_goes_on_from) {
   start(10, 0);
   run_to(6);
   time_.jump(std::chrono::seconds(2));

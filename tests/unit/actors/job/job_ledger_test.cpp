@@ -53,7 +53,8 @@ TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
   EXPECT_EQ(skip(5), std::nullopt) << "1, 2, 4, 8 ... are told in the log";
   EXPECT_TRUE(skip(6));
   ASSERT_EQ(ledger.history().events().size(), 2u);
-  EXPECT_EQ(ledger.history().events()[0].text, "steps 3 to 6 were skipped: their gradients are not finite");
+  EXPECT_EQ(ledger.history().events()[0].text,
+            "steps 3 to 6 were skipped: their gradients are not finite");
   EXPECT_EQ(ledger.seen().skipped_in_a_row, 4u);
   ledger.on_applied(7, 1, {});
   EXPECT_EQ(ledger.seen().skipped_in_a_row, 0u);
@@ -126,7 +127,8 @@ TEST(JobLedger, tells_how_long_the_job_stood_still_at_the_first_commit_of_a_view
   ledger.on_committed(at(950), step_of(3));
   ledger.on_committed(at(1000), step_of(4));
   ASSERT_EQ(ledger.history().events().size(), 1u);
-  EXPECT_EQ(ledger.history().events()[0].text, "goes on with step 3, 0.750 s after the commit of step 2");
+  EXPECT_EQ(ledger.history().events()[0].text,
+            "goes on with step 3, 0.750 s after the commit of step 2");
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_commits_with_view_and_state) {

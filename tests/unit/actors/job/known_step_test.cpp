@@ -50,7 +50,8 @@ TEST(KnownStep, where_steps_were_undone_all_figures_are_of_the_step_that_it_goes
 
 TEST(KnownStep, of_a_small_job_is_what_was_committed_while_its_lease_held) {
   JobLedger ledger;
-  for (std::uint64_t step = 1; step <= 5; ++step) commit(ledger, step, 1.0 / static_cast<double>(step));
+  for (std::uint64_t step = 1; step <= 5; ++step)
+    commit(ledger, step, 1.0 / static_cast<double>(step));
   job::JobStatus status;
   status.needs_lease = true;
   status.reported = 4;
@@ -74,7 +75,8 @@ TEST(KnownStep, a_witness_shows_the_newest_that_a_member_told_and_since_when) {
     return HeardHint{"", node(number), told};
   };
   HeardStep heard;
-  heard.on_hints(at(10), {hint(1, JobPhase::running, 480), hint(2, JobPhase::witness, 900)}, cluster);
+  heard.on_hints(at(10), {hint(1, JobPhase::running, 480), hint(2, JobPhase::witness, 900)},
+                 cluster);
   heard.on_hints(at(20), {hint(1, JobPhase::running, 480)}, cluster);
   job::JobStatus status;
   status.reported = 16;  // of the view
