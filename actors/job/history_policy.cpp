@@ -1,14 +1,29 @@
 #include "actors/job/history_policy.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace gpunode::jobs {
+
+void HistoryPolicy::on_checkpoint(WriteCheckpoint order) {
+  next_.push_back(std::move(order));
+  changed_ = at_once_ = true;
+}
+
+std::vector<WriteCheckpoint> HistoryPolicy::take_checkpoints(bool ends) {
+  std::vector<WriteCheckpoint> out;
+  if (!writing_ || ends) out = std::exchange(in_write_, {});
+  if (ends) std::ranges::move(std::exchange(next_, {}), std::back_inserter(out));
+  return out;
+}
 
 bool HistoryPolicy::begins_to_write(Time now, bool ends) {
   const bool too_early = now < not_before_ && !at_once_;
   if (!ends && (!changed_ || writing_ || too_early)) return false;
   changed_ = at_once_ = false;
   writing_ = true;
+  std::ranges::move(std::exchange(next_, {}), std::back_inserter(in_write_));
   not_before_ = now + kLeastBetween;
   return true;
 }

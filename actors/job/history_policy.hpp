@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "actors/messages.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 
@@ -21,8 +22,11 @@ class HistoryPolicy {
   static constexpr int kRounds = 3;  // of questions to all members
 
   void on_change() { changed_ = true; }
-  // One waits for it: a job that goes on from a checkpoint is to know how it came there.
-  void on_checkpoint() { changed_ = at_once_ = true; }
+  // A job that goes on from a checkpoint is to know how it came there: this one waits for a history
+  // that goes as far.
+  void on_checkpoint(WriteCheckpoint order);
+  // Those that wait no longer, as it is written, or the disk does not take it, or `ends`.
+  std::vector<WriteCheckpoint> take_checkpoints(bool ends = false);
   // True: it is to be written now. `ends`: there will be no other occasion, so it is in any case.
   bool begins_to_write(Time now, bool ends = false);
   // True: it failed, for the first time since it last succeeded.
@@ -33,6 +37,7 @@ class HistoryPolicy {
   void on_answer() { waits_for_answer_ = false; }
 
  private:
+  std::vector<WriteCheckpoint> next_, in_write_;  // that wait for the next write, for this one
   bool changed_ = false, at_once_ = false, writing_ = false, failed_ = false;
   Time not_before_{};
   std::uint64_t first_ = 1;

@@ -238,7 +238,7 @@ void tell_spares(Self* self) {
     if (!node.self && cluster->alive(node.id)) up.push_back(node.id);
   state.core->set_spares(std::move(up));
   state.core->set_hints(other_nodes(*cluster));
-  state.heard_step.on_hints(now(self), hints_of(*cluster, state.options.id), *cluster);
+  state.ledger.on_hints(now(self), hints_of(*cluster, state.options.id), *cluster);
 }
 
 // Whether there is nothing to do but to answer, now and then, who was away at the end.
@@ -333,12 +333,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       },
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
-      [self](const CheckpointRead& read) {
-        self->state.disk.done(now(self), DiskWork::read);
-        if (read.token != 0) return give_saved(self, read);
-        if (self->state.result_token) return give_result(self, read);
-        on_restored(self, read);
-      },
+      [self](const CheckpointRead& read) { on_read(self, read); },
       [self](const CheckpointsFound& found) { on_found(self, found); },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },

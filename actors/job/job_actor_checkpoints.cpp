@@ -94,14 +94,20 @@ void write_checkpoint(Self* self, WriteCheckpoint order) {
   state.disk.add(now(self), {DiskWork::write, order.step, false});
   order.durable = state.core->status(now(self)).durable.name;
   order.kept = state.core->kept();
-  state.before_write.push_back(std::move(order));
-  state.keeping.on_checkpoint();
+  state.keeping.on_checkpoint(std::move(order));
   keep_history(self);
 }
 
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores) {
   self->state.disk.add(now(self), {DiskWork::read, step, restores});
   self->send(self->state.checkpoints, ReadCheckpoint{step, token});
+}
+
+void on_read(Self* self, const CheckpointRead& read) {
+  self->state.disk.done(now(self), DiskWork::read);
+  if (read.token != 0) return give_saved(self, read);
+  if (self->state.result_token) return give_result(self, read);
+  on_restored(self, read);
 }
 
 // One that cannot be read does not end this node's part: the core is told what is left here, once

@@ -1,7 +1,6 @@
 // What this node keeps of the job's history over restarts, and what members tell each other of it: a
 // member that comes in later, or was away, asks another one for the steps that it has not seen.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
@@ -20,15 +19,14 @@ std::uint64_t told_up_to(const State& state) {
   return status.needs_lease ? std::max(status.reported, state.checkpoint_asked) : newest;
 }
 
-void send_on(Self* self, std::vector<WriteCheckpoint>& orders) {
-  for (WriteCheckpoint& one : std::exchange(orders, {}))
-    self->send(self->state.checkpoints, std::move(one));
+void send_on(Self* self, std::vector<WriteCheckpoint> orders) {
+  for (WriteCheckpoint& one : orders) self->send(self->state.checkpoints, std::move(one));
 }
 
 Bytes history_bytes(Self* self) {
   State& state = self->state;
-  state.times.look(*state.options.clock);
-  return encode_history(state.ledger.history(), told_up_to(state), state.times,
+  state.ledger.look(*state.options.clock);
+  return encode_history(state.ledger.history(), told_up_to(state), state.ledger.times(),
                         state.options.core.self.node);
 }
 
@@ -46,9 +44,9 @@ void ask_for_history(Self* self) {
 
 void restore_history(Self* self) {
   State& state = self->state;
-  state.times.look(*state.options.clock);
+  state.ledger.look(*state.options.clock);
   if (state.options.history.empty()) return;
-  auto history = decode_history(std::exchange(state.options.history, {}), state.times,
+  auto history = decode_history(std::exchange(state.options.history, {}), state.ledger.times(),
                                 state.options.core.self.node);
   if (history)
     state.ledger.restore(std::move(*history));
@@ -59,13 +57,10 @@ void restore_history(Self* self) {
 
 void keep_history(Self* self, bool ends) {
   State& state = self->state;
-  if (!state.options.store_history) return send_on(self, state.before_write);
   if (!ends) ask_for_history(self);
-  if (state.keeping.begins_to_write(now(self), ends)) {
+  if (state.keeping.begins_to_write(now(self), ends))
     state.options.store_history(self, history_bytes(self));
-    std::ranges::move(std::exchange(state.before_write, {}), std::back_inserter(state.in_write));
-  }
-  if (ends) send_on(self, state.in_write);
+  if (ends) send_on(self, state.keeping.take_checkpoints(true));
 }
 
 void on_history_written(Self* self, const HistoryWritten& written) {
@@ -73,7 +68,7 @@ void on_history_written(Self* self, const HistoryWritten& written) {
   if (state.keeping.on_written(now(self), written.stored.has_value()))
     log::warning("job", state.options.spec.name + ": its history is not on this node's disk: " +
                             written.stored.error().message() + "; it is written again later");
-  send_on(self, state.in_write);
+  send_on(self, state.keeping.take_checkpoints());
   keep_history(self);
 }
 
@@ -86,7 +81,7 @@ void take_history(Self* self, const HistoryTold& told) {
   state.keeping.on_answer();
   if (!told.history) return;  // the next one is asked
   const auto history =
-      decode_history(told.history->view, state.times, state.options.core.self.node);
+      decode_history(told.history->view, state.ledger.times(), state.options.core.self.node);
   if (history && state.ledger.take(*history)) state.keeping.on_change();
 }
 

@@ -82,7 +82,7 @@ void tell_supervisor(Self* self) {
   // A hang lasts longer each time that it is looked at.
   const std::string reason =
       status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
-  const KnownStep known = known_step(state.ledger, status, state.phase, state.heard_step);
+  const KnownStep known = state.ledger.known(status, state.phase);
   std::string summary =
       std::string(to_string(state.phase)) + reason + std::to_string(status.view_id) + "/" +
       std::to_string(status.members.size()) + "/" + std::to_string(known.step / 16) + known.how +
@@ -100,8 +100,8 @@ void tell_supervisor(Self* self) {
                          status.view_id,
                          status.members,
                          known.loss,
-                         {known.at ? state.times.seconds(*known.at) : 0, known.how},
-                         finished ? state.times.seconds(*finished) : 0,
+                         {known.at ? state.ledger.times().seconds(*known.at) : 0, known.how},
+                         finished ? state.ledger.times().seconds(*finished) : 0,
                          state.ledger.tokens_per_second(),
                          seen.to_device_bytes,
                          seen.to_host_bytes,
@@ -171,7 +171,7 @@ void on_proof_differs(Self* self, std::uint64_t steps) {
 
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
-  state.times.look(*state.options.clock);
+  state.ledger.look(*state.options.clock);
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
   follow_core(self, status);
@@ -183,8 +183,6 @@ void on_command(Self* self, const Command& command) {
                     state.phase,
                     state.reason,
                     now(self),
-                    state.times,
-                    known_step(state.ledger, status, state.phase, state.heard_step),
                     state.refused,
                     state.damaged,
                     state.disk.late(now(self)),

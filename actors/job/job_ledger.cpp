@@ -117,6 +117,26 @@ std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
   return text;
 }
 
+KnownStep JobLedger::known(const job::JobStatus& status, JobPhase phase) const {
+  KnownStep out;
+  const std::uint64_t newest = history_.newest().step;
+  // Where a lease is needed, only what was committed while it held.
+  out.step = status.needs_lease && current_ ? status.reported : std::max(newest, status.reported);
+  if (const JobHistory::Commit* commit = history_.commit_of(out.step)) {
+    if (commit->time != Time{}) out.at = commit->time;
+    out.loss = commit->loss;
+  }
+  if (out.step == newest) out.loss = seen_.loss;
+  if (only_hears(phase) && heard_.newest() && heard_.newest()->step > out.step)
+    return *heard_.newest();
+  if (out.step == 0) return out;
+  if (!current_ && out.step == newest && phase != JobPhase::finished)
+    out.how = "before this node was started again";
+  else if (phase == JobPhase::paused || phase == JobPhase::failed || phase == JobPhase::outsider)
+    out.how = "as far as is known here";
+  return out;
+}
+
 double JobLedger::tokens_per_second() const {
   if (recent_.size() < 2) return 0;
   double seconds =

@@ -6,10 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "actors/job/job_history.hpp"
+#include "actors/job/known_step.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/wall_times.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/job/step_account.hpp"
@@ -47,6 +51,11 @@ class JobLedger {
   // What another member knows. False: nothing that was missing here.
   bool take(const JobHistory& other);
 
+  void look(const Clock& clock) { times_.look(clock); }
+  // What the directory shows of the job at other nodes.
+  void on_hints(Time now, const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
+    heard_.on_hints(now, hints, cluster);
+  }
   void on_view(const view::View& view);
   // The job goes on from this step: all figures are as of it.
   void undo_to(std::uint64_t step);
@@ -79,8 +88,14 @@ class JobLedger {
   const JobHistory& history() const { return history_; }
   // Whether a step was committed here, or its result got, since this node was started.
   bool is_current() const { return current_; }
+  // The newest step that is known here, and of when that is.
+  KnownStep known(const job::JobStatus& status, JobPhase phase) const;
+  // When what is told here happened by the wall clock.
+  const WallTimes& times() const { return times_; }
   const JobFigures& seen() const { return seen_; }
-  job::Explanation explain() const { return account_.explain(); }
+  job::Explanation explain(const std::set<NodeId>& busy = {}) const {
+    return account_.explain(busy);
+  }
   // Over the last steps; 0 until there are two.
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
@@ -96,6 +111,8 @@ class JobLedger {
   view::View view_;
   job::StepAccount account_;
   JobFigures seen_;
+  WallTimes times_;
+  HeardStep heard_;
   JobHistory history_;
   bool current_ = false;
   std::optional<Time> finished_;

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
+#include "actors/health/health_actor.hpp"
 #include "actors/job/job_line.hpp"
 #include "actors/json_answer.hpp"
 
@@ -30,7 +32,7 @@ json about(const NodeId& node, const ClusterSnapshot& cluster, json more) {
 
 // `noted_by`: a member that noted it while this node was not there.
 json event_json(const ReportInput& in, const JobHistory::Event& event) {
-  json out = {{"at", in.times.seconds(event.time)}, {"text", event.text}};
+  json out = {{"at", in.ledger.times().seconds(event.time)}, {"text", event.text}};
   if (event.by != NodeId{}) out["noted_by"] = in.cluster.name_of(event.by);
   return out;
 }
@@ -43,15 +45,17 @@ std::uint64_t unsaved_steps(const ReportInput& in) {
 }
 
 json progress(const ReportInput& in) {
+  const KnownStep known = in.ledger.known(in.status, in.phase);
   json out;
   out["job"] = in.id.text();
   out["name"] = in.spec.name;
   out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
   if (in.result_elsewhere) out["result_elsewhere"] = true;
-  out["step"] = in.known.step;
-  if (in.known.at) out["as_of"] = as_of_json({in.times.seconds(*in.known.at), in.known.how});
-  if (const auto finished = in.ledger.finished()) out["finished_at"] = in.times.seconds(*finished);
+  out["step"] = known.step;
+  if (known.at) out["as_of"] = as_of_json({in.ledger.times().seconds(*known.at), known.how});
+  if (const auto finished = in.ledger.finished())
+    out["finished_at"] = in.ledger.times().seconds(*finished);
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
@@ -71,7 +75,7 @@ json progress(const ReportInput& in) {
   if (in.ledger.history().skipped() > 0)
     out["skipped_steps"] = {{"all", in.ledger.history().skipped()},
                             {"in_a_row", in.ledger.seen().skipped_in_a_row}};
-  if (in.known.loss) out["loss"] = *in.known.loss;
+  if (known.loss) out["loss"] = *known.loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   if (const auto rate = in.ledger.flops_per_second()) out["flops_per_second"] = *rate;
   if (const auto share = in.ledger.utilisation()) out["utilisation"] = *share;
@@ -102,6 +106,24 @@ std::string remedy_of(job::Cause cause) {
   return {};
 }
 
+// Nodes where work waits for a processor most of the time, as they tell.
+std::set<NodeId> busy_nodes(const ClusterSnapshot& cluster) {
+  constexpr double kPressure = 0.5, kLoadAProcessor = 1.5;
+  std::set<NodeId> busy;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key != health::kHealthKey) continue;
+    const auto host =
+        field<json>(arguments_of(std::string(as_text(entry.value))), "host", json::object());
+    const double load = field<double>(host, "load_average", 0);
+    const double count = field<double>(host, "cpu_count", 0);
+    const bool waits = host.contains("cpu_pressure")
+                           ? field<double>(host, "cpu_pressure", 0) >= kPressure
+                           : count > 0 && load >= kLoadAProcessor * count;
+    if (waits) busy.insert(entry.owner);
+  }
+  return busy;
+}
+
 // The members of each site, once they have told where they are.
 json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   std::vector<std::pair<std::uint64_t, json>> groups;
@@ -115,6 +137,13 @@ json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   json out = json::array();
   for (auto& group : groups) out.push_back(std::move(group.second));
   return out;
+}
+
+// Why no member is named.
+std::string nobody_text(const job::Explanation& times) {
+  return times.busy ? "the members' processors are busy with other work, which says nothing of a "
+                      "member or its link"
+                    : "no member stands out";
 }
 
 // Where the time of the last steps went, member by member.
@@ -138,6 +167,8 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
                            {{"cause", job::to_string(times.slowest->cause)},
                             {"lost_seconds", times.slowest->lost},
                             {"text", remedy_of(times.slowest->cause)}});
+  else if (times.members.size() > 1)
+    out["nobody"] = {{"busy", times.busy}, {"text", nobody_text(times)}};
   out["confirm_seconds"] = times.confirm;
   if (times.confirm_is_long)
     out["advice"] =
@@ -189,7 +220,7 @@ std::string report_json(const ReportInput& in) {
   json& lost = out["lost_members"] = json::array();
   for (const job::LostMember& one : in.status.lost)
     lost.push_back(about(one.node, in.cluster, {{"reason", one.reason}, {"step", one.step}}));
-  if (const job::Explanation times = ledger.explain(); times.steps > 0)
+  if (const job::Explanation times = ledger.explain(busy_nodes(in.cluster)); times.steps > 0)
     out["times"] = times_of(times, in.cluster);
   if (ledger.seen().checkpoint_step > 0)
     out["checkpoint"] = {{"step", ledger.seen().checkpoint_step},
@@ -209,7 +240,7 @@ std::string report_json(const ReportInput& in) {
   for (const JobHistory::Event& event :
        ledger.history().events() | std::views::drop(count - std::min(count, kEventsShown)))
     events.push_back(event_json(in, event));
-  add_ages(out, in.times.wall(in.now));
+  add_ages(out, in.ledger.times().wall(in.now));
   return text_of(out);
 }
 
@@ -228,7 +259,7 @@ void add_ages(json& report, std::chrono::system_clock::time_point wall) {
 
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
-  out["now"] = in.times.seconds(in.now);
+  out["now"] = in.ledger.times().seconds(in.now);
   json &events = out["events"] = json::array(), &commits = out["commits"] = json::array();
   for (const JobHistory::Event& event : in.ledger.history().events())
     events.push_back(event_json(in, event));
@@ -236,8 +267,9 @@ std::string log_json(const ReportInput& in) {
     const bool early = in.status.needs_lease && commit.view_id == in.status.view_id &&
                        commit.step > in.status.reported;
     if (early) continue;
-    json line = {
-        {"at", in.times.seconds(commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
+    json line = {{"at", in.ledger.times().seconds(commit.time)},
+                 {"step", commit.step},
+                 {"view", commit.view_id}};
     if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
     if (commit.loss) line["loss"] = *commit.loss;
     commits.push_back(std::move(line));

@@ -12,9 +12,7 @@
 #include "actors/job/disk_watch.hpp"
 #include "actors/job/job_ledger.hpp"
 #include "actors/job/job_phase.hpp"
-#include "actors/job/known_step.hpp"
 #include "actors/messages.hpp"
-#include "runtime/base/wall_times.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 
@@ -29,8 +27,6 @@ struct ReportInput {
   JobPhase phase;
   std::string reason;
   Time now{};
-  WallTimes times{};
-  KnownStep known{};
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
   std::vector<DamagedCheckpoint> damaged = {};   // checkpoints kept aside here
   std::optional<LateTask> late_disk = {};

@@ -1,5 +1,5 @@
-// How far a job is as far as this node knows, and since when it knows that: what it made itself, what
-// it knew before it was started again, or what members tell a node that makes no steps. Pure.
+// How far a job is as far as this node knows, and since when it knows that; and what members tell a
+// node that makes no steps. Pure; owned by the job's ledger.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "actors/cluster_state.hpp"
-#include "actors/job/job_ledger.hpp"
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_phase.hpp"
-#include "runtime/job/job_core.hpp"
+#include "runtime/base/clock.hpp"
 
 namespace gpunode::jobs {
 
@@ -33,7 +32,7 @@ class HeardStep {
   std::optional<KnownStep> newest_;
 };
 
-KnownStep known_step(const JobLedger& ledger, const job::JobStatus& status, JobPhase phase,
-                     const HeardStep& heard);
+// Whether a node in this phase hears of steps and does not make them.
+bool only_hears(JobPhase phase);
 
 }  // namespace gpunode::jobs

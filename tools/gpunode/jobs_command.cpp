@@ -127,6 +127,8 @@ std::string times_text(const json& report) {
     text += "slowest: " + word(slowest, "node") + ", by its " + word(slowest, "cause") +
             "; the others wait " + milliseconds_of(slowest, "lost_seconds") +
             " ms a step for it (" + field<std::string>(slowest, "text", "") + ")\n";
+  if (const json nobody = object(times, "nobody"); nobody.contains("text"))
+    text += "slowest: " + word(nobody, "text") + "\n";
   if (times.contains("advice")) text += field<std::string>(times, "advice", "") + "\n";
   return text;
 }

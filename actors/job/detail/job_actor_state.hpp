@@ -21,8 +21,6 @@
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_ledger.hpp"
 #include "actors/job/job_note_codec.hpp"
-#include "actors/job/known_step.hpp"
-#include "runtime/base/wall_times.hpp"
 #include "runtime/job/job_core.hpp"
 
 namespace gpunode::jobs::actor {
@@ -46,11 +44,7 @@ struct State {
   caf::actor trainer, checkpoints;
   std::optional<job::JobCore> core;
   JobLedger ledger;
-  HistoryPolicy keeping;  // of the ledger's history
-  // Checkpoints that wait for a history which goes as far: of the next write, and of this one.
-  std::vector<WriteCheckpoint> before_write, in_write;
-  HeardStep heard_step;
-  WallTimes times;
+  HistoryPolicy keeping;            // of the ledger's history
   std::uint64_t element_count = 0;  // of a gradient, its tail included
   // Weights and two moments.
   std::uint64_t state_bytes() const {
@@ -123,6 +117,7 @@ void give_up_group(Self* self, const std::string& reason);
 void find_checkpoint(Self* self);
 void find_one_that_counts(Self* self);
 void write_checkpoint(Self* self, WriteCheckpoint order);
+void on_read(Self* self, const CheckpointRead& read);
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores);
 // What it found, and what was lost: named to people, and told to the core.
 void on_found(Self* self, const CheckpointsFound& found);

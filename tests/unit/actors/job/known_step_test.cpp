@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/job/job_ledger.hpp"
 #include "tests/support/ids.hpp"
 
 namespace gpunode::jobs {
@@ -27,13 +28,13 @@ JobHistory history_to(std::uint64_t last) {
 TEST(KnownStep, a_node_that_was_started_again_shows_what_it_knew_and_of_when_that_is) {
   JobLedger ledger;
   ledger.restore(history_to(704));
-  const KnownStep known = known_step(ledger, {}, JobPhase::stopped, {});
+  const KnownStep known = ledger.known({}, JobPhase::stopped);
   EXPECT_EQ(known.step, 704u);
   EXPECT_EQ(known.loss, 1.0);
   EXPECT_EQ(known.at, at(704));
   EXPECT_EQ(known.how, "before this node was started again");
   commit(ledger, 705, 0.5);
-  const KnownStep later = known_step(ledger, {}, JobPhase::running, {});
+  const KnownStep later = ledger.known({}, JobPhase::running);
   EXPECT_EQ(later.step, 705u);
   EXPECT_EQ(later.loss, 0.5);
   EXPECT_EQ(later.how, "");
@@ -43,7 +44,7 @@ TEST(KnownStep, where_steps_were_undone_all_figures_are_of_the_step_that_it_goes
   JobLedger ledger;
   ledger.restore(history_to(200));
   ledger.undo_to(150);
-  const KnownStep known = known_step(ledger, {}, JobPhase::syncing, {});
+  const KnownStep known = ledger.known({}, JobPhase::syncing);
   EXPECT_EQ(known.step, 150u);
   EXPECT_EQ(known.at, at(150));
 }
@@ -55,7 +56,7 @@ TEST(KnownStep, of_a_small_job_is_what_was_committed_while_its_lease_held) {
   job::JobStatus status;
   status.needs_lease = true;
   status.reported = 4;
-  const KnownStep known = known_step(ledger, status, JobPhase::running, {});
+  const KnownStep known = ledger.known(status, JobPhase::running);
   EXPECT_EQ(known.step, 4u);
   EXPECT_EQ(known.loss, 0.25) << "of that step";
 }
@@ -74,21 +75,20 @@ TEST(KnownStep, a_witness_shows_the_newest_that_a_member_told_and_since_when) {
     told.loss = 2.5;
     return HeardHint{"", node(number), told};
   };
-  HeardStep heard;
-  heard.on_hints(at(10), {hint(1, JobPhase::running, 480), hint(2, JobPhase::witness, 900)},
-                 cluster);
-  heard.on_hints(at(20), {hint(1, JobPhase::running, 480)}, cluster);
+  JobLedger ledger;
+  ledger.on_hints(at(10), {hint(1, JobPhase::running, 480), hint(2, JobPhase::witness, 900)},
+                  cluster);
+  ledger.on_hints(at(20), {hint(1, JobPhase::running, 480)}, cluster);
   job::JobStatus status;
   status.reported = 16;  // of the view
-  const KnownStep known = known_step(JobLedger(), status, JobPhase::witness, heard);
+  const KnownStep known = ledger.known(status, JobPhase::witness);
   EXPECT_EQ(known.step, 480u);
   EXPECT_EQ(known.loss, 2.5);
   EXPECT_EQ(known.at, at(10)) << "when it was news";
   EXPECT_EQ(known.how, "told by a");
-  JobLedger ledger;
   commit(ledger, 490, 1);
-  EXPECT_EQ(known_step(ledger, {}, JobPhase::running, heard).step, 490u);
-  const KnownStep cut = known_step(ledger, {}, JobPhase::paused, heard);
+  EXPECT_EQ(ledger.known({}, JobPhase::running).step, 490u);
+  const KnownStep cut = ledger.known({}, JobPhase::paused);
   EXPECT_EQ(cut.step, 490u);
   EXPECT_EQ(cut.how, "as far as is known here");
 }
