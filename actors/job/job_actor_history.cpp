@@ -57,6 +57,7 @@ void restore_history(Self* self) {
 
 void keep_history(Self* self, bool ends) {
   State& state = self->state;
+  if (!state.options.store_history) return send_on(self, state.keeping.take_checkpoints(true));
   if (!ends) ask_for_history(self);
   if (state.keeping.begins_to_write(now(self), ends))
     state.options.store_history(self, history_bytes(self));
