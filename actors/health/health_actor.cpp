@@ -54,6 +54,7 @@ json host_json(const probe::HostSample& sample) {
   put(out, "cpu_count", sample.cpu_count);
   put(out, "cpu_model", sample.cpu_model);
   put(out, "cpu_load", rounded(sample.cpu_load, 0.05));
+  put(out, "cpu_pressure", rounded(sample.cpu_pressure, 0.1));
   put(out, "load_average", rounded(sample.load_average, 0.5));
   put(out, "memory_total_bytes", sample.memory_total_bytes);
   put(out, "memory_available_bytes", rounded(sample.memory_available_bytes));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
+#include "actors/job/job_line.hpp"
 #include "actors/job/send_order.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -63,7 +64,7 @@ void persist(Self* self, const job::Persist& order) {
 void on_committed(Self* self, const job::Committed& committed) {
   State& state = self->state;
   const Time at = committed.at;  // now is later, by what this node did with the commit
-  state.ledger->on_committed(now(self), committed);
+  state.ledger.on_committed(now(self), committed);
   const auto rank = state.core->view().rank_of(state.options.core.self.node);
   if (!state.options.spans || !rank || *rank >= committed.times.size()) return;
   const Time held = at - std::chrono::microseconds(committed.confirm_us);
@@ -76,7 +77,8 @@ void on_committed(Self* self, const job::Committed& committed) {
 
 void on_view(Self* self, const job::ViewInstalled& installed) {
   const view::View& view = installed.view;
-  self->state.ledger->on_view(view);
+  on_base(self, installed);
+  self->state.ledger.on_view(view);
   auto cluster = self->state.options.cluster->read();
   std::vector<NodeId> members;
   for (const view::Member& one : view.members) members.push_back(one.node);
@@ -236,6 +238,7 @@ void tell_spares(Self* self) {
     if (!node.self && cluster->alive(node.id)) up.push_back(node.id);
   state.core->set_spares(std::move(up));
   state.core->set_hints(other_nodes(*cluster));
+  state.ledger.on_hints(now(self), hints_of(*cluster, state.options.id), *cluster);
 }
 
 // Whether there is nothing to do but to answer, now and then, who was away at the end.
@@ -256,6 +259,7 @@ void on_tick(Self* self) {
   try_result_again(self);
   tell_supervisor(self);
   watch_orders(self);
+  keep_history(self);
 }
 
 void on_installed(Self* self, const StateInstalled& installed) {
@@ -290,6 +294,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
+  restore_history(self);
   self->state.trainer = self->state.options.spawn_trainer(self);
   self->state.checkpoints = self->state.options.spawn_checkpoints(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
@@ -328,12 +333,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       },
       [self](const TrainerReady& ready) { begin(self, ready); },
       [self](const TrainerFailed& failed) { fail(self, failed.error); },
-      [self](const CheckpointRead& read) {
-        self->state.disk.done(now(self), DiskWork::read);
-        if (read.token != 0) return give_saved(self, read);
-        if (self->state.result_token) return give_result(self, read);
-        on_restored(self, read);
-      },
+      [self](const CheckpointRead& read) { on_read(self, read); },
       [self](const CheckpointsFound& found) { on_found(self, found); },
       [self](const CheckpointWritten& written) { on_checkpoint(self, written); },
       [self](const Evaluated& evaluated) { on_evaluated(self, evaluated); },
@@ -342,11 +342,15 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
       [self](const Command& command) {
         is_order(command.name) ? take_order(self, command) : on_command(self, command);
       },
+      [self](const HistoryWritten& written) { on_history_written(self, written); },
+      [self](const HistoryTold& told) { take_history(self, told); },
+      [self](const TellHistory& wanted) { tell_history(self, wanted); },
       [self](const BeginJob&) { release(self); },
       [self](const GoOnAlone&) { go_on_alone(self); },
       [self](const Leave& leave) { on_leave(self, leave); },
       [self](const Shutdown&) {
         give_up_group(self, "the node's part in the job ends");
+        keep_history(self, true);
         self->send(self->state.trainer, Shutdown{});
         self->send(self->state.checkpoints, Shutdown{});
         self->quit();
@@ -381,9 +385,9 @@ void begin(Self* self, const TrainerReady& ready) {
     return;
   }
   JobActorOptions& options = state.options;
-  state.ledger.emplace(options.spec.train.batch * ready.tokens_per_sample *
-                       options.spec.inner_steps());
-  state.ledger->know_compute(
+  state.ledger.know_tokens(options.spec.train.batch * ready.tokens_per_sample *
+                           options.spec.inner_steps());
+  state.ledger.know_compute(
       {.self = options.core.self.node,
        .slice_flops = ready.slice_flops * static_cast<double>(options.spec.inner_steps()),
        .peak_flops = ready.peak_flops});
@@ -420,7 +424,6 @@ void begin(Self* self, const TrainerReady& ready) {
          "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
          "and the work of one is given up when they meet");
   if (!options.remark.empty()) note(self, options.remark);
-  for (const auto& [node, reason] : state.refused) note_refused(self, node);
   options.core.has_result ? end(self) : set_phase(self, JobPhase::forming);
   tell_what_was_found(self);
   feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {

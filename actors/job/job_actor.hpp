@@ -32,6 +32,12 @@
 
 namespace gpunode::jobs {
 
+// Since when something is known, by the wall clock, and why it may be otherwise by now; see KnownStep.
+struct AsOf {
+  double at = 0;  // seconds since 1970; 0: not known
+  std::string how;
+};
+
 // Told to the supervisor at every change that others should know.
 struct JobProgress {
   JobId id;
@@ -40,6 +46,8 @@ struct JobProgress {
   std::uint64_t step = 0, total_steps = 0, view_id = 0;
   std::vector<NodeId> members;
   std::optional<double> loss;  // none: this node has not made a step of the job itself
+  AsOf as_of;                  // of step and loss
+  double finished_at = 0;      // since 1970; 0: it is not
   double tokens_per_second = 0;
   std::uint64_t to_device_bytes = 0, to_host_bytes = 0;  // copied in this node's last step
   bool ended = false;
@@ -69,6 +77,23 @@ struct LostQuorum {
 // The supervisor's answer, once it is audited.
 struct GoOnAlone {};
 
+// To the supervisor: ask this member for the job's history, which comes as HistoryTold.
+struct AskHistory {
+  JobId id;
+  NodeId of;
+};
+struct HistoryTold {
+  Result<SharedBytes> history;
+};
+// From the supervisor, for another member.
+struct TellHistory {
+  CallReply reply;
+};
+// The history that was to be stored is on this node's disk, or is not.
+struct HistoryWritten {
+  Result<void> stored;
+};
+
 struct JobActorOptions {
   JobId id;
   job::JobSpec spec;
@@ -87,6 +112,9 @@ struct JobActorOptions {
   // begins here.
   bool finds_checkpoint = false;
   std::function<Result<void>(ByteView)> store_votes;  // durable when it returns
+  Bytes history;  // what an earlier life of this node has kept; see JobHistory
+  // Writes it without holding anybody up; HistoryWritten tells `job` how it went.
+  std::function<void(caf::actor job, Bytes history)> store_history;
   std::function<Result<void>(const NodeId&, transport::Lane, transport::Message)> send;
   // Spawns the trainer, told who its job is.
   std::function<caf::actor(caf::actor job)> spawn_trainer;

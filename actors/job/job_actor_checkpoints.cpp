@@ -58,7 +58,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
     return;
   }
   if (state.left_out > 0) --state.left_out;
-  want_checkpoint(self, step, state.ledger->seen().running, digest);
+  want_checkpoint(self, step, state.ledger.seen().running, digest);
 }
 
 void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
@@ -94,12 +94,20 @@ void write_checkpoint(Self* self, WriteCheckpoint order) {
   state.disk.add(now(self), {DiskWork::write, order.step, false});
   order.durable = state.core->status(now(self)).durable.name;
   order.kept = state.core->kept();
-  self->send(state.checkpoints, std::move(order));
+  state.keeping.on_checkpoint(std::move(order));
+  keep_history(self);
 }
 
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores) {
   self->state.disk.add(now(self), {DiskWork::read, step, restores});
   self->send(self->state.checkpoints, ReadCheckpoint{step, token});
+}
+
+void on_read(Self* self, const CheckpointRead& read) {
+  self->state.disk.done(now(self), DiskWork::read);
+  if (read.token != 0) return give_saved(self, read);
+  if (self->state.result_token) return give_result(self, read);
+  on_restored(self, read);
 }
 
 // One that cannot be read does not end this node's part: the core is told what is left here, once
@@ -186,11 +194,10 @@ void note_anew(Self* self, const view::View& view) {
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
   State& state = self->state;
   state.disk.done(now(self), DiskWork::write);
-  if (!state.ledger) return;
   if (state.checkpoints_writing > 0) --state.checkpoints_writing;
   const std::string which = std::to_string(written.checkpoint.step);
   if (written.path) {
-    state.ledger->on_checkpoint(written.checkpoint.step, *written.path);
+    state.ledger.on_checkpoint(written.checkpoint.step, *written.path);
     if (state.core) state.core->set_checkpoint(written.checkpoint);
     const double seconds = std::chrono::duration<double>(written.took).count();
     note(self, (written.copy ? "copy of the checkpoint of step " : "checkpoint of step ") + which +
@@ -237,8 +244,6 @@ void keep_copy(Self* self, const job::KeepCopy& order) {
 void tell_what_was_found(Self* self) {
   State& state = self->state;
   const std::uint64_t step = state.options.core.checkpoint.step;
-  for (const std::string& text : std::exchange(state.early_warnings, {}))
-    state.ledger->on_event(now(self), "warning: " + text);
   if (!state.damaged.empty())
     note(self, std::to_string(state.damaged.size()) +
                    " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +

@@ -15,6 +15,7 @@ void fail(Self* self, const Error& error) {
   self->state.left.reset();
   self->state.disk.clear();
   give_up_group(self, error.message());
+  keep_history(self, true);
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});  // after what it has to write
   self->state.core.reset();
@@ -32,8 +33,7 @@ void on_leave(Self* self, const Leave& leave) {
 void save_state(Self* self, std::uint64_t step) {
   State& state = self->state;
   if (state.checkpoint_asked == step) return;  // it is on its way
-  want_checkpoint(self, step, state.core->running_data_fingerprint(),
-                  state.ledger->seen().state_digest);
+  want_checkpoint(self, step, state.core->running_data_fingerprint(), state.core->state_digest());
 }
 
 void on_left(Self* self) {

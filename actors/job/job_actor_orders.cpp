@@ -2,6 +2,7 @@
 // carries an order out with its next view; the answer waits for that, or says what it still waits
 // for.
 #include <algorithm>
+#include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
 #include "actors/job/job_line.hpp"
@@ -66,7 +67,7 @@ bool is_done(const State& state, const Order& order, const job::JobStatus& statu
 
 bool is_kept(const State& state, std::uint64_t step) {
   return step == 0 || state.options.core.checkpoint.step == step ||
-         (state.ledger && state.ledger->seen().checkpoint_step == step);
+         state.ledger.seen().checkpoint_step == step;
 }
 
 // Why the checkpoint of a stop that is carried out is not on this node's disk, if it should be.
@@ -92,7 +93,7 @@ std::string done_json(Self* self, const job::JobStatus& status) {
                   {"base_step", state.core->view().base_step},
                   {"generation", status.generation},
                   {"members", cluster->names_of(status.members)},
-                  {"checkpoint_step", state.ledger ? state.ledger->seen().checkpoint_step : 0}});
+                  {"checkpoint_step", state.ledger.seen().checkpoint_step}});
 }
 
 // Steps are made, as far as this node knows: who only votes hears it from a member.
@@ -103,6 +104,11 @@ bool makes_steps(const State& state, const job::JobStatus& status, const Cluster
     return cluster.alive(heard.from) && heard.hint.phase == JobPhase::running &&
            std::ranges::find(status.members, heard.from) != status.members.end();
   });
+}
+
+Error over_already(const State& state) {
+  return {ErrorCode::wrong_state, "the job is " + std::string(to_string(state.phase)) +
+                                      (state.reason.empty() ? "" : ": " + state.reason)};
 }
 
 // Why a recovery is not what is wanted: steps are made and every node that votes is up.
@@ -126,9 +132,10 @@ Result<void> may_be_recovered(Self* self) {
 
 void take_order(Self* self, const Command& command) {
   State& state = self->state;
-  if (!state.core)
-    return command.answer(error_json(
-        {ErrorCode::unavailable, "the job is being prepared on this node; try again in a moment"}));
+  if (!state.core) {  // it is being prepared, or has failed
+    state.early_orders.emplace_back(command, now(self));
+    return watch_orders(self);
+  }
   const auto refuse = [&](const Error& error) {
     command.answer(error_json({error.code, said(self, error.detail)}));
   };
@@ -157,14 +164,30 @@ void go_on_alone(Self* self) {
   feed(self, &job::JobCore::go_on_alone);
 }
 
+// Orders of before there was a core are taken once there is one.
+void watch_early_orders(Self* self) {
+  State& state = self->state;
+  for (auto& [command, since] : std::exchange(state.early_orders, {})) {
+    if (state.core)
+      take_order(self, command);
+    else if (is_over(state.phase))
+      command.answer(error_json(over_already(state)));
+    else if (now(self) >= since + kTimeout)
+      command.answer(error_json({ErrorCode::unavailable,
+                                 "the job is being prepared on this node; order it again when "
+                                 "`gpunode job show` tells that it has begun"}));
+    else
+      state.early_orders.emplace_back(command, since);
+  }
+}
+
 void watch_orders(Self* self) {
   State& state = self->state;
+  watch_early_orders(self);
   if (state.orders.empty()) return;
   if (!state.core || is_over(state.phase)) {
     for (const Order& order : state.orders)
-      order.command.answer(error_json(
-          {ErrorCode::wrong_state, "the job is " + std::string(to_string(state.phase)) +
-                                       (state.reason.empty() ? "" : ": " + state.reason)}));
+      order.command.answer(error_json(over_already(state)));
     return state.orders.clear();
   }
   const job::JobStatus status = state.core->status(now(self));

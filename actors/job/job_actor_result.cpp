@@ -18,7 +18,7 @@ void keep_result(Self* self) {
   if (state.checkpoint_asked >= step) return;  // it was a member
   const collective::DataFingerprint running = state.core->running_data_fingerprint();
   const Digest digest = state.core->state_digest();
-  state.ledger->on_result(step, running, digest);
+  state.ledger.on_result(now(self), step, running, digest);
   want_checkpoint(self, step, running, digest);
 }
 
@@ -28,10 +28,12 @@ void end(Self* self) {
   const bool before = self->state.options.core.has_result;
   note(self, before ? "finished before; its result is here, for who lacks it" : "finished");
   self->state.result_due.reset();
+  self->state.ledger.on_finished(now(self));
   set_phase(self, JobPhase::finished);
   self->state.left.reset();
   self->state.disk.clear();
   give_up_group(self, "the job is finished");
+  keep_history(self, true);
   self->send(self->state.trainer, Shutdown{});
   self->send(self->state.checkpoints, Shutdown{});
 }
@@ -51,7 +53,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
   State& state = self->state;
   state.evaluating = false;
   if (evaluated.loss)
-    state.ledger->set_validation(*evaluated.loss, evaluated.accuracy);
+    state.ledger.set_validation(*evaluated.loss, evaluated.accuracy);
   else
     note(self, "no validation loss: " + evaluated.loss.error().message());
   if (evaluated.samples < evaluated.held_out_samples)
@@ -64,7 +66,7 @@ void on_evaluated(Self* self, const Evaluated& evaluated) {
 void maybe_end(Self* self) {
   State& state = self->state;
   if (!state.finished || state.phase == JobPhase::finished) return;
-  if (!state.ledger->seen().validation_loss && state.evaluating) return;
+  if (!state.ledger.seen().validation_loss && state.evaluating) return;
   if (state.checkpoint_done < state.options.spec.train.steps) return;
   end(self);
 }

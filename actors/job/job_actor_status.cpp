@@ -27,7 +27,7 @@ JobPhase phase_after(JobPhase before, job::Phase core) {
     case job::Phase::syncing:
       return JobPhase::syncing;
     case job::Phase::running:
-    case job::Phase::done:  // until the checkpoint and the validation are through
+    case job::Phase::done:  // until all members are
       return JobPhase::running;
     case job::Phase::frozen:
       return before;  // for a moment
@@ -53,6 +53,8 @@ void follow_core(Self* self, const job::JobStatus& status) {
   State& state = self->state;
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
+  if (status.phase == job::Phase::done && state.finished)
+    state.phase = state.evaluating ? JobPhase::validating : JobPhase::saving;
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
   state.reason = said(self, reason_of(state.phase, status));
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
@@ -61,19 +63,14 @@ void follow_core(Self* self, const job::JobStatus& status) {
 // Whether a part that made the last step has ended without the result on this disk or another.
 bool lacks_result(const State& state) {
   const std::uint64_t steps = state.options.spec.train.steps;
-  return state.phase == JobPhase::finished && state.ledger && !state.checkpoint_failed &&
-         state.ledger->seen().committed == steps && state.ledger->seen().checkpoint_step < steps;
+  return state.phase == JobPhase::finished && !state.checkpoint_failed &&
+         state.ledger.seen().committed == steps && state.ledger.seen().checkpoint_step < steps;
 }
 
 }  // namespace
 
 std::string said(Self* self, const std::string& text) {
   return in_words(text, *self->state.options.cluster->read(), self->state.options.spec.name);
-}
-
-void note_refused(Self* self, const NodeId& node) {
-  note(self, "node " + self->state.options.cluster->read()->name_of(node) +
-                 " takes no part: " + self->state.refused.at(node));
 }
 
 void tell_supervisor(Self* self) {
@@ -85,46 +82,61 @@ void tell_supervisor(Self* self) {
   // A hang lasts longer each time that it is looked at.
   const std::string reason =
       status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
+  const KnownStep known = state.ledger.known(status, state.phase);
   std::string summary =
       std::string(to_string(state.phase)) + reason + std::to_string(status.view_id) + "/" +
-      std::to_string(status.members.size()) + "/" + std::to_string(status.reported / 16) + "/" +
-      std::to_string(state.damaged_found);
+      std::to_string(status.members.size()) + "/" + std::to_string(known.step / 16) + known.how +
+      "/" + std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
+  const JobFigures& seen = state.ledger.seen();
+  const auto finished = state.ledger.finished();
   self->send(state.options.supervisor,
-             JobProgress{state.options.id, state.phase, state.reason, status.reported,
-                         state.options.spec.train.steps, status.view_id, status.members,
-                         state.ledger ? state.ledger->seen().loss : std::nullopt,
-                         state.ledger ? state.ledger->tokens_per_second() : 0.0,
-                         state.ledger ? state.ledger->seen().to_device_bytes : 0,
-                         state.ledger ? state.ledger->seen().to_host_bytes : 0,
-                         is_over(state.phase), state.damaged_found, state.result_due.has_value(),
-                         lacks_result(state), state.device_lost});
+             JobProgress{state.options.id,
+                         state.phase,
+                         state.reason,
+                         known.step,
+                         state.options.spec.train.steps,
+                         status.view_id,
+                         status.members,
+                         known.loss,
+                         {known.at ? state.ledger.times().seconds(*known.at) : 0, known.how},
+                         finished ? state.ledger.times().seconds(*finished) : 0,
+                         state.ledger.tokens_per_second(),
+                         seen.to_device_bytes,
+                         seen.to_host_bytes,
+                         is_over(state.phase),
+                         state.damaged_found,
+                         state.result_due.has_value(),
+                         lacks_result(state),
+                         state.device_lost});
+}
+
+void on_event(Self* self, const std::string& text) {
+  self->state.ledger.on_event(now(self), text);
+  self->state.keeping.on_change();
 }
 
 void note(Self* self, const std::string& raw) {
   const std::string text = said(self, raw);
   log::info("job", self->state.options.spec.name + ": " + text);
-  if (self->state.ledger) self->state.ledger->on_event(now(self), text);
+  on_event(self, text);
 }
 
 void warn(Self* self, const std::string& raw) {
   State& state = self->state;
   const std::string text = said(self, raw);
   log::warning("job", state.options.spec.name + ": " + text);
-  if (state.ledger)
-    state.ledger->on_event(now(self), "warning: " + text);
-  else
-    state.early_warnings.push_back(text);
+  on_event(self, "warning: " + text);
 }
 
 void note_figures(Self* self, const Applied& applied) {
   State& state = self->state;
   if (applied.skipped)
-    if (const auto text = state.ledger->on_skipped(now(self), applied.step))
+    if (const auto text = state.ledger.on_skipped(now(self), applied.step))
       log::warning("job", state.options.spec.name + ": " + *text);
-  state.ledger->know_host_traffic(applied.to_device_bytes, applied.to_host_bytes);
-  state.ledger->on_applied(applied.step, applied.loss, applied.state);
+  state.ledger.know_host_traffic(applied.to_device_bytes, applied.to_host_bytes);
+  state.ledger.on_applied(applied.step, applied.loss, applied.state);
   const bool odd = !applied.skipped && !std::isfinite(applied.loss);
   if (odd && !std::exchange(state.loss_told, true))
     warn(self,
@@ -145,7 +157,8 @@ void on_refused(Self* self, const Refusal& refused) {
                                    : known->second == refused.reason)
     return;
   state.refused[refused.node] = refused.reason;
-  if (state.ledger) note_refused(self, refused.node);
+  note(self, "node " + self->state.options.cluster->read()->name_of(refused.node) +
+                 " takes no part: " + refused.reason);
 }
 
 void on_proof_differs(Self* self, std::uint64_t steps) {
@@ -158,18 +171,18 @@ void on_proof_differs(Self* self, std::uint64_t steps) {
 
 void on_command(Self* self, const Command& command) {
   State& state = self->state;
-  JobLedger nothing(1);
+  state.ledger.look(*state.options.clock);
   auto cluster = state.options.cluster->read();
   job::JobStatus status = status_of(self);  // outlives the input, which refers to it
+  follow_core(self, status);
   ReportInput input{state.options.id,
                     state.options.spec,
-                    state.ledger ? *state.ledger : nothing,
+                    state.ledger,
                     status,
                     *cluster,
                     state.phase,
                     state.reason,
                     now(self),
-                    state.options.clock->wall(),
                     state.refused,
                     state.damaged,
                     state.disk.late(now(self)),

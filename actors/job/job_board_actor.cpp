@@ -44,6 +44,30 @@ std::function<caf::actor(caf::actor)> checkpoint_writer(Self* self, const JobId&
   };
 }
 
+// Writes on a thread of its own, one at a time.
+std::function<void(caf::actor, Bytes)> history_writer(Self* self, const JobId& id) {
+  const JobEnvironment* environment = self->state.options.environment;
+  return [system = &self->system(), history = record(self, id, kHistory), environment, id,
+          turn = self->state.history_turn](caf::actor job, Bytes bytes) {
+    system->spawn<caf::detached>([=, bytes = std::move(bytes)]() mutable {
+      const std::lock_guard<std::mutex> mine(*turn);
+      if (environment->options().files->exists(environment->job_folder(id) / kRemoved.file)) return;
+      caf::anon_send(job, HistoryWritten{history.store(bytes)});
+    });
+  };
+}
+
+void ask_history(Self* self, const AskHistory& wanted) {
+  const caf::actor actor = actor_at(self, wanted.id);
+  if (!actor) return;
+  self->send(
+      self->state.options.calls,
+      CallRequest{wanted.of, "job.history", SharedBytes::from(to_bytes(as_bytes(wanted.id.text()))),
+                  std::chrono::seconds(5), [actor](Result<SharedBytes> history) {
+                    caf::anon_send(actor, HistoryTold{std::move(history)});
+                  }});
+}
+
 // The trainer and the checkpoint writer of a job; at a witness nobody stands in their place.
 Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spec,
                             std::shared_ptr<telemetry::SpanRing> spans, JobActorOptions& options) {
@@ -275,6 +299,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       [self](const NetMessage& net) { route(self, net); },
       [self](const JobProgress& progress) { on_progress(self, progress); },
       [self](const RecruitWitness& wanted) { recruit(self, wanted); },
+      [self](const AskHistory& wanted) { ask_history(self, wanted); },
       [self](const LostQuorum& lost) { go_on_alone(self, lost.id); },
       [self](const DeviceLost& lost) { on_device_lost(self, lost); },
       [self](const PeerChanged& peer) { tell_all(self, peer); },
@@ -321,6 +346,12 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   if (*votes) options.core.votes = std::move(**votes);
   options.store_votes = [record = std::make_shared<storage::DurableRecord>(record(
                              self, id, kVotes))](ByteView bytes) { return record->store(bytes); };
+  // Nothing of it is needed to go on: what cannot be read is said as it is decoded.
+  if (auto history = record(self, id, kHistory).load(); !history)
+    log::warning("jobs", spec.name + ": " + history.error().message());
+  else if (*history)
+    options.history = std::move(**history);
+  options.store_history = history_writer(self, id);
   options.send = [link = state.options.link](const NodeId& to, transport::Lane lane,
                                              transport::Message message) {
     return link->send(to, lane, std::move(message));

@@ -75,6 +75,14 @@ Result<SharedBytes> manifest_of(Self* self, ByteView request) {
   return SharedBytes::from(job::encode(self->state.jobs.at(*id).spec));
 }
 
+// Answers "<job id>" with what this node knows of the job's history.
+void tell_history(Self* self, ByteView request, const CallReply& reply) {
+  const auto id = parse_job_id(std::string(as_text(request)));
+  const caf::actor actor = id ? actor_at(self, *id) : nullptr;
+  if (!actor) return reply(Error{ErrorCode::not_found, "no such job here"});
+  self->send(actor, TellHistory{reply});
+}
+
 void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   auto spec = job::decode(request);
   if (!spec) return reply(spec.error());
@@ -142,6 +150,9 @@ void publish_all(Self* self) {
   publish_queue(self);
   publish(self, "job.fitness", [self](const NodeId&, SharedBytes request, CallReply reply) {
     tell_fitness(self, request.view, reply);
+  });
+  publish(self, "job.history", [self](const NodeId&, SharedBytes request, CallReply reply) {
+    tell_history(self, request.view, reply);
   });
   publish(self, "job.command", [self](const NodeId& by, SharedBytes request, CallReply reply) {
     obey(self, by, request.view, reply);

@@ -82,13 +82,18 @@ void show_job(Self* self, const Command& command, const JobId& id) {
       answer(with_proof(*environment, spec, report, tell_job));
     });
   };
-  if (!job.outcome.empty())
-    finish(told_part(command.name, report_at(job.outcome, environment->options().clock->wall())));
-  else if (job.actor)
+  // What it had come to is in the report of its end; the log is kept with its history.
+  const bool logs = command.name == "job.log" && job.actor;
+  if (!job.outcome.empty() && !logs) {
+    nlohmann::json report = arguments_of(job.outcome);
+    add_ages(report, environment->options().clock->wall());
+    finish(told_part(command.name, text_of(report)));
+  } else if (job.actor) {
     self->send(job.actor, Command{command.name, "{}", finish});
-  else
+  } else {
     finish(
         ok_json(job_line(id, job.spec.name, job.progress, *self->state.options.cluster->read())));
+  }
 }
 
 // A job that failed here goes on as it does when its node starts again: from its votes and

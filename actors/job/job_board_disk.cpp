@@ -103,8 +103,11 @@ void load_jobs(Self* self) {
       log::warning("jobs", "job " + entry.name + ": " + started.error().message());
       // Shown, not remembered: the next start of the node tries again.
       Job& job = self->state.jobs[id];
-      job.progress = {
-          id, JobPhase::failed, started.error().message(), 0, spec->train.steps, 0, {}, {}, true};
+      job.progress.id = id;
+      job.progress.phase = JobPhase::failed;
+      job.progress.reason = started.error().message();
+      job.progress.total_steps = spec->train.steps;
+      job.progress.ended = true;
       job.spec = std::move(*spec);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_line.hpp"
+#include "actors/job/job_report.hpp"
 #include "actors/json_answer.hpp"
 
 namespace gpunode::jobs::board {
@@ -66,7 +67,11 @@ void list_jobs(Self* self, const Command& command) {
   const auto id_of = [](const nlohmann::json& line) {
     return parse_job_id(line.value("job", "")).value_or(JobId{});
   };
-  for (nlohmann::json& line : list) line["shown_as"] = names.shown(id_of(line));
+  const auto wall = self->state.options.environment->options().clock->wall();
+  for (nlohmann::json& line : list) {
+    line["shown_as"] = names.shown(id_of(line));
+    add_ages(line, wall);
+  }
   auto& lines = list.get_ref<nlohmann::json::array_t&>();
   std::erase_if(lines, [&](const auto& line) { return !names.knows(id_of(line)); });
   std::ranges::stable_sort(lines, std::greater{}, [](const nlohmann::json& line) {

@@ -60,14 +60,16 @@ void tell_removed(Self* self, const JobId& id, const Gone& gone) {
 
 void clear_away(Self* self, const JobId& id, const CallReply& reply) {
   const JobEnvironment* environment = self->state.options.environment;
-  auto begun = on_own_thread(self, [environment, id, reply](const auto&) {
-    auto removed = remove_files(*environment, id);
-    if (!removed)
-      log::warning("jobs", "the files of removed job " + short_text(id) +
-                               " are not all gone, which is tried again at the next start: " +
-                               removed.error().message());
-    reply(removed ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(removed.error()));
-  });
+  auto begun =
+      on_own_thread(self, [environment, id, reply, turn = self->state.history_turn](const auto&) {
+        const std::lock_guard<std::mutex> mine(*turn);  // nobody writes a history meanwhile
+        auto removed = remove_files(*environment, id);
+        if (!removed)
+          log::warning("jobs", "the files of removed job " + short_text(id) +
+                                   " are not all gone, which is tried again at the next start: " +
+                                   removed.error().message());
+        reply(removed ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(removed.error()));
+      });
   if (!begun) reply(begun.error());
 }
 

@@ -1,16 +1,19 @@
-// What one node has seen of a job: committed steps, who computed how many slices of them, losses,
-// speed, and the events that a person asks about. Pure; owned by the job actor. `job show`,
-// `job log` and `train --follow` print it. Keeps a bounded number of events and of commits.
+// What one node knows of a job: its history (job_history.hpp), what the last steps took, and the
+// figures that a person asks about. Pure; owned by the job actor. `job show`, `job log` and `train
+// --follow` print it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "actors/job/job_history.hpp"
+#include "actors/job/known_step.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/wall_times.hpp"
 #include "runtime/job/job_core.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/job/step_account.hpp"
@@ -19,13 +22,10 @@ namespace gpunode::jobs {
 
 // What was seen up to now.
 struct JobFigures {
-  std::map<NodeId, std::uint64_t> slices;  // of committed steps by the node that computed them
-  std::uint64_t witnessed_from = 0;        // the first step that was seen here
   std::uint64_t committed = 0;
   collective::DataFingerprint running;
   std::optional<double> loss, validation_loss, validation_accuracy;
   Digest state_digest;
-  std::uint64_t skipped = 0;
   std::uint64_t skipped_in_a_row = 0;  // up to the newest step
   std::uint64_t checkpoint_step = 0;
   std::string checkpoint_path;
@@ -41,11 +41,24 @@ struct ComputeFacts {
 
 class JobLedger {
  public:
-  explicit JobLedger(std::uint64_t tokens_per_step) : tokens_per_step_(tokens_per_step) {}
+  explicit JobLedger(std::uint64_t tokens_per_step = 0) : tokens_per_step_(tokens_per_step) {}
 
+  void know_tokens(std::uint64_t per_step) { tokens_per_step_ = per_step; }
   void know_compute(const ComputeFacts& facts) { compute_ = facts; }
 
+  // What this node knew before it was started again; told before all else.
+  void restore(JobHistory history);
+  // What another member knows. False: nothing that was missing here.
+  bool take(const JobHistory& other);
+
+  void look(const Clock& clock) { times_.look(clock); }
+  // What the directory shows of the job at other nodes.
+  void on_hints(Time now, const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
+    heard_.on_hints(now, hints, cluster);
+  }
   void on_view(const view::View& view);
+  // The job goes on from this step: all figures are as of it.
+  void undo_to(std::uint64_t step);
   void on_committed(Time now, const job::Committed& committed);
   // Bytes copied between this node's host memory and its devices' in its last step.
   void know_host_traffic(std::uint64_t to_device, std::uint64_t to_host) {
@@ -55,12 +68,8 @@ class JobLedger {
   // state: after this step.
   void on_applied(std::uint64_t step, double loss, const Digest& state);
   // The job is finished and its result came from others; `running`: over all steps.
-  void on_result(std::uint64_t step, const collective::DataFingerprint& running,
-                 const Digest& state) {
-    seen_.committed = step;
-    seen_.running = running;
-    seen_.state_digest = state;
-  }
+  void on_result(Time now, std::uint64_t step, const collective::DataFingerprint& running,
+                 const Digest& state);
   // The step changed nothing, as its gradient is not finite; told before on_applied. A run of them
   // is one event. Gives its text when the run is worth a line in the log: at 1, 2, 4, 8 ... steps.
   std::optional<std::string> on_skipped(Time now, std::uint64_t step);
@@ -74,20 +83,19 @@ class JobLedger {
     seen_.validation_accuracy = accuracy;
   }
 
-  struct Event {
-    Time time;
-    std::string text;
-  };
-  const std::deque<Event>& events() const { return events_; }
-  struct Commit {
-    Time time;
-    std::uint64_t step = 0, view_id = 0;
-    Digest state;  // after the step; zero: not yet known, or not computed after this step
-  };
-  // The newest commits that this node made, oldest first.
-  const std::deque<Commit>& commits() const { return commits_; }
+  void on_finished(Time now) { finished_ = now; }
+  std::optional<Time> finished() const { return finished_; }  // this node's part, with the job
+  const JobHistory& history() const { return history_; }
+  // Whether a step was committed here, or its result got, since this node was started.
+  bool is_current() const { return current_; }
+  // The newest step that is known here, and of when that is.
+  KnownStep known(const job::JobStatus& status, JobPhase phase) const;
+  // When what is told here happened by the wall clock.
+  const WallTimes& times() const { return times_; }
   const JobFigures& seen() const { return seen_; }
-  job::Explanation explain() const { return account_.explain(); }
+  job::Explanation explain(const std::set<NodeId>& busy = {}) const {
+    return account_.explain(busy);
+  }
   // Over the last steps; 0 until there are two.
   double tokens_per_second() const;
   Duration time_left(std::uint64_t total_steps) const;
@@ -103,19 +111,25 @@ class JobLedger {
   view::View view_;
   job::StepAccount account_;
   JobFigures seen_;
+  WallTimes times_;
+  HeardStep heard_;
+  JobHistory history_;
+  bool current_ = false;
+  std::optional<Time> finished_;
+  std::optional<JobHistory::Commit> last_;  // that was made here, undone or not
+  std::optional<Time> known_until_;         // of what was known before this node was started again
+  std::optional<Time> began_;               // of the first event since then
   std::uint64_t skipped_last_ = 0;
-  std::uint64_t skipped_event_ = 0;  // of the run: its place among all events ever
-  std::uint64_t events_dropped_ = 0;
-  std::deque<Event> events_;
-  std::deque<Commit> commits_;
+  std::string skipped_text_;  // of the run's event
   // The last steps' commits; slices: of all members, and of this node, computed up to then.
   struct Recent {
     Time time;
     std::uint64_t step = 0, slices = 0, own_slices = 0;
   };
+  void follow_history();
   std::optional<double> recent_rate(std::uint64_t Recent::*slices) const;
   ComputeFacts compute_;
-  std::uint64_t slices_ = 0;
+  std::uint64_t slices_ = 0, own_slices_ = 0;  // computed since this node was started
   std::deque<Recent> recent_;
 };
 

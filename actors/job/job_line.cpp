@@ -9,6 +9,12 @@
 
 namespace gpunode::jobs {
 
+nlohmann::json as_of_json(const AsOf& as_of) {
+  nlohmann::json out = {{"at", as_of.at}};
+  if (!as_of.how.empty()) out["text"] = as_of.how;
+  return out;
+}
+
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster) {
   nlohmann::json line = {{"job", id.text()},
@@ -20,6 +26,8 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
                          {"view", progress.view_id},
                          {"members", cluster.names_of(progress.members)}};
   if (progress.loss) line["loss"] = *progress.loss;
+  if (progress.as_of.at > 0) line["as_of"] = as_of_json(progress.as_of);
+  if (progress.finished_at > 0) line["finished_at"] = progress.finished_at;
   return line;
 }
 
@@ -33,8 +41,8 @@ void add_origin(nlohmann::json& line, std::int64_t submitted, const NodeId& subm
 nlohmann::json ended_line(const std::string& outcome) {
   const nlohmann::json report = arguments_of(outcome);
   nlohmann::json line = nlohmann::json::object();
-  for (const char* key :
-       {"job", "name", "phase", "reason", "step", "steps", "view", "members", "loss"})
+  for (const char* key : {"job", "name", "phase", "reason", "step", "steps", "view", "members",
+                          "loss", "as_of", "finished_at"})
     if (report.contains(key)) line[key] = report[key];
   return line;
 }

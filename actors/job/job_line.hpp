@@ -17,6 +17,7 @@
 
 namespace gpunode::jobs {
 
+nlohmann::json as_of_json(const AsOf& as_of);
 nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgress& progress,
                         const ClusterSnapshot& cluster);
 

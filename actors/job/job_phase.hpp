@@ -20,16 +20,18 @@ enum class JobPhase : std::uint8_t {
   learning,   // follows the members until it has their state
   syncing,    // a member that is not at the view's step yet
   running,
-  paused,    // waits for members that do not answer
-  stopped,   // by order
-  finished,  // its result is here
-  failed,    // here; others may go on
-  removed    // by order, with all that it had
+  validating,  // all steps are made; the loss on held-out samples is being computed
+  saving,      // and the last checkpoint is on its way to the disk
+  paused,      // waits for members that do not answer
+  stopped,     // by order
+  finished,    // its result is here
+  failed,      // here; others may go on
+  removed      // by order, with all that it had
 };
 
 inline constexpr std::string_view kJobPhases[] = {
-    "waiting", "preparing", "forming", "outsider", "witness", "learning", "syncing",
-    "running", "paused",    "stopped", "finished", "failed",  "removed"};
+    "waiting",    "preparing", "forming", "outsider", "witness",  "learning", "syncing", "running",
+    "validating", "saving",    "paused",  "stopped",  "finished", "failed",   "removed"};
 
 constexpr std::string_view to_string(JobPhase phase) {
   return kJobPhases[static_cast<std::size_t>(phase)];

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
+#include "actors/health/health_actor.hpp"
+#include "actors/job/job_line.hpp"
 #include "actors/json_answer.hpp"
 
 namespace gpunode::jobs {
@@ -26,6 +29,9 @@ constexpr const char* kProgressKeys[] = {"job",
                                          "view",
                                          "generation",
                                          "members",
+                                         "as_of",
+                                         "finished_at",
+                                         "finished_seconds_ago",
                                          "witnesses",
                                          "waiting_for",
                                          "stall",
@@ -49,18 +55,18 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// Rounded to microseconds: more digits would only be noise.
-double since_1970(const ReportInput& in, Time time) {
-  auto then = in.wall.time_since_epoch() - (in.now - time);
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::microseconds>(then).count()) /
-         1e6;
-}
-
 // A node by name and id, to which more about it is added.
 json about(const NodeId& node, const ClusterSnapshot& cluster, json more) {
   more["node"] = cluster.name_of(node);
   more["id"] = node.text();
   return more;
+}
+
+// `noted_by`: a member that noted it while this node was not there.
+json event_json(const ReportInput& in, const JobHistory::Event& event) {
+  json out = {{"at", in.ledger.times().seconds(event.time)}, {"text", event.text}};
+  if (event.by != NodeId{}) out["noted_by"] = in.cluster.name_of(event.by);
+  return out;
 }
 
 // Committed steps that no checkpoint holds yet: lost with the memory of the members.
@@ -71,15 +77,17 @@ std::uint64_t unsaved_steps(const ReportInput& in) {
 }
 
 json progress(const ReportInput& in) {
+  const KnownStep known = in.ledger.known(in.status, in.phase);
   json out;
   out["job"] = in.id.text();
   out["name"] = in.spec.name;
   out["phase"] = to_string(in.phase);
   if (!in.reason.empty()) out["reason"] = in.reason;
   if (in.result_elsewhere) out["result_elsewhere"] = true;
-  // Where a lease is needed, only what was committed while it held.
-  out["step"] = in.status.needs_lease ? in.status.reported
-                                      : std::max(in.ledger.seen().committed, in.status.reported);
+  out["step"] = known.step;
+  if (known.at) out["as_of"] = as_of_json({in.ledger.times().seconds(*known.at), known.how});
+  if (const auto finished = in.ledger.finished())
+    out["finished_at"] = in.ledger.times().seconds(*finished);
   out["steps"] = in.spec.train.steps;
   out["view"] = in.status.view_id;
   out["generation"] = in.status.generation;
@@ -96,10 +104,10 @@ json progress(const ReportInput& in) {
                    {"seconds", seconds(in.status.hang->lasts)},
                    {"usual_seconds", seconds(in.status.hang->usual)}};
   out["unsaved_steps"] = unsaved_steps(in);
-  if (in.ledger.seen().skipped > 0)
-    out["skipped_steps"] = {{"all", in.ledger.seen().skipped},
+  if (in.ledger.history().skipped() > 0)
+    out["skipped_steps"] = {{"all", in.ledger.history().skipped()},
                             {"in_a_row", in.ledger.seen().skipped_in_a_row}};
-  if (auto loss = in.ledger.seen().loss) out["loss"] = *loss;
+  if (known.loss) out["loss"] = *known.loss;
   out["tokens_per_second"] = in.ledger.tokens_per_second();
   if (const auto rate = in.ledger.flops_per_second()) out["flops_per_second"] = *rate;
   if (const auto share = in.ledger.utilisation()) out["utilisation"] = *share;
@@ -130,6 +138,24 @@ std::string remedy_of(job::Cause cause) {
   return {};
 }
 
+// Nodes where work waits for a processor most of the time, as they tell.
+std::set<NodeId> busy_nodes(const ClusterSnapshot& cluster) {
+  constexpr double kPressure = 0.5, kLoadAProcessor = 1.5;
+  std::set<NodeId> busy;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key != health::kHealthKey) continue;
+    const auto host =
+        field<json>(arguments_of(std::string(as_text(entry.value))), "host", json::object());
+    const double load = field<double>(host, "load_average", 0);
+    const double count = field<double>(host, "cpu_count", 0);
+    const bool waits = host.contains("cpu_pressure")
+                           ? field<double>(host, "cpu_pressure", 0) >= kPressure
+                           : count > 0 && load >= kLoadAProcessor * count;
+    if (waits) busy.insert(entry.owner);
+  }
+  return busy;
+}
+
 // The members of each site, once they have told where they are.
 json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   std::vector<std::pair<std::uint64_t, json>> groups;
@@ -143,6 +169,13 @@ json groups_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
   json out = json::array();
   for (auto& group : groups) out.push_back(std::move(group.second));
   return out;
+}
+
+// Why no member is named.
+std::string nobody_text(const job::Explanation& times) {
+  return times.busy ? "the members' processors are busy with other work, which says nothing of a "
+                      "member or its link"
+                    : "no member stands out";
 }
 
 // Where the time of the last steps went, member by member.
@@ -166,6 +199,8 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
                            {{"cause", job::to_string(times.slowest->cause)},
                             {"lost_seconds", times.slowest->lost},
                             {"text", remedy_of(times.slowest->cause)}});
+  else if (times.members.size() > 1)
+    out["nobody"] = {{"busy", times.busy}, {"text", nobody_text(times)}};
   out["confirm_seconds"] = times.confirm;
   if (times.confirm_is_long)
     out["advice"] =
@@ -177,7 +212,9 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
 }  // namespace
 
 std::string progress_json(const ReportInput& input) {
-  return text_of(progress(input));
+  json out = progress(input);
+  add_ages(out, input.ledger.times().wall(input.now));
+  return text_of(out);
 }
 
 std::string report_json(const ReportInput& in) {
@@ -205,9 +242,9 @@ std::string report_json(const ReportInput& in) {
   out["data_fingerprint"] = {{"steps", ledger.seen().committed},
                              {"hash_sum", ledger.seen().running.hash_sum.text()},
                              {"samples", ledger.seen().running.sample_count}};
-  out["witnessed_from_step"] = ledger.seen().witnessed_from;
+  out["witnessed_from_step"] = ledger.seen().committed > 0 ? ledger.history().first() : 0;
   json& computed = out["computed"] = json::array();
-  for (const auto& [node, slices] : ledger.seen().slices)
+  for (const auto& [node, slices] : ledger.history().slices())
     computed.push_back(about(node, in.cluster, {{"slices", slices}}));
   json& refused = out["refused"] = json::array();
   for (const auto& [node, reason] : in.refused)
@@ -215,7 +252,7 @@ std::string report_json(const ReportInput& in) {
   json& lost = out["lost_members"] = json::array();
   for (const job::LostMember& one : in.status.lost)
     lost.push_back(about(one.node, in.cluster, {{"reason", one.reason}, {"step", one.step}}));
-  if (const job::Explanation times = ledger.explain(); times.steps > 0)
+  if (const job::Explanation times = ledger.explain(busy_nodes(in.cluster)); times.steps > 0)
     out["times"] = times_of(times, in.cluster);
   if (ledger.seen().checkpoint_step > 0)
     out["checkpoint"] = {{"step", ledger.seen().checkpoint_step},
@@ -231,12 +268,11 @@ std::string report_json(const ReportInput& in) {
   if (in.status.durable.name.step > 0)
     out["durable"] = {{"step", in.status.durable.name.step}, {"nodes", in.status.holders}};
   json& events = out["events"] = json::array();
-  const std::size_t count = ledger.events().size();
-  for (const JobLedger::Event& event :
-       ledger.events() | std::views::drop(count - std::min(count, kEventsShown)))
-    events.push_back({{"seconds_ago", seconds(in.now - event.time)},
-                      {"at", since_1970(in, event.time)},
-                      {"text", event.text}});
+  const std::size_t count = ledger.history().events().size();
+  for (const JobHistory::Event& event :
+       ledger.history().events() | std::views::drop(count - std::min(count, kEventsShown)))
+    events.push_back(event_json(in, event));
+  add_ages(out, in.ledger.times().wall(in.now));
   return text_of(out);
 }
 
@@ -250,29 +286,34 @@ std::string told_part(const std::string& command, const std::string& report) {
   return text_of(out);
 }
 
-std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall) {
-  json out = json::parse(report, nullptr, false);
-  if (!out.is_object()) return report;
+void add_ages(json& report, std::chrono::system_clock::time_point wall) {
   const double now = std::chrono::duration<double>(wall.time_since_epoch()).count();
-  for (json& event : out["events"])
-    if (event.is_object() && event.contains("at"))
-      event["seconds_ago"] = std::max(0.0, now - event.value("at", now));
-  return text_of(out);
+  const auto add = [&](json& one) {
+    if (one.is_object() && one.contains("at"))
+      one["seconds_ago"] = std::max(0.0, now - field<double>(one, "at", now));
+  };
+  if (report.contains("events") && report["events"].is_array())
+    for (json& event : report["events"]) add(event);
+  if (report.contains("as_of")) add(report["as_of"]);
+  if (report.contains("finished_at"))
+    report["finished_seconds_ago"] = std::max(0.0, now - field<double>(report, "finished_at", now));
 }
 
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
-  out["now"] = since_1970(in, in.now);
+  out["now"] = in.ledger.times().seconds(in.now);
   json &events = out["events"] = json::array(), &commits = out["commits"] = json::array();
-  for (const JobLedger::Event& event : in.ledger.events())
-    events.push_back({{"at", since_1970(in, event.time)}, {"text", event.text}});
-  for (const JobLedger::Commit& commit : in.ledger.commits()) {
+  for (const JobHistory::Event& event : in.ledger.history().events())
+    events.push_back(event_json(in, event));
+  for (const JobHistory::Commit& commit : in.ledger.history().commits()) {
     const bool early = in.status.needs_lease && commit.view_id == in.status.view_id &&
                        commit.step > in.status.reported;
     if (early) continue;
-    json line = {
-        {"at", since_1970(in, commit.time)}, {"step", commit.step}, {"view", commit.view_id}};
+    json line = {{"at", in.ledger.times().seconds(commit.time)},
+                 {"step", commit.step},
+                 {"view", commit.view_id}};
     if (commit.state != Digest{}) line["state_digest"] = commit.state.text();
+    if (commit.loss) line["loss"] = *commit.loss;
     commits.push_back(std::move(line));
   }
   return text_of(out);

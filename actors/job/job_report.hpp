@@ -2,6 +2,9 @@
 // into text.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -24,7 +27,6 @@ struct ReportInput {
   JobPhase phase;
   std::string reason;
   Time now{};
-  std::chrono::system_clock::time_point wall{};  // at `now`
   const std::map<NodeId, std::string>& refused;  // who takes no part, and why
   std::vector<DamagedCheckpoint> damaged = {};   // checkpoints kept aside here
   std::optional<LateTask> late_disk = {};
@@ -35,12 +37,11 @@ struct ReportInput {
 std::string progress_json(const ReportInput& input);
 // Everything that is known here.
 std::string report_json(const ReportInput& input);
-// A report of earlier, with how long its events are ago at `wall`.
-std::string report_at(const std::string& report, std::chrono::system_clock::time_point wall);
+// Adds to the times of a report of earlier, or of a job's line, how long they are ago.
+void add_ages(nlohmann::json& report, std::chrono::system_clock::time_point wall);
 // Of such a report what a command asks for: all of it "job.show", progress alone "job.progress".
 std::string told_part(const std::string& command, const std::string& report);
-// What happened and when: every event and commit that is kept, in seconds since 1970 by this node's
-// wall clock of now (so that a clock that was set does not tear the log apart).
+// What happened and when: every event and commit that is kept, in seconds since 1970.
 std::string log_json(const ReportInput& input);
 
 }  // namespace gpunode::jobs

@@ -1,35 +1,47 @@
 #include "runtime/job/step_account.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
 namespace gpunode::job {
 
 namespace {
 
 constexpr std::size_t kSteps = 32;
-constexpr double kWorthNaming = 0.05;  // of a step, that others wait for the slowest
-constexpr double kLongConfirm = 0.1;   // of a step
+constexpr std::size_t kLeastSteps = 8;  // before anybody is named
+constexpr double kWorthNaming = 0.05;   // of a step, that others wait for the slowest
+constexpr double kMostSteps = 2.0 / 3;  // in which it is the slowest, for one cause
+constexpr double kAboveSpread = 3;      // times the median distance from the median
+constexpr double kLongConfirm = 0.1;    // of a step
 
 double seconds(std::uint32_t microseconds) {
   return microseconds * 1e-6;
 }
 
-// The largest of all but `left_out`.
-template <class Value>
-double largest_other(const std::vector<MemberTimes>& members, std::size_t left_out, Value value) {
-  double largest = 0;
-  for (std::size_t rank = 0; rank < members.size(); ++rank)
-    if (rank != left_out) largest = std::max(largest, value(members[rank]));
-  return largest;
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
-// Whether it computes too long, waits too long for its data, or sends too slowly.
-Cause cause_of(const std::vector<MemberTimes>& members, std::size_t rank, double lost) {
-  const auto compute = [](const MemberTimes& one) { return one.compute; };
-  const auto data = [](const MemberTimes& one) { return one.data; };
-  const double excess = members[rank].compute - largest_other(members, rank, compute);
+double median_distance(std::vector<double> values, double from) {
+  for (double& one : values) one = std::abs(one - from);
+  return median(std::move(values));
+}
+
+// Whether it computes too long in this step, waits too long for its data, or sends too slowly.
+Cause cause_of(const std::vector<collective::StepTimes>& times, std::size_t rank, double lost) {
+  std::uint32_t compute_us = 0, data_us = 0;  // the most of the others
+  for (std::size_t other = 0; other < times.size(); ++other) {
+    if (other == rank) continue;
+    compute_us = std::max(compute_us, times[other].compute.compute_us);
+    data_us = std::max(data_us, times[other].compute.data_us);
+  }
+  const double excess = seconds(times[rank].compute.compute_us) - seconds(compute_us);
   if (excess < lost / 2) return Cause::link;
-  const double starved = members[rank].data - largest_other(members, rank, data);
+  const double starved = seconds(times[rank].compute.data_us) - seconds(data_us);
   return starved >= excess / 2 ? Cause::data : Cause::compute;
 }
 
@@ -77,20 +89,32 @@ void StepAccount::on_committed(Time now, const Committed& committed) {
   last_commit_ = now;
 }
 
-Explanation StepAccount::explain() const {
-  Explanation out;
-  if (steps_.empty()) return out;
+// Seconds of the step that the others waited for each.
+std::vector<double> StepAccount::lost_in(const Step& step) const {
+  std::vector<double> lost(members_.size(), 0);
+  double owners = 0;
+  for (const collective::StepTimes& times : step.times) {
+    if (times.last_rank == collective::kNoRank) continue;
+    owners += 1;
+    if (times.last_rank < lost.size()) lost[times.last_rank] += seconds(times.last_us);
+  }
+  for (double& one : lost)
+    if (owners > 0) one /= owners;
+  if (owners == 0 && lost.size() > 1) {
+    const auto [rank, later] = least_waiting(step.times);
+    lost[rank] = later;
+  }
+  return lost;
+}
+
+void StepAccount::add_means(Explanation& out) const {
   const std::size_t count = members_.size();
-  out.steps = static_cast<std::uint32_t>(steps_.size());
   out.members.resize(count);
-  std::vector<double> lost(count, 0);
   std::vector<std::uint32_t> confirm(count, 0xffffffff);
   for (const Step& step : steps_) {
     out.step += std::chrono::duration<double>(step.took).count();
     std::uint32_t exposed = 0xffffffff;
     for (const auto& times : step.times) exposed = std::min(exposed, times.gather_us);
-    std::vector<double> named(count, 0);
-    double owners = 0;
     for (std::size_t rank = 0; rank < count; ++rank) {
       const collective::StepTimes& times = step.times[rank];
       MemberTimes& one = out.members[rank];
@@ -107,15 +131,6 @@ Explanation StepAccount::explain() const {
         one.slice +=
             seconds(times.compute.compute_us) * times.compute.workers / times.compute.slices;
       confirm[rank] = std::min(confirm[rank], times.before.confirm_us);
-      if (times.last_rank == collective::kNoRank) continue;
-      owners += 1;
-      if (times.last_rank < count) named[times.last_rank] += seconds(times.last_us);
-    }
-    for (std::size_t rank = 0; rank < count && owners > 0; ++rank)
-      lost[rank] += named[rank] / owners;
-    if (owners == 0 && count > 1) {
-      const auto [rank, later] = least_waiting(step.times);
-      lost[rank] += later;
     }
   }
   const double steps = static_cast<double>(steps_.size());
@@ -128,16 +143,50 @@ Explanation StepAccount::explain() const {
     for (double* sum : {&one.slice, &one.compute, &one.data, &one.wait, &one.exchange, &one.confirm,
                         &one.apply, &one.sent_bytes, &one.received_bytes})
       *sum /= steps;
-    lost[rank] /= steps;
   }
-  if (count < 2) return out;
+  if (count < 2) return;
   // The last to hold hears all DONEs at once, so the delay is what others see at least.
   out.confirm = seconds(*std::max_element(confirm.begin(), confirm.end()));
   out.confirm_is_long = out.confirm > kLongConfirm * out.step;
-  const auto worst =
-      static_cast<std::size_t>(std::max_element(lost.begin(), lost.end()) - lost.begin());
-  if (lost[worst] > kWorthNaming * out.step)
-    out.slowest = {members_[worst], cause_of(out.members, worst, lost[worst]), lost[worst]};
+}
+
+void StepAccount::name_slowest(const std::set<NodeId>& busy, Explanation& out) const {
+  const double steps = static_cast<double>(steps_.size());
+  std::vector<double> took;
+  std::vector<std::vector<double>> lost(members_.size());  // by member and step
+  std::map<std::pair<std::size_t, Cause>, double> last;    // steps in which it was for that cause
+  double waits = 0;                                        // steps in which anybody is waited for
+  for (const Step& step : steps_) {
+    took.push_back(std::chrono::duration<double>(step.took).count());
+    const std::vector<double> now = lost_in(step);
+    for (std::size_t rank = 0; rank < now.size(); ++rank) lost[rank].push_back(now[rank]);
+    const auto most = std::max_element(now.begin(), now.end());
+    if (*most <= kWorthNaming * took.back()) continue;
+    const auto rank = static_cast<std::size_t>(most - now.begin());
+    last[{rank, cause_of(step.times, rank, *most)}] += 1;
+    waits += 1;
+  }
+  const double usual = median(took);
+  const bool overloaded = 2 * busy.size() >= members_.size();
+  out.busy = overloaded && waits >= steps / 2;
+  for (const auto& [who, times] : last) {
+    const auto& [rank, cause] = who;
+    const double middle = median(lost[rank]);
+    const bool stands_out = times >= kMostSteps * steps && middle > kWorthNaming * usual &&
+                            middle >= kAboveSpread * median_distance(lost[rank], middle);
+    const bool by_load = cause == Cause::link && (overloaded || busy.contains(members_[rank]));
+    if (!stands_out) continue;
+    out.busy = by_load;
+    if (!by_load) out.slowest = {members_[rank], cause, middle};
+  }
+}
+
+Explanation StepAccount::explain(const std::set<NodeId>& busy) const {
+  Explanation out;
+  if (steps_.empty()) return out;
+  out.steps = static_cast<std::uint32_t>(steps_.size());
+  add_means(out);
+  if (members_.size() >= 2 && steps_.size() >= kLeastSteps) name_slowest(busy, out);
   return out;
 }
 

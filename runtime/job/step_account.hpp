@@ -8,10 +8,15 @@
 // that is waiting. Who is last is told by the owners of chunks: whose partial sums came last, and
 // how long after all others'. Where sums come by way of others nobody can tell that: it is then who
 // waited least, by as much as the next one waited longer.
+//
+// Somebody is last in every step. A member is named only where it is the same one for the same cause
+// in most of the steps, and what it costs is much against how that varies. Bytes come late, too,
+// where processors have more to do than they can: then no link is named.
 #pragma once
 
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,14 +43,15 @@ std::string_view to_string(Cause cause);
 struct Slowest {
   NodeId node;
   Cause cause = Cause::compute;
-  double lost = 0;  // seconds a step that the others wait for it
+  double lost = 0;  // seconds a step that the others wait for it, in the middle
 };
 
 struct Explanation {
   std::uint32_t steps = 0;  // that the means are of; 0: nothing known yet
   double step = 0;          // seconds, commit to commit
   std::vector<MemberTimes> members;
-  std::optional<Slowest> slowest;  // empty: nobody costs more than a twentieth of a step
+  std::optional<Slowest> slowest;  // empty: no member stands out
+  bool busy = false;               // as processors have other work, by what members tell
   double confirm = 0;              // seconds a step that DONE costs
   bool confirm_is_long = false;    // more than a tenth of a step
 };
@@ -54,13 +60,18 @@ class StepAccount {
  public:
   void on_view(const view::View& view);
   void on_committed(Time now, const Committed& committed);
-  Explanation explain() const;
+  // `busy`: members on whose machine work waits for a processor most of the time.
+  Explanation explain(const std::set<NodeId>& busy = {}) const;
 
  private:
   struct Step {
     Duration took{};
     std::vector<collective::StepTimes> times;
   };
+  std::vector<double> lost_in(const Step& step) const;
+  void add_means(Explanation& out) const;
+  void name_slowest(const std::set<NodeId>& busy, Explanation& out) const;
+
   std::vector<NodeId> members_;
   collective::SlicePlan plan_;
   std::deque<Step> steps_;

@@ -91,6 +91,12 @@ void ProcHostProbe::sample_cpu(HostSample& sample) {
   }
   std::ifstream load(proc_ / "loadavg");
   if (double value = 0; load >> value) sample.load_average = value;
+  for (const std::string& line : lines_of(proc_ / "pressure/cpu")) {
+    constexpr std::string_view kShare = "some avg10=";
+    if (!line.starts_with(kShare)) continue;
+    std::istringstream share(line.substr(kShare.size()));
+    if (double percent = 0; share >> percent) sample.cpu_pressure = percent / 100;
+  }
 }
 
 void ProcHostProbe::sample_memory(HostSample& sample) const {

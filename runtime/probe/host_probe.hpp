@@ -1,6 +1,6 @@
 // What this machine has and how busy it is, read from /proc and statvfs. Exists for `nodes`,
 // verdicts and offers. Not thread-safe: one owner (the health actor) samples about once a second;
-// a sample reads five small files. Unknown is not zero: every figure may be absent.
+// a sample reads six small files. Unknown is not zero: every figure may be absent.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ namespace gpunode::probe {
 
 struct HostSample {
   std::optional<double> cpu_load;  // busy share since the previous sample, 0..1
+  // Share of the last ten seconds in which work waited for a processor, 0..1; also by containers.
+  std::optional<double> cpu_pressure;
   std::optional<int> cpu_count;
   std::optional<double> load_average;  // of the last minute
   std::optional<std::uint64_t> memory_total_bytes;
@@ -29,7 +31,7 @@ struct HostSample {
 // containers too. Empty: unknown.
 std::string machine_text(const std::filesystem::path& proc = "/proc");
 
-// Reads <proc>/stat, meminfo, loadavg, net/dev, cpuinfo and the file system of `state_directory`.
+// Reads <proc>/stat, pressure/cpu, meminfo, loadavg, net/dev, cpuinfo and the file system of `state_directory`.
 class ProcHostProbe {
  public:
   explicit ProcHostProbe(std::filesystem::path state_directory,

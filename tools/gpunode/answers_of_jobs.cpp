@@ -58,7 +58,7 @@ epochs         | number   | somebody could read it | how often all steps read it
 job            | text     | | its id
 name           | text     | | its name
 shown_as       | text     | | the name, or name~id of one that is not the newest of its name
-phase          | text     | | waiting (in the queue), preparing, forming, learning, syncing, running, paused, stopped, finished, failed; outsider or witness: no part in computing
+phase          | text     | | waiting (in the queue), preparing, forming, learning, syncing, running, validating, saving (its result), paused, stopped, finished, failed; outsider or witness: no part in computing
 reason         | text     | there is something to say of the phase | in words
 result_elsewhere | truth  | true | finished, and this node's disk has no copy of the result
 step           | whole    | | the newest committed step
@@ -66,6 +66,12 @@ steps          | whole    | | the last one
 view           | whole    | | the number of the agreement on who trains; it rises with each change
 generation     | whole    | it has begun here | how often the job was recovered by force
 members        | texts    | | the nodes that train it
+as_of          | object   | it may be newer somewhere | of when step and loss are
+as_of.at       | number s | | since 1970
+as_of.text     | text     | there is something to say of it | in words
+as_of.seconds_ago | number s | | how long ago
+finished_at    | number s | it is known | when the job's end was reached, since 1970
+finished_seconds_ago | number s | it is known | how long ago
 witnesses      | texts    | it has begun here | nodes that vote and compute nothing
 waiting_for    | texts    | it has begun here | nodes that it cannot go on without
 stall          | object   | a step waits for one member | which
@@ -116,6 +122,12 @@ jobs[].phase        | text  | | as of `job show`, or unreachable: whoever had a 
 jobs[].reason       | text  | there is something to say of the phase | in words
 jobs[].step         | whole | | the newest committed step
 jobs[].steps        | whole | | the last one
+jobs[].as_of          | object   | it may be newer somewhere | of when step and loss are
+jobs[].as_of.at       | number s | | since 1970
+jobs[].as_of.text     | text     | there is something to say of it | in words
+jobs[].as_of.seconds_ago | number s | | how long ago
+jobs[].finished_at    | number s | it is known | when the job's end was reached, since 1970
+jobs[].finished_seconds_ago | number s | it is known | how long ago
 jobs[].view         | whole | | the number of the agreement on who trains
 jobs[].members      | texts | this node has a part in it | the nodes that train it
 jobs[].loss         | number nats | a step was seen | mean a token of the newest batch
@@ -185,6 +197,9 @@ times.slowest.id    | text  | | its id
 times.slowest.cause | text  | | compute, data or link
 times.slowest.lost_seconds | number s | | a step, of the others
 times.slowest.text  | text  | | what may help
+times.nobody        | object | no member is named | why
+times.nobody.busy   | truth  | | whether other work keeps processors busy
+times.nobody.text   | text   | | in words
 checkpoint       | object   | this node has written one | the newest
 checkpoint.step  | whole    | | after which step
 checkpoint.path  | text     | | its folder
@@ -204,6 +219,7 @@ events           | list     | it has begun here | what happened, the newest 200
 events[].seconds_ago | number s | | how long ago
 events[].at      | number s | | since 1970
 events[].text    | text     | | what
+events[].noted_by | text | this node was not there | the member that noted it
 proof            | object   | this node's disk has the data | the data read anew by other code
 proof.error      | text     | it failed | why
 proof.steps      | whole    | it was done | steps that it covers
@@ -220,10 +236,12 @@ events           | list     | it has begun here | what happened, oldest first
 events[].at      | number s | | since 1970
 events[].seconds_ago | number s | the job is over here | how long ago
 events[].text    | text     | | what
+events[].noted_by | text | this node was not there | the member that noted it
 commits          | list     | the job runs here | the newest steps
 commits[].at     | number s | | since 1970
 commits[].step   | whole    | | the step
 commits[].view   | whole    | | in which view
+commits[].loss   | number nats | it was seen | mean a token
 commits[].state_digest | text | it was computed | of weights and moments after it
 
 = @clocks

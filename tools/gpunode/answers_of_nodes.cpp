@@ -59,6 +59,7 @@ nodes[].health_report   | object   | it has told | what it told last of its mach
 nodes[].health_report.host | object | | the machine; what cannot be measured is left out
 nodes[].health_report.host.cpu_count              | whole        | known | processors
 nodes[].health_report.host.cpu_model              | text         | known | their name
+nodes[].health_report.host.cpu_pressure           | number       | known | share of the time in which work waited for a processor, 0 to 1
 nodes[].health_report.host.cpu_load               | number       | known | share of them at work, 0 to 1
 nodes[].health_report.host.load_average           | number       | known | tasks that run or wait, mean of a minute
 nodes[].health_report.host.memory_total_bytes     | whole bytes  | known | memory

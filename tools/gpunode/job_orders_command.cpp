@@ -29,12 +29,10 @@ std::string text_of(const std::string& order, bool from, const json& answer) {
   if (order == "job stop")
     return name + " is stopped after step " + step + "; `gpunode job resume " + name +
            "` goes on from there\n";
-  // Not the newest step: the job makes steps while this is told.
-  const std::string with = " after step " + number(answer, "base_step") + " with " +
+  // Steps have been made since, so that `step` may be one or more later.
+  const std::string with = " after step " + number(answer, "base_step") +
+                           (from ? ", from its checkpoint," : "") + " with " +
                            joined(list(answer, "members")) + "\n";
-  if (order == "job resume" && from)
-    return name + " goes on from its checkpoint of step " + number(answer, "base_step") + " with " +
-           joined(list(answer, "members")) + "\n";
   if (order == "job resume" && field<std::string>(answer, "phase", "") == "preparing")
     return name + " failed here and begins again on this node; `gpunode job show " + name +
            "` tells how it goes on\n";

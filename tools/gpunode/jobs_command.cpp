@@ -13,6 +13,13 @@ namespace {
 using nlohmann::json;
 using Rows = std::vector<std::vector<std::string>>;
 
+std::string remark_of(const json& job) {
+  std::string remark = field<std::string>(job, "reason", "");
+  for (const std::string& more : {as_of_text(job), finished_text(job)})
+    if (!more.empty()) remark += (remark.empty() ? "" : "; ") + more;
+  return remark;
+}
+
 std::vector<std::string> row_of(const json& job) {
   auto step = field<std::uint64_t>(job, "step", 0);
   std::string members = joined(list(job, "members"));
@@ -26,7 +33,7 @@ std::vector<std::string> row_of(const json& job) {
           std::to_string(step) + "/" + number(job, "steps"),
           step > 0 ? loss_text(job, "loss") : "-",
           members,
-          field<std::string>(job, "reason", "")};
+          remark_of(job)};
 }
 
 // The plain fields of a report that are worth a line, in this order.
@@ -39,6 +46,9 @@ Rows fields_of(const json& report) {
     if (it == report.end()) continue;
     rows.push_back({key, it->is_string() ? it->get<std::string>() : it->dump()});
   }
+  if (report.contains("finished_at"))
+    rows.push_back({"finished", time_text(field<double>(report, "finished_at", 0)) + " (" +
+                                    finished_text(report).substr(sizeof "finished") + ")"});
   std::string groups;
   for (const json& group : list(report, "exchange_groups"))
     groups += (groups.empty() ? "" : " | ") + joined(group);
@@ -88,7 +98,11 @@ std::string computed_text(const json& report) {
   Rows rows = {{"COMPUTED BY", "ID", "SLICES"}};
   for (const json& one : computed)
     rows.push_back({word(one, "node"), word(one, "id").substr(0, 8), number(one, "slices")});
-  return "\n" + aligned(rows);
+  const auto first = field<std::uint64_t>(report, "witnessed_from_step", 1);
+  return "\n" + aligned(rows) +
+         (first > 1
+              ? "from step " + std::to_string(first) + " on, what came before is not known here\n"
+              : "");
 }
 
 std::string milliseconds_of(const json& one, const char* key) {
@@ -116,6 +130,8 @@ std::string times_text(const json& report) {
     text += "slowest: " + word(slowest, "node") + ", by its " + word(slowest, "cause") +
             "; the others wait " + milliseconds_of(slowest, "lost_seconds") +
             " ms a step for it (" + field<std::string>(slowest, "text", "") + ")\n";
+  if (const json nobody = object(times, "nobody"); nobody.contains("text"))
+    text += "slowest: " + word(nobody, "text") + "\n";
   if (times.contains("advice")) text += field<std::string>(times, "advice", "") + "\n";
   return text;
 }
@@ -145,19 +161,24 @@ std::string proof_text(const json& report) {
          "; each sample once an epoch: " + yes_no("each_sample_once_an_epoch") + "\n";
 }
 
+// Of another member's disk and peers it is that this speaks, where it noted the event.
+std::string event_text(const json& event) {
+  const std::string by = field<std::string>(event, "noted_by", "");
+  return (by.empty() ? "" : "on " + by + ": ") + field<std::string>(event, "text", "");
+}
+
 std::string events_text(const json& report) {
   Rows rows;
   for (const json& event : list(report, "events"))
-    rows.push_back({human_duration(field<double>(event, "seconds_ago", -1)) + " ago",
-                    field<std::string>(event, "text", "")});
+    rows.push_back(
+        {human_duration(field<double>(event, "seconds_ago", -1)) + " ago", event_text(event)});
   return rows.empty() ? "" : "\n" + aligned(rows);
 }
 
 std::string log_text(const json& log) {
   std::string out;
   for (const json& event : list(log, "events"))
-    out += time_text(field<double>(event, "at", 0)) + "  " + field<std::string>(event, "text", "") +
-           "\n";
+    out += time_text(field<double>(event, "at", 0)) + "  " + event_text(event) + "\n";
   return out.empty() ? "nothing has happened yet\n" : out;
 }
 

@@ -34,6 +34,18 @@ std::string loss_text(const json& line, const char* key) {
   return decimal(field<double>(line, key, std::numeric_limits<double>::quiet_NaN()), 4);
 }
 
+std::string as_of_text(const json& line) {
+  const json as_of = object(line, "as_of");
+  if (!as_of.contains("text")) return {};
+  return "as of " + human_duration(field<double>(as_of, "seconds_ago", -1)) + " ago, " +
+         word(as_of, "text");
+}
+
+std::string finished_text(const json& line) {
+  if (!line.contains("finished_seconds_ago")) return {};
+  return "finished " + human_duration(field<double>(line, "finished_seconds_ago", -1)) + " ago";
+}
+
 std::string progress_text(const json& progress) {
   const std::string written = word(progress, "phase");
   const bool running = jobs::parse_job_phase(written) == jobs::JobPhase::running;
@@ -44,6 +56,7 @@ std::string progress_text(const json& progress) {
   if (running && steps > 0 && step >= steps) text += "last step done, validating and saving  ";
   text += "step " + std::to_string(step) + "/" + number(progress, "steps");
   if (step > 0 && progress.contains("loss")) text += "  loss " + loss_text(progress, "loss");
+  if (const std::string as_of = as_of_text(progress); !as_of.empty()) text += "  " + as_of;
   if (const json skipped = object(progress, "skipped_steps"); skipped.contains("all"))
     text += "  " + number(skipped, "all") + " steps skipped (no finite gradient)";
   if (progress.contains("validation_loss"))

@@ -2,7 +2,7 @@
 // Included by job_actor.cpp (moves things between mailboxes, disk, link and core) and by its
 // job_actor_*.cpp alone: status (what people and the job board are told), orders (what people
 // order), leaving (how this node's part ends before the job), result (what is left to do after it),
-// checkpoints (and copies of them on witnesses).
+// checkpoints (and copies of them on witnesses), history (what is kept of the job over restarts).
 #pragma once
 
 #include <caf/actor.hpp>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/job/disk_watch.hpp"
+#include "actors/job/history_policy.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_ledger.hpp"
 #include "actors/job/job_note_codec.hpp"
@@ -42,7 +43,8 @@ struct State {
   JobActorOptions options;
   caf::actor trainer, checkpoints;
   std::optional<job::JobCore> core;
-  std::optional<JobLedger> ledger;
+  JobLedger ledger;
+  HistoryPolicy keeping;            // of the ledger's history
   std::uint64_t element_count = 0;  // of a gradient, its tail included
   // Weights and two moments.
   std::uint64_t state_bytes() const {
@@ -68,8 +70,8 @@ struct State {
   std::vector<DamagedCheckpoint> damaged;       // kept aside on this node's disk
   std::uint64_t damaged_found = 0;
   std::optional<TrainerReady> awaits_search;  // ready before the newest checkpoint is found
-  std::vector<std::string> early_warnings;    // of before there was a ledger
   std::vector<Order> orders;
+  std::vector<std::pair<Command, Time>> early_orders;  // of before there was a core
   Time spares_told{};
   Time heard{};                     // when another node last said anything of the job
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
@@ -116,6 +118,7 @@ void give_up_group(Self* self, const std::string& reason);
 void find_checkpoint(Self* self);
 void find_one_that_counts(Self* self);
 void write_checkpoint(Self* self, WriteCheckpoint order);
+void on_read(Self* self, const CheckpointRead& read);
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores);
 // What it found, and what was lost: named to people, and told to the core.
 void on_found(Self* self, const CheckpointsFound& found);
@@ -147,6 +150,8 @@ void begin(Self* self, const TrainerReady& ready);
 
 // The text as people read it: see in_words.
 std::string said(Self* self, const std::string& text);
+// In the job's history alone.
+void on_event(Self* self, const std::string& text);
 // A line in the log and in the job's events; the same as a warning.
 void note(Self* self, const std::string& text);
 void warn(Self* self, const std::string& text);
@@ -155,6 +160,18 @@ void warn(Self* self, const std::string& text);
 void note_figures(Self* self, const Applied& applied);
 
 void set_phase(Self* self, JobPhase phase, const std::string& reason = {});
+
+// What an earlier life of this node has left of the job's history.
+void restore_history(Self* self);
+// Has it written, or another member asked for what is missing of it, if it is time; `ends`: nothing
+// more is to come.
+void keep_history(Self* self, bool ends = false);
+void on_history_written(Self* self, const HistoryWritten& written);
+// For a member that lacks it, and of one.
+void tell_history(Self* self, const TellHistory& wanted);
+void take_history(Self* self, const HistoryTold& told);
+// The steps after this one are undone.
+void on_base(Self* self, const job::ViewInstalled& installed);
 
 // Tells the supervisor, if anything that others should know has changed.
 void tell_supervisor(Self* self);
@@ -180,9 +197,8 @@ void go_on_alone(Self* self);
 void watch_orders(Self* self);
 void on_stopped(Self* self, const job::Stopped& stopped);
 
-// Who takes no part; an event of the job, once there is a ledger.
+// Who takes no part; an event of the job.
 void on_refused(Self* self, const Refusal& refused);
-void note_refused(Self* self, const NodeId& node);
 // What was fed is not what this node's data gives; told once.
 void on_proof_differs(Self* self, std::uint64_t steps);
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,7 @@ namespace gpunode::jobs::board {
 
 inline constexpr JobRecord kVotes{"votes", {{'V', 'O', 'T', 'E'}, 1}};
 inline constexpr JobRecord kWitness{"witness", {{'J', 'O', 'B', 'W'}, 1}};
+inline constexpr JobRecord kHistory{"history", {{'J', 'O', 'B', 'Y'}, 1}};
 inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
 inline constexpr JobRecord kWaiting{"waiting", {{'J', 'O', 'B', 'Q'}, 1}};
 inline constexpr JobRecord kRemoved{"removed", {{'J', 'O', 'B', 'R'}, 1}};
@@ -84,6 +86,7 @@ struct State {
   std::map<JobId, std::function<void()>> ending;
   JoinAttempts attempts;  // at jobs of others
   LastHints last_hints;   // of them
+  std::shared_ptr<std::mutex> history_turn = std::make_shared<std::mutex>();  // to write one
   std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
 };
 using Self = caf::stateful_actor<State>;

@@ -50,6 +50,11 @@ class JobActor : public ::testing::Test {
       *votes = to_bytes(bytes);
       return Result<void>{};
     };
+    options.history = *history_;
+    options.store_history = [history = history_](caf::actor job, Bytes bytes) {
+      *history = std::move(bytes);
+      caf::anon_send(job, HistoryWritten{});
+    };
     options.send = [](const NodeId&, transport::Lane, transport::Message) {
       return Result<void>{};
     };
@@ -190,6 +195,7 @@ class JobActor : public ::testing::Test {
 
   JumpingClock time_;
   std::shared_ptr<Bytes> votes_ = std::make_shared<Bytes>();
+  std::shared_ptr<Bytes> history_ = std::make_shared<Bytes>();
   std::uint64_t boot_ = 0;
   ClusterState cluster_;
   caf::actor_system_config config_;

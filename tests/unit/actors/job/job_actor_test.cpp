@@ -78,7 +78,7 @@ TEST_F(JobActor, does_not_end_before_its_result_is_on_the_disk) {
   next<Evaluate>(trainer_);
   caf::anon_send(job_, Evaluated{});
   write_one(full);
-  EXPECT_EQ(ask("job.progress")["phase"], "running");
+  EXPECT_EQ(ask("job.progress")["phase"], "saving");
   EXPECT_NE(ask("job.progress")["reason"].get<std::string>().find("only in this node's memory"),
             std::string::npos);
   EXPECT_EQ(read_states(), Steps{}) << "not at once";
@@ -288,6 +288,34 @@ TEST_F(JobActor, tells_figures_that_are_no_numbers_once_for_a_run_of_steps) {
   for (int i = 0; i < 3; ++i) apply_odd(false);
   EXPECT_EQ(events_with("the loss of step"), 1u);
   EXPECT_EQ(ask("job.show")["skipped_steps"]["in_a_row"], 0);
+}
+
+TEST_F(JobActor,
+       knows_after_a_restart_what_it_knew_before_and_counts_from_the_step_it_goes_on_from) {
+  start(10, 0);
+  run_to(6);
+  time_.jump(std::chrono::seconds(2));
+  caf::anon_send(job_, Tick{});
+  const auto before = ask("job.log");
+  caf::anon_send(job_, Shutdown{});
+  next<Shutdown>(trainer_);
+  start(10, 0, kSmall, true);
+  const auto early = ask("job.progress");
+  EXPECT_EQ(early["step"], 6) << "before its checkpoints are looked through";
+  EXPECT_EQ(early["as_of"]["text"], "before this node was started again");
+  find({checkpoint(4), {}, {}, std::nullopt});
+  ASSERT_EQ(next<ReadCheckpoint>(writer_).step, 4u);
+  const auto after = ask("job.log");
+  EXPECT_EQ(after["step"], 4) << "two steps are undone";
+  ASSERT_EQ(after["commits"].size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(after["commits"][i], before["commits"][i]);
+  for (std::size_t i = 0; i < before["events"].size(); ++i)
+    EXPECT_EQ(after["events"][i], before["events"][i]);
+  EXPECT_EQ(events_with("taken up again"), 1u);
+  const auto shown = ask("job.show");
+  ASSERT_EQ(shown["computed"].size(), 1u);
+  EXPECT_EQ(shown["computed"][0]["slices"], 4);
+  EXPECT_EQ(shown["witnessed_from_step"], 1);
 }
 
 TEST_F(JobActor, warns_once_that_the_data_gives_something_else_than_was_fed) {

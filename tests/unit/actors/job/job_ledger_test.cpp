@@ -32,12 +32,12 @@ TEST(JobLedger, counts_slices_by_who_computed_them_in_each_step) {
   JobLedger ledger(100);
   ledger.on_view(view_of(1, 0, {1, 2}, {0, 0, 0, 1}));
   ledger.on_committed(at(10), step_of(1, {1, 1, 1, 2}));
-  EXPECT_EQ(ledger.seen().slices.at(node(1)), 3u);
-  EXPECT_EQ(ledger.seen().slices.at(node(2)), 1u);
+  EXPECT_EQ(ledger.history().slices().at(node(1)), 3u);
+  EXPECT_EQ(ledger.history().slices().at(node(2)), 1u);
   ledger.on_committed(at(20), step_of(2, {1, 1, 2, 2}));
-  EXPECT_EQ(ledger.seen().slices.at(node(1)), 5u);
-  EXPECT_EQ(ledger.seen().slices.at(node(2)), 3u);
-  EXPECT_EQ(ledger.seen().witnessed_from, 1u);
+  EXPECT_EQ(ledger.history().slices().at(node(1)), 5u);
+  EXPECT_EQ(ledger.history().slices().at(node(2)), 3u);
+  EXPECT_EQ(ledger.history().first(), 1u);
 }
 
 TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
@@ -52,19 +52,20 @@ TEST(JobLedger, tells_a_run_of_skipped_steps_as_one_event) {
   EXPECT_EQ(skip(4), "steps 3 to 4 were skipped: their gradients are not finite");
   EXPECT_EQ(skip(5), std::nullopt) << "1, 2, 4, 8 ... are told in the log";
   EXPECT_TRUE(skip(6));
-  ASSERT_EQ(ledger.events().size(), 2u);
-  EXPECT_EQ(ledger.events()[0].text, "steps 3 to 6 were skipped: their gradients are not finite");
+  ASSERT_EQ(ledger.history().events().size(), 2u);
+  EXPECT_EQ(ledger.history().events()[0].text,
+            "steps 3 to 6 were skipped: their gradients are not finite");
   EXPECT_EQ(ledger.seen().skipped_in_a_row, 4u);
   ledger.on_applied(7, 1, {});
   EXPECT_EQ(ledger.seen().skipped_in_a_row, 0u);
-  EXPECT_EQ(ledger.seen().skipped, 4u);
+  EXPECT_EQ(ledger.history().skipped(), 4u);
   EXPECT_TRUE(skip(8));
-  EXPECT_EQ(ledger.events().size(), 3u);
+  EXPECT_EQ(ledger.history().events().size(), 3u);
   // Whose event has made way for newer ones goes on being counted.
   for (int i = 0; i < 2000; ++i) ledger.on_event(at(9), "news");
   EXPECT_TRUE(skip(9));
-  EXPECT_EQ(ledger.seen().skipped, 6u);
-  EXPECT_EQ(ledger.events().back().text, "news");
+  EXPECT_EQ(ledger.history().skipped(), 6u);
+  EXPECT_EQ(ledger.history().events().back().text, "news");
 }
 
 TEST(JobLedger, tells_speed_and_time_left_from_the_last_steps) {
@@ -103,7 +104,7 @@ TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {
   JobLedger ledger(100);
   ledger.on_committed(at(10), step_of(3, {1}));
   const collective::DataFingerprint all{Digest{7, 8}, 90};
-  ledger.on_result(30, all, Digest{5, 6});
+  ledger.on_result(at(20), 30, all, Digest{5, 6});
   EXPECT_EQ(ledger.seen().committed, 30u);
   EXPECT_EQ(ledger.seen().running.sample_count, 90u);
   EXPECT_EQ(ledger.seen().state_digest, (Digest{5, 6}));
@@ -112,8 +113,8 @@ TEST(JobLedger, who_gets_the_result_of_others_tells_of_all_steps) {
 TEST(JobLedger, keeps_a_bounded_number_of_events) {
   JobLedger ledger(1);
   for (int i = 0; i < 5000; ++i) ledger.on_event(at(i), std::to_string(i));
-  EXPECT_LE(ledger.events().size(), 1000u);
-  EXPECT_EQ(ledger.events().back().text, "4999");
+  EXPECT_LE(ledger.history().events().size(), 1000u);
+  EXPECT_EQ(ledger.history().events().back().text, "4999");
 }
 
 TEST(JobLedger, tells_how_long_the_job_stood_still_at_the_first_commit_of_a_view) {
@@ -121,12 +122,13 @@ TEST(JobLedger, tells_how_long_the_job_stood_still_at_the_first_commit_of_a_view
   ledger.on_view(view_of(1, 0, {1, 2}, {0}));
   ledger.on_committed(at(100), step_of(1));
   ledger.on_committed(at(200), step_of(2));
-  EXPECT_TRUE(ledger.events().empty());
+  EXPECT_TRUE(ledger.history().events().empty());
   ledger.on_view(view_of(2, 2, {1}, {0}));
   ledger.on_committed(at(950), step_of(3));
   ledger.on_committed(at(1000), step_of(4));
-  ASSERT_EQ(ledger.events().size(), 1u);
-  EXPECT_EQ(ledger.events()[0].text, "goes on with step 3, 0.750 s after the commit of step 2");
+  ASSERT_EQ(ledger.history().events().size(), 1u);
+  EXPECT_EQ(ledger.history().events()[0].text,
+            "goes on with step 3, 0.750 s after the commit of step 2");
 }
 
 TEST(JobLedger, keeps_a_bounded_number_of_commits_with_view_and_state) {
@@ -136,12 +138,12 @@ TEST(JobLedger, keeps_a_bounded_number_of_commits_with_view_and_state) {
   Digest state;
   state.low = 9;
   ledger.on_applied(4999, 0.5, state);
-  EXPECT_LE(ledger.commits().size(), 4096u);
-  const auto& last = ledger.commits()[ledger.commits().size() - 2];
+  EXPECT_LE(ledger.history().commits().size(), 4096u);
+  const auto& last = ledger.history().commits()[ledger.history().commits().size() - 2];
   EXPECT_EQ(last.step, 4999u);
   EXPECT_EQ(last.view_id, 7u);
   EXPECT_EQ(last.state, state);
-  EXPECT_EQ(ledger.commits().back().state, Digest{});
+  EXPECT_EQ(ledger.history().commits().back().state, Digest{});
 }
 
 }  // namespace

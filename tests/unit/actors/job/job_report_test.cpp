@@ -23,7 +23,7 @@ TEST(JobReport, what_was_fed_is_told_with_the_step_that_it_goes_up_to) {
   const job::JobSpec spec;
   const ClusterSnapshot cluster;
   const nlohmann::json report = nlohmann::json::parse(
-      report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}, {}}));
+      report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}}));
   EXPECT_EQ(report["step"], 3);
   EXPECT_EQ(report["data_fingerprint"]["steps"], 5);
   EXPECT_EQ(report["data_fingerprint"]["samples"], 20);
@@ -48,7 +48,7 @@ TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
   const job::JobSpec spec;
   const ClusterSnapshot cluster;
   const nlohmann::json report = nlohmann::json::parse(
-      report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}, {}}));
+      report_json({id, spec, ledger, status, cluster, JobPhase::running, "", Time{}, {}}));
   EXPECT_EQ(report["hang"]["work"], "compute");
   EXPECT_EQ(report["hang"]["seconds"], 12.0);
   EXPECT_EQ(report["unsaved_steps"], 6);
@@ -61,10 +61,17 @@ TEST(JobReport, names_a_hang_what_no_checkpoint_holds_and_who_was_lost) {
 }
 
 TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_then) {
-  const std::string report = R"({"events":[{"at":100.0,"seconds_ago":0.0,"text":"finished"}]})";
+  auto report = nlohmann::json::parse(
+      R"({"events":[{"at":100.0,"seconds_ago":0.0,"text":"finished"}],"finished_at":101.0,
+          "as_of":{"at":90.0}})");
   const auto later = std::chrono::system_clock::time_point(std::chrono::seconds(160));
-  EXPECT_EQ(nlohmann::json::parse(report_at(report, later))["events"][0]["seconds_ago"], 60.0);
-  EXPECT_EQ(report_at("no report", later), "no report");
+  add_ages(report, later);
+  EXPECT_EQ(report["events"][0]["seconds_ago"], 60.0);
+  EXPECT_EQ(report["finished_seconds_ago"], 59.0);
+  EXPECT_EQ(report["as_of"]["seconds_ago"], 70.0);
+  nlohmann::json nothing = nlohmann::json::object();
+  add_ages(nothing, later);
+  EXPECT_TRUE(nothing.empty());
 }
 
 TEST(JobReport, of_one_that_is_kept_each_command_tells_its_part) {

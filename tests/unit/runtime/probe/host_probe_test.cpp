@@ -25,6 +25,8 @@ class HostProbeTest : public ::testing::Test {
     write("meminfo",
           "MemTotal:       16000 kB\nMemFree:         1000 kB\nMemAvailable:    4000 kB\n");
     write("loadavg", "1.50 1.00 0.50 1/100 1234\n");
+    write("pressure/cpu",
+          "some avg10=12.50 avg60=0.52 avg300=6.72 total=56\nfull avg10=9.00 total=0\n");
     write("cpuinfo", "processor : 0\nmodel name\t: Some CPU\n");
     write("net/dev",
           "Inter-|   Receive  |  Transmit\n face |bytes packets\n"
@@ -64,6 +66,7 @@ TEST_F(HostProbeTest, FiguresAreReadFromProc) {
   EXPECT_EQ(first.cpu_count, 2);
   EXPECT_EQ(first.cpu_model, "Some CPU");
   EXPECT_EQ(first.load_average, 1.5);
+  EXPECT_EQ(first.cpu_pressure, 0.125);
   EXPECT_EQ(first.memory_total_bytes, 16000u * 1024);
   EXPECT_EQ(first.memory_available_bytes, 4000u * 1024);
   EXPECT_TRUE(first.disk_free_bytes.has_value());
@@ -86,10 +89,11 @@ TEST_F(HostProbeTest, WhatIsMissingIsAbsentAndNotZero) {
   EXPECT_EQ(sample.memory_available_bytes, std::nullopt);
   EXPECT_EQ(sample.disk_free_bytes, std::nullopt);
   EXPECT_EQ(sample.load_average, std::nullopt);
+  EXPECT_EQ(sample.cpu_pressure, std::nullopt);
 }
 
 TEST_F(HostProbeTest, GarbageIsAbsentToo) {
-  for (const char* name : {"stat", "meminfo", "loadavg", "cpuinfo", "net/dev"})
+  for (const char* name : {"stat", "meminfo", "loadavg", "pressure/cpu", "cpuinfo", "net/dev"})
     write(name, "cpu x y\nMemTotal: lots\n eth0: many\n:\nmodel name\n");
   ProcHostProbe probe(folder.path(), folder.path());
   probe.sample(now);
