@@ -181,7 +181,7 @@ json times_of(const job::Explanation& times, const ClusterSnapshot& cluster) {
 
 std::string progress_json(const ReportInput& input) {
   json out = progress(input);
-  add_ages(out, input.times.wall(input.now));
+  add_ages(out, input.ledger.times().wall(input.now));
   return text_of(out);
 }
 
