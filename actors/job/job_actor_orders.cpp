@@ -133,7 +133,9 @@ Result<void> may_be_recovered(Self* self) {
 void take_order(Self* self, const Command& command) {
   State& state = self->state;
   if (!state.core) {  // it is being prepared, or has failed
-    state.early_orders.emplace_back(command, now(self));
+    Order order{command, now(self)};
+    order.early = true;
+    state.orders.push_back(std::move(order));
     return watch_orders(self);
   }
   const auto refuse = [&](const Error& error) {
@@ -167,17 +169,15 @@ void go_on_alone(Self* self) {
 // Orders of before there was a core are taken once there is one.
 void watch_early_orders(Self* self) {
   State& state = self->state;
-  for (auto& [command, since] : std::exchange(state.early_orders, {})) {
-    if (state.core)
-      take_order(self, command);
-    else if (is_over(state.phase))
-      command.answer(error_json(over_already(state)));
-    else if (now(self) >= since + kTimeout)
-      command.answer(error_json({ErrorCode::unavailable,
-                                 "the job is being prepared on this node; order it again when "
-                                 "`gpunode job show` tells that it has begun"}));
+  for (const Order& order : std::exchange(state.orders, {})) {
+    if (order.early && state.core)
+      take_order(self, order.command);
+    else if (order.early && !is_over(state.phase) && now(self) >= order.since + kTimeout)
+      order.command.answer(error_json({ErrorCode::unavailable,
+                                       "the job is being prepared on this node; order it again "
+                                       "when `gpunode job show` tells that it has begun"}));
     else
-      state.early_orders.emplace_back(command, since);
+      state.orders.push_back(order);
   }
 }
 
@@ -185,11 +185,11 @@ void watch_orders(Self* self) {
   State& state = self->state;
   watch_early_orders(self);
   if (state.orders.empty()) return;
-  if (!state.core || is_over(state.phase)) {
-    for (const Order& order : state.orders)
-      order.command.answer(error_json(over_already(state)));
+  if (is_over(state.phase)) {
+    for (const Order& order : state.orders) order.command.answer(error_json(over_already(state)));
     return state.orders.clear();
   }
+  if (!state.core) return;
   const job::JobStatus status = state.core->status(now(self));
   std::erase_if(state.orders, [&](const Order& order) {
     if (is_done(state, order, status)) {

@@ -301,6 +301,7 @@ void add_ages(json& report, std::chrono::system_clock::time_point wall) {
 
 std::string log_json(const ReportInput& in) {
   json out = progress(in);
+  add_ages(out, in.ledger.times().wall(in.now));
   out["now"] = in.ledger.times().seconds(in.now);
   json &events = out["events"] = json::array(), &commits = out["commits"] = json::array();
   for (const JobHistory::Event& event : in.ledger.history().events())

@@ -240,13 +240,14 @@ class ALateNode(cluster.ProcessTest):
     def test_that_joins_in_mid_run_computes_and_the_weights_are_those_of_one_node(self):
         steps = 3000
         alone = self.world.start("alone")
-        self.assertEqual(alone.ask("train", self.slower(steps, 1), "--follow").code, 0)
+        self.assertEqual(alone.ask("train", self.slower(steps, 1), "--follow",
+                                   timeout=4 * cluster.TIMEOUT).code, 0)
         first = self.world.start("first")
         started = first.ask("train", self.slower(steps, 2))
         self.assertEqual(started.code, 0, str(started))
         late = self.world.join("late", first)
-        self.wait_for_phase(first, "small")
-        self.wait_for_phase(late, "small")
+        for node in (first, late):
+            self.wait_for_phase(node, "small", timeout=4 * cluster.TIMEOUT)
         shown = first.ask("job", "show", "small", "--json").json
         slices = {one["node"]: one["slices"] for one in shown["computed"]}
         self.assertGreater(slices.get("late", 0), 0, slices)

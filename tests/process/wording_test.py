@@ -50,8 +50,8 @@ class Wording(cluster.ProcessTest):
                    if one["job"].startswith(job[0])]) < 2:
             self.assertEqual(node.ask("train", self.job_file(f"other{number}", steps=number)).code, 0)
             number += 1
-        self.assert_fails(node.ask("job", "stop", job[0]), 1, "the ids of 2 jobs begin with",
-                          "more of it")
+        self.assert_fails(node.ask("job", "stop", job[0]), 1, "fits several jobs",
+                          "say which")
 
     def test_orders_and_news_are_in_plain_words(self):
         a = self.world.start("a")

@@ -36,6 +36,7 @@ struct Order {
   Time since;
   std::uint32_t generation = 0;  // the view's, when the order was given
   HistoryId history;             // likewise
+  bool early = false;            // it waits for the core, which is being prepared
 };
 
 struct State {
@@ -71,7 +72,6 @@ struct State {
   std::uint64_t damaged_found = 0;
   std::optional<TrainerReady> awaits_search;  // ready before the newest checkpoint is found
   std::vector<Order> orders;
-  std::vector<std::pair<Command, Time>> early_orders;  // of before there was a core
   Time spares_told{};
   Time heard{};                     // when another node last said anything of the job
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
