@@ -163,7 +163,8 @@ void Swim::apply_own_record(const MemberRecord& record) {
 }
 
 void Swim::apply_rumor(const NodeId& from, const Rumor& rumor) {
-  if (rumor.record) apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so");
+  if (rumor.record)
+    apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so");
   if (rumor.state == PeerHealth::suspect || rumor.state == PeerHealth::dead)
     apply_claim(from, rumor);
 }
