@@ -133,7 +133,9 @@ Result<void> may_be_recovered(Self* self) {
 void take_order(Self* self, const Command& command) {
   State& state = self->state;
   if (!state.core) {  // it is being prepared, or has failed
-    Order order{command, now(self)};
+    Order order;
+    order.command = command;
+    order.since = now(self);
     order.early = true;
     state.orders.push_back(std::move(order));
     return watch_orders(self);
