@@ -137,10 +137,14 @@ std::string too_few(const job::JobSpec& spec, std::size_t found) {
 }
 
 // What the node says that looks after the job.
-void take_reason(Job& job, const NodeId& starter, const ClusterSnapshot& cluster) {
-  for (const auto& [_, from, hint] : hints_of(cluster, job.progress.id))
-    if (from == starter && hint.phase == JobPhase::waiting && !hint.reason.empty())
-      job.progress.reason = hint.reason;
+void take_reason(Self* self, Job& job, const NodeId& starter, const ClusterSnapshot& cluster) {
+  for (const auto& [_, from, hint] : hints_of(cluster, job.progress.id)) {
+    if (from != starter || hint.phase != JobPhase::waiting || hint.reason.empty() ||
+        hint.reason == job.progress.reason)
+      continue;
+    job.progress.reason = hint.reason;
+    publish_hint(self, job);  // who is no holder may hear it of this node
+  }
 }
 
 // What may have made room for it since it was last looked at: nodes, and jobs that are over.
@@ -247,7 +251,7 @@ void look_after_queue(Self* self) {
     if (starter == self->state.options.self)
       look_after(self, id, *job, before, *cluster);
     else
-      take_reason(*job, starter, *cluster);
+      take_reason(self, *job, starter, *cluster);
     if (job->waiting->for_memory && !before) before = job;
   }
 }

@@ -24,13 +24,15 @@ COMMANDS = 10
 NODES = ("a", "b", "c")
 NAMES = ("red", "green", "blue")
 MODELS = ("m", "n")
-STEPS = (20, 40, 60)
+STEPS = (20, 100, 200)
 ENDLESS = 1_000_000
 PACE = 3  # milliseconds a slice: an order comes while there is something left to do
 # How often each kind is drawn.
 KINDS = {"train": 4, "train_endless": 5, "train_waiting": 2, "train_refused": 1, "train_bad": 1,
          "stop": 6, "resume": 5, "rm": 4, "checkpoint_rm": 2, "recover": 2, "serve": 3, "unserve": 1,
          "generate": 1, "wait": 2, "leave": 3, "restart": 2, "kill": 4, "start": 2, "freeze": 4}
+MEANWHILE = ("train", "train_endless", "train_waiting", "stop", "stop", "resume", "resume", "rm", "leave",
+             "kill", "restart", "serve", "recover", "wait")  # while a node stands still
 # Seconds that a command may take (actors/job/timeouts.hpp), and what a busy machine adds.
 LONGEST = {"job stop": 45, "job resume": 45, "job recover": 45, "job rm": 45, "train": 45, "leave": 60}
 USUAL, MARGIN = 30, 5
@@ -135,9 +137,11 @@ class Sequence(Claims):
         return self.chance.choice(down if down and self.chance.random() < 0.1 else up)
 
     def job(self):
-        """Any that was ever started, mostly one that is still there; and a word for it."""
+        """Any that was ever started, mostly one that is not over; and a word for it."""
         there = [job for job in self.jobs if not job.removed]
-        job = self.chance.choice(there if there and self.chance.random() < 0.9 else self.jobs)
+        works = [job for job in there if not job.finished]
+        job = self.chance.choice(works if works and self.chance.random() < 0.7 else
+                                 there if there and self.chance.random() < 0.9 else self.jobs)
         named = [one for one in there if one.name == job.name]
         is_newest = bool(named) and named[-1] is job
         return job, job.name if is_newest and self.chance.random() < 0.5 else job.id
@@ -380,8 +384,7 @@ class Sequence(Claims):
         self.frozen.add(name)
         self.tell(f"{name} stands still")
         time.sleep(self.chance.choice((0, 0.5, 4)))
-        kinds = [kind for kind in KINDS if kind not in ("freeze", "start")]
-        self.carry_out(self.chance.choice(kinds))
+        self.carry_out(self.chance.choice(MEANWHILE))
         if name in self.frozen:
             self.start_again(name)
             self.tell(f"{name} goes on")
