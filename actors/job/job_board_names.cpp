@@ -65,7 +65,10 @@ void list_jobs(Self* self, const Command& command) {
   const auto id_of = [](const nlohmann::json& line) {
     return parse_job_id(line.value("job", "")).value_or(JobId{});
   };
-  for (nlohmann::json& line : list) line["shown_as"] = names.shown(id_of(line));
+  for (nlohmann::json& line : list) {
+    line["shown_as"] = names.shown(id_of(line));
+    tell_of_the_end(line);
+  }
   auto& lines = list.get_ref<nlohmann::json::array_t&>();
   std::erase_if(lines, [&](const auto& line) { return !names.knows(id_of(line)); });
   std::ranges::stable_sort(lines, std::greater{}, [](const nlohmann::json& line) {

@@ -33,9 +33,6 @@ inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
 inline constexpr JobRecord kWaiting{"waiting", {{'J', 'O', 'B', 'Q'}, 1}};
 inline constexpr JobRecord kRemoved{"removed", {{'J', 'O', 'B', 'R'}, 1}};
 
-// Why who lacks the result of a job that is finished does not get it from this node.
-inline constexpr const char* kNoResult = "its result is not on this node's disk";
-
 // The directory's key of a node that leaves.
 inline constexpr const char* kLeaving = "leaving";
 
