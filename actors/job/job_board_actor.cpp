@@ -198,7 +198,7 @@ void scan(Self* self) {
     JobId id = *parsed;
     if (hint.phase == JobPhase::removed) {
       state.last_hints.forget(id);
-      if (state.jobs.contains(id)) remove_here(self, id, true, [](const auto&) {});
+      if (state.jobs.contains(id)) remove_here(self, id, [](const auto&) {});
       continue;
     }
     state.last_hints.on_hint(now(self), id, from, hint);

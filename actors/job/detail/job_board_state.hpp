@@ -151,9 +151,9 @@ void job_command(Self* self, const Command& command, const JobId& id, const Node
 
 // `job rm`: on every node that answers; the others remove it when they are back.
 void remove_job(Self* self, const Command& command);
-// Removes the job and its checkpoints from this node, unless it is at work here (or waits for its
-// members, and not `force`). Answers when they are gone.
-void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply);
+// Removes the job and its checkpoints from this node, whatever it does with them. Answers when they
+// are gone.
+void remove_here(Self* self, const JobId& id, const CallReply& reply);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
 // The job has started from the queue.
