@@ -85,11 +85,11 @@ void tell_supervisor(Self* self) {
   // A hang lasts longer each time that it is looked at.
   const std::string reason =
       status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
-  std::string summary =
-      std::string(to_string(state.phase)) + reason + std::to_string(status.view_id) + "/" +
-      std::to_string(status.members.size()) + "/" +
-      std::to_string(status.stopped ? status.reported : status.reported / 16) + "/" +
-      std::to_string(state.damaged_found);
+  std::string summary = std::string(to_string(state.phase)) + reason +
+                        std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.stopped ? status.reported : status.reported / 16) +
+                        "/" + std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
   self->send(state.options.supervisor,

@@ -144,13 +144,12 @@ void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* qu
              Duration timeout, OnAnswer then) {
   removal->answers = 0;
   for (const NodeId& node : removal->nodes)
-    self->send(self->state.options.calls,
-               CallRequest{node, question,
-                           SharedBytes::from(to_bytes(as_bytes(removal->job.id.text()))), timeout,
-                           [=, me = caf::actor(self)](const auto& answer) {
-                             caf::anon_send(me,
-                                            Request{[=] { then(self, removal, node, answer); }});
-                           }});
+    self->send(
+        self->state.options.calls,
+        CallRequest{node, question, SharedBytes::from(to_bytes(as_bytes(removal->job.id.text()))),
+                    timeout, [=, me = caf::actor(self)](const auto& answer) {
+                      caf::anon_send(me, Request{[=] { then(self, removal, node, answer); }});
+                    }});
 }
 
 void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeId& node,
@@ -218,14 +217,13 @@ void remove_job(Self* self, const Command& command) {
   const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };
   removal->force = field<bool>(arguments, "force", false);
   removal->over = (own && is_finished(own->progress.phase)) ||
-                  std::ranges::any_of(hints, is_finished, [](const HeardHint& heard) {
-                    return heard.hint.phase;
-                  });
+                  std::ranges::any_of(hints, is_finished,
+                                      [](const HeardHint& heard) { return heard.hint.phase; });
   for (const HeardHint& heard : hints)
     if (cluster->alive(heard.from) && !heard.hint.ended &&
         stands_in_the_way(heard.hint.phase, removal->force, removal->over))
-      return command.answer(error_json(still_at_work(
-          removal->shown, heard.hint.phase, "on node " + cluster->name_of(heard.from))));
+      return command.answer(error_json(still_at_work(removal->shown, heard.hint.phase,
+                                                     "on node " + cluster->name_of(heard.from))));
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
       removal->nodes.push_back(node.id);

@@ -133,7 +133,8 @@ void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
 void tell_of_the_end(nlohmann::json& line) {
   if (field<std::string>(line, "phase", "") != to_string(JobPhase::finished)) return;
   const auto steps = field<std::uint64_t>(line, "steps", 0);
-  if (field<std::uint64_t>(line, "step", 0) < steps && field<std::string>(line, "reason", "").empty())
+  if (field<std::uint64_t>(line, "step", 0) < steps &&
+      field<std::string>(line, "reason", "").empty())
     line["reason"] = kNoResult;
   line["step"] = steps;
 }
