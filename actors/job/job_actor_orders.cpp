@@ -56,13 +56,15 @@ Error not_yet(Self* self, const Order& order, const job::JobStatus& status) {
   return {ErrorCode::unavailable, text};
 }
 
-// Whether the order is carried out: the view says so, and a stop's last checkpoint is through here.
+// Whether the order is carried out: the view says so, and a stop's last checkpoint is through here
+// and its step may be told.
 bool is_done(const State& state, const Order& order, const job::JobStatus& status) {
   if (order.command.name == "job.recover") return status.generation > order.generation;
   if (resumes_from(order.command)) return state.core->view().history() != order.history;
   if (order.command.name == "job.resume") return !status.stopped;
   return status.stop_told && status.phase != job::Phase::frozen &&
-         (state.checkpoints_wanted.empty() && state.checkpoints_writing == 0);
+         status.reported >= status.committed && state.checkpoints_wanted.empty() &&
+         state.checkpoints_writing == 0;
 }
 
 bool is_kept(const State& state, std::uint64_t step) {

@@ -83,10 +83,11 @@ void tell_supervisor(Self* self) {
   const std::string reason =
       status.hang ? std::string(job::to_string(status.hang->work)) + " hangs" : state.reason;
   const KnownStep known = state.ledger.known(status, state.phase);
-  std::string summary =
-      std::string(to_string(state.phase)) + reason + std::to_string(status.view_id) + "/" +
-      std::to_string(status.members.size()) + "/" + std::to_string(known.step / 16) + known.how +
-      "/" + std::to_string(state.damaged_found);
+  std::string summary = std::string(to_string(state.phase)) + reason +
+                        std::to_string(status.view_id) + "/" +
+                        std::to_string(status.members.size()) + "/" +
+                        std::to_string(status.stopped ? known.step : known.step / 16) + known.how +
+                        "/" + std::to_string(state.damaged_found);
   if (summary == state.told) return;
   state.told = summary;
   const JobFigures& seen = state.ledger.seen();

@@ -222,7 +222,8 @@ void scan(Self* self) {
     JobId id = *parsed;
     if (hint.phase == JobPhase::removed) {
       state.last_hints.forget(id);
-      if (state.jobs.contains(id)) remove_here(self, id, true, [](const auto&) {});
+      if (const Job* job = job_at(self, id); job && !is_under_way(*job))
+        remove_here(self, id, [](const auto&) {});
       continue;
     }
     state.last_hints.on_hint(now(self), id, from, hint);

@@ -69,6 +69,14 @@ Result<void> begin_job(Self* self, ByteView request) {
   return {};
 }
 
+// What this node does with the job.
+Result<SharedBytes> phase_of(Self* self, ByteView request) {
+  const auto id = parse_job_id(std::string(as_text(request)));
+  const Job* job = id ? job_at(self, *id) : nullptr;
+  if (!job) return Error{ErrorCode::not_found, "no such job here"};
+  return SharedBytes::from(to_bytes(as_bytes(to_string(job->progress.phase))));
+}
+
 Result<SharedBytes> manifest_of(Self* self, ByteView request) {
   const auto id = parse_job_id(std::string(as_text(request)));
   if (!id || !job_at(self, *id)) return Error{ErrorCode::not_found, "no such job here"};
@@ -164,10 +172,11 @@ void publish_all(Self* self) {
   publish(self, "job.remove", [self](const NodeId&, SharedBytes request, CallReply reply) {
     const auto id = parse_job_id(std::string(as_text(request.view)));
     if (!id) return reply(Error{ErrorCode::invalid_argument, "not a job's id"});
-    remove_here(self, *id, true, reply);
+    remove_here(self, *id, reply);
   });
   publish(self, "job.refused", take_refusals);
   publish(self, "job.begin", begin_job);
+  publish(self, "job.phase", phase_of);
   publish(self, "job.manifest", manifest_of);
   publish(self, "job.spans", spans_of);
   const Clock* clock = self->state.options.environment->options().clock;

@@ -74,7 +74,10 @@ void show_job(Self* self, const Command& command, const JobId& id) {
   caf::actor_system* system = &self->system();
   auto finish = [system, environment, spec = job.spec, name = command.name, answer = command.answer,
                  actor = job.actor](std::string report) {
-    if (name != "job.show") return answer(ok_json(arguments_of(report)));
+    nlohmann::json told = arguments_of(report);
+    tell_of_the_end(told);
+    if (name != "job.show") return answer(ok_json(std::move(told)));
+    report = text_of(told);
     system->spawn<caf::detached>([=] {
       const auto tell_job = [&](std::uint64_t steps) {
         caf::anon_send(actor, ProofDiffers{steps});

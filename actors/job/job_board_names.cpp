@@ -70,6 +70,7 @@ void list_jobs(Self* self, const Command& command) {
   const auto wall = self->state.options.environment->options().clock->wall();
   for (nlohmann::json& line : list) {
     line["shown_as"] = names.shown(id_of(line));
+    tell_of_the_end(line);
     add_ages(line, wall);
   }
   auto& lines = list.get_ref<nlohmann::json::array_t&>();

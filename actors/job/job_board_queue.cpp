@@ -94,14 +94,17 @@ Result<void> started(Self* self, ByteView request) {
   return {};
 }
 
-// Whether this node is the one that looks after the job.
-bool is_starter(Self* self, const Job& job, const ClusterSnapshot& cluster) {
+// The node that looks after the job.
+NodeId starter_of(Self* self, const Job& job, const ClusterSnapshot& cluster) {
   const NodeId& own = self->state.options.self;
   const auto& holders = job.waiting->holders;
   const auto up = [&](const NodeId& node) { return node == own || stays(cluster, node); };
   if (std::ranges::find(holders, job.spec.submitter) != holders.end() && up(job.spec.submitter))
-    return job.spec.submitter == own;
-  return std::ranges::none_of(holders, [&](const NodeId& node) { return node < own && up(node); });
+    return job.spec.submitter;
+  NodeId first = own;
+  for (const NodeId& node : holders)
+    if (node < first && up(node)) first = node;
+  return first;
 }
 
 bool carries(const NodeInfo& node, const std::vector<std::string>& wanted) {
@@ -132,6 +135,17 @@ std::string too_few(const job::JobSpec& spec, std::size_t found) {
   return "the job needs at least " + std::to_string(spec.min_nodes) + " nodes" +
          (labels.empty() ? "" : " with the labels " + labels) + ", " + std::to_string(found) +
          (found == 1 ? " is" : " are") + " here";
+}
+
+// What the node says that looks after the job.
+void take_reason(Self* self, Job& job, const NodeId& starter, const ClusterSnapshot& cluster) {
+  for (const auto& [_, from, hint] : hints_of(cluster, job.progress.id)) {
+    if (from != starter || hint.phase != JobPhase::waiting || hint.reason.empty() ||
+        hint.reason == job.progress.reason)
+      continue;
+    job.progress.reason = hint.reason;
+    publish_hint(self, job);  // who is no holder may hear it of this node
+  }
 }
 
 // What may have made room for it since it was last looked at: nodes, and jobs that are over.
@@ -268,7 +282,11 @@ void look_after_queue(Self* self) {
   const auto cluster = self->state.options.cluster->read();
   const Job* before = nullptr;
   for (auto& [id, job] : queue) {
-    if (is_starter(self, *job, *cluster)) look_after(self, id, *job, before, *cluster);
+    const NodeId starter = starter_of(self, *job, *cluster);
+    if (starter == self->state.options.self)
+      look_after(self, id, *job, before, *cluster);
+    else
+      take_reason(self, *job, starter, *cluster);
     if (job->waiting->for_memory && !before) before = job;
   }
 }

@@ -20,10 +20,32 @@ constexpr auto kRemembered = std::chrono::hours(24 * 30);
 constexpr const char* kStarted = "it has started";
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
 constexpr auto kForwardTimeout = std::chrono::seconds(40);
+constexpr auto kAskTimeout = std::chrono::seconds(10);
 
-Error still_at_work(const std::string& shown, const std::string& how) {
-  return {ErrorCode::wrong_state, "job " + shown + " is not over: " + how + "; `gpunode job stop " +
-                                      shown + "` first, then remove it"};
+// Whether what a node does with the job keeps it from being removed: steps are made, or may be.
+// `over`: it is known to be finished, so that who is not as far only waits for the result.
+bool stands_in_the_way(JobPhase phase, bool force, bool over) {
+  switch (phase) {
+    case JobPhase::running:
+    case JobPhase::validating:
+    case JobPhase::saving:
+      return !over;
+    case JobPhase::preparing:
+    case JobPhase::forming:
+    case JobPhase::learning:
+    case JobPhase::syncing:
+    case JobPhase::paused:
+      return !over && !force;
+    default:
+      return false;
+  }
+}
+
+Error still_at_work(const std::string& shown, JobPhase phase, const std::string& where) {
+  return {ErrorCode::wrong_state,
+          "job " + shown + " is not over: it is " + std::string(to_string(phase)) + " " + where +
+              "; `gpunode job stop " + shown + "` first, then remove it" +
+              (phase == JobPhase::running ? "" : ", or remove it with --force nevertheless")};
 }
 
 // The job's checkpoints and what its folder holds beside the record that it was removed.
@@ -107,13 +129,32 @@ bool has_started(Self* self, const JobId& id) {
   });
 }
 
-// Of an order to all: what has come of it up to now.
+// Of an order to all: what has come of it up to now. First all are asked whether steps are made of
+// the job there, so that it is removed from all nodes that answer or from none.
 struct Removal {
   Command command;
   NamedJob job;
-  std::size_t asked = 0;
+  std::string shown;
+  bool force = false, over = false;
+  std::vector<NodeId> nodes = {};  // that answer
+  std::size_t answers = 0;         // to the question that they were asked last
+  std::optional<Error> refused = {};
   nlohmann::json removed_on = nlohmann::json::array(), missing = nlohmann::json::array();
 };
+using OnAnswer = void (*)(Self*, const std::shared_ptr<Removal>&, const NodeId&,
+                          const Result<SharedBytes>&);
+
+void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* question,
+             Duration timeout, OnAnswer then) {
+  removal->answers = 0;
+  for (const NodeId& node : removal->nodes)
+    self->send(
+        self->state.options.calls,
+        CallRequest{node, question, SharedBytes::from(to_bytes(as_bytes(removal->job.id.text()))),
+                    timeout, [=, me = caf::actor(self)](const auto& answer) {
+                      caf::anon_send(me, Request{[=] { then(self, removal, node, answer); }});
+                    }});
+}
 
 void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeId& node,
                 const Result<SharedBytes>& answer) {
@@ -122,7 +163,7 @@ void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeI
     removal->removed_on.push_back(name);
   else
     removal->missing.push_back({{"node", name}, {"reason", answer.error().detail}});
-  if (removal->removed_on.size() + removal->missing.size() < removal->asked) return;
+  if (++removal->answers < removal->nodes.size()) return;
   if (removal->removed_on.empty())
     return removal->command.answer(
         error_json({ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
@@ -131,6 +172,24 @@ void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeI
                                    {"name", removal->job.name},
                                    {"removed_on", removal->removed_on},
                                    {"missing", removal->missing}}));
+}
+
+void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId& node,
+              const Result<SharedBytes>& answer) {
+  const std::string name = self->state.options.cluster->read()->name_of(node);
+  ++removal->answers;
+  if (answer) {
+    if (const auto phase = parse_job_phase(std::string(as_text(answer->view)));
+        phase && stands_in_the_way(*phase, removal->force, removal->over))
+      removal->refused = still_at_work(removal->shown, *phase, "on node " + name);
+  } else if (answer.error().code != ErrorCode::not_found) {
+    removal->missing.push_back({{"node", name}, {"reason", answer.error().detail}});
+    std::erase(removal->nodes, node);
+    --removal->answers;
+  }
+  if (removal->answers < removal->nodes.size()) return;
+  if (removal->refused) return removal->command.answer(error_json(*removal->refused));
+  ask_all(self, removal, "job.remove", kRemoveTimeout, on_removed);
 }
 
 // Of a job that is over: its report says from now on that its result is not here.
@@ -148,62 +207,18 @@ void take_result_away(Self* self, const JobId& id) {
     log::warning("jobs", job.spec.name + ": " + kept.error().message());
 }
 
-}  // namespace
-
-namespace {
-
-// Why the job is not to be removed now, by what is known here.
-Result<void> may_be_removed(Self* self, const NamedJob& meant, const std::string& shown,
-                            bool force) {
-  if (!meant.at_work) return {};
-  const auto cluster = self->state.options.cluster->read();
-  const auto passes = [&](JobPhase phase) {
-    return phase == JobPhase::waiting || phase == JobPhase::stopped ||
-           phase == JobPhase::outsider || phase == JobPhase::witness ||
-           (force && phase == JobPhase::paused);
-  };
-  const Job* own = job_at(self, meant.id);
-  if (own && is_at_work(*own) && !passes(own->progress.phase)) {
-    const bool paused = own->progress.phase == JobPhase::paused;
-    return still_at_work(shown,
-                         paused ? own->progress.reason + " (--force removes it nevertheless)"
-                                : "it is " + std::string(to_string(own->progress.phase)) + " here");
-  }
-  for (const auto& [_, from, hint] : hints_of(*cluster, meant.id))
-    if (cluster->alive(from) && !hint.ended && !passes(hint.phase))
-      return still_at_work(shown, "it is " + std::string(to_string(hint.phase)) + " on node " +
-                                      cluster->name_of(from));
-  return {};
-}
-
-void remove_everywhere(Self* self, const Command& command, const NamedJob& meant) {
-  const auto cluster = self->state.options.cluster->read();
-  auto removal = std::make_shared<Removal>(Removal{command, meant});
-  std::vector<NodeId> here;
-  for (const NodeInfo& node : cluster->nodes) {
-    if (cluster->alive(node.id))
-      here.push_back(node.id);
-    else
-      removal->missing.push_back(
-          {{"node", node.name}, {"reason", "it does not answer, and removes it when it is back"}});
-  }
-  removal->asked = here.size() + removal->missing.size();
-  for (const NodeId& node : here)
-    self->send(self->state.options.calls,
-               CallRequest{node, "job.remove",
-                           SharedBytes::from(to_bytes(as_bytes(meant.id.text()))), kRemoveTimeout,
-                           [self, me = caf::actor(self), removal, node](const auto& answer) {
-                             caf::anon_send(
-                                 me, Request{[=] { on_removed(self, removal, node, answer); }});
-                           }});
-}
-
-// A live node that holds the waiting job; none: it does not wait.
-std::optional<NodeId> holder_of(Self* self, const JobId& id) {
-  const auto cluster = self->state.options.cluster->read();
-  for (const auto& [_, from, hint] : hints_of(*cluster, id))
-    if (hint.phase == JobPhase::waiting && cluster->alive(from)) return from;
-  return std::nullopt;
+// To a node that holds the job in the queue.
+void forward_removal(Self* self, const Command& command, const NodeId& holder,
+                     const Removal& removal) {
+  const std::string id = removal.job.id.text();
+  const std::string request =
+      "job.rm\n" + id + "\n" + text_of({{"job", id}, {"force", removal.force}});
+  self->send(
+      self->state.options.calls,
+      CallRequest{holder, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                  kForwardTimeout, [answer = command.answer](const auto& text) {
+                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
+                  }});
 }
 
 }  // namespace
@@ -213,37 +228,47 @@ void remove_job(Self* self, const Command& command) {
   const JobNames names = names_of(self);
   const auto meant = names.meant(field<std::string>(arguments, "job", ""), Purpose::remove);
   if (!meant) return command.answer(error_json(meant.error()));
-  const bool force = field<bool>(arguments, "force", false);
-  if (auto may = may_be_removed(self, *meant, names.shown(meant->id), force); !may)
-    return command.answer(error_json(may.error()));
+  auto removal = std::make_shared<Removal>(Removal{command, *meant, names.shown(meant->id)});
+  const auto cluster = self->state.options.cluster->read();
+  const std::vector<HeardHint> hints = hints_of(*cluster, meant->id);
   const Job* own = job_at(self, meant->id);
-  if (own && own->waiting && !force)
-    return take_out(self, meant->id, [self, command, meant = *meant](const Result<void>& out) {
-      if (!out) return command.answer(error_json(out.error().within("job " + meant.name)));
-      remove_everywhere(self, command, meant);
+  const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };
+  removal->force = field<bool>(arguments, "force", false);
+  removal->over = (own && is_finished(own->progress.phase)) ||
+                  std::ranges::any_of(hints, is_finished,
+                                      [](const HeardHint& heard) { return heard.hint.phase; });
+  for (const HeardHint& heard : hints)
+    if (cluster->alive(heard.from) && !heard.hint.ended &&
+        stands_in_the_way(heard.hint.phase, removal->force, removal->over))
+      return command.answer(error_json(still_at_work(removal->shown, heard.hint.phase,
+                                                     "on node " + cluster->name_of(heard.from))));
+  for (const NodeInfo& node : cluster->nodes) {
+    if (cluster->alive(node.id))
+      removal->nodes.push_back(node.id);
+    else
+      removal->missing.push_back(
+          {{"node", node.name}, {"reason", "it does not answer, and removes it when it is back"}});
+  }
+  const auto ask = [self, removal] { ask_all(self, removal, "job.phase", kAskTimeout, on_asked); };
+  if (own && own->waiting && !removal->force)
+    return take_out(self, meant->id, [command, removal, ask](const Result<void>& out) {
+      if (out) return ask();
+      command.answer(error_json(out.error().within("job " + removal->shown)));
     });
-  const auto holder = own ? std::nullopt : holder_of(self, meant->id);
-  if (!holder) return remove_everywhere(self, command, *meant);
-  const std::string request =
-      "job.rm\n" + meant->id.text() + "\n" + text_of({{"job", meant->id.text()}, {"force", force}});
-  self->send(
-      self->state.options.calls,
-      CallRequest{*holder, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                  kForwardTimeout, [answer = command.answer](const auto& text) {
-                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
-                  }});
+  const auto holder = std::ranges::find_if(hints, [&](const HeardHint& heard) {
+    return heard.hint.phase == JobPhase::waiting && cluster->alive(heard.from);
+  });
+  if (own || holder == hints.end()) return ask();
+  forward_removal(self, command, holder->from, *removal);
 }
 
-void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply) {
+void remove_here(Self* self, const JobId& id, const CallReply& reply) {
   State& state = self->state;
   if (state.removed.contains(id)) return reply(SharedBytes{});
   const Job* job = job_at(self, id);
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  if (force ? is_under_way(*job) : is_at_work(*job))
-    return reply(Error{ErrorCode::wrong_state,
-                       "it is " + std::string(to_string(job->progress.phase)) + " there"});
   const bool started = job->waiting && has_started(self, id);
   state.options.route_bulk(id.low, nullptr, nullptr);
   end_first(self, id, [self, id, started, reply] { forget(self, id, started, reply); });

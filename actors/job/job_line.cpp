@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <tuple>
 
 #include "actors/json_answer.hpp"
 #include "runtime/base/bytes.hpp"
@@ -124,12 +126,34 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 }
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
-  for (const auto& [id, from, hint] : hints_of_others(cluster)) {
-    if (is_listed(list, id) || hint.phase == JobPhase::removed) continue;
-    nlohmann::json& line = list.emplace_back(hint_line(id, hint, cluster));
-    line["member_count"] = hint.members;
-    line["known_from"] = cluster.name_of(from);
+  const auto hints = hints_of_others(cluster);
+  // Of those that tell of a job the one that knows most.
+  const auto worth = [&](const HeardHint& heard) {
+    const JobPhase phase = heard.hint.phase;
+    const bool part = phase != JobPhase::outsider && phase != JobPhase::witness &&
+                      phase != JobPhase::failed && phase != JobPhase::removed;
+    return std::tuple(cluster.alive(heard.from), part, heard.hint.view_id, heard.hint.step);
+  };
+  std::map<std::string, const HeardHint*> best;
+  for (const HeardHint& heard : hints) {
+    if (is_listed(list, heard.id) || heard.hint.phase == JobPhase::removed) continue;
+    const HeardHint*& known = best[heard.id];
+    if (!known || worth(*known) < worth(heard)) known = &heard;
   }
+  for (const auto& [id, heard] : best) {
+    nlohmann::json& line = list.emplace_back(hint_line(id, heard->hint, cluster));
+    line["member_count"] = heard->hint.members;
+    line["known_from"] = cluster.name_of(heard->from);
+  }
+}
+
+void tell_of_the_end(nlohmann::json& line) {
+  if (field<std::string>(line, "phase", "") != to_string(JobPhase::finished)) return;
+  const auto steps = field<std::uint64_t>(line, "steps", 0);
+  if (field<std::uint64_t>(line, "step", 0) < steps &&
+      field<std::string>(line, "reason", "").empty())
+    line["reason"] = kNoResult;
+  line["step"] = steps;
 }
 
 void record_metrics(telemetry::Registry& metrics, const std::string& name,

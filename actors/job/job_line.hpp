@@ -52,6 +52,13 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 // Appends the jobs that only other nodes run, as the directory tells of them.
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster);
 
+// Why who lacks the result of a job that is finished does not get it from this node.
+inline constexpr const char* kNoResult = "its result is not on this node's disk";
+
+// A job that is finished has made all its steps, also at a node that only voted in it and counted
+// none.
+void tell_of_the_end(nlohmann::json& line);
+
 // Series of a job carry its id too, as two jobs may have one name; those of one that is over stay.
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress);

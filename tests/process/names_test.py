@@ -124,6 +124,21 @@ class Removal(cluster.ProcessTest):
         a = self.world.start("a")
         self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])
 
+    def test_a_job_that_has_just_finished_is_removed_from_all_disks(self):
+        """Also where its result, or a copy of a checkpoint, is on its way."""
+        a = self.world.start("a")
+        nodes = [a, self.world.join("b", a), self.world.join("c", a)]
+        for _ in range(5):
+            done = nodes[1].ask("train", self.job_file(steps=200, every=10), "--json")
+            self.assertEqual(done.code, 0, str(done))
+            job = done.json["job"]
+            self.assertEqual(nodes[2].ask("job", "wait", job).code, 0)
+            removed = nodes[2].ask("job", "rm", job, "--json")
+            self.assertEqual((removed.code, removed.json["missing"]), (0, []), str(removed))
+            for node in nodes:
+                self.assertEqual(node.ask("jobs", "--json").json["jobs"], [])
+                self.assertEqual(node.ask("checkpoint", "ls", "--json").json["checkpoints"], [])
+
     def test_a_job_at_work_is_not_removed(self):
         a = self.world.start("a")
         b = self.world.join("b", a)

@@ -80,6 +80,22 @@ class Queue(cluster.ProcessTest):
         a = self.start("a")
         self.assert_started_once([a, b], told)
 
+    def test_every_holder_says_what_it_waits_for_also_after_its_submitter_is_gone(self):
+        a = self.start("a")
+        b = self.start("b", a)
+        c = self.start("c", a)
+        self.submit(a, nodes=4)
+
+        def all_say(nodes, count):
+            for node in nodes:
+                cluster.wait_until(lambda node=node: f"{count} are here" in
+                                   self.lines(node)[0]["reason"], f"{node.name} says why it waits")
+                self.assert_fails(node.ask("job", "stop", "small"), 1, f"{count} are here")
+        all_say([a, b, c], 3)
+        a.kill()
+        all_say([b, c], 2)
+        all_say([self.start("a"), b, c], 3)
+
     def test_it_is_there_again_after_a_restart_of_all(self):
         a = self.start("a")
         b = self.start("b", a)

@@ -35,9 +35,6 @@ inline constexpr JobRecord kOutcome{"outcome", {{'J', 'O', 'B', 'O'}, 1}};
 inline constexpr JobRecord kWaiting{"waiting", {{'J', 'O', 'B', 'Q'}, 1}};
 inline constexpr JobRecord kRemoved{"removed", {{'J', 'O', 'B', 'R'}, 1}};
 
-// Why who lacks the result of a job that is finished does not get it from this node.
-inline constexpr const char* kNoResult = "its result is not on this node's disk";
-
 // The directory's key of a node that leaves.
 inline constexpr const char* kLeaving = "leaving";
 
@@ -158,9 +155,9 @@ void job_command(Self* self, const Command& command, const JobId& id, const Node
 
 // `job rm`: on every node that answers; the others remove it when they are back.
 void remove_job(Self* self, const Command& command);
-// Removes the job and its checkpoints from this node, unless it is at work here (or waits for its
-// members, and not `force`). Answers when they are gone.
-void remove_here(Self* self, const JobId& id, bool force, const CallReply& reply);
+// Removes the job and its checkpoints from this node, whatever it does with them. Answers when they
+// are gone.
+void remove_here(Self* self, const JobId& id, const CallReply& reply);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),

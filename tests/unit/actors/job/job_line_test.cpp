@@ -67,6 +67,50 @@ TEST(JobLine, says_names_for_ids_and_the_job_in_commands) {
       "`gpunode job resume j --from 0` starts anew; see `gpunode job show j`");
 }
 
+// An entry of the directory about the job {1, 2} by a node whose id begins with that byte.
+DirectoryEntry told_by(int node, JobPhase phase, std::uint64_t step) {
+  DirectoryEntry entry;
+  entry.owner.value[0] = static_cast<std::byte>(node);
+  entry.key = "job/" + JobId{1, 2}.text();
+  JobHint hint;
+  hint.phase = phase;
+  hint.step = step;
+  hint.steps = 9;
+  entry.value = encode(hint);
+  return entry;
+}
+
+TEST(JobLine, of_a_job_of_others_is_that_of_the_live_node_that_knows_most) {
+  ClusterSnapshot cluster;
+  for (int node = 1; node <= 4; ++node) {
+    NodeInfo info;
+    info.id.value[0] = static_cast<std::byte>(node);
+    info.name = std::string(1, static_cast<char>('a' + node - 1));
+    info.health = node == 4 ? PeerHealth::dead : PeerHealth::alive;
+    cluster.nodes.push_back(info);
+  }
+  cluster.self.value[0] = std::byte{1};
+  cluster.entries = {told_by(2, JobPhase::outsider, 0), told_by(3, JobPhase::stopped, 5),
+                     told_by(4, JobPhase::running, 7)};
+  auto list = nlohmann::json::array();
+  add_jobs_of_others(list, cluster);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0]["known_from"], "c");
+  EXPECT_EQ(list[0]["phase"], "stopped");
+  EXPECT_EQ(list[0]["step"], 5);
+}
+
+TEST(JobLine, of_a_finished_job_tells_all_steps_and_where_its_result_is_not) {
+  nlohmann::json line = {{"phase", "finished"}, {"reason", ""}, {"step", 0}, {"steps", 9}};
+  tell_of_the_end(line);
+  EXPECT_EQ(line["step"], 9);
+  EXPECT_EQ(line["reason"], kNoResult);
+  nlohmann::json other = {{"phase", "stopped"}, {"reason", ""}, {"step", 4}, {"steps", 9}};
+  tell_of_the_end(other);
+  EXPECT_EQ(other["step"], 4);
+  EXPECT_EQ(other["reason"], "");
+}
+
 TEST(JobSite, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(site_of("machine", {}, "one"), site_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(site_of("machine", {}, "one"), site_of("machine", {}, "another"));
