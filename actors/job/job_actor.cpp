@@ -291,20 +291,6 @@ void on_down(Self* self, const caf::down_msg& down) {
        {ErrorCode::internal, "the " + std::string(who) + " ended: " + to_string(down.reason)});
 }
 
-// Ends once nothing of the job is written to this node's disk any more: it may be removed next.
-void shut_down(Self* self) {
-  give_up_group(self, "the node's part in the job ends");
-  keep_history(self, true);
-  self->send(self->state.trainer, Shutdown{});
-  self->send(self->state.checkpoints, Shutdown{});
-  self->set_down_handler([self](const caf::down_msg& down) {
-    if (down.source == self->state.checkpoints.address()) self->quit();
-  });
-  self->monitor(self->state.checkpoints);  // anew, as it may have ended before
-  self->set_default_handler(caf::drop);
-  self->become([](const Tick&) {});
-}
-
 caf::behavior behaviour(Self* self, std::shared_ptr<JobActorOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);

@@ -1,5 +1,7 @@
 // How this node's part in a job ends before the job does: its node leaves politely, its disk is
 // full, or it fails. The core hands over what the others need; here are the driver's parts of it.
+#include <caf/event_based_actor.hpp>
+
 #include <utility>
 
 #include "actors/job/detail/job_actor_state.hpp"
@@ -58,6 +60,19 @@ void stay_after_all(Self* self) {
   if (!std::exchange(state.leaves_for, std::nullopt) || state.left || state.finished) return;
   note(self, "the disk takes checkpoints again: this node stays in the job");
   feed(self, &job::JobCore::request_join);
+}
+
+void shut_down(Self* self) {
+  give_up_group(self, "the node's part in the job ends");
+  keep_history(self, true);
+  self->send(self->state.trainer, Shutdown{});
+  self->send(self->state.checkpoints, Shutdown{});
+  self->set_down_handler([self](const caf::down_msg& down) {
+    if (down.source == self->state.checkpoints.address()) self->quit();
+  });
+  self->monitor(self->state.checkpoints);  // anew, as it may have ended before
+  self->set_default_handler(caf::drop);
+  self->become([](const Tick&) {});
 }
 
 }  // namespace gpunode::jobs::actor

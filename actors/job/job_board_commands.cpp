@@ -19,6 +19,8 @@
 namespace gpunode::jobs::board {
 
 constexpr std::uint64_t kTracedSteps = 8;
+constexpr auto kNewsPause = std::chrono::milliseconds(200);
+constexpr int kNewsTries = 5;
 
 namespace {
 
@@ -336,6 +338,21 @@ void find(Self* self, const Command& command, const nlohmann::json& arguments) {
                           {"submitted", static_cast<double>(meant->submitted) / 1e6}}));
 }
 
+// Of a job that was submitted at another node just now the news may be on its way.
+void about_one_job(Self* self, const Command& command, int tries) {
+  const JobNames names = names_of(self);
+  const auto meant = names.meant(field<std::string>(arguments_of(command.arguments), "job", ""),
+                                 purpose_of(command.name));
+  if (!meant && meant.error().code == ErrorCode::not_found && tries > 0)
+    return self->delayed_send(self, kNewsPause,
+                              Request{[=] { about_one_job(self, command, tries - 1); }});
+  if (!meant) return command.answer(error_json(meant.error()));
+  Command named = command;
+  if (command.name != "job.trace")  // which is in a format of others
+    named.answer = naming(names.shown(meant->id), command.answer);
+  job_command(self, named, meant->id, self->state.options.self, true);
+}
+
 }  // namespace
 
 void on_command(Self* self, const Command& command) {
@@ -351,14 +368,7 @@ void on_command(Self* self, const Command& command) {
     return command.answer(error_json(
         {ErrorCode::invalid_argument,
          "a recovery gives up what unreachable members may have done; it must be forced"}));
-  const JobNames names = names_of(self);
-  const auto meant =
-      names.meant(field<std::string>(arguments, "job", ""), purpose_of(command.name));
-  if (!meant) return command.answer(error_json(meant.error()));
-  Command named = command;
-  if (command.name != "job.trace")  // which is in a format of others
-    named.answer = naming(names.shown(meant->id), command.answer);
-  job_command(self, named, meant->id, self->state.options.self, true);
+  about_one_job(self, command, kNewsTries);
 }
 
 }  // namespace gpunode::jobs::board

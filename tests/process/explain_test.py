@@ -104,7 +104,13 @@ class Explained(cluster.ProcessTest):
         self.start(slices=3, faulty=True, env={"GPUNODE_FAULT_PACE_MS": "60",
                                                "GPUNODE_FAULT_PACE_AT": "reduce",
                                                "GPUNODE_FAULT_PACE_WHILE": "/"})
-        slowest = self.slowest(self.b)
+        def told():
+            times = self.progress(self.b, "slow").get("times", {})
+            return times if "slowest" in times or times.get("nobody", {}).get("busy") else None
+        times = cluster.wait_until(told, "somebody is named, or that processors are busy")
+        if "slowest" not in times:
+            self.skipTest("the processors of this machine are busy: no link is blamed")
+        slowest = times["slowest"]
         self.assertEqual((slowest["node"], slowest["cause"]), ("c", "link"))
 
     def test_a_member_that_stands_still_is_named_with_what_is_missing_and_since_when(self):
@@ -124,7 +130,8 @@ class Explained(cluster.ProcessTest):
 
         def told():
             events = self.a.ask("job", "log", "slow", "--json").json["events"]
-            return any(f"waits for node {short}" in event["text"] for event in events)
+            return any(f"waits for node {name}" in event["text"] for event in events
+                       for name in (short, "c"))
         cluster.wait_until(told, "the log names who was waited for")
 
 

@@ -183,6 +183,8 @@ void fail(Self* self, const Error& error);
 void on_leave(Self* self, const Leave& leave);
 void save_state(Self* self, std::uint64_t step);
 void on_left(Self* self);
+// Ends once nothing of the job is written to this node's disk any more: it may be removed next.
+void shut_down(Self* self);
 void leave_full_disk(Self* self, const Error& error);
 void stay_after_all(Self* self);  // as the disk takes checkpoints again
 
