@@ -120,8 +120,10 @@ std::optional<std::string> JobLedger::on_skipped(Time now, std::uint64_t step) {
 KnownStep JobLedger::known(const job::JobStatus& status, JobPhase phase) const {
   KnownStep out;
   const std::uint64_t newest = history_.newest().step;
-  // Where a lease is needed, only what was committed while it held.
-  out.step = status.needs_lease && current_ ? status.reported : std::max(newest, status.reported);
+  // Where a lease is needed, only what was committed while it held; the result counts whoever gave
+  // it, also to a node that has never held one.
+  const bool leased = status.needs_lease && current_ && phase != JobPhase::finished;
+  out.step = leased ? status.reported : std::max(newest, status.reported);
   if (const JobHistory::Commit* commit = history_.commit_of(out.step)) {
     if (commit->time != Time{}) out.at = commit->time;
     out.loss = commit->loss;

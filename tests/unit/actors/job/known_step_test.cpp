@@ -61,6 +61,15 @@ TEST(KnownStep, of_a_small_job_is_what_was_committed_while_its_lease_held) {
   EXPECT_EQ(known.loss, 0.25) << "of that step";
 }
 
+TEST(KnownStep, of_a_finished_job_is_its_last_also_where_others_gave_the_result) {
+  JobLedger ledger;
+  ledger.on_result(at(9), 400, {}, {4, 4});
+  job::JobStatus status;
+  status.needs_lease = true;  // and has never held one: it has reported nothing
+  EXPECT_EQ(ledger.known(status, JobPhase::finished).step, 400u);
+  EXPECT_EQ(ledger.known(status, JobPhase::running).step, 0u);
+}
+
 TEST(KnownStep, a_witness_shows_the_newest_that_a_member_told_and_since_when) {
   ClusterSnapshot cluster;
   for (const auto& [number, name] : {std::pair(1, "a"), std::pair(2, "b")}) {
