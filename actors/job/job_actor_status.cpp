@@ -54,7 +54,7 @@ void follow_core(Self* self, const job::JobStatus& status) {
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
   if (status.phase == job::Phase::done && state.finished)
-    state.phase = state.evaluating ? JobPhase::validating : JobPhase::saving;
+    state.phase = state.evaluating && !state.result_due ? JobPhase::validating : JobPhase::saving;
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
   state.reason = said(self, reason_of(state.phase, status));
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);

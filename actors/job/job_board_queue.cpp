@@ -132,7 +132,8 @@ void waits_for(Self* self, Job& job, const std::string& reason) {
 std::string too_few(const job::JobSpec& spec, std::size_t found) {
   std::string labels;
   for (const std::string& label : spec.labels) labels += (labels.empty() ? "" : ", ") + label;
-  return "the job needs at least " + std::to_string(spec.min_nodes) + " nodes" +
+  return "the job needs at least " + std::to_string(spec.min_nodes) +
+         (spec.min_nodes == 1 ? " node" : " nodes") +
          (labels.empty() ? "" : " with the labels " + labels) + ", " + std::to_string(found) +
          (found == 1 ? " is" : " are") + " here";
 }

@@ -16,7 +16,8 @@ constexpr Text kTexts[] = {
      "How many nodes compute, at most. More: faster steps as long as a slice each is left and "
      "links carry the sums; one node of a larger cluster trains where it is 1."},
     {"min_nodes",
-     "With how many it begins, and goes on. More: it rather waits than goes on slowly."},
+     "With how many it begins, and goes on. More: it rather waits than goes on slowly; with fewer "
+     "fit at the start it waits in the queue."},
     {"on_lost_quorum",
      "\"wait\" for nodes that the last view's majority needs, or \"continue\" without them: nobody "
      "waits, and where two parts went on apart the work of one is given up."},

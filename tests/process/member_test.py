@@ -141,7 +141,7 @@ class AFullDisk(training.TrainingTest):
         self.pace(None)
         line = self.await_line(node, lambda line: line["step"] == self.steps and line["reason"],
                                "its result has no space")
-        self.assertEqual(line["phase"], "running")
+        self.assertEqual(line["phase"], "saving")
         self.assert_says(line["reason"], "only in this node's memory", "disk_full")
         os.remove(filler)
         self.check_all([node])
