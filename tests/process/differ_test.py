@@ -112,7 +112,7 @@ class Differ(training.TrainingTest):
             self.await_line(self.nodes[name], lambda line: line["phase"] == "finished", "finished")
             self.assertEqual(self.export(self.nodes[name], self.steps), expected)
         told = self.shown(self.nodes["a"])
-        self.assertEqual({one["node"] for one in told["computed"]}, {"a", "b"})
+        self.assertLessEqual({one["node"] for one in told["computed"]}, {"a", "b"})
         self.assert_named(self.refused(told), wrong)
 
     def test_of_which_one_is_given_other_data_between_two_starts_computes_no_more(self):
