@@ -132,8 +132,8 @@ class Removal(cluster.ProcessTest):
             done = nodes[1].ask("train", self.job_file(steps=200, every=10), "--json")
             self.assertEqual(done.code, 0, str(done))
             job = done.json["job"]
-            self.assertEqual(nodes[2].ask("job", "wait", job).code, 0)
-            removed = nodes[2].ask("job", "rm", job, "--json")
+            self.assertEqual(nodes[1].ask("job", "wait", job).code, 0)
+            removed = nodes[1].ask("job", "rm", job, "--json")
             self.assertEqual((removed.code, removed.json["missing"]), (0, []), str(removed))
             for node in nodes:
                 self.assertEqual(node.ask("jobs", "--json").json["jobs"], [])

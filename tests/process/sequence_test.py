@@ -88,7 +88,8 @@ class Sequence(Claims):
         for steps in STEPS:
             self.undisturbed(steps)
         self.began = time.monotonic()
-        self.ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in NODES}
+        first = cluster.free_port_range(3 * len(NODES))
+        self.ports = {name: f"127.0.0.1:{first + 3 * at}" for at, name in enumerate(NODES)}
         pace = self.world.write("pace", f"{PACE}\n")
         self.environment = {"GPUNODE_FAULT_PACE_MS": str(PACE), "GPUNODE_FAULT_PACE_AT": "slice",
                             "GPUNODE_FAULT_PACE_WHILE": pace}
