@@ -52,10 +52,20 @@ TEST_F(LastHintsTest, name_a_job_whose_nodes_are_gone_who_told_of_it_and_who_is_
   EXPECT_EQ(list[0]["phase"], "unreachable");
   EXPECT_EQ(list[0]["step"], 384);
   EXPECT_EQ(list[0]["reason"], "last told by a 16 s ago; waiting for a, b");
-  const auto text = hints_.text_of("j", cluster_, now_);
+  const auto text = hints_.text_of(kJob, cluster_, now_);
   ASSERT_TRUE(text);
   EXPECT_NE(text->find("at step 384/1200, last told by a 16 s ago"), std::string::npos) << *text;
-  EXPECT_FALSE(hints_.text_of("k", cluster_, now_));
+  EXPECT_FALSE(hints_.text_of(JobId{3, 4}, cluster_, now_));
+}
+
+TEST_F(LastHintsTest, name_jobs_until_they_are_forgotten) {
+  tell('a', JobPhase::running, 384);
+  JobNames names;
+  hints_.add_to(names);
+  EXPECT_EQ(names.meant("j", Purpose::look)->id, kJob);
+  EXPECT_FALSE(names.meant("j", Purpose::look)->at_work);
+  hints_.forget(kJob);
+  EXPECT_TRUE(listed().empty());
 }
 
 TEST_F(LastHintsTest, say_nothing_of_a_job_that_is_listed) {
