@@ -75,6 +75,14 @@ void begin_at(Self* self, const NodeId& node) {
                          kBeginTimeout, [](const auto&) {}});
 }
 
+// The user has heard that the job is not started: it is not to start after all.
+void withdraw_from(Self* self, const NodeId& node) {
+  const std::string id = job::job_id(self->state.manifest).text();
+  self->send(self->state.options.calls,
+             CallRequest{node, "job.remove", SharedBytes::from(to_bytes(as_bytes(id))),
+                         kCreateTimeout, [](const auto&) {}});
+}
+
 void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
 void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
 nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused);
@@ -152,6 +160,7 @@ void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) 
     for (const Refusal& refusal : state.not_created)
       text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
     text.pop_back();
+    for (const NodeId& node : state.holders) withdraw_from(self, node);
     end(self, error_json({ErrorCode::unavailable, text}));
   }
   self->quit();
@@ -279,6 +288,8 @@ void tell_when_settled(Self* self) {
     for (const Refusal& refusal : state.not_created)
       text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
     text.pop_back();
+    if (!state.options.queued)
+      for (const NodeId& node : state.spec.candidates) withdraw_from(self, node);
     end(self, error_json({ErrorCode::unavailable, text}));
   }
   self->quit();

@@ -132,12 +132,24 @@ class Removal(cluster.ProcessTest):
             done = nodes[1].ask("train", self.job_file(steps=200, every=10), "--json")
             self.assertEqual(done.code, 0, str(done))
             job = done.json["job"]
-            self.assertEqual(nodes[2].ask("job", "wait", job).code, 0)
-            removed = nodes[2].ask("job", "rm", job, "--json")
+            self.assertEqual(nodes[1].ask("job", "wait", job).code, 0)
+            removed = nodes[1].ask("job", "rm", job, "--json")
             self.assertEqual((removed.code, removed.json["missing"]), (0, []), str(removed))
             for node in nodes:
                 self.assertEqual(node.ask("jobs", "--json").json["jobs"], [])
                 self.assertEqual(node.ask("checkpoint", "ls", "--json").json["checkpoints"], [])
+
+    def test_a_job_that_too_few_nodes_can_store_does_not_start_after_all(self):
+        a = self.world.start("a")
+        full = {"GPUNODE_FAULT_DISK_FULL_AFTER": "0", "GPUNODE_FAULT_DISK_FULL_IN": "/jobs/"}
+        for name in ("b", "c"):
+            self.world.join(name, a, env=full, faulty=True)
+        for least, says in ((3, "too few candidates could store"), (4, "hold it in the queue")):
+            refused = a.ask("train", self.job_file(nodes=least, min_nodes=least))
+            self.assert_fails(refused, 1, says, "b: ", "c: ")
+            cluster.wait_until(lambda: not a.ask("jobs", "--json").json["jobs"] and all(
+                os.listdir(os.path.join(a.state, "jobs", job)) == ["removed"]
+                for job in os.listdir(os.path.join(a.state, "jobs"))), "it is gone")
 
     def test_a_job_at_work_is_not_removed(self):
         a = self.world.start("a")

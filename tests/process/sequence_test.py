@@ -88,7 +88,8 @@ class Sequence(Claims):
         for steps in STEPS:
             self.undisturbed(steps)
         self.began = time.monotonic()
-        self.ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in NODES}
+        first = cluster.free_port_range(3 * len(NODES))
+        self.ports = {name: f"127.0.0.1:{first + 3 * at}" for at, name in enumerate(NODES)}
         pace = self.world.write("pace", f"{PACE}\n")
         self.environment = {"GPUNODE_FAULT_PACE_MS": str(PACE), "GPUNODE_FAULT_PACE_AT": "slice",
                             "GPUNODE_FAULT_PACE_WHILE": pace}
@@ -108,11 +109,23 @@ class Sequence(Claims):
             self.frozen.remove(name)
         if self.nodes[name].process.poll() is None:
             return
-        self.nodes[name] = self.world.start(name, **self.options(name))
+        before = self.nodes[name].said()
+        node = self.nodes[name] = self.world.start(name, **self.options(name))
         for model, where in list(self.served):
-            if where == name:  # it is served again once it is loaded
-                cluster.wait_until(lambda model=model: (model, name) in self.models(self.nodes[name]),
-                                   f"{name} serves {model} again")
+            if where == name:
+                self.is_served_again(node, model, before)
+
+    def is_served_again(self, node, model, log_before):
+        """Once it is loaded; or it is said that it is not, where a person has removed it."""
+        job = next(job for job in self.jobs if job.id == self.served[model, node.name])
+        is_lost = f"model {model} is not served any more"
+
+        def settled():
+            return (model, node.name) in self.models(node) or is_lost in node.said()[len(log_before):]
+        cluster.wait_until(settled, f"{node.name} serves {model} again")
+        if (model, node.name) not in self.models(node):
+            self.assertTrue(job.removed or node.name in job.taken, f"{node.name} lost {model}")
+            del self.served[model, node.name]
 
     def undisturbed(self, steps):
         """The digest of the weights of this job run alone."""

@@ -202,7 +202,7 @@ std::vector<Command> make_commands() {
        "remove a job that is over or stopped, with its checkpoints",
        "From every node that answers, and says which; the others remove it when they are back. "
        "Refused while it runs, and where several jobs bear the name. What is served of it stays "
-       "until `unserve`.",
+       "until `unserve` or a restart, which finds nothing to load.",
        {{"JOB", "its name, name~id, or the beginning of its id"}},
        {{"--force", "", "also one that waits for members which do not answer"}, kState, kJson},
        run_job_rm},
