@@ -115,8 +115,7 @@ void begin(Self* self, const std::string& name, Model chosen,
   Model& model = state.models[name] = std::move(chosen);
   model.device = *device;
   model.answer = std::move(answer);
-  model.actor =
-      spawn_model(self->system(), caf::actor(self), name, *state.options.metrics);
+  model.actor = spawn_model(self->system(), caf::actor(self), name, *state.options.metrics);
   self->monitor(model.actor);
   load(self, name, model);
 }

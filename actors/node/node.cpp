@@ -202,7 +202,8 @@ void RunningNode::spawn_children() {
                  return ready->front();
                },
                parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
-               children_.calls, children_.job_board, children_.cluster, &metrics_, entry.state.path() / "served.json"});
+               children_.calls, children_.job_board, children_.cluster, &metrics_,
+               entry.state.path() / "served.json"});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(
         system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),

@@ -57,11 +57,11 @@ Bytes encode(const JobSpec& spec) {
   auto by = octets(spec.submitter.value);
   auto submitter = builder.CreateVector(by.data(), by.size());
   auto waited_as = builder.CreateString(spec.waited_as);
-  builder.Finish(wire::CreateManifest(builder, kFormat, settings, model, labels, digest,
-                                      spec.data_bytes, candidates, fingerprint, spec.sample_count,
-                                      print_text, version, model_digest, spec.submitted, submitter,
-                                      waited_as),
-                 wire::ManifestIdentifier());
+  builder.Finish(
+      wire::CreateManifest(builder, kFormat, settings, model, labels, digest, spec.data_bytes,
+                           candidates, fingerprint, spec.sample_count, print_text, version,
+                           model_digest, spec.submitted, submitter, waited_as),
+      wire::ManifestIdentifier());
   return finished_bytes(builder);
 }
 

@@ -42,7 +42,7 @@ void move_if_drained(State& state) {
 }
 
 caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
-                              telemetry::Registry* metrics) {
+                        telemetry::Registry* metrics) {
   expect_known_messages(self);
   return {
       [self, owner, name](const Load& load) {

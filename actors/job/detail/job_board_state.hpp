@@ -81,8 +81,8 @@ struct State {
   std::map<JobId, Gone> removed;  // for good
   // Of jobs whose actor is to end first: what is done then.
   std::map<JobId, std::function<void()>> ending;
-  JoinAttempts attempts;  // at jobs of others
-  LastHints last_hints;   // of them
+  JoinAttempts attempts;                                                      // at jobs of others
+  LastHints last_hints;                                                       // of them
   std::shared_ptr<std::mutex> history_turn = std::make_shared<std::mutex>();  // to write one
   std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
 };
