@@ -196,27 +196,39 @@ void for_each_pending(Self* self, Visit visit) {
   for (auto it = pending.begin(); it != pending.end();) visit(it++);
 }
 
+Error gone(const NodeId& peer) {
+  return {ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
+}
+
 // Calls that the peer was working on go to another replica. Without its bulk lane it is still
 // there: only what was asked of it on that lane is lost.
 void on_peer_gone(Self* self, const NodeId& peer, bool bulk_alone = false) {
-  const Error gone{ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
   for_each_pending(self, [&](auto it) {
     Pending& pending = it->second;
     const bool on_bulk = lane_of(pending.request.request) == transport::Lane::bulk;
     if (pending.at != peer || (bulk_alone && !on_bulk)) return;
-    if (pending.request.to) return finish(self, it, gone);
+    if (pending.request.to) return finish(self, it, gone(peer));
     pending.tried.insert(peer);
-    pending.last = gone;
+    pending.last = gone(peer);
     dispatch(self, it->first);
   });
+}
+
+// Of one that was gone already when it was called, nobody tells that it goes.
+bool is_gone(const ClusterSnapshot& cluster, const NodeId& peer) {
+  const NodeInfo* node = cluster.find(peer);
+  return node && !cluster.alive(peer);
 }
 
 void on_tick(Self* self) {
   self->delayed_send(self, kTick, Tick{});
   Time t = now(self);
+  const auto cluster = self->state.options.cluster->read();
   for_each_pending(self, [&](auto it) {
     const Pending& pending = it->second;
     if (t < pending.deadline) {
+      if (const auto& to = pending.request.to; to && is_gone(*cluster, *to))
+        return finish(self, it, gone(*to));
       if (!pending.at && t >= pending.retry_at) dispatch(self, it->first);
       return;
     }
