@@ -9,6 +9,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/execution_unit.hpp>
+#include <caf/logger.hpp>
 #include <caf/message.hpp>
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
@@ -35,6 +36,9 @@ class InlineDelivery final : public caf::execution_unit {
       default:
         caf::intrusive_ptr_release(target_);
     }
+    // Who spawns leaves a reference to the system's logger in its thread, for which the system waits
+    // at its end; this thread may outlive it.
+    caf::logger::set_current_actor_system(nullptr);
   }
 
   void exec_later(caf::resumable* job) override {
