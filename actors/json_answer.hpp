@@ -30,8 +30,12 @@ inline std::string answer_json(const Result<nlohmann::json>& result) {
 }
 
 // The arguments of a command, which its own CLI wrote; anything else is an empty object.
+// What is nested deeper than anything that is ever said is left out: to write it again would take
+// as much stack.
 inline nlohmann::json arguments_of(const std::string& text) {
-  nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+  constexpr int kDeepest = 32;
+  const auto shallow = [](int depth, auto, auto&) { return depth < kDeepest; };
+  nlohmann::json parsed = nlohmann::json::parse(text, shallow, false);
   return parsed.is_object() ? parsed : nlohmann::json::object();
 }
 
@@ -50,7 +54,7 @@ T field(const nlohmann::json& object, const char* key, T fallback) {
 // The answer of a command as ok_json and error_json write it. Fails with the error in it, or with
 // internal when it is no answer at all.
 inline Result<nlohmann::json> parsed_answer(const std::string& text) {
-  nlohmann::json body = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json body = arguments_of(text);
   if (body.is_object() && field<bool>(body, "ok", false)) return body;
   if (!body.is_object()) body = nlohmann::json::object();
   const auto told = field<nlohmann::json>(body, "error", nlohmann::json::object());

@@ -236,7 +236,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
-  nlohmann::json told = {{"step", facts.step}, {"digest", facts.digest}};
+  nlohmann::json told = {{"digest", facts.digest}};
+  if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
   if (!model.job.empty()) told["job"] = model.job;
   self->send(state.options.directory_writer,
              SetEntry{call_name(loaded.name), to_bytes(as_bytes(told.dump()))});
@@ -305,7 +306,7 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
   for (const DirectoryEntry& entry : cluster.entries) {
     if (entry.owner != node || entry.key != call_name(model)) continue;
     const nlohmann::json told = arguments_of(std::string(as_text(entry.value)));
-    facts["step"] = field<std::uint64_t>(told, "step", 0);
+    if (told.contains("step")) facts["step"] = field<std::uint64_t>(told, "step", 0);
     facts["digest"] = field<std::string>(told, "digest", "");
     if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
   }

@@ -108,7 +108,7 @@ Result<void> choose_workers(Self* self, const JobId& id, const job::JobSpec& spe
 // Whether a job that was here before stands in the way of starting it; one that failed here is
 // cleared away, to be taken up again from its votes and checkpoints.
 Result<bool> runs_already(Self* self, const JobId& id) {
-  if (self->state.removed.contains(id))
+  if (self->state.removed.contains(id) || self->state.ending.contains(id))
     return Error{ErrorCode::wrong_state, "this job was removed from this node, by order"};
   const Job* job = job_at(self, id);
   if (!job) return false;
@@ -216,14 +216,13 @@ void scan(Self* self) {
   watch_devices(self);
   look_after_queue(self);
   auto cluster = state.options.cluster->read();
+  look_after_removed(self, *cluster);
   for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
     auto parsed = parse_job_id(id_text);
     if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
     if (hint.phase == JobPhase::removed) {
-      state.last_hints.forget(id);
-      if (const Job* job = job_at(self, id); job && !is_under_way(*job))
-        remove_here(self, id, [](const auto&) {});
+      on_removed_elsewhere(self, id, *cluster);
       continue;
     }
     state.last_hints.on_hint(now(self), id, from, hint);

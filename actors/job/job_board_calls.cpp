@@ -130,7 +130,8 @@ void obey(Self* self, const NodeId& by, ByteView request, const CallReply& reply
               *id, by, false);
 }
 
-// Answers calls of this name on the job board.
+}  // namespace
+
 void publish(Self* self, const char* name, CallHandler handler) {
   CallHandler hop = [me = caf::actor(self), handler = std::move(handler)](
                         const NodeId& from, SharedBytes request, CallReply reply) {
@@ -138,8 +139,6 @@ void publish(Self* self, const char* name, CallHandler handler) {
   };
   self->send(self->state.options.calls, Publish{name, std::move(hop), false});
 }
-
-}  // namespace
 
 void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView)) {
   publish(self, name, [self, answer](const NodeId&, SharedBytes request, CallReply reply) {

@@ -183,7 +183,7 @@ void on_submitted(Self* self, const std::string& text,
   const nlohmann::json told = arguments_of(text);
   Job* job = nullptr;
   if (const auto id = parse_job_id(field<std::string>(told, "job", ""))) job = job_at(self, *id);
-  if (job && job->waiting && job->progress.reason.empty()) {
+  if (job && job->waiting && field<std::string>(told, "reason", "") != "") {
     job->progress.reason = field<std::string>(told, "reason", "");
     publish_hint(self, *job);
   }
@@ -196,7 +196,9 @@ Result<void> name_is_free(Self* self, const std::string& name) {
   if (!same || !same->at_work || same->name != name) return {};
   return {ErrorCode::already_exists,
           "a job named '" + name + "' is running or waits (" + short_text(same->id) +
-              "): give this one another name, or stop that one; `gpunode job resume " + name +
+              "): give this one another name, or have that one make way: `gpunode job stop " +
+              name + "` where it runs, `gpunode job rm " + name +
+              "` where it waits in the queue; `gpunode job resume " + name +
               "` lets a node whose part in it failed take part again"};
 }
 
@@ -243,11 +245,26 @@ void train(Self* self, const Command& command) {
   if (!begun) command.answer(error_json(begun.error()));
 }
 
+// Whether more than half of those that hold a waiting job stay when this node leaves.
+bool enough_stay(Self* self, const Waiting& waiting, const ClusterSnapshot& cluster) {
+  const auto staying = std::ranges::count_if(waiting.holders, [&](const NodeId& node) {
+    return node != self->state.options.self && stays(cluster, node);
+  });
+  return static_cast<std::size_t>(staying) > waiting.holders.size() / 2;
+}
+
 // Whether this node may leave: not as the last that holds the state of a job, unless `anyway`.
 Result<nlohmann::json> leave(Self* self, bool anyway) {
   const auto cluster = self->state.options.cluster->read();
   auto unsaved = nlohmann::json::array();
   for (const auto& [id, job] : self->state.jobs) {
+    if (job.waiting && !anyway && !enough_stay(self, *job.waiting, *cluster))
+      return Error{ErrorCode::wrong_state,
+                   "job '" + job.spec.name +
+                       "' waits in the queue, and without this node too few of those that hold it "
+                       "are left to start it: `gpunode job rm " +
+                       job.spec.name +
+                       "` takes it out; `gpunode leave --anyway` leaves it waiting for this node"};
     const std::vector<NodeId>& members = job.progress.members;
     const bool member = std::ranges::find(members, self->state.options.self) != members.end();
     const bool others = std::ranges::any_of(members, [&](const NodeId& node) {

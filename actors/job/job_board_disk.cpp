@@ -87,9 +87,12 @@ void load_jobs(Self* self) {
       log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
       continue;
     }
-    if (auto waits = record(self, id, kWaiting).load(); waits && *waits) {
-      if (auto loaded = load_waiting(self, id, std::move(*spec), **waits); !loaded)
-        log::warning("jobs", "job " + entry.name + ": " + loaded.error().message());
+    const auto waits = record(self, id, kWaiting).load();
+    if (!waits || *waits || spec->candidates.empty()) {
+      Result<void> loaded = Error{ErrorCode::corrupted, "its place in the queue is lost"};
+      if (!waits) loaded = waits.error();
+      if (waits && *waits) loaded = load_waiting(self, id, std::move(*spec), **waits);
+      if (!loaded) log::warning("jobs", "job " + entry.name + ": " + loaded.error().message());
       continue;
     }
     auto outcome = record(self, id, kOutcome).load();

@@ -32,11 +32,15 @@ JobNames names_of(Self* self) {
   JobNames names;
   const State& state = self->state;
   const auto cluster = state.options.cluster->read();
-  state.last_hints.add_to(names);
-  for (const auto& [id, job] : state.jobs)
+  const auto add_own = [&](const JobId& id, const Job& job) {
     names.add({id, job.spec.name, job.spec.submitted, job.spec.waited_as,
                is_at_work(job) || job.waiting});
-  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
+  };
+  // What this node knows itself comes first: nobody else names its jobs.
+  for (const auto& [id, job] : state.jobs) add_own(id, job);
+  state.last_hints.add_to(names);
+  const std::vector<HeardHint> hints = hints_of_others(*cluster);
+  for (const auto& [id_text, from, hint] : hints) {
     const auto id = parse_job_id(id_text);
     if (!id) continue;
     // Where it is over here, there it soon is, too.
@@ -45,11 +49,15 @@ JobNames names_of(Self* self) {
     const bool works = !hint.ended && makes_steps(hint.phase) && cluster->alive(from) && !over;
     names.add({*id, hint.name, hint.submitted, hint.waited_as, works});
   }
-  for (const auto& [id_text, from, hint] : hints_of_others(*cluster))
-    if (const auto id = parse_job_id(id_text); id && hint.phase == JobPhase::removed)
+  for (const auto& [id_text, from, hint] : hints)
+    if (const auto id = parse_job_id(id_text);
+        id && hint.phase == JobPhase::removed && !is_made_elsewhere(*cluster, *id))
       names.forget(*id);
   for (const auto& [id, _] : state.removed) names.forget(id);
   names.forget_started();
+  // Whatever others say, what is being trained here is.
+  for (const auto& [id, job] : state.jobs)
+    if (is_under_way(job) || state.overruled.contains(id)) add_own(id, job);
   return names;
 }
 

@@ -20,6 +20,26 @@ namespace {
 
 constexpr auto kSettle = std::chrono::seconds(1);  // of what has changed, before it is looked at
 constexpr auto kQueueCallTimeout = std::chrono::seconds(5);
+// Until who looks after it has told what it waits for.
+constexpr const char* kNotLooked = "it is looked whether enough nodes are fit";
+constexpr std::uint64_t kMostRounds = std::uint64_t{1} << 32;
+
+bool holds(const std::vector<NodeId>& holders, const NodeId& node) {
+  return std::ranges::find(holders, node) != holders.end();
+}
+
+// Whether more than half of so many nodes means something: each is there once, this one too.
+bool are_holders(std::vector<NodeId> nodes, const NodeId& self) {
+  std::ranges::sort(nodes);
+  return holds(nodes, self) && std::ranges::adjacent_find(nodes) == nodes.end();
+}
+
+// Whether the waiting job may start with this: with nothing, which is never, or on some nodes.
+bool may_start_with(const JobId& id, ByteView manifest) {
+  if (manifest.empty()) return true;
+  const auto spec = job::decode(manifest);
+  return spec && !spec->candidates.empty() && spec->waited_as == id.text();
+}
 
 Result<void> store(Self* self, const JobId& id, const Waiting& waiting) {
   return record(self, id, kWaiting).store(encode(QueueNote{id, waiting.vote, waiting.holders}));
@@ -29,6 +49,7 @@ void enter(Self* self, const JobId& id, job::JobSpec spec, Waiting waiting) {
   Job& job = self->state.jobs[id];
   job.progress.id = id;
   job.progress.phase = JobPhase::waiting;
+  job.progress.reason = kNotLooked;
   job.progress.total_steps = spec.train.steps;
   job.spec = std::move(spec);
   job.waiting = std::move(waiting);
@@ -38,7 +59,8 @@ void enter(Self* self, const JobId& id, job::JobSpec spec, Waiting waiting) {
 Result<void> keep(Self* self, ByteView request) {
   auto note = decode_note(request);
   const auto* draft = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!draft) return Error{ErrorCode::invalid_argument, "not a job for the queue"};
+  if (!draft || !are_holders(draft->holders, self->state.options.self))
+    return Error{ErrorCode::invalid_argument, "not a job for the queue"};
   const JobId id = job::job_id(draft->vote.manifest);
   if (self->state.leaving) return Error{ErrorCode::wrong_state, "this node is leaving the cluster"};
   if (self->state.removed.contains(id))
@@ -49,23 +71,28 @@ Result<void> keep(Self* self, ByteView request) {
   const JobEnvironment& environment = *self->state.options.environment;
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made.error();
-  if (auto stored = record(self, id, kManifest).store(draft->vote.manifest); !stored)
-    return stored.error();
   Waiting waiting;
   waiting.holders = draft->holders;
+  // Last its manifest: without it nothing is taken up from disk.
   if (auto stored = store(self, id, waiting); !stored) return stored.error();
+  if (auto stored = record(self, id, kManifest).store(draft->vote.manifest); !stored)
+    return stored.error();
   enter(self, id, std::move(*spec), std::move(waiting));
   return {};
 }
 
 // A vote on how a job starts; `accepting`: on a manifest, else on a ballot alone.
-Result<SharedBytes> vote(Self* self, ByteView request, bool accepting) {
+Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool accepting) {
   auto note = decode_note(request);
   const auto* asked = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!asked) return Error{ErrorCode::invalid_argument, "not a question about the queue"};
+  if (!asked || asked->vote.promised.by != from || asked->vote.promised.round > kMostRounds ||
+      !may_start_with(asked->job, asked->vote.manifest))
+    return Error{ErrorCode::invalid_argument, "not a question about the queue"};
   Job* job = job_at(self, asked->job);
   if (!job || !job->waiting || self->state.ending.contains(asked->job))
     return Error{ErrorCode::not_found, "the job does not wait here"};
+  if (!holds(job->waiting->holders, from))
+    return Error{ErrorCode::permission_denied, "who does not hold the job does not start it"};
   Waiting changed = *job->waiting;
   const bool given = accepting ? changed.vote.accept(asked->vote.promised, asked->vote.manifest)
                                : changed.vote.promise(asked->vote.promised);
@@ -74,14 +101,6 @@ Result<SharedBytes> vote(Self* self, ByteView request, bool accepting) {
     job->waiting = std::move(changed);
   }
   return SharedBytes::from(encode(QueueNote{asked->job, job->waiting->vote, {}}));
-}
-
-Result<SharedBytes> promise(Self* self, ByteView request) {
-  return vote(self, request, false);
-}
-
-Result<SharedBytes> accept(Self* self, ByteView request) {
-  return vote(self, request, true);
 }
 
 // "<waiting id>\n<id>": the job has started under that id.
@@ -180,6 +199,7 @@ void on_attempt(Self* self, const JobId& id, const std::string& answer) {
     self->send(self->state.options.calls,
                CallRequest{holder, "queue.started", SharedBytes::from(to_bytes(as_bytes(text))),
                            kQueueCallTimeout, [](const auto&) {}});
+  waiting.not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
   leave_queue(self, id);
 }
 
@@ -215,8 +235,10 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
                 const ClusterSnapshot& cluster) {
   Waiting& waiting = *job.waiting;
   const std::vector<NodeId> nodes = eligible(job.spec, cluster);
-  if (nodes.size() < job.spec.min_nodes)
+  if (nodes.size() < job.spec.min_nodes) {
+    waiting.for_memory = false;
     return waits_for(self, job, too_few(job.spec, nodes.size()));
+  }
   if (before)
     return waits_for(self, job,
                      "job " + before->spec.name + " came before it, and waits for memory");
@@ -257,15 +279,21 @@ void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> the
 
 void publish_queue(Self* self) {
   publish(self, "queue.keep", keep);
-  publish(self, "queue.promise", promise);
-  publish(self, "queue.accept", accept);
+  publish(self, "queue.promise", [self](const NodeId& from, SharedBytes request, CallReply reply) {
+    reply(vote(self, from, request.view, false));
+  });
+  publish(self, "queue.accept", [self](const NodeId& from, SharedBytes request, CallReply reply) {
+    reply(vote(self, from, request.view, true));
+  });
   publish(self, "queue.started", started);
 }
 
 Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record) {
   auto note = decode_note(record);
   auto* kept = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!kept) return Error{ErrorCode::corrupted, "its place in the queue cannot be read"};
+  if (!kept || !are_holders(kept->holders, self->state.options.self) ||
+      !may_start_with(id, kept->vote.manifest))
+    return Error{ErrorCode::corrupted, "its place in the queue cannot be read"};
   Waiting waiting;
   waiting.holders = std::move(kept->holders);
   waiting.vote = std::move(kept->vote);

@@ -95,21 +95,30 @@ void clear_away(Self* self, const JobId& id, const CallReply& reply) {
   if (!begun) reply(begun.error());
 }
 
+Result<void> store_removed(Self* self, const JobId& id, const Gone& gone) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
+    return made;
+  const nlohmann::json note = {
+      {"name", gone.name},
+      {"started", gone.started},
+      {"at", std::chrono::system_clock::to_time_t(environment.options().clock->wall())}};
+  return record(self, id, kRemoved).store(as_bytes(note.dump()));
+}
+
 // From here on the job is no more at this node, whatever becomes of its files.
-void forget(Self* self, const JobId& id, bool started, const CallReply& reply) {
+void forget(Self* self, const JobId& id, const Gone& gone, const CallReply& reply) {
   State& state = self->state;
-  const Gone gone{state.jobs.at(id).spec.name, started};
-  nlohmann::json note = {{"name", gone.name},
-                         {"started", started},
-                         {"at", std::chrono::system_clock::to_time_t(
-                                    state.options.environment->options().clock->wall())}};
-  if (auto stored = record(self, id, kRemoved).store(as_bytes(note.dump())); !stored)
-    return reply(stored.error());
+  JobProgress nothing;
+  nothing.id = id;
+  nothing.phase = JobPhase::removed;
+  record_metrics(*state.options.metrics, gone.name, nothing);
   state.jobs.erase(id);
+  state.overruled.erase(id);
   state.last_hints.forget(id);
   state.removed[id] = gone;
   tell_removed(self, id, gone);
-  if (!started) log::info("jobs", gone.name + " (" + short_text(id) + ") is removed");
+  if (!gone.started) log::info("jobs", gone.name + " (" + short_text(id) + ") is removed");
   clear_away(self, id, reply);
 }
 
@@ -156,18 +165,27 @@ void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* qu
                     }});
 }
 
+// Who is away hears of the removal from this node, also where it has never had a part in the job.
+Result<void> remember_for_others(Self* self, const NamedJob& job) {
+  if (self->state.removed.contains(job.id) || job_at(self, job.id)) return {};
+  const Gone gone{job.name, false};
+  if (auto stored = store_removed(self, job.id, gone); !stored) return stored;
+  forget(self, job.id, gone, [](const auto&) {});
+  return {};
+}
+
 void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeId& node,
                 const Result<SharedBytes>& answer) {
   const std::string name = self->state.options.cluster->read()->name_of(node);
-  if (answer || answer.error().code == ErrorCode::not_found)
+  if (answer)
     removal->removed_on.push_back(name);
-  else
+  else if (answer.error().code != ErrorCode::not_found)
     removal->missing.push_back({{"node", name}, {"reason", answer.error().detail}});
   if (++removal->answers < removal->nodes.size()) return;
-  if (removal->removed_on.empty())
-    return removal->command.answer(
-        error_json({ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
-                                                removal->missing[0].value("reason", "")}));
+  if (!removal->missing.empty())
+    if (auto stored = remember_for_others(self, removal->job); !stored)
+      removal->missing.push_back({{"node", "the nodes that are away"},
+                                  {"reason", "they are not told of it: " + stored.error().detail}});
   removal->command.answer(ok_json({{"job", removal->job.id.text()},
                                    {"name", removal->job.name},
                                    {"removed_on", removal->removed_on},
@@ -188,6 +206,10 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
     --removal->answers;
   }
   if (removal->answers < removal->nodes.size()) return;
+  if (removal->nodes.empty())
+    return removal->command.answer(error_json(
+        {ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
+                                     removal->missing[0].value("reason", "nobody answers")}));
   if (removal->refused) return removal->command.answer(error_json(*removal->refused));
   ask_all(self, removal, "job.remove", kRemoveTimeout, on_removed);
 }
@@ -235,13 +257,19 @@ void remove_job(Self* self, const Command& command) {
   const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };
   removal->force = field<bool>(arguments, "force", false);
   removal->over = (own && is_finished(own->progress.phase)) ||
-                  std::ranges::any_of(hints, is_finished,
-                                      [](const HeardHint& heard) { return heard.hint.phase; });
-  for (const HeardHint& heard : hints)
-    if (cluster->alive(heard.from) && !heard.hint.ended &&
+                  (std::ranges::any_of(hints, is_finished,
+                                       [](const HeardHint& heard) { return heard.hint.phase; }) &&
+                   !is_made_elsewhere(*cluster, meant->id));
+  for (const HeardHint& heard : hints) {
+    const bool alive = cluster->alive(heard.from);
+    // Who is away may make steps still, for all that is known here.
+    if ((alive || !removal->force) && !heard.hint.ended &&
         stands_in_the_way(heard.hint.phase, removal->force, removal->over))
-      return command.answer(error_json(still_at_work(removal->shown, heard.hint.phase,
-                                                     "on node " + cluster->name_of(heard.from))));
+      return command.answer(error_json(still_at_work(
+          removal->shown, heard.hint.phase,
+          (alive ? "on node " : "by the last word of node ") + cluster->name_of(heard.from) +
+              (alive ? "" : ", which does not answer (--force removes it nevertheless)"))));
+  }
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
       removal->nodes.push_back(node.id);
@@ -269,13 +297,51 @@ void remove_here(Self* self, const JobId& id, const CallReply& reply) {
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  const bool started = job->waiting && has_started(self, id);
+  const Gone gone{job->spec.name, job->waiting && has_started(self, id)};
+  if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());
   state.options.route_bulk(id.low, nullptr, nullptr);
-  end_first(self, id, [self, id, started, reply] { forget(self, id, started, reply); });
+  end_first(self, id, [self, id, gone, reply] { forget(self, id, gone, reply); });
 }
 
 void leave_queue(Self* self, const JobId& id) {
-  forget(self, id, true, [](const auto&) {});
+  const Gone gone{self->state.jobs.at(id).spec.name, true};
+  if (auto stored = store_removed(self, id, gone); !stored)
+    return log::warning("jobs", gone.name + " has started, and stays in the queue here: " +
+                                    stored.error().message());
+  forget(self, id, gone, [](const auto&) {});
+}
+
+bool is_made_elsewhere(const ClusterSnapshot& cluster, const JobId& id) {
+  return std::ranges::any_of(hints_of(cluster, id), [&](const HeardHint& heard) {
+    const JobPhase phase = heard.hint.phase;
+    return cluster.alive(heard.from) &&
+           (phase == JobPhase::running || phase == JobPhase::validating ||
+            phase == JobPhase::saving);
+  });
+}
+
+void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cluster) {
+  State& state = self->state;
+  const Job* job = job_at(self, id);
+  if (job && is_under_way(*job)) state.overruled.insert(id);
+  if (state.overruled.contains(id) || is_made_elsewhere(cluster, id)) return;
+  state.last_hints.forget(id);
+  if (job) remove_here(self, id, [](const auto&) {});
+}
+
+// What was removed at a node that was cut off may be at work with the others.
+void look_after_removed(Self* self, const ClusterSnapshot& cluster) {
+  const JobEnvironment& environment = *self->state.options.environment;
+  std::erase_if(self->state.removed, [&](const auto& one) {
+    const auto& [id, gone] = one;
+    if (gone.started || !is_made_elsewhere(cluster, id)) return false;
+    if (auto done = environment.options().files->remove(environment.job_folder(id)); !done)
+      log::warning("jobs", gone.name + ": " + done.error().message());
+    log::warning("jobs", gone.name + " (" + short_text(id) +
+                             ") is at work on other nodes, and is not removed any more");
+    self->send(self->state.options.directory_writer, SetEntry{hint_key(id), std::nullopt});
+    return true;
+  });
 }
 
 void take_removed(Self* self, const JobId& id, ByteView bytes) {
@@ -313,6 +379,8 @@ void remove_checkpoints(Self* self, const Command& command) {
   };
   Job* job = job_at(self, *id);
   if (!job) return remove();
+  if (self->state.ending.contains(*id))
+    return command.answer(error_json({ErrorCode::wrong_state, "the job is being removed already"}));
   if (!is_over(job->progress.phase))
     return command.answer(error_json(
         {ErrorCode::wrong_state,

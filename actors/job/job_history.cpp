@@ -31,6 +31,7 @@ void JobHistory::jump_to(Commit where) {
 
 void JobHistory::add(Commit commit) {
   if (commit.step != newest().step + 1) jump_to({.step = commit.step - 1});
+  if (commit.skipped) ++skipped_;  // of one that is read; a new one is told to be so later
   if (commit.computed) {
     for (const auto& [node, count] : *commit.computed) slices_[node] += count;
     const auto& last = newest().computed;  // mostly the same ones compute the same share

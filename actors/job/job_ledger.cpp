@@ -59,7 +59,7 @@ void JobLedger::on_result(Time now, std::uint64_t step, const collective::DataFi
 
 void JobLedger::on_committed(Time now, const job::Committed& committed) {
   // The first commit of another view: how long the job stood still is what people ask then.
-  if (last_ && last_->view_id != view_.view_id) {
+  if (last_ && last_->view_id != view_.view_id && last_->step + 1 == committed.step) {
     char text[120];
     std::snprintf(text, sizeof text, "goes on with step %llu, %.3f s after the commit of step %llu",
                   static_cast<unsigned long long>(committed.step),

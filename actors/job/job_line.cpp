@@ -166,7 +166,9 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
   };
   const auto set = [&](const char* gauge, const char* help, const telemetry::Labels& labels,
                        auto value) {
-    metrics.gauge(gauge, help, labels).set(static_cast<double>(value));
+    const bool gone = progress.phase == JobPhase::removed;
+    metrics.gauge(gauge, help, labels)
+        .set(gone ? telemetry::Gauge::kUnknown : static_cast<double>(value));
   };
   for (const std::string_view phase : kJobPhases)
     set("gpunode_job_phase", "1 for where this node's part in the job stands, 0 for all else",
@@ -176,9 +178,9 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
   set("gpunode_job_members", "Members of the job's view", job, progress.members.size());
   set("gpunode_job_view_id", "Number of the job's view; it rises with each change", job,
       progress.view_id);
-  if (progress.loss)
+  if (progress.loss || progress.phase == JobPhase::removed)
     set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job,
-        *progress.loss);
+        progress.loss.value_or(0));
   set("gpunode_job_tokens_per_second", "Training speed over the last steps", job,
       progress.tokens_per_second);
   for (const auto& [way, bytes] : {std::pair("to_device", progress.to_device_bytes),

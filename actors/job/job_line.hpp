@@ -59,7 +59,8 @@ inline constexpr const char* kNoResult = "its result is not on this node's disk"
 // none.
 void tell_of_the_end(nlohmann::json& line);
 
-// Series of a job carry its id too, as two jobs may have one name; those of one that is over stay.
+// Series of a job carry its id too, as two jobs may have one name; those of one that is over stay,
+// those of one that is removed are not shown any more.
 void record_metrics(telemetry::Registry& metrics, const std::string& name,
                     const JobProgress& progress);
 

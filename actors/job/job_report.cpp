@@ -36,6 +36,7 @@ constexpr const char* kProgressKeys[] = {"job",
                                          "waiting_for",
                                          "stall",
                                          "hang",
+                                         "ordered",
                                          "unsaved_steps",
                                          "skipped_steps",
                                          "loss",
@@ -103,6 +104,8 @@ json progress(const ReportInput& in) {
     out["hang"] = {{"work", job::to_string(in.status.hang->work)},
                    {"seconds", seconds(in.status.hang->lasts)},
                    {"usual_seconds", seconds(in.status.hang->usual)}};
+  if (in.status.ordered != view::Wish::none)
+    out["ordered"] = in.status.ordered == view::Wish::stop ? "stop" : "resume";
   out["unsaved_steps"] = unsaved_steps(in);
   if (in.ledger.history().skipped() > 0)
     out["skipped_steps"] = {{"all", in.ledger.history().skipped()},

@@ -91,6 +91,8 @@ nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused);
 void hand_out(Self* self, Bytes manifest) {
   State& state = self->state;
   auto spec = job::decode(manifest);
+  if (spec && spec->candidates.empty())
+    spec = Error{ErrorCode::corrupted, "the manifest names no candidates"};
   if (!spec) {
     end(self, error_json(spec.error()));
     return self->quit();

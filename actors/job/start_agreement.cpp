@@ -71,13 +71,16 @@ void on_voted(Self* self, const Voted& voted) {
                   "of the " + std::to_string(all) + " nodes that hold it in the queue only " +
                       std::to_string(state.given) +
                       " agree to its start, and more than half must: bring them back, or remove "
-                      "the job and submit it again"});
+                      "the job (`gpunode job rm --force`) and submit it again"});
 }
 
 caf::behavior behaviour(Self* self, std::shared_ptr<StartAgreement> agreement) {
   self->state.agreement = std::move(*agreement);
   expect_known_messages(self);
-  ask(self);
+  if (self->state.agreement.holders.empty())
+    end(self, Error{ErrorCode::corrupted, "nobody holds the job in the queue"});
+  else
+    ask(self);
   return {[self](const Voted& voted) { on_voted(self, voted); }};
 }
 

@@ -44,8 +44,11 @@ class Connection final : public httplib::Stream {
     return static_cast<ssize_t>(count);
   }
   ssize_t write(const char* bytes, size_t size) override {
-    if (!wait(POLLOUT)) return -1;
-    return ::send(fd_, bytes, size, MSG_NOSIGNAL);
+    for (;;) {
+      if (!wait(POLLOUT)) return -1;
+      const ssize_t count = ::send(fd_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return count;
+    }
   }
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}

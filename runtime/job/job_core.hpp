@@ -96,6 +96,7 @@ struct JobStatus {
   bool stopped = false;  // by a person, as the newest view that is known here says
   // And nothing more is to come of it here: Stopped was told, or this node is no member.
   bool stop_told = false;
+  view::Wish ordered = view::Wish::none;  // at this node, and not carried out yet
 };
 
 class JobCore {

@@ -106,6 +106,7 @@ JobStatus JobCore::State::status() const {
   status.generation = view.generation();
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (orders.stop_told() || !job.member);
+  status.ordered = orders.wish();
   for (const NodeId& node : view.acceptors)
     if (view.is_witness(node)) status.witnesses.push_back(node);
   for (const view::Member& one : view.members) status.members.push_back(one.node);

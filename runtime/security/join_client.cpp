@@ -110,7 +110,7 @@ JoinClient::Action JoinClient::on_dial_failed(const Error& error) {
       return next_endpoint(JoinFailure::no_answer, endpoint() + " does not answer at all");
     case ErrorCode::protocol_mismatch:
       return next_endpoint(JoinFailure::not_a_gpunode,
-                           "what listens at " + endpoint() + " is not a gpunode");
+                           "what listens at " + endpoint() + " is no join port of a gpunode");
     default:
       return next_endpoint(JoinFailure::no_answer, endpoint() + ": " + error.detail);
   }
@@ -137,7 +137,7 @@ JoinClient::Action JoinClient::greet(WallTime wall, ByteView frame) {
   auto banner = decode_banner(frame);
   if (!banner) {
     return next_endpoint(JoinFailure::not_a_gpunode,
-                         "what listens at " + endpoint() + " is not a gpunode");
+                         "what listens at " + endpoint() + " is no join port of a gpunode");
   }
   if (auto report = objection(*banner, wall)) {
     return next_endpoint(report->failure, std::move(report->detail));

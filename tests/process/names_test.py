@@ -1,5 +1,6 @@
 """A name means one job, the same to every command on every node; what is removed is gone."""
 import os
+import time
 
 import cluster
 
@@ -150,6 +151,72 @@ class Removal(cluster.ProcessTest):
             cluster.wait_until(lambda: not a.ask("jobs", "--json").json["jobs"] and all(
                 os.listdir(os.path.join(a.state, "jobs", job)) == ["removed"]
                 for job in os.listdir(os.path.join(a.state, "jobs"))), "it is gone")
+
+    def test_a_job_that_others_train_is_not_removed_by_one_that_is_cut_off(self):
+        """Not without force; and by force for as long as the others are away alone."""
+        ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "abc"}
+        a = self.world.start("a", listen=ports["a"])
+        b = self.world.join("b", a, listen=ports["b"])
+        c = self.world.join("c", a, listen=ports["c"])
+        done = a.ask("train", self.job_file(steps=1_000_000, every=500, nodes=2), "--json")
+        self.assertEqual(done.code, 0, str(done))
+        cluster.wait_until(lambda: [one for one in c.ask("jobs", "--json").json["jobs"]
+                                    if one["step"] > 0], "c has heard of steps")
+        members = [node for node in (a, b, c)
+                   if self.progress(node, "small")["phase"] == "running"]
+        outside = next(node for node in (a, b, c) if node not in members)
+        for node in members:
+            node.signal(19)
+        cluster.wait_until(lambda: all(
+            one["health"] != "alive" for one in outside.ask("nodes", "--json").json["nodes"]
+            if one["name"] != outside.name), "it is alone")
+        self.assert_fails(outside.ask("job", "rm", "small"), 1, "by the last word of", "--force")
+        self.assertEqual(outside.ask("job", "rm", "small", "--force").code, 0)
+        self.assertEqual(outside.ask("jobs", "--json").json["jobs"], [])
+        for node in members:
+            node.signal(18)
+        for node in (a, b, c):
+            cluster.wait_until(lambda node=node: [one for one in
+                                                  node.ask("jobs", "--json").json["jobs"]
+                                                  if one["phase"] not in ("removed",)],
+                               f"{node.name} lists it again")
+        before = self.progress(members[0], "small")["step"]
+        cluster.wait_until(lambda: self.progress(members[0], "small")["step"] > before,
+                           "it goes on")
+        self.assertEqual(members[0].ask("job", "stop", "small").code, 0)
+        time.sleep(1)
+        for node in members:
+            self.assertTrue(node.ask("checkpoint", "ls", "--json").json["checkpoints"])
+            self.assertEqual(len(node.ask("jobs", "--json").json["jobs"]), 1)
+
+    def test_whose_nodes_are_all_away_a_job_is_removed_when_they_are_back(self):
+        ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "abd"}
+        a = self.world.start("a", listen=ports["a"])
+        b = self.world.join("b", a, listen=ports["b"])
+        d = self.world.join("d", a, listen=ports["d"])
+        done = a.ask("train", self.job_file(steps=20, nodes=2), "--follow", "--json")
+        self.assertEqual(done.code, 0, str(done))
+        job = a.ask("jobs", "--json").json["jobs"][0]["job"]
+        for node in (a, b, d):
+            self.wait_for_phase(node, job)
+        holders = [node for node in (a, b, d)
+                   if node.ask("checkpoint", "ls", "--json").json["checkpoints"]]
+        asked = next(node for node in (b, d) if len(holders) < 3 and node not in holders)
+        for node in (a, b, d):
+            if node is not asked:
+                node.kill()
+        cluster.wait_until(lambda: all(
+            one["health"] != "alive" for one in asked.ask("nodes", "--json").json["nodes"]
+            if one["name"] != asked.name), "it is alone")
+        removed = asked.ask("job", "rm", job, "--json")
+        self.assertEqual(removed.code, 0, str(removed))
+        self.assertEqual(len(removed.json["missing"]), 2, str(removed))
+        for name in "abd":
+            if name != asked.name:
+                node = self.world.start(name, listen=ports[name])
+                cluster.wait_until(lambda node=node: not (
+                    node.ask("jobs", "--json").json["jobs"] or
+                    node.ask("checkpoint", "ls", "--json").json["checkpoints"]), "it is gone")
 
     def test_a_job_at_work_is_not_removed(self):
         a = self.world.start("a")

@@ -74,6 +74,7 @@ finished_at    | number s | it is known | when the job's end was reached, since 
 finished_seconds_ago | number s | it is known | how long ago
 witnesses      | texts    | it has begun here | nodes that vote and compute nothing
 waiting_for    | texts    | it has begun here | nodes that it cannot go on without
+ordered        | text     | an order was given at this node and is not carried out yet | stop or resume
 stall          | object   | a step waits for one member | which
 stall.node     | text     | | the member
 stall.waiting_for | text  | | what is missing of it

@@ -8,7 +8,7 @@ const char* const kModelAnswers = R"(
 = serve
 model          | text     | | what it is called
 path           | text     | | what was loaded
-step           | whole    | | of the checkpoint
+step           | whole    | it is known | of the checkpoint
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
 digest         | text     | | of the weights

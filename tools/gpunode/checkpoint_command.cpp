@@ -239,7 +239,8 @@ void warn_of_steps_that_lack(const Invocation& invocation, Shelf& shelf, const C
   if (!spec || key.step >= spec->train.steps || invocation.arguments.has("--step")) return;
   warn("the newest checkpoint of job '" + spec->name + "' here is of step " +
        std::to_string(key.step) + ", and the job's last step is " +
-       std::to_string(spec->train.steps) + ": its result is not on this node's disk");
+       std::to_string(spec->train.steps) +
+       ": it is not finished yet, or its result is not on this node's disk");
 }
 
 }  // namespace

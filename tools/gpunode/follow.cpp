@@ -57,23 +57,6 @@ class Display {
   SteadyClock::time_point shown_{};
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-
-// While one is watched, Ctrl-C is heard instead of ending the program.
-class Interrupts {
- public:
-  Interrupts() {
-    interrupted = 0;
-    struct sigaction heard {};
-    heard.sa_handler = [](int) { interrupted = 1; };
-    sigaction(SIGINT, &heard, &before_);
-  }
-  ~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
-
- private:
-  struct sigaction before_ {};
-};
-
 int leave_alone(const Invocation& invocation, const std::string& name) {
   if (!invocation.json())
     std::fprintf(stderr,
@@ -83,6 +66,13 @@ int leave_alone(const Invocation& invocation, const std::string& name) {
   return 128 + SIGINT;
 }
 
+int stopped(const Invocation& invocation, const std::string& name) {
+  if (!invocation.json())
+    std::fprintf(stderr, "gpunode: it is stopped; `gpunode job resume %s` lets it go on\n",
+                 name.c_str());
+  return kStopped;
+}
+
 int failed(const Invocation& invocation, const json& progress, const std::string& name) {
   const std::string reason = field<std::string>(progress, "reason", "no reason is known");
   if (!invocation.json())
@@ -90,7 +80,24 @@ int failed(const Invocation& invocation, const json& progress, const std::string
   return kFailed;
 }
 
+volatile std::sig_atomic_t interrupted = 0;
+
 }  // namespace
+
+Interrupts::Interrupts() {
+  interrupted = 0;
+  struct sigaction heard {};
+  heard.sa_handler = [](int) { interrupted = 1; };
+  sigaction(SIGINT, &heard, &before_);
+}
+
+Interrupts::~Interrupts() {
+  sigaction(SIGINT, &before_, nullptr);
+}
+
+bool Interrupts::any() {
+  return interrupted != 0;
+}
 
 int watch_job(const Invocation& invocation, const Watch& watch) {
   Display display(invocation.json());
@@ -109,16 +116,16 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
     name = field<std::string>(answer.body, "name", name);
     const auto phase = jobs::parse_job_phase(field<std::string>(answer.body, "phase", ""));
     if (phase == jobs::JobPhase::waiting) waited_at = SteadyClock::now();
-    const bool stops = watch.ends_when_stopped && phase == jobs::JobPhase::stopped;
+    const bool stops = phase == jobs::JobPhase::stopped;
     const bool late = watch.timeout && SteadyClock::now() >= until;
     const bool over = (phase && jobs::is_over(*phase)) || stops || late;
-    if (watch.shows)
+    if (watch.shows || (over && !invocation.json()))
       display.show(answer.body, over);
     else if (over && invocation.json())
       print_json(answer.body);
     if (phase == jobs::JobPhase::finished) return kOk;
     if (phase == jobs::JobPhase::failed) return failed(invocation, answer.body, name);
-    if (stops) return kStopped;
+    if (stops) return stopped(invocation, name);
     if (late) return kTimedOut;
     if (interrupted) {
       if (watch.shows) display.end();
@@ -133,7 +140,7 @@ int run_job_follow(const Invocation& invocation) {
 }
 
 int run_job_wait(const Invocation& invocation) {
-  Watch watch{.job = invocation.arguments.text("JOB"), .shows = false, .ends_when_stopped = true};
+  Watch watch{.job = invocation.arguments.text("JOB"), .shows = false};
   if (invocation.arguments.has("--timeout")) {
     const auto timeout = invocation.arguments.duration("--timeout", {});
     if (!timeout) return fail(invocation, timeout.error(), kUsage);

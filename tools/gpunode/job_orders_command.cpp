@@ -1,9 +1,12 @@
 // `job stop`, `job resume`, `job recover`, `job rm`: orders about a job; each answers when it is carried out,
 // or says what it waits for.
+#include <csignal>
+
 #include "actors/job/job_phase.hpp"
 #include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/follow.hpp"
 
 namespace gpunode::cli {
 namespace {
@@ -66,9 +69,15 @@ int run_job_stop(const Invocation& invocation) {
     if (!step) return fail(invocation, step.error(), kUsage);
     arguments["from"] = *step;
   }
-  return tell(invocation,
-              ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout),
-              [&](const json& answer) { return text_of(order, from, answer); });
+  const Interrupts interrupts;
+  const Answer answer =
+      ask_node(invocation, "job." + order.substr(4), arguments, jobs::kOrderTimeout);
+  if (!answer && Interrupts::any()) {
+    warn("the order stands, and is carried out when it can be; `gpunode job show " + job +
+         "` tells of it");
+    return 128 + SIGINT;
+  }
+  return tell(invocation, answer, [&](const json& answer) { return text_of(order, from, answer); });
 }
 
 int run_job_rm(const Invocation& invocation) {

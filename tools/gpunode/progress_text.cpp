@@ -76,7 +76,8 @@ std::string progress_text(const json& progress) {
   if (count > 0)
     text += "  " + std::to_string(count) + (count == 1 ? " member (" : " members (") +
             joined(list(progress, "members")) + ")";
-  if (std::string waiting = joined(list(progress, "waiting_for")); !waiting.empty())
+  if (progress.contains("ordered")) text += "  (ordered to " + word(progress, "ordered") + ")";
+  if (std::string waiting = joined(list(progress, "waiting_for")); !running && !waiting.empty())
     text += "  waiting for " + waiting;
   text += sync_text(progress);
   double left = field<double>(progress, "seconds_left", 0);

@@ -50,8 +50,8 @@ int run_serve(const Invocation& invocation) {
                 const std::string shown = word(answer, "model");
                 const std::string job = field<std::string>(answer, "job", "");
                 return "model " + shown + " is served" +
-                       (job.empty() ? "" : ", of job " + job.substr(0, 8)) + " after step " +
-                       number(answer, "step") +
+                       (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
+                       (answer.contains("step") ? " after step " + number(answer, "step") : "") +
                        "; any node of the cluster can `gpunode generate --model " + shown + "`\n";
               });
 }
@@ -68,7 +68,8 @@ std::string models_text(const json& answer) {
   std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE", "JOB", "STEP", "DIGEST"}};
   for (const json& model : list(answer, "models"))
     rows.push_back({word(model, "model"), word(model, "node"),
-                    field<std::string>(model, "job", "-").substr(0, 8), number(model, "step"),
+                    field<std::string>(model, "job", "-").substr(0, 8),
+                    model.contains("step") ? number(model, "step") : "-",
                     field<std::string>(model, "digest", "-").substr(0, 12)});
   return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n" : aligned(rows);
 }

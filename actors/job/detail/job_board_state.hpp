@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actors/job/detail/join_attempts.hpp"
@@ -79,6 +80,7 @@ struct State {
   std::uint64_t lives = 0;        // of jobs' actors in this process
   bool leaving = false;           // takes up no more jobs
   std::map<JobId, Gone> removed;  // for good
+  std::set<JobId> overruled;      // others say they are removed, and they were being trained here
   // Of jobs whose actor is to end first: what is done then.
   std::map<JobId, std::function<void()>> ending;
   JoinAttempts attempts;                                                      // at jobs of others
@@ -103,7 +105,8 @@ struct Request {
 // Makes this node answer the calls of others.
 void publish_all(Self* self);
 void publish_queue(Self* self);
-// Answers calls of this name on the job board: at once, or with nothing but that it is done.
+// Answers calls of this name on the job board; at once; or with nothing but that it is done.
+void publish(Self* self, const char* name, CallHandler handler);
 void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView));
 void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView));
 
@@ -158,6 +161,12 @@ void remove_job(Self* self, const Command& command);
 // Removes the job and its checkpoints from this node, whatever it does with them. Answers when they
 // are gone.
 void remove_here(Self* self, const JobId& id, const CallReply& reply);
+// Another node says that the job is removed: so it is here, unless steps of it are made anywhere.
+void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cluster);
+// Takes back what this node says of jobs that it has removed, of which others make steps still.
+void look_after_removed(Self* self, const ClusterSnapshot& cluster);
+// Whether a live node other than this one makes steps of the job.
+bool is_made_elsewhere(const ClusterSnapshot& cluster, const JobId& id);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),

@@ -59,6 +59,22 @@ TEST(JobHistoryCodec, carries_all_with_the_same_times_of_day_to_another_clock) {
   EXPECT_EQ(own->events()[0].time, history.events()[0].time);
 }
 
+TEST(JobHistoryCodec, is_the_same_after_any_number_of_restarts) {
+  FakeClock clock;
+  const WallTimes times = times_of(clock);
+  JobHistory history = some_history(10);
+  ASSERT_EQ(history.skipped(), 1u);
+  for (int round = 0; round < 3; ++round) {
+    auto back = decode_history(encode_history(history, kAll, times, node(7)), times, node(7));
+    ASSERT_TRUE(back) << round << ": " << back.error().message();
+    EXPECT_EQ(back->skipped(), 1u);
+    EXPECT_EQ(back->slices(), history.slices());
+    history = std::move(*back);
+  }
+  history.undo_to(2);
+  EXPECT_EQ(history.skipped(), 0u);
+}
+
 TEST(JobHistoryCodec, leaves_out_what_is_not_reported_yet) {
   FakeClock clock;
   const WallTimes times = times_of(clock);

@@ -87,6 +87,12 @@ TEST_F(Agreement, needs_more_than_half_of_the_holders) {
   EXPECT_TRUE(agreed_.empty());
 }
 
+TEST_F(Agreement, of_nobody_ends) {
+  begin({1, node(1)}, {}, 7);
+  while (open_ > 0) take();
+  EXPECT_TRUE(agreed_.empty());
+}
+
 TEST_F(Agreement, of_several_starters_in_any_order_with_losses_is_one) {
   int reached = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
