@@ -256,20 +256,24 @@ void remove_job(Self* self, const Command& command) {
   const Job* own = job_at(self, meant->id);
   const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };
   removal->force = field<bool>(arguments, "force", false);
-  removal->over = (own && is_finished(own->progress.phase)) ||
+  const JobHint* last = self->state.last_hints.newest(meant->id);
+  removal->over = (own && is_finished(own->progress.phase)) || (last && is_finished(last->phase)) ||
                   (std::ranges::any_of(hints, is_finished,
                                        [](const HeardHint& heard) { return heard.hint.phase; }) &&
                    !is_made_elsewhere(*cluster, meant->id));
-  for (const HeardHint& heard : hints) {
-    const bool alive = cluster->alive(heard.from);
-    // Who is away may make steps still, for all that is known here.
-    if ((alive || !removal->force) && !heard.hint.ended &&
+  for (const HeardHint& heard : hints)
+    if (cluster->alive(heard.from) && !heard.hint.ended &&
         stands_in_the_way(heard.hint.phase, removal->force, removal->over))
-      return command.answer(error_json(still_at_work(
-          removal->shown, heard.hint.phase,
-          (alive ? "on node " : "by the last word of node ") + cluster->name_of(heard.from) +
-              (alive ? "" : ", which does not answer (--force removes it nevertheless)"))));
-  }
+      return command.answer(error_json(still_at_work(removal->shown, heard.hint.phase,
+                                                     "on node " + cluster->name_of(heard.from))));
+  // Whom nobody reaches from here may make steps of it still.
+  const bool away = std::ranges::any_of(
+      cluster->nodes, [&](const NodeInfo& node) { return !cluster->alive(node.id); });
+  if (last && away && !removal->force && !removal->over && !last->ended &&
+      stands_in_the_way(last->phase, false, false))
+    return command.answer(error_json(still_at_work(
+        removal->shown, last->phase,
+        "by the last word of nodes that do not answer (--force removes it nevertheless)")));
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
       removal->nodes.push_back(node.id);

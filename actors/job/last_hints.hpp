@@ -26,6 +26,11 @@ class LastHints {
   // How far the job was, and who told that when.
   std::optional<std::string> text_of(const JobId& id, const ClusterSnapshot& cluster,
                                      Time now) const;
+  // The newest that was heard of the job: null, nothing.
+  const JobHint* newest(const JobId& id) const {
+    const auto found = by_job_.find(id);
+    return found == by_job_.end() ? nullptr : &found->second.hint;
+  }
   void add_to(JobNames& names) const;
   void forget(const JobId& id) { by_job_.erase(id); }
 
