@@ -58,16 +58,7 @@ void forward_to_owner(Self* self, const Command& command, const JobId& id) {
          last.value_or("no node that has a part in the job can be reached; `gpunode nodes` shows "
                        "which are away")}));
   }
-  std::string request = command.name + "\n" + id.text();
-  if (command.name == "job.trace" || is_order(command.name)) request += "\n" + command.arguments;
-  self->send(
-      self->state.options.calls,
-      CallRequest{
-          *best, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-          forward_timeout(command.name),
-          [answer = command.answer, by = cluster->name_of(*best)](Result<SharedBytes> text) {
-            answer(text ? told_by(by, std::string(as_text(text->view))) : error_json(text.error()));
-          }});
+  forward(self, command, *best, id);
 }
 
 void show_job(Self* self, const Command& command, const JobId& id) {
@@ -291,6 +282,19 @@ Result<nlohmann::json> leave(Self* self, bool anyway) {
 }
 
 }  // namespace
+
+void forward(Self* self, const Command& command, const NodeId& to, const JobId& id) {
+  const std::string request = command.name + "\n" + id.text() + "\n" + command.arguments;
+  self->send(
+      self->state.options.calls,
+      CallRequest{to, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
+                  forward_timeout(command.name),
+                  [answer = command.answer, by = self->state.options.cluster->read()->name_of(to)](
+                      Result<SharedBytes> text) {
+                    answer(text ? told_by(by, std::string(as_text(text->view)))
+                                : error_json(text.error()));
+                  }});
+}
 
 bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
   return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {

@@ -85,7 +85,7 @@ Result<void> keep(Self* self, ByteView request) {
 Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool accepting) {
   auto note = decode_note(request);
   const auto* asked = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!asked || asked->vote.promised.by != from || asked->vote.promised.round > kMostRounds ||
+  if (!asked || asked->vote.promised.proposer != from || asked->vote.promised.round > kMostRounds ||
       !may_start_with(asked->job, asked->vote.manifest))
     return Error{ErrorCode::invalid_argument, "not a question about the queue"};
   Job* job = job_at(self, asked->job);
@@ -103,10 +103,9 @@ Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool 
   return SharedBytes::from(encode(QueueNote{asked->job, job->waiting->vote, {}}));
 }
 
-// "<waiting id>\n<id>": the job has started under that id.
+// The job that waits here under this id has started.
 Result<void> started(Self* self, ByteView request) {
-  const std::string text(as_text(request));
-  const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(text.find('\n'), text.size())));
+  const auto id = parse_job_id(std::string(as_text(request)));
   if (!id) return Error{ErrorCode::invalid_argument, "not a job's id"};
   const Job* job = job_at(self, *id);
   if (job && job->waiting) leave_queue(self, *id);
@@ -118,8 +117,7 @@ NodeId starter_of(Self* self, const Job& job, const ClusterSnapshot& cluster) {
   const NodeId& own = self->state.options.self;
   const auto& holders = job.waiting->holders;
   const auto up = [&](const NodeId& node) { return node == own || stays(cluster, node); };
-  if (std::ranges::find(holders, job.spec.submitter) != holders.end() && up(job.spec.submitter))
-    return job.spec.submitter;
+  if (holds(holders, job.spec.submitter) && up(job.spec.submitter)) return job.spec.submitter;
   NodeId first = own;
   for (const NodeId& node : holders)
     if (node < first && up(node)) first = node;
@@ -192,21 +190,21 @@ void on_attempt(Self* self, const JobId& id, const std::string& answer) {
     waiting.for_memory = begun.error().code == ErrorCode::out_of_memory;
     return waits_for(self, *job, begun.error().detail);
   }
-  const std::string text = id.text() + "\n" + field<std::string>(*begun, "job", "");
   log::info("jobs", job->spec.name + " starts from the queue on " +
                         field<nlohmann::json>(*begun, "started_on", {}).dump());
   for (const NodeId& holder : waiting.holders)
-    self->send(self->state.options.calls,
-               CallRequest{holder, "queue.started", SharedBytes::from(to_bytes(as_bytes(text))),
-                           kQueueCallTimeout, [](const auto&) {}});
+    self->send(
+        self->state.options.calls,
+        CallRequest{holder, "queue.started", SharedBytes::from(to_bytes(as_bytes(id.text()))),
+                    kQueueCallTimeout, [](const auto&) {}});
   waiting.not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
   leave_queue(self, id);
 }
 
 // A ballot of this node's. Its own promise is on disk first: none is ever used twice, also by another
 // life of this node.
-Result<StartBallot> next_ballot(Self* self, const JobId& id, Waiting& waiting) {
-  const StartBallot ballot{waiting.vote.promised.round + 1, self->state.options.self};
+Result<view::Ballot> next_ballot(Self* self, const JobId& id, Waiting& waiting) {
+  const view::Ballot ballot{waiting.vote.promised.round + 1, self->state.options.self};
   waiting.vote.promise(ballot);
   if (auto stored = store(self, id, waiting); !stored) return stored.error();
   return ballot;

@@ -19,7 +19,6 @@ constexpr auto kRemembered = std::chrono::hours(24 * 30);
 // The reason in the hint of one that left the queue as it has started.
 constexpr const char* kStarted = "it has started";
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
-constexpr auto kForwardTimeout = std::chrono::seconds(40);
 constexpr auto kAskTimeout = std::chrono::seconds(10);
 
 // Whether what a node does with the job keeps it from being removed: steps are made, or may be.
@@ -229,20 +228,6 @@ void take_result_away(Self* self, const JobId& id) {
     log::warning("jobs", job.spec.name + ": " + kept.error().message());
 }
 
-// To a node that holds the job in the queue.
-void forward_removal(Self* self, const Command& command, const NodeId& holder,
-                     const Removal& removal) {
-  const std::string id = removal.job.id.text();
-  const std::string request =
-      "job.rm\n" + id + "\n" + text_of({{"job", id}, {"force", removal.force}});
-  self->send(
-      self->state.options.calls,
-      CallRequest{holder, "job.command", SharedBytes::from(to_bytes(as_bytes(request))),
-                  kForwardTimeout, [answer = command.answer](const auto& text) {
-                    answer(text ? std::string(as_text(text->view)) : error_json(text.error()));
-                  }});
-}
-
 }  // namespace
 
 void remove_job(Self* self, const Command& command) {
@@ -291,7 +276,9 @@ void remove_job(Self* self, const Command& command) {
     return heard.hint.phase == JobPhase::waiting && cluster->alive(heard.from);
   });
   if (own || holder == hints.end()) return ask();
-  forward_removal(self, command, holder->from, *removal);
+  Command forwarded = command;  // what was meant is decided here
+  forwarded.arguments = text_of({{"job", meant->id.text()}, {"force", removal->force}});
+  forward(self, forwarded, holder->from, meant->id);
 }
 
 void remove_here(Self* self, const JobId& id, const CallReply& reply) {

@@ -63,10 +63,14 @@ JobProgress progress_of(const JobId& id, const std::string& outcome) {
   return progress;
 }
 
-std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
+namespace {
+
+// Of all entries whose key `is_meant`; the others are not decoded.
+template <class IsMeant>
+std::vector<HeardHint> hints_with(const ClusterSnapshot& cluster, IsMeant is_meant) {
   std::vector<HeardHint> hints;
   for (const DirectoryEntry& entry : cluster.entries) {
-    if (entry.key.rfind("job/", 0) != 0 || entry.owner == cluster.self) continue;
+    if (entry.owner == cluster.self || !is_meant(entry.key)) continue;
     auto note = decode_note(entry.value);
     if (!note || !std::holds_alternative<JobHint>(*note)) continue;
     hints.push_back({entry.key.substr(4), entry.owner, std::get<JobHint>(std::move(*note))});
@@ -74,10 +78,15 @@ std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
   return hints;
 }
 
+}  // namespace
+
+std::vector<HeardHint> hints_of_others(const ClusterSnapshot& cluster) {
+  return hints_with(cluster, [](const std::string& key) { return key.starts_with("job/"); });
+}
+
 std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id) {
-  std::vector<HeardHint> hints = hints_of_others(cluster);
-  std::erase_if(hints, [text = id.text()](const HeardHint& heard) { return heard.id != text; });
-  return hints;
+  return hints_with(cluster,
+                    [own = "job/" + id.text()](const std::string& key) { return key == own; });
 }
 
 nlohmann::json hint_line(const std::string& id, const JobHint& hint,

@@ -67,8 +67,8 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const Q
   Bytes nodes;
   for (const NodeId& node : note.holders)
     nodes.insert(nodes.end(), node.value.begin(), node.value.end());
-  auto promised = write_bytes(builder, note.vote.promised.by.value);
-  auto accepted = write_bytes(builder, note.vote.accepted.by.value);
+  auto promised = write_bytes(builder, note.vote.promised.proposer.value);
+  auto accepted = write_bytes(builder, note.vote.accepted.proposer.value);
   auto manifest = write_bytes(builder, note.vote.manifest);
   auto holders = write_bytes(builder, nodes);
   return wire::CreateQueue(builder, note.job.high, note.job.low, note.vote.promised.round, promised,

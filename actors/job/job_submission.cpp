@@ -147,6 +147,14 @@ void tell_waits(Self* self) {
                      {"refused", refusals(self, state.refused)}}));
 }
 
+// Who could not take the job, and why.
+std::string reasons_why_not(Self* self) {
+  std::string text;
+  for (const Refusal& refusal : self->state.not_created)
+    text += (text.empty() ? " " : "; ") + name_of(self, refusal.node) + ": " + refusal.reason;
+  return text;
+}
+
 void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
   State& state = self->state;
   if (answer)
@@ -157,13 +165,11 @@ void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) 
   if (state.created_at.size() > state.holders.size() / 2) {
     tell_waits(self);
   } else {
-    std::string text = "the job would have to wait (" + state.why_it_waits.detail +
-                       "), and too few nodes can hold it in the queue:";
-    for (const Refusal& refusal : state.not_created)
-      text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
-    text.pop_back();
     for (const NodeId& node : state.holders) withdraw_from(self, node);
-    end(self, error_json({ErrorCode::unavailable, text}));
+    end(self,
+        error_json({ErrorCode::unavailable,
+                    "the job would have to wait (" + state.why_it_waits.detail +
+                        "), and too few nodes can hold it in the queue:" + reasons_why_not(self)}));
   }
   self->quit();
 }
@@ -286,13 +292,10 @@ void tell_when_settled(Self* self) {
   if (created + state.not_created.size() < candidates) return;
   if (created > candidates / 2) tell_started(self);
   if (!state.told) {
-    std::string text = "too few candidates could store the job:";
-    for (const Refusal& refusal : state.not_created)
-      text += " " + name_of(self, refusal.node) + ": " + refusal.reason + ";";
-    text.pop_back();
     if (!state.options.queued)
       for (const NodeId& node : state.spec.candidates) withdraw_from(self, node);
-    end(self, error_json({ErrorCode::unavailable, text}));
+    end(self, error_json({ErrorCode::unavailable,
+                          "too few candidates could store the job:" + reasons_why_not(self)}));
   }
   self->quit();
 }

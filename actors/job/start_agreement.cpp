@@ -21,7 +21,7 @@ struct State {
   StartAgreement agreement;
   bool accepting = false;
   std::size_t given = 0, answered = 0;
-  StartBallot newest;  // of the manifests that were accepted
+  view::Ballot newest;  // of the manifests that were accepted
 };
 using Self = caf::stateful_actor<State>;
 

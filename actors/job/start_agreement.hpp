@@ -16,7 +16,7 @@ namespace gpunode::jobs {
 struct StartAgreement {
   JobId waiting;
   std::vector<NodeId> holders;
-  StartBallot ballot;
+  view::Ballot ballot;
   Bytes manifest;  // proposed; empty: that it never starts
   caf::actor calls;
   // The manifest that is agreed on. Fails with: unavailable (too few holders answer, or another

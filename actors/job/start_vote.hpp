@@ -6,31 +6,22 @@
 // anybody hears of it.
 #pragma once
 
-#include <compare>
-#include <cstdint>
-
 #include "runtime/base/bytes.hpp"
-#include "runtime/base/ids.hpp"
+#include "runtime/view/view_agreement.hpp"
 
 namespace gpunode::jobs {
 
-struct StartBallot {
-  std::uint64_t round = 0;  // 0: none
-  NodeId by;
-  auto operator<=>(const StartBallot&) const = default;
-};
-
 struct StartVote {
-  StartBallot promised, accepted;
+  view::Ballot promised, accepted;
   Bytes manifest;  // accepted
 
   // Both: whether the vote is given. What is no older than the promise is.
-  bool promise(const StartBallot& ballot) {
+  bool promise(const view::Ballot& ballot) {
     if (ballot < promised) return false;
     promised = ballot;
     return true;
   }
-  bool accept(const StartBallot& ballot, ByteView value) {
+  bool accept(const view::Ballot& ballot, ByteView value) {
     if (!promise(ballot)) return false;
     accepted = ballot;
     manifest = to_bytes(value);

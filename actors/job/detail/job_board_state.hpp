@@ -156,6 +156,9 @@ bool is_under_way(const Job& job);
 void job_command(Self* self, const Command& command, const JobId& id, const NodeId& by,
                  bool forward);
 
+// Has another node carry out the command about the job, and answer it.
+void forward(Self* self, const Command& command, const NodeId& to, const JobId& id);
+
 // `job rm`: on every node that answers; the others remove it when they are back.
 void remove_job(Self* self, const Command& command);
 // Removes the job and its checkpoints from this node, whatever it does with them. Answers when they

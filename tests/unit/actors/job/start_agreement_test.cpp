@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 // there or back.
 class Agreement : public ::testing::Test {
  protected:
-  void begin(const StartBallot& ballot, const std::vector<NodeId>& holders, int value) {
+  void begin(const view::Ballot& ballot, const std::vector<NodeId>& holders, int value) {
     ++open_;
     spawn_start_agreement(system_, {{1, 2},
                                     holders,
