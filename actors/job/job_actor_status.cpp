@@ -53,7 +53,10 @@ void follow_core(Self* self, const job::JobStatus& status) {
   State& state = self->state;
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
-  if (status.phase == job::Phase::done && state.finished)
+  // That the disk did not take the result may be known a tick before the core has ended.
+  const bool unsaved = state.result_due && status.committed == state.options.spec.train.steps;
+  if (state.phase == JobPhase::running &&
+      (unsaved || (status.phase == job::Phase::done && state.finished)))
     state.phase = state.evaluating && !state.result_due ? JobPhase::validating : JobPhase::saving;
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
   state.reason = said(self, reason_of(state.phase, status));
