@@ -83,9 +83,7 @@ void try_result_again(Self* self) {
   if (state.core->committed() < step) return state.result_due.reset();  // the job went back
   // Another node says that it has finished the job once the result is on its disk.
   const bool elsewhere = std::ranges::any_of(
-      hints_of(*state.options.cluster->read(), state.options.id), [](const HeardHint& heard) {
-        return heard.hint.phase == JobPhase::finished && heard.hint.step == heard.hint.steps;
-      });
+      hints_of(*state.options.cluster->read(), state.options.id), has_result, &HeardHint::hint);
   if (state.finished && elsewhere) {
     warn(self, "the job's result is on other nodes' disks, and not on this one's");
     state.checkpoint_done = step;

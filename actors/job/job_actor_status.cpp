@@ -47,6 +47,15 @@ std::string reason_of(JobPhase phase, const job::JobStatus& status) {
   return status.hang ? status.hang->text() : "";
 }
 
+// Why it will not get on here until a node comes back that is not heard of now, if that is so.
+std::string removed_text(Self* self) {
+  const auto cluster = self->state.options.cluster->read();
+  const std::string nodes = result_removed_on(hints_of(*cluster, self->state.options.id), *cluster);
+  if (nodes.empty()) return "";
+  return "the job is finished, and its result was removed on " + nodes +
+         ": this node waits for another that has it; `gpunode job rm` removes the job";
+}
+
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
 void follow_core(Self* self, const job::JobStatus& status) {
@@ -60,6 +69,8 @@ void follow_core(Self* self, const job::JobStatus& status) {
     state.phase = state.evaluating && !state.result_due ? JobPhase::validating : JobPhase::saving;
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
   state.reason = said(self, reason_of(state.phase, status));
+  if (state.phase == JobPhase::paused)
+    if (const std::string text = removed_text(self); !text.empty()) state.reason = said(self, text);
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
 }
 

@@ -57,6 +57,7 @@ void take_outcome(Self* self, const JobId& id, const job::JobSpec& spec, std::st
   if (!result) {
     if (field<nlohmann::json>(report, "checkpoint", {}).is_object()) {
       job.progress.reason = kNoResult;
+      publish_hint(self, job);
       log::warning("jobs", spec.name + " is finished, and " + job.progress.reason +
                                ": who lacks it gets it from other nodes alone");
     }

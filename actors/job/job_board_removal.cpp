@@ -217,6 +217,7 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
 void take_result_away(Self* self, const JobId& id) {
   Job& job = self->state.jobs.at(id);
   job.progress.reason = kNoResult;
+  publish_hint(self, job);
   storage::DurableRecord outcome = record(self, id, kOutcome);
   const auto stored = outcome.load();
   if (!stored || !*stored) return;

@@ -124,7 +124,7 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
       at = text.find(id, inside ? end : at + node.name.size());
     }
   }
-  for (const std::string order : {"show", "log", "stop", "resume", "recover"})
+  for (const std::string order : {"show", "log", "stop", "resume", "recover", "rm"})
     for (const std::string end : {"`", " --"}) {
       const std::string command = "`gpunode job " + order;
       for (std::size_t at = text.find(command + end); at != std::string::npos;
@@ -132,6 +132,19 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
         text.insert(at + command.size(), " " + job);
     }
   return text;
+}
+
+bool has_result(const JobHint& hint) {
+  return hint.phase == JobPhase::finished && hint.step == hint.steps && hint.reason.empty();
+}
+
+std::string result_removed_on(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
+  if (std::ranges::any_of(hints, has_result, &HeardHint::hint)) return "";
+  std::vector<NodeId> nodes;
+  for (const HeardHint& heard : hints)
+    if (heard.hint.phase == JobPhase::finished && heard.hint.reason == kNoResult)
+      nodes.push_back(heard.from);
+  return nodes.empty() ? "" : cluster.list_of(nodes);
 }
 
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {

@@ -42,6 +42,11 @@ std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id)
 // What every line of a job tells that another node has told of.
 nlohmann::json hint_line(const std::string& id, const JobHint& hint,
                          const ClusterSnapshot& cluster);
+// Whether by this hint its node has the job's result on its disk.
+bool has_result(const JobHint& hint);
+// Where the job is finished and nobody that tells of it has its result any more, as it was removed
+// there: their names, in a row. Else empty.
+std::string result_removed_on(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);
 // Whether a line of the list is of this job.
 bool is_listed(const nlohmann::json& list, const std::string& id);
 

@@ -246,6 +246,28 @@ class Removal(cluster.ProcessTest):
             node.kill()
             node = self.world.start("a")
 
+    def test_who_was_away_is_told_that_the_result_was_removed_meanwhile(self):
+        ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "abc"}
+        a = self.world.start("a", listen=ports["a"])
+        b = self.world.join("b", a, listen=ports["b"])
+        c = self.world.join("c", a, listen=ports["c"])
+        done = a.ask("train", self.job_file(steps=3000, every=500, nodes=3, min_nodes=1), "--json")
+        self.assertEqual(done.code, 0, str(done))
+        cluster.wait_until(lambda: self.progress(c, "small")["step"] > 0, "c makes steps")
+        c.kill()
+        for node in (a, b):
+            self.wait_for_phase(node, "small")
+        for node in (a, b):
+            removed = node.ask("checkpoint", "rm", "small", "--all")
+            self.assertEqual(removed.code, 0, str(removed))
+        c = self.world.start("c", listen=ports["c"])
+        line = cluster.wait_until(lambda: (lambda line: line if "removed on" in line.get("reason", "")
+                                           else None)(self.progress(c, "small")), "c is told")
+        self.assertEqual(line["phase"], "paused")
+        self.assert_says(line["reason"], "is finished", "on a, b", "`gpunode job rm small`")
+        self.assertEqual(c.ask("job", "rm", "small", "--json").json["missing"], [])
+        self.assertEqual(c.ask("jobs", "--json").json["jobs"], [])
+
     def test_checkpoints_are_removed_without_a_node(self):
         node = self.world.start("a")
         self.assertEqual(node.ask("train", self.job_file(steps=20), "--follow").code, 0)

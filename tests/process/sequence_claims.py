@@ -293,9 +293,11 @@ class Claims(cluster.ProcessTest):
             return None
         if "finished" in phases:
             self.assertIsNone(job.stopped, f"{job} was stopped: {seen}")
-            # Who was away waits for a result that a person has removed where it was.
-            if job.taken and "paused" in phases and phases <= {"finished", "paused", *IDLE}:
-                return "its result is removed"
+            # Who was away waits for a result that a person has removed where it was, and says so.
+            waits = [line for line in seen.values() if line["phase"] == "paused"]
+            if job.taken and waits and phases <= {"finished", "paused", *IDLE}:
+                told = all("its result was removed on" in line["reason"] for line in waits)
+                return "its result is removed" if told else None
             return "finished" if phases == {"finished"} and steps == {job.steps} else None
         if job.stopped is not None or "stopped" in phases:
             return "stopped" if phases <= {"stopped", *IDLE} and len(steps) <= 1 else None

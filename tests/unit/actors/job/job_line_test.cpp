@@ -111,6 +111,27 @@ TEST(JobLine, of_a_finished_job_tells_all_steps_and_where_its_result_is_not) {
   EXPECT_EQ(other["reason"], "");
 }
 
+TEST(JobLine, knows_where_a_result_was_removed_unless_somebody_has_it) {
+  ClusterSnapshot cluster;
+  NodeInfo info;
+  info.id.value[0] = std::byte{2};
+  info.name = "b";
+  cluster.nodes.push_back(info);
+  HeardHint removed{"", info.id, {}};
+  removed.hint.phase = JobPhase::finished;
+  removed.hint.step = removed.hint.steps = 9;
+  removed.hint.reason = kNoResult;
+  HeardHint voted = removed, has = removed, runs = removed;
+  voted.hint.reason = has.hint.reason = "";
+  voted.hint.step = 0;  // a witness has none, and never had
+  runs.hint.phase = JobPhase::running;
+  EXPECT_EQ(result_removed_on({removed, voted}, cluster), "b");
+  EXPECT_EQ(result_removed_on({removed, has}, cluster), "");
+  EXPECT_EQ(result_removed_on({voted, runs}, cluster), "");
+  EXPECT_TRUE(has_result(has.hint));
+  for (const HeardHint& other : {removed, voted, runs}) EXPECT_FALSE(has_result(other.hint));
+}
+
 TEST(JobSite, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(site_of("machine", {}, "one"), site_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(site_of("machine", {}, "one"), site_of("machine", {}, "another"));
