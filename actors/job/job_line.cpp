@@ -144,6 +144,7 @@ std::string result_removed_on(const std::vector<HeardHint>& hints, const Cluster
   for (const HeardHint& heard : hints)
     if (heard.hint.phase == JobPhase::finished && heard.hint.reason == kNoResult)
       nodes.push_back(heard.from);
+  std::ranges::sort(nodes, {}, [&](const NodeId& node) { return cluster.name_of(node); });
   return nodes.empty() ? "" : cluster.list_of(nodes);
 }
 
