@@ -418,7 +418,22 @@ void publish_hint(Self* self, const Job& job) {
                      job.spec.submitted,
                      job.spec.submitter,
                      job.spec.waited_as};
-  self->send(self->state.options.directory_writer, SetEntry{hint_key(progress.id), encode(hint)});
+  tell_hint(self, progress.id, hint, job.spec.submitted);
+}
+
+void tell_hint(Self* self, const JobId& id, const std::optional<JobHint>& hint,
+               std::int64_t since) {
+  State& state = self->state;
+  state.told_ends.drop(id);
+  const auto set = [&](const JobId& job, std::optional<Bytes> value) {
+    self->send(state.options.directory_writer, SetEntry{hint_key(job), std::move(value)});
+  };
+  if (!hint) return set(id, std::nullopt);
+  Bytes value = encode(*hint);
+  const std::size_t bytes = value.size() + hint_key(id).size();
+  set(id, std::move(value));
+  if (hint->ended)
+    for (const JobId& old : state.told_ends.add(id, since, bytes)) set(old, std::nullopt);
 }
 
 // It can only take the job up from its members if it could compute it as they do.

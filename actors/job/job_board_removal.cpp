@@ -76,7 +76,7 @@ void tell_removed(Self* self, const JobId& id, const Gone& gone) {
   if (gone.started) hint.reason = kStarted;
   hint.phase = JobPhase::removed;
   hint.ended = true;
-  self->send(self->state.options.directory_writer, SetEntry{hint_key(id), encode(hint)});
+  tell_hint(self, id, hint, gone.at * 1'000'000);
 }
 
 void clear_away(Self* self, const JobId& id, const CallReply& reply) {
@@ -94,14 +94,16 @@ void clear_away(Self* self, const JobId& id, const CallReply& reply) {
   if (!begun) reply(begun.error());
 }
 
+Gone gone_now(Self* self, const std::string& name, bool started) {
+  const auto wall = self->state.options.environment->options().clock->wall();
+  return {name, started, std::chrono::system_clock::to_time_t(wall)};
+}
+
 Result<void> store_removed(Self* self, const JobId& id, const Gone& gone) {
   const JobEnvironment& environment = *self->state.options.environment;
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made;
-  const nlohmann::json note = {
-      {"name", gone.name},
-      {"started", gone.started},
-      {"at", std::chrono::system_clock::to_time_t(environment.options().clock->wall())}};
+  const nlohmann::json note = {{"name", gone.name}, {"started", gone.started}, {"at", gone.at}};
   return record(self, id, kRemoved).store(as_bytes(note.dump()));
 }
 
@@ -167,7 +169,7 @@ void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* qu
 // Who is away hears of the removal from this node, also where it has never had a part in the job.
 Result<void> remember_for_others(Self* self, const NamedJob& job) {
   if (self->state.removed.contains(job.id) || job_at(self, job.id)) return {};
-  const Gone gone{job.name, false};
+  const Gone gone = gone_now(self, job.name, false);
   if (auto stored = store_removed(self, job.id, gone); !stored) return stored;
   forget(self, job.id, gone, [](const auto&) {});
   return {};
@@ -289,14 +291,14 @@ void remove_here(Self* self, const JobId& id, const CallReply& reply) {
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  const Gone gone{job->spec.name, job->waiting && has_started(self, id)};
+  const Gone gone = gone_now(self, job->spec.name, job->waiting && has_started(self, id));
   if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());
   state.options.route_bulk(id.low, nullptr, nullptr);
   end_first(self, id, [self, id, gone, reply] { forget(self, id, gone, reply); });
 }
 
 void leave_queue(Self* self, const JobId& id) {
-  const Gone gone{self->state.jobs.at(id).spec.name, true};
+  const Gone gone = gone_now(self, self->state.jobs.at(id).spec.name, true);
   if (auto stored = store_removed(self, id, gone); !stored)
     return log::warning("jobs", gone.name + " has started, and stays in the queue here: " +
                                     stored.error().message());
@@ -331,7 +333,7 @@ void look_after_removed(Self* self, const ClusterSnapshot& cluster) {
       log::warning("jobs", gone.name + ": " + done.error().message());
     log::warning("jobs", gone.name + " (" + short_text(id) +
                              ") is at work on other nodes, and is not removed any more");
-    self->send(self->state.options.directory_writer, SetEntry{hint_key(id), std::nullopt});
+    tell_hint(self, id, std::nullopt, 0);
     return true;
   });
 }
@@ -339,12 +341,13 @@ void look_after_removed(Self* self, const ClusterSnapshot& cluster) {
 void take_removed(Self* self, const JobId& id, ByteView bytes) {
   const nlohmann::json note = arguments_of(std::string(as_text(bytes)));
   const JobEnvironment& environment = *self->state.options.environment;
-  const auto at = std::chrono::system_clock::from_time_t(field<std::time_t>(note, "at", 0));
+  const Gone gone{field<std::string>(note, "name", ""), field<bool>(note, "started", false),
+                  field<std::int64_t>(note, "at", 0)};
+  const auto at = std::chrono::system_clock::from_time_t(gone.at);
   if (environment.options().clock->wall() - at > kRemembered) {
     (void)environment.options().files->remove(environment.job_folder(id));
     return;
   }
-  const Gone gone{field<std::string>(note, "name", ""), field<bool>(note, "started", false)};
   self->state.removed[id] = gone;
   tell_removed(self, id, gone);
   clear_away(self, id, [](const auto&) {});

@@ -1,5 +1,6 @@
 """A name means one job, the same to every command on every node; what is removed is gone."""
 import os
+import shutil
 import time
 
 import cluster
@@ -267,6 +268,27 @@ class Removal(cluster.ProcessTest):
         self.assert_says(line["reason"], "is finished", "on a, b", "`gpunode job rm small`")
         self.assertEqual(c.ask("job", "rm", "small", "--json").json["missing"], [])
         self.assertEqual(c.ask("jobs", "--json").json["jobs"], [])
+
+    def test_a_node_that_has_removed_thousands_of_jobs_still_tells_of_its_new_ones(self):
+        ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "ab"}
+        a = self.world.start("a", listen=ports["a"])
+        done = a.ask("train", self.job_file(steps=5), "--follow", "--json")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(a.ask("job", "rm", "small").code, 0)
+        a.signal(15)
+        a.wait()
+        jobs = os.path.join(a.state, "jobs")
+        removed, = os.listdir(jobs)
+        for number in range(2000):
+            shutil.copytree(os.path.join(jobs, removed), os.path.join(jobs, f"{number:032x}"))
+        a = self.world.start("a", listen=ports["a"])
+        b = self.world.join("b", a, listen=ports["b"])
+        for number in range(3):
+            done = a.ask("train", self.job_file(f"new{number}", steps=5), "--follow", "--json")
+            self.assertEqual(done.code, 0, str(done))
+        cluster.wait_until(lambda: len(b.ask("jobs", "--json").json["jobs"]) == 3,
+                           "b hears of all three")
+        self.assertNotIn("directory: job/", a.said())
 
     def test_checkpoints_are_removed_without_a_node(self):
         node = self.world.start("a")

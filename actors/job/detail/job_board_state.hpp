@@ -24,6 +24,7 @@
 #include "actors/job/job_names.hpp"
 #include "actors/job/last_hints.hpp"
 #include "actors/job/start_vote.hpp"
+#include "actors/job/told_ends.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/storage/durable_record.hpp"
 
@@ -71,6 +72,7 @@ struct Job {
 struct Gone {
   std::string name;
   bool started = false;
+  std::int64_t at = 0;  // by the clock of this node, in seconds since 1970
 };
 
 struct State {
@@ -83,8 +85,9 @@ struct State {
   std::set<JobId> overruled;      // others say they are removed, and they were being trained here
   // Of jobs whose actor is to end first: what is done then.
   std::map<JobId, std::function<void()>> ending;
-  JoinAttempts attempts;                                                      // at jobs of others
-  LastHints last_hints;                                                       // of them
+  JoinAttempts attempts;  // at jobs of others
+  LastHints last_hints;   // of them
+  ToldEnds told_ends;
   std::shared_ptr<std::mutex> history_turn = std::make_shared<std::mutex>();  // to write one
   std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
 };
@@ -121,6 +124,9 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
 void load_jobs(Self* self);
 // What other nodes see of the job in the directory.
 void publish_hint(Self* self, const Job& job);
+// Of one that is over, `since` says how old that is, in microseconds since 1970; nothing: this node
+// says no more of the job.
+void tell_hint(Self* self, const JobId& id, const std::optional<JobHint>& hint, std::int64_t since);
 
 // Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
 Result<void> stand_by(Self* self, ByteView manifest);
