@@ -83,7 +83,7 @@ void show_job(Self* self, const Command& command, const JobId& id) {
   if (!job.outcome.empty() && !logs) {
     nlohmann::json report = arguments_of(job.outcome);
     add_ages(report, environment->options().clock->wall());
-    finish(told_part(command.name, text_of(report)));
+    finish(text_of(told_part(command.name, std::move(report))));
   } else if (job.actor) {
     self->send(job.actor, Command{command.name, "{}", finish});
   } else {

@@ -279,14 +279,13 @@ std::string report_json(const ReportInput& in) {
   return text_of(out);
 }
 
-std::string told_part(const std::string& command, const std::string& report) {
-  const json whole = json::parse(report, nullptr, false);
-  if (command == "job.show" || !whole.is_object()) return report;
+json told_part(const std::string& command, json report) {
+  if (command == "job.show") return report;
   json out = json::object();
   for (const char* key : kProgressKeys)
-    if (whole.contains(key)) out[key] = whole[key];
-  if (command == "job.log" && whole.contains("events")) out["events"] = whole["events"];
-  return text_of(out);
+    if (report.contains(key)) out[key] = report[key];
+  if (command == "job.log" && report.contains("events")) out["events"] = report["events"];
+  return out;
 }
 
 void add_ages(json& report, std::chrono::system_clock::time_point wall) {

@@ -40,7 +40,7 @@ std::string report_json(const ReportInput& input);
 // Adds to the times of a report of earlier, or of a job's line, how long they are ago.
 void add_ages(nlohmann::json& report, std::chrono::system_clock::time_point wall);
 // Of such a report what a command asks for: all of it "job.show", progress alone "job.progress".
-std::string told_part(const std::string& command, const std::string& report);
+nlohmann::json told_part(const std::string& command, nlohmann::json report);
 // What happened and when: every event and commit that is kept, in seconds since 1970.
 std::string log_json(const ReportInput& input);
 

@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <set>
+#include <string>
+
 namespace gpunode::jobs {
 namespace {
 
@@ -75,10 +78,42 @@ TEST(JobReport, one_that_is_shown_later_tells_how_long_ago_things_happened_by_th
 }
 
 TEST(JobReport, of_one_that_is_kept_each_command_tells_its_part) {
-  const std::string report = R"({"step":7,"seed":1,"events":[{"text":"finished"}]})";
+  const auto report = nlohmann::json::parse(R"({"step":7,"seed":1,"events":[{"text":"ended"}]})");
   EXPECT_EQ(told_part("job.show", report), report);
-  EXPECT_EQ(told_part("job.log", report), R"({"events":[{"text":"finished"}],"step":7})");
-  EXPECT_EQ(told_part("job.progress", report), R"({"step":7})");
+  EXPECT_EQ(told_part("job.log", report).dump(), R"({"events":[{"text":"ended"}],"step":7})");
+  EXPECT_EQ(told_part("job.progress", report).dump(), R"({"step":7})");
+}
+
+std::set<std::string> keys_of(const nlohmann::json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, _] : object.items()) keys.insert(key);
+  return keys;
+}
+
+TEST(JobReport, of_one_that_is_kept_tells_all_the_progress_that_one_at_work_tells) {
+  JobLedger ledger(100);
+  job::Committed committed;
+  committed.step = 21;
+  ledger.on_committed(Time{}, committed);
+  ledger.on_skipped(Time{}, 20);
+  ledger.know_tokens(64);
+  ledger.set_validation(1, 0.5);
+  ledger.on_finished(Time{});
+  job::JobStatus status;
+  status.stall = job::Stall{};
+  status.hang = job::Watchdog::Hang{job::Watchdog::Work::compute, std::chrono::seconds(12), {}};
+  status.ordered = view::Wish::stop;
+  status.sync_total_bytes = status.sync_results = status.sync_behind = 1;
+  const JobId id{1, 1};
+  const job::JobSpec spec;
+  const ClusterSnapshot cluster;
+  for (const JobPhase phase : {JobPhase::running, JobPhase::learning, JobPhase::finished}) {
+    ReportInput input{id, spec, ledger, status, cluster, phase, "why", Time{}, {}};
+    input.result_elsewhere = true;
+    const auto progress = nlohmann::json::parse(progress_json(input));
+    const auto report = nlohmann::json::parse(report_json(input));
+    EXPECT_EQ(keys_of(told_part("job.progress", report)), keys_of(progress));
+  }
 }
 
 }  // namespace
