@@ -112,6 +112,17 @@ Result<void> started(Self* self, ByteView request) {
   return {};
 }
 
+// Whether the job is at work, or was, under the id with which it has started: who started it is gone,
+// or has not told it here.
+bool has_begun(Self* self, const JobId& id, const ClusterSnapshot& cluster) {
+  const std::string waited_as = id.text();
+  for (const auto& [_, job] : self->state.jobs)
+    if (job.spec.waited_as == waited_as && job.progress.view_id > 0) return true;
+  return std::ranges::any_of(hints_of_others(cluster), [&](const HeardHint& heard) {
+    return heard.hint.waited_as == waited_as && heard.hint.view_id > 0;
+  });
+}
+
 // The node that looks after the job.
 NodeId starter_of(Self* self, const Job& job, const ClusterSnapshot& cluster) {
   const NodeId& own = self->state.options.self;
@@ -224,7 +235,7 @@ void attempt(Self* self, const JobId& id, Job& job) {
   };
   spawn_submission(self->system(),
                    {job.spec, state.options.self, state.options.cluster, state.options.calls, tell,
-                    false, Queued{id, waiting.holders, ballot->round}});
+                    false, Queued{id, waiting.holders, ballot->round, waiting.vote.manifest}});
 }
 
 // Looks after one job, unless another one is being looked at; `before`: an earlier one that waits for
@@ -233,11 +244,12 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
                 const ClusterSnapshot& cluster) {
   Waiting& waiting = *job.waiting;
   const std::vector<NodeId> nodes = eligible(job.spec, cluster);
-  if (nodes.size() < job.spec.min_nodes) {
+  const bool begun = !waiting.vote.manifest.empty();  // by this node or one that is gone
+  if (!begun && nodes.size() < job.spec.min_nodes) {
     waiting.for_memory = false;
     return waits_for(self, job, too_few(job.spec, nodes.size()));
   }
-  if (before)
+  if (before && !begun)
     return waits_for(self, job,
                      "job " + before->spec.name + " came before it, and waits for memory");
   if (std::string situation = situation_of(self, nodes, cluster); situation != waiting.situation) {
@@ -307,6 +319,11 @@ void look_after_queue(Self* self) {
   std::ranges::sort(
       queue, {}, [](const auto& one) { return std::pair(one.second->spec.submitted, one.first); });
   const auto cluster = self->state.options.cluster->read();
+  for (const auto& [id, job] : queue) {
+    if (now(self) < job->waiting->not_before || !has_begun(self, id, *cluster)) continue;
+    job->waiting->not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
+    return leave_queue(self, id);                                 // others at the next look
+  }
   const Job* before = nullptr;
   for (auto& [id, job] : queue) {
     const NodeId starter = starter_of(self, *job, *cluster);

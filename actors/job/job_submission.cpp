@@ -312,7 +312,8 @@ void on_told(Self* self, const NodeId& node, const Result<SharedBytes>&) {
 
 void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
   State& state = self->state;
-  if (!answer) {
+  // Who has finished it by now has created it: it was handed out before, by who is gone since.
+  if (!answer && answer.error().code != ErrorCode::already_exists) {
     state.not_created.push_back({node, answer.error().detail});
     return tell_when_settled(self);
   }
@@ -323,7 +324,11 @@ void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answe
 caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
-  ask_all(self);
+  const auto& queued = self->state.options.queued;
+  if (queued && !queued->accepted.empty())
+    agree_on(self, queued->accepted);
+  else
+    ask_all(self);
   return {
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },

@@ -45,6 +45,9 @@ struct Queued {
   JobId id;
   std::vector<NodeId> holders;
   std::uint64_t round = 0;  // of the ballot that is to start it
+  // Accepted by this node already, so that it starts with this or what others have accepted, if it
+  // does: who is fit by now plays no part. Empty: nothing is.
+  Bytes accepted = {};
 };
 
 struct SubmissionOptions {

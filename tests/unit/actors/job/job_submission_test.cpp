@@ -1,6 +1,10 @@
 #include "actors/job/job_submission.hpp"
 
 #include <gtest/gtest.h>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <nlohmann/json.hpp>
 
 #include <map>
 
@@ -91,6 +95,49 @@ TEST(Candidates, too_few_are_an_error_that_names_every_refusal) {
   EXPECT_NE(choice.error().detail.find("at least 2"), std::string::npos) << choice.error().detail;
   EXPECT_NE(choice.error().detail.find("n2: data: no such file"), std::string::npos)
       << choice.error().detail;
+}
+
+// Whose starter is gone after the holders had accepted how it starts, and it is finished where that
+// was handed out.
+TEST(Submission, of_one_that_others_began_to_start_goes_on_with_that_whoever_is_fit) {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor calls{system};
+  ClusterState cluster;
+  job::JobSpec begun = spec(1, 1);
+  begun.name = "small";
+  begun.candidates = {node(2)};
+  begun.data_digest = Bytes(32, std::byte{7});
+  begun.fingerprint = begun.fingerprint_text = "a";
+  begun.version = "0.1.0";
+  begun.model_digest = "77aa";
+  const Bytes manifest = job::encode(begun);
+  std::string told;
+  auto me = caf::actor_cast<caf::actor>(calls.ptr());
+  spawn_submission(system, {spec(1, 1), node(1), &cluster, me,
+                            [me](std::string text) { caf::anon_send(me, text); }, false,
+                            Queued{{1, 2}, {node(1)}, 3, manifest}});
+  std::vector<std::string> asked;
+  const auto answer = [&](const CallRequest& call) -> Result<SharedBytes> {
+    if (call.name == "job.create") return Error{ErrorCode::already_exists, "finished here"};
+    if (!call.name.starts_with("queue.")) return SharedBytes{};
+    QueueNote note = std::get<QueueNote>(*decode_note(call.request.view));
+    note.vote.manifest = manifest;
+    note.vote.accepted = {1, node(2)};
+    return SharedBytes::from(encode(note));
+  };
+  while (told.empty())
+    calls->receive(
+        [&](const CallRequest& call) {
+          asked.push_back(call.name);
+          call.done(answer(call));
+        },
+        [&](const std::string& text) { told = text; },
+        caf::after(std::chrono::seconds(20)) >> [&] { told = "nothing is told"; });
+  const auto body = nlohmann::json::parse(told, nullptr, false);
+  EXPECT_EQ(body.value("started_on", nlohmann::json()).size(), 1u) << told;
+  EXPECT_EQ(asked, (std::vector<std::string>{"queue.promise", "queue.accept", "job.create",
+                                             "job.refused"}));
 }
 
 }  // namespace
