@@ -18,6 +18,7 @@ namespace {
 
 struct Found {  // the job that a `serve` means
   std::string name, job;
+  std::uint64_t steps = 0;  // its last one; 0: not known
   std::function<void(std::string)> answer;
 };
 struct Model {
@@ -26,6 +27,9 @@ struct Model {
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
   compute::NodeDevice* device = nullptr;  // it is loaded to
+  std::uint64_t steps = 0;                // the job's last one; 0: not known
+  // Of an earlier start: an older checkpoint does as well, as somebody counts on an answer.
+  bool taken_up = false;
   bool ready = false;
   std::function<void(std::string)> answer;  // of the `serve` or `unserve` that waits for it
 };
@@ -40,32 +44,41 @@ std::string call_name(const std::string& model) {
   return "model/" + model;
 }
 
-// Its job's node notices, and looks for what is left.
-void set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& key,
-               const Error& why) {
+// Its job's node notices, and looks for what is left. Tells what was done, and logs it.
+Error set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& key,
+                const Error& why) {
   auto aside = store.set_aside(key, why.message());
-  log::warning("serving",
-               "the checkpoint of step " + std::to_string(key.step) + " of job " +
-                   key.job.text().substr(0, 8) + " is damaged: " + why.message() + "; " +
-                   (aside ? "kept in " + aside->path.string() : aside.error().message()));
+  const std::string text =
+      "the checkpoint of step " + std::to_string(key.step) + " of job " +
+      key.job.text().substr(0, 8) + " is damaged: " + why.message() + "; " +
+      (aside ? "it is kept in " + aside->path.string() : aside.error().message());
+  log::warning("serving", text);
+  return {ErrorCode::corrupted,
+          text +
+              "; another `gpunode serve` takes the newest one that is left on this node, if "
+              "there is one, and another node may hold it whole (`gpunode checkpoint ls` there)"};
 }
 
 // The newest durable checkpoint of the job with this id. Those that turn out to be damaged on the
-// way are set aside.
+// way are set aside; `any`: an older one does as well then, else corrupted is the answer.
 Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
-                                                  const std::string& job) {
+                                                  const std::string& job, bool any) {
   snapshot::CheckpointStore store(*options.files, options.checkpoints);
   auto keys = store.list();
   if (!keys && keys.error().code != ErrorCode::not_found) return keys.error();
   std::optional<snapshot::CheckpointKey> newest;
+  std::optional<Error> damage;  // of one that is newer
   for (const snapshot::CheckpointKey& key : keys ? *keys : std::vector<snapshot::CheckpointKey>{}) {
     if (key.job.text() != job) continue;
     auto checkpoint = store.open(key);
-    if (checkpoint)
+    if (checkpoint) {
       newest = key;
-    else if (checkpoint.error().code == ErrorCode::corrupted)
-      set_aside(store, key, checkpoint.error());
+      damage.reset();
+    } else if (checkpoint.error().code == ErrorCode::corrupted) {
+      damage = set_aside(store, key, checkpoint.error());
+    }
   }
+  if (damage && !any) return *damage;
   if (!newest)
     return Error{ErrorCode::not_found,
                  "no durable checkpoint of it is on this node; `gpunode "
@@ -74,7 +87,7 @@ Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
 }
 
 Result<void> choose_newest(const ServingOptions& options, Model& model) {
-  auto found = newest_checkpoint(options, model.job);
+  auto found = newest_checkpoint(options, model.job, model.taken_up);
   if (!found) return found.error().within("job " + model.job.substr(0, 8));
   model.key = *found;
   model.path =
@@ -132,6 +145,7 @@ void take_up(Self* self) {
     Model model;
     model.job = field<std::string>(from, "job", "");
     model.path = field<std::string>(from, "path", "");
+    model.taken_up = true;
     begin(self, name, std::move(model), [name = name](const std::string& answer) {
       const nlohmann::json told = arguments_of(answer);
       if (field<bool>(told, "ok", false)) return;
@@ -169,7 +183,7 @@ void unserve(Self* self, const Command& command) {
 
 // Under this name, from the path, or from the newest checkpoint of the job with this id.
 void serve_as(Self* self, const std::string& name, const std::string& path, const std::string& job,
-              const std::function<void(std::string)>& answer) {
+              std::uint64_t steps, const std::function<void(std::string)>& answer) {
   if (name.empty())
     return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
   if (self->state.models.contains(name))
@@ -178,6 +192,7 @@ void serve_as(Self* self, const std::string& name, const std::string& path, cons
   Model chosen;
   chosen.path = path;
   chosen.job = job;
+  chosen.steps = steps;
   begin(self, name, std::move(chosen), answer);
 }
 
@@ -185,14 +200,15 @@ void serve(Self* self, const Command& command) {
   const nlohmann::json arguments = arguments_of(command.arguments);
   const auto path = field<std::string>(arguments, "path", "");
   const auto name = field<std::string>(arguments, "name", "");
-  if (!path.empty()) return serve_as(self, name, path, "", command.answer);
+  if (!path.empty()) return serve_as(self, name, path, "", 0, command.answer);
   // Which job is meant the board knows.
   const auto on_found = [self, me = caf::actor(self), name,
                          answer = command.answer](const std::string& text) {
     auto found = parsed_answer(text);
     if (!found) return answer(error_json(found.error()));
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
-                             field<std::string>(*found, "job", ""), answer});
+                             field<std::string>(*found, "job", ""),
+                             field<std::uint64_t>(*found, "steps", 0), answer});
   };
   self->send(
       self->state.options.job_board,
@@ -217,18 +233,19 @@ void on_loaded(Self* self, const Loaded& loaded) {
   auto it = state.models.find(loaded.name);
   if (it == state.models.end()) return;
   Model& model = it->second;
+  std::optional<Error> damage;
   if (!loaded.facts && model.key && loaded.facts.error().code == ErrorCode::corrupted) {
     snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
-    set_aside(store, *model.key, loaded.facts.error());
-    // An older one does as well; a disk that cannot set anything aside gives the same one again.
-    if (!store.open(*model.key) && choose_newest(state.options, model))
+    damage = set_aside(store, *model.key, loaded.facts.error());
+    // A disk that cannot set anything aside gives the same one again.
+    if (model.taken_up && !store.open(*model.key) && choose_newest(state.options, model))
       return load(self, loaded.name, model);
   }
   auto answer = std::move(model.answer);
   if (!loaded.facts) {
     self->send(model.actor, Shutdown{});
     state.models.erase(it);
-    return answer(error_json(loaded.facts.error()));
+    return answer(error_json(damage ? *damage : loaded.facts.error()));
   }
   const ModelFacts& facts = *loaded.facts;
   model.ready = true;
@@ -241,6 +258,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   if (!model.job.empty()) told["job"] = model.job;
   self->send(state.options.directory_writer,
              SetEntry{call_name(loaded.name), to_bytes(as_bytes(told.dump()))});
+  if (model.steps > 0) told["steps"] = model.steps;
   told["model"] = loaded.name;
   told["path"] = model.path;
   told["description"] = facts.description;
@@ -367,7 +385,9 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         list_models(self, command);
       },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
-      [self](const Found& found) { serve_as(self, found.name, "", found.job, found.answer); },
+      [self](const Found& found) {
+        serve_as(self, found.name, "", found.job, found.steps, found.answer);
+      },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.
         for (auto& [name, model] : self->state.models)

@@ -24,6 +24,7 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kSlowTick = std::chrono::seconds(1);  // of a job that is over
 constexpr auto kQuiet = std::chrono::seconds(3);     // and of which nobody has asked anything since
+constexpr auto kStandstill = std::chrono::seconds(3);  // of this process, which is worth a word
 constexpr auto kSparesEvery = std::chrono::milliseconds(500);
 constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
 
@@ -247,7 +248,17 @@ bool is_idle(Self* self) {
   return is_over(state.phase) && now(self) >= state.heard + kQuiet;
 }
 
+// A process that was stopped, or a machine that slept: what it says of others then is about itself.
+void note_standstill(Self* self) {
+  const Time before = std::exchange(self->state.ticked, now(self));
+  const Duration gap = now(self) - before;
+  if (before == Time{} || gap < kStandstill) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(gap).count();
+  note(self, "this node itself stood still for " + std::to_string(seconds) + " s");
+}
+
 void on_tick(Self* self) {
+  note_standstill(self);
   if (is_idle(self))
     self->delayed_send(self, kSlowTick, Tick{});
   else

@@ -1,4 +1,5 @@
 // The job actor's words: what people and the job board are told of a job.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -56,12 +57,26 @@ std::string removed_text(Self* self) {
          ": this node waits for another that has it; `gpunode job rm` removes the job";
 }
 
+// Whom this node would get the state from, if none of them answers.
+std::string absence_text(Self* self, const job::JobStatus& status) {
+  const auto cluster = self->state.options.cluster->read();
+  std::vector<NodeId> others = status.members;
+  std::erase(others, self->state.options.core.self.node);
+  const auto answers = [&](const NodeId& node) { return cluster->alive(node); };
+  if (others.empty() || std::ranges::any_of(others, answers)) return "";
+  return "it waits for a member that has the state: " + cluster->list_of(others);
+}
+
 // Takes over where the core is, which moves on between two views too: a learner that has its state
 // runs, and what a pause waits for changes with who answers.
 void follow_core(Self* self, const job::JobStatus& status) {
   State& state = self->state;
   if (!state.core || is_over(state.phase)) return;
   state.phase = phase_after(state.phase, status.phase);
+  // Of an earlier life: the others go on, and this node hears of their view when they make the next.
+  if (state.phase == JobPhase::forming && status.phase == job::Phase::outsider &&
+      state.ledger.hears_of_steps())
+    state.phase = JobPhase::outsider;
   // That the disk did not take the result may be known a tick before the core has ended.
   const bool unsaved = state.result_due && status.committed == state.options.spec.train.steps;
   if (state.phase == JobPhase::running &&
@@ -72,6 +87,8 @@ void follow_core(Self* self, const job::JobStatus& status) {
   if (state.phase == JobPhase::paused)
     if (const std::string text = removed_text(self); !text.empty()) state.reason = said(self, text);
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
+  if (state.reason.empty() && state.phase == JobPhase::learning)
+    state.reason = said(self, absence_text(self, status));
 }
 
 // Whether a part that made the last step has ended without the result on this disk or another.

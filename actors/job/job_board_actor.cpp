@@ -11,6 +11,7 @@
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_line.hpp"
+#include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -402,6 +403,12 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   return start_job(self, id, std::move(*spec), part);
 }
 
+// One that ended in an earlier life of this node has them in its last report alone.
+std::uint32_t member_count(const Job& job) {
+  const auto names = field<std::vector<std::string>>(arguments_of(job.outcome), "members", {});
+  return static_cast<std::uint32_t>(std::max(names.size(), job.progress.members.size()));
+}
+
 void publish_hint(Self* self, const Job& job) {
   const JobProgress& progress = job.progress;
   const JobHint hint{job.spec.name,
@@ -410,7 +417,7 @@ void publish_hint(Self* self, const Job& job) {
                      progress.step,
                      progress.total_steps,
                      progress.view_id,
-                     static_cast<std::uint32_t>(progress.members.size()),
+                     member_count(job),
                      job.spec.nodes,
                      progress.ended,
                      job.spec.labels,

@@ -65,10 +65,16 @@ void show_job(Self* self, const Command& command, const JobId& id) {
   const Job& job = self->state.jobs.at(id);
   const JobEnvironment* environment = self->state.options.environment;
   caf::actor_system* system = &self->system();
-  auto finish = [system, environment, spec = job.spec, name = command.name, answer = command.answer,
-                 actor = job.actor](std::string report) {
+  nlohmann::json elsewhere;
+  if (job.progress.phase == JobPhase::failed) {
+    const auto cluster = self->state.options.cluster->read();
+    elsewhere = elsewhere_json(hints_of(*cluster, id), *cluster);
+  }
+  auto finish = [system, environment, elsewhere, spec = job.spec, name = command.name,
+                 answer = command.answer, actor = job.actor](std::string report) {
     nlohmann::json told = arguments_of(report);
     tell_of_the_end(told);
+    if (!elsewhere.is_null()) told["elsewhere"] = elsewhere;
     if (name != "job.show") return answer(ok_json(std::move(told)));
     report = text_of(told);
     system->spawn<caf::detached>([=] {
@@ -353,10 +359,12 @@ void find(Self* self, const Command& command, const nlohmann::json& arguments) {
   const auto meant = names.meant(field<std::string>(arguments, "job", ""),
                                  removes ? Purpose::remove : Purpose::look);
   if (!meant) return command.answer(error_json(meant.error()));
-  command.answer(ok_json({{"job", meant->id.text()},
+  nlohmann::json found = {{"job", meant->id.text()},
                           {"name", meant->name},
                           {"shown_as", names.shown(meant->id)},
-                          {"submitted", static_cast<double>(meant->submitted) / 1e6}}));
+                          {"submitted", static_cast<double>(meant->submitted) / 1e6}};
+  if (const Job* own = job_at(self, meant->id)) found["steps"] = own->spec.train.steps;
+  command.answer(ok_json(std::move(found)));
 }
 
 // Of a job that was submitted at another node just now the news may be on its way.

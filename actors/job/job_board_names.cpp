@@ -69,6 +69,11 @@ void list_jobs(Self* self, const Command& command) {
                                        : ended_line(job.outcome));
     add_origin(list.back(), job.spec.submitted, job.spec.submitter, *cluster);
   }
+  // What is shown is known from here on, also where its nodes are gone a moment later.
+  for (const auto& [id, from, hint] : hints_of_others(*cluster))
+    if (const auto parsed = parse_job_id(id);
+        parsed && cluster->alive(from) && hint.phase != JobPhase::removed)
+      self->state.last_hints.on_hint(now(self), *parsed, from, hint);
   add_jobs_of_others(list, *cluster);
   self->state.last_hints.add_to(list, *cluster, now(self));
   const JobNames names = names_of(self);

@@ -215,6 +215,15 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
   ask_all(self, removal, "job.remove", kRemoveTimeout, on_removed);
 }
 
+nlohmann::json nodes_with_result(Self* self, const JobId& id) {
+  const auto cluster = self->state.options.cluster->read();
+  auto names = nlohmann::json::array();
+  for (const HeardHint& heard : hints_of(*cluster, id))
+    if (cluster->alive(heard.from) && has_result(heard.hint))
+      names.push_back(cluster->name_of(heard.from));
+  return names;
+}
+
 // Of a job that is over: its report says from now on that its result is not here.
 void take_result_away(Self* self, const JobId& id) {
   Job& job = self->state.jobs.at(id);
@@ -225,6 +234,7 @@ void take_result_away(Self* self, const JobId& id) {
   if (!stored || !*stored) return;
   nlohmann::json report = arguments_of(std::string(as_text(**stored)));
   report.erase("checkpoint");
+  report.erase("durable");
   report["reason"] = kNoResult;
   job.outcome = text_of(report);
   if (auto kept = outcome.store(as_bytes(job.outcome)); !kept)
@@ -255,17 +265,15 @@ void remove_job(Self* self, const Command& command) {
       return command.answer(error_json(still_at_work(removal->shown, heard.hint.phase,
                                                      "on node " + cluster->name_of(heard.from))));
   // Whom nobody reaches from here may make steps of it still.
-  const bool away = std::ranges::any_of(
-      cluster->nodes, [&](const NodeInfo& node) { return !cluster->alive(node.id); });
-  if (last && away && !removal->force && !removal->over && !last->ended &&
-      stands_in_the_way(last->phase, false, false))
+  if (last && self->state.last_hints.is_of_one_away(meant->id, *cluster) && !removal->force &&
+      !removal->over && !last->ended && stands_in_the_way(last->phase, false, false))
     return command.answer(error_json(still_at_work(
         removal->shown, last->phase,
         "by the last word of nodes that do not answer (--force removes it nevertheless)")));
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
       removal->nodes.push_back(node.id);
-    else
+    else if (node.health != PeerHealth::left || self->state.last_hints.had_part(meant->id, node.id))
       removal->missing.push_back(
           {{"node", node.name}, {"reason", "it does not answer, and removes it when it is back"}});
   }
@@ -360,7 +368,12 @@ void remove_checkpoints(Self* self, const Command& command) {
   std::optional<std::uint64_t> step;
   if (arguments.contains("step")) step = field<std::uint64_t>(arguments, "step", 0);
   const JobEnvironment* environment = self->state.options.environment;
-  auto remove = [self, environment, id = *id, step, answer = command.answer] {
+  Job* job = job_at(self, *id);
+  // Without its result who has it by their own word is told, too.
+  std::optional<nlohmann::json> kept_on;
+  if (job && job->progress.phase == JobPhase::finished && (!step || *step == job->spec.train.steps))
+    kept_on = nodes_with_result(self, *id);
+  auto remove = [self, environment, id = *id, step, kept_on, answer = command.answer] {
     auto begun = on_own_thread(self, [=](const auto&) {
       snapshot::CheckpointStore store(*environment->options().files,
                                       environment->checkpoint_root());
@@ -368,11 +381,12 @@ void remove_checkpoints(Self* self, const Command& command) {
       if (!removed) return answer(error_json(removed.error()));
       auto steps = nlohmann::json::array();
       for (const snapshot::CheckpointKey& key : *removed) steps.push_back(key.step);
-      answer(ok_json({{"job", id.text()}, {"removed_steps", steps}}));
+      nlohmann::json body = {{"job", id.text()}, {"removed_steps", steps}};
+      if (kept_on) body["kept_on"] = *kept_on;
+      answer(ok_json(std::move(body)));
     });
     if (!begun) answer(error_json(begun.error()));
   };
-  Job* job = job_at(self, *id);
   if (!job) return remove();
   if (self->state.ending.contains(*id))
     return command.answer(error_json({ErrorCode::wrong_state, "the job is being removed already"}));

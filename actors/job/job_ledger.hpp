@@ -56,6 +56,8 @@ class JobLedger {
   void on_hints(Time now, const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
     heard_.on_hints(now, hints, cluster);
   }
+  // Whether others are heard to make steps.
+  bool hears_of_steps() const { return heard_.newest().has_value(); }
   void on_view(const view::View& view);
   // The job goes on from this step: all figures are as of it.
   void undo_to(std::uint64_t step);

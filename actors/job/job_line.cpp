@@ -148,6 +148,29 @@ std::string result_removed_on(const std::vector<HeardHint>& hints, const Cluster
   return nodes.empty() ? "" : cluster.list_of(nodes);
 }
 
+nlohmann::json elsewhere_json(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
+  const auto goes_on = [&](const HeardHint& heard) {
+    const JobPhase phase = heard.hint.phase;
+    return cluster.alive(heard.from) && phase != JobPhase::failed && phase != JobPhase::removed &&
+           phase != JobPhase::outsider && phase != JobPhase::witness;
+  };
+  const HeardHint* furthest = nullptr;
+  std::vector<NodeId> nodes;
+  for (const HeardHint& heard : hints) {
+    if (!goes_on(heard)) continue;
+    nodes.push_back(heard.from);
+    const auto far = [](const HeardHint& one) {
+      return std::pair(one.hint.view_id, one.hint.step);
+    };
+    if (!furthest || far(*furthest) < far(heard)) furthest = &heard;
+  }
+  if (!furthest) return nullptr;
+  std::ranges::sort(nodes, {}, [&](const NodeId& node) { return cluster.name_of(node); });
+  return {{"phase", to_string(furthest->hint.phase)},
+          {"step", furthest->hint.step},
+          {"nodes", cluster.names_of(nodes)}};
+}
+
 void add_jobs_of_others(nlohmann::json& list, const ClusterSnapshot& cluster) {
   const auto hints = hints_of_others(cluster);
   // Of those that tell of a job the one that knows most.

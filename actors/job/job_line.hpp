@@ -47,6 +47,9 @@ bool has_result(const JobHint& hint);
 // Where the job is finished and nobody that tells of it has its result any more, as it was removed
 // there: their names, in a row. Else empty.
 std::string result_removed_on(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);
+// How the job stands where nodes that answer go on with it, by who is furthest, for one of which the
+// part here has failed: phase, step, nodes. Null: nowhere.
+nlohmann::json elsewhere_json(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);
 // Whether a line of the list is of this job.
 bool is_listed(const nlohmann::json& list, const std::string& id);
 

@@ -14,6 +14,8 @@
 
 namespace gpunode::jobs {
 
+inline constexpr const char* kToldBy = "told by ";
+
 struct KnownStep {
   std::uint64_t step = 0;
   std::optional<double> loss;  // of that step

@@ -102,6 +102,14 @@ class OneOfThree(training.TrainingTest):
         failed = self.start_node("n2")
         line = self.await_line(failed, lambda line: line["phase"] == "failed", "it is failed still")
         self.assertGreater(line["step"], 0)
+        # The job has not failed: others go on.
+        def goes_on():
+            told = failed.ask("job", "show", "small", "--json").json.get("elsewhere")
+            return told and told["phase"] == "running" and told["nodes"] == ["n1", "n3"]
+        cluster.wait_until(goes_on, "it has heard of the others")
+        waited = failed.ask("job", "wait", "small", "--timeout", "1s", "--json")
+        self.assertEqual(waited.json["phase"], "failed", str(waited))
+        self.assertNotEqual(waited.code, 1, str(waited))
         self.assert_fails(failed.ask("job", "stop", "small"), 1,
                           f"has failed here after step {line['step']}", "memory", "job resume small")
         resumed = failed.ask("job", "resume", "small", "--json")

@@ -1,4 +1,5 @@
 """A name means one job, the same to every command on every node; what is removed is gone."""
+import glob
 import os
 import shutil
 import time
@@ -164,8 +165,9 @@ class Removal(cluster.ProcessTest):
         self.assertEqual(done.code, 0, str(done))
         cluster.wait_until(lambda: [one for one in c.ask("jobs", "--json").json["jobs"]
                                     if one["step"] > 0], "c has heard of steps")
-        members = [node for node in (a, b, c)
-                   if self.progress(node, "small")["phase"] == "running"]
+        members = cluster.wait_until(lambda: (lambda found: found if len(found) == 2 else None)(
+            [node for node in (a, b, c) if self.progress(node, "small")["phase"] == "running"]),
+            "two train it")
         outside = next(node for node in (a, b, c) if node not in members)
         for node in members:
             node.signal(19)
@@ -246,6 +248,27 @@ class Removal(cluster.ProcessTest):
             self.assertNotIn("checkpoint", shown)
             node.kill()
             node = self.world.start("a")
+
+    def test_a_damaged_result_is_not_replaced_by_an_older_checkpoint_unasked(self):
+        node = self.world.start("a")
+        self.assertEqual(node.ask("train", self.job_file(steps=20), "--follow").code, 0)
+        newest, = (one for one in node.ask("checkpoint", "ls", "--json").json["checkpoints"]
+                   if one["step"] == 20)
+        shard = sorted(glob.glob(os.path.join(newest["path"], "*.safetensors")))[0]
+        with open(shard, "r+b") as stream:
+            stream.seek(-1, os.SEEK_END)
+            last = stream.read(1)[0]
+            stream.seek(-1, os.SEEK_END)
+            stream.write(bytes([last ^ 1]))
+        refused = node.ask("serve", "small")
+        self.assert_fails(refused, 1, "step 20", "is damaged", "it is kept in", "checkpoint ls")
+        served = node.ask("serve", "small", "--json")
+        self.assertEqual((served.json["step"], served.json["steps"]), (10, 20), str(served))
+        self.assert_says(node.ask("serve", "small", "--name", "again").out, "after step 10 of 20")
+        out = self.world.path("weights")
+        exported = node.ask("checkpoint", "export", "small", "--out", out)
+        self.assertEqual(exported.code, 0, str(exported))
+        self.assert_says(exported.err, "its checkpoint of step 20 is damaged, and kept in")
 
     def test_who_was_away_is_told_that_the_result_was_removed_meanwhile(self):
         ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "abc"}

@@ -60,6 +60,10 @@ name           | text     | | its name
 shown_as       | text     | | the name, or name~id of one that is not the newest of its name
 phase          | text     | | waiting (in the queue), preparing, forming, learning, syncing, running, validating, saving (its result), paused, stopped, finished, failed; outsider or witness: no part in computing
 reason         | text     | there is something to say of the phase | in words
+elsewhere      | object   | this node's part has failed, and others go on | how the job stands there
+elsewhere.phase | text    | | as phase
+elsewhere.step | whole    | | the newest committed step
+elsewhere.nodes | texts   | | which nodes
 result_elsewhere | truth  | true | finished, and this node's disk has no copy of the result
 step           | whole    | | the newest committed step
 steps          | whole    | | the last one

@@ -9,6 +9,7 @@ const char* const kModelAnswers = R"(
 model          | text     | | what it is called
 path           | text     | | what was loaded
 step           | whole    | it is known | of the checkpoint
+steps          | whole    | it is a job's | that job's last one
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
 digest         | text     | | of the weights
@@ -74,6 +75,7 @@ step           | whole       | | of the checkpoint
 = checkpoint rm
 job            | text        | | the job's id
 removed_steps  | free        | | of the checkpoints that were removed, a list of numbers
+kept_on        | texts       | it was a finished job's result | nodes that answer and have it still
 
 = @model
 path           | text          | | what was written

@@ -237,6 +237,11 @@ Error set_aside(Shelf& shelf, const CheckpointKey& key, const Error& why) {
 void warn_of_steps_that_lack(const Invocation& invocation, Shelf& shelf, const CheckpointKey& key) {
   auto spec = jobs::stored_manifest(shelf.files, invocation.state(), key.job);
   if (!spec || key.step >= spec->train.steps || invocation.arguments.has("--step")) return;
+  if (const auto damaged = shelf.store.damaged(key.job))
+    for (const auto& one : *damaged)
+      if (one.key.step > key.step)
+        warn("its checkpoint of step " + std::to_string(one.key.step) +
+             " is damaged, and kept in " + one.path.string());
   warn("the newest checkpoint of job '" + spec->name + "' here is of step " +
        std::to_string(key.step) + ", and the job's last step is " +
        std::to_string(spec->train.steps) +
@@ -307,8 +312,13 @@ int run_checkpoint_rm(const Invocation& invocation) {
     std::string steps;
     for (const json& step : list(body, "removed_steps"))
       steps += (steps.empty() ? "" : ", ") + step.dump();
-    return "removed from this node: checkpoints of job " + jobs::short_text(id) + " after step " +
-           steps + "; other nodes keep theirs\n";
+    std::string text = "removed from this node: checkpoints of job " + jobs::short_text(id) +
+                       " after step " + steps;
+    if (body.contains("kept_on"))
+      text += list(body, "kept_on").empty()
+                  ? "; no other node that answers says that it has the job's result"
+                  : "; its result is still on " + joined(list(body, "kept_on"));
+    return text + "\n";
   });
 }
 

@@ -32,10 +32,13 @@ class Display {
       print("\r" + progress_text(progress) + "\033[K" + (last ? "\n" : ""));
       return;
     }
-    std::string what =
-        field<std::string>(progress, "phase", "") + field<json>(progress, "members", json()).dump();
+    const json elsewhere = field<json>(progress, "elsewhere", json::object());
+    std::string what = field<std::string>(progress, "phase", "") +
+                       field<json>(progress, "members", json()).dump() +
+                       field<std::string>(elsewhere, "phase", "");
     auto now = SteadyClock::now();
-    auto step = field<std::uint64_t>(progress, "step", 0);
+    auto step = std::max(field<std::uint64_t>(progress, "step", 0),
+                         field<std::uint64_t>(elsewhere, "step", 0));
     bool moved = step != step_ && now - shown_ >= kLineEvery;
     if (!last && what == what_ && !moved) return;
     what_ = what;
@@ -82,6 +85,13 @@ int failed(const Invocation& invocation, const json& progress, const std::string
 
 volatile std::sig_atomic_t interrupted = 0;
 
+// Where this node's part has failed, and others go on, the job has not.
+std::optional<jobs::JobPhase> phase_of_all(const json& progress) {
+  const json elsewhere = field<json>(progress, "elsewhere", json::object());
+  return jobs::parse_job_phase(
+      field<std::string>(elsewhere.empty() ? progress : elsewhere, "phase", ""));
+}
+
 }  // namespace
 
 Interrupts::Interrupts() {
@@ -114,7 +124,7 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
     }
     if (!answer) return interrupted ? leave_alone(invocation, name) : fail(invocation, answer);
     name = field<std::string>(answer.body, "name", name);
-    const auto phase = jobs::parse_job_phase(field<std::string>(answer.body, "phase", ""));
+    const auto phase = phase_of_all(answer.body);
     if (phase == jobs::JobPhase::waiting) waited_at = SteadyClock::now();
     const bool stops = phase == jobs::JobPhase::stopped;
     const bool late = watch.timeout && SteadyClock::now() >= until;

@@ -154,7 +154,8 @@ std::string proof_text(const json& report) {
   };
   Rows rows = {
       {"fed in training", word(data_fingerprint, "hash_sum"),
-       number(data_fingerprint, "samples") + " samples"},
+       number(data_fingerprint, "samples") + " samples up to step " +
+           number(data_fingerprint, "steps")},
       {"scanned from the data", word(proof, "hash_sum"), number(proof, "samples") + " samples"},
   };
   return "\n" + aligned(rows) + "equal: " + yes_no("equal_to_data") +

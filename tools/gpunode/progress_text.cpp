@@ -84,6 +84,9 @@ std::string progress_text(const json& progress) {
   if (running && left > 0) text += "  " + human_duration(left) + " left";
   if (std::string reason = field<std::string>(progress, "reason", ""); !reason.empty())
     text += "  (" + reason + ")";
+  if (const json elsewhere = field<json>(progress, "elsewhere", json::object()); !elsewhere.empty())
+    text += "; it is " + word(elsewhere, "phase") + " at step " + number(elsewhere, "step") +
+            " on " + joined(list(elsewhere, "nodes"));
   return text;
 }
 

@@ -23,6 +23,13 @@ std::string name_at(const std::filesystem::path& path) {
   return path.stem().string();
 }
 
+// A job's result may be lost on this node, or not be there yet: what is served is not it then.
+std::string steps_that_lack(const json& answer) {
+  const auto steps = field<std::uint64_t>(answer, "steps", 0);
+  if (field<std::uint64_t>(answer, "step", steps) >= steps) return "";
+  return " of " + std::to_string(steps) + " (this node has no newer checkpoint of it)";
+}
+
 }  // namespace
 
 int run_serve(const Invocation& invocation) {
@@ -52,6 +59,7 @@ int run_serve(const Invocation& invocation) {
                 return "model " + shown + " is served" +
                        (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
                        (answer.contains("step") ? " after step " + number(answer, "step") : "") +
+                       steps_that_lack(answer) +
                        "; any node of the cluster can `gpunode generate --model " + shown + "`\n";
               });
 }

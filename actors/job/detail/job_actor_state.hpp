@@ -73,7 +73,8 @@ struct State {
   std::optional<TrainerReady> awaits_search;  // ready before the newest checkpoint is found
   std::vector<Order> orders;
   Time spares_told{};
-  Time heard{};                     // when another node last said anything of the job
+  Time heard{};  // when another node last said anything of the job
+  Time ticked{};
   std::optional<Error> leaves_for;  // why it asks to be left out of the next view
   std::string told;                 // what the supervisor heard last
   std::uint64_t checkpoint_asked = 0, checkpoint_done = 0;

@@ -132,6 +132,32 @@ TEST(JobLine, knows_where_a_result_was_removed_unless_somebody_has_it) {
   for (const HeardHint& other : {removed, voted, runs}) EXPECT_FALSE(has_result(other.hint));
 }
 
+TEST(JobLine, of_a_part_that_failed_tells_how_the_job_goes_on_elsewhere) {
+  ClusterSnapshot cluster;
+  for (int node = 1; node <= 3; ++node) {
+    NodeInfo info;
+    info.id.value[0] = static_cast<std::byte>(node);
+    info.name = std::string(1, static_cast<char>('a' + node - 1));
+    info.health = PeerHealth::alive;
+    cluster.nodes.push_back(info);
+  }
+  const auto hint = [&](int node, JobPhase phase, std::uint64_t step) {
+    HeardHint heard{"", cluster.nodes[static_cast<std::size_t>(node - 1)].id, {}};
+    heard.hint.phase = phase;
+    heard.hint.step = step;
+    return heard;
+  };
+  const auto told = elsewhere_json(
+      {hint(1, JobPhase::running, 7), hint(2, JobPhase::running, 8), hint(3, JobPhase::witness, 9)},
+      cluster);
+  EXPECT_EQ(told["phase"], "running");
+  EXPECT_EQ(told["step"], 8);
+  EXPECT_EQ(told["nodes"], (std::vector<std::string>{"a", "b"}));
+  cluster.nodes[0].health = PeerHealth::dead;
+  EXPECT_TRUE(elsewhere_json({hint(1, JobPhase::running, 7), hint(2, JobPhase::failed, 8)}, cluster)
+                  .is_null());
+}
+
 TEST(JobSite, is_equal_for_processes_of_one_machine) {
   EXPECT_EQ(site_of("machine", {}, "one"), site_of("machine", {"rack=1"}, "one"));
   EXPECT_NE(site_of("machine", {}, "one"), site_of("machine", {}, "another"));
