@@ -48,11 +48,15 @@ std::string reason_of(JobPhase phase, const job::JobStatus& status) {
   return status.hang ? status.hang->text() : "";
 }
 
-// Why it will not get on here until a node comes back that is not heard of now, if that is so.
-std::string removed_text(Self* self) {
+// Why the job is paused; `own`: by what the core knows.
+std::string reason_to_pause(Self* self, const std::string& own) {
   const auto cluster = self->state.options.cluster->read();
-  const std::string nodes = result_removed_on(hints_of(*cluster, self->state.options.id), *cluster);
-  if (nodes.empty()) return "";
+  const std::vector<HeardHint> hints = hints_of(*cluster, self->state.options.id);
+  const std::string nodes = result_removed_on(hints, *cluster);
+  if (nodes.empty()) {
+    const std::string failed = failed_text(hints, *cluster);
+    return own + (own.empty() || failed.empty() ? "" : "; ") + failed;
+  }
   return "the job is finished, and its result was removed on " + nodes +
          ": this node waits for another that has it; `gpunode job rm` removes the job";
 }
@@ -83,9 +87,8 @@ void follow_core(Self* self, const job::JobStatus& status) {
       (unsaved || (status.phase == job::Phase::done && state.finished)))
     state.phase = state.evaluating && !state.result_due ? JobPhase::validating : JobPhase::saving;
   if (status.stopped && status.phase != job::Phase::paused) state.phase = JobPhase::stopped;
-  state.reason = said(self, reason_of(state.phase, status));
-  if (state.phase == JobPhase::paused)
-    if (const std::string text = removed_text(self); !text.empty()) state.reason = said(self, text);
+  const std::string own = reason_of(state.phase, status);
+  state.reason = said(self, state.phase == JobPhase::paused ? reason_to_pause(self, own) : own);
   if (state.reason.empty() && state.result_due) state.reason = unsaved_text(state);
   if (state.reason.empty() && state.phase == JobPhase::learning)
     state.reason = said(self, absence_text(self, status));

@@ -148,6 +148,17 @@ std::string result_removed_on(const std::vector<HeardHint>& hints, const Cluster
   return nodes.empty() ? "" : cluster.list_of(nodes);
 }
 
+std::string failed_text(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
+  std::vector<const HeardHint*> failed;
+  for (const HeardHint& heard : hints)
+    if (heard.hint.phase == JobPhase::failed && cluster.alive(heard.from)) failed.push_back(&heard);
+  if (failed.empty()) return "";
+  const std::size_t more = failed.size() - 1;
+  return "node " + cluster.name_of(failed[0]->from) + " has failed: " + failed[0]->hint.reason +
+         (more > 0 ? " (and " + std::to_string(more) + " more)" : "") +
+         "; `gpunode job resume` there lets it take part again";
+}
+
 nlohmann::json elsewhere_json(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {
   const auto goes_on = [&](const HeardHint& heard) {
     const JobPhase phase = heard.hint.phase;

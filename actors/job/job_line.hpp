@@ -47,6 +47,8 @@ bool has_result(const JobHint& hint);
 // Where the job is finished and nobody that tells of it has its result any more, as it was removed
 // there: their names, in a row. Else empty.
 std::string result_removed_on(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);
+// A node that answers and has failed in the job, and why: the job may wait for what it has. Else empty.
+std::string failed_text(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);
 // How the job stands where nodes that answer go on with it, by who is furthest, for one of which the
 // part here has failed: phase, step, nodes. Null: nowhere.
 nlohmann::json elsewhere_json(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster);

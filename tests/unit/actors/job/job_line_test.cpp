@@ -153,6 +153,13 @@ TEST(JobLine, of_a_part_that_failed_tells_how_the_job_goes_on_elsewhere) {
   EXPECT_EQ(told["phase"], "running");
   EXPECT_EQ(told["step"], 8);
   EXPECT_EQ(told["nodes"], (std::vector<std::string>{"a", "b"}));
+  HeardHint full = hint(1, JobPhase::failed, 3), also = hint(2, JobPhase::failed, 3);
+  full.hint.reason = "disk_full";
+  EXPECT_EQ(
+      failed_text({full, also, hint(3, JobPhase::running, 1)}, cluster),
+      "node a has failed: disk_full (and 1 more); `gpunode job resume` there lets it take part "
+      "again");
+  EXPECT_EQ(failed_text({hint(3, JobPhase::running, 1)}, cluster), "");
   cluster.nodes[0].health = PeerHealth::dead;
   EXPECT_TRUE(elsewhere_json({hint(1, JobPhase::running, 7), hint(2, JobPhase::failed, 8)}, cluster)
                   .is_null());
