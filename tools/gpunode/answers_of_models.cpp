@@ -12,6 +12,7 @@ step           | whole    | it is known | of the checkpoint
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
 digest         | text     | | of the weights
+differs_from   | texts    | there are any | live nodes that serve other weights under that name
 
 = unserve
 model          | text     | | what was withdrawn

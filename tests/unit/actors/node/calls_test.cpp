@@ -140,5 +140,49 @@ TEST_F(Calls, on_control_outlive_the_bulk_lane) {
   EXPECT_FALSE(on_control.get());
 }
 
+class StaleOffers : public Calls {
+ protected:
+  void SetUp() override {
+    peer_.value[0] = std::byte{1};
+    ClusterSnapshot known;
+    NodeInfo info;
+    info.id = peer_;
+    known.nodes = {info};
+    known.entries = {{peer_, service_key("name"), {}}};
+    cluster_.write(known);
+    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &fake_, {}, 1, &metrics_});
+  }
+  FakeClock fake_;
+};
+
+TEST_F(StaleOffers, are_not_asked_until_the_deadline) {
+  auto answer = std::make_shared<std::promise<Result<SharedBytes>>>();
+  auto told = answer->get_future();
+  caf::anon_send(calls_, CallRequest{{},
+                                     "name",
+                                     SharedBytes::from(Bytes(1)),
+                                     std::chrono::hours(1),
+                                     [answer](Result<SharedBytes> result) {
+                                       answer->set_value(std::move(result));
+                                     }});
+  const auto refused = link_->next();
+  ASSERT_TRUE(refused);
+  auto reply = std::make_shared<transport::Message>();
+  reply->topic = transport::Topic::reply;
+  reply->stream = refused->message.stream;
+  reply->body = encode(ReplyHeader{false, {ErrorCode::not_found, "this node does not offer it"}});
+  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
+  EXPECT_EQ(told.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
+      << "news of who offers it may be on its way";
+  fake_.advance(std::chrono::milliseconds(200));
+  ASSERT_TRUE(link_->next()) << "it is asked again";
+  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
+  fake_.advance(std::chrono::seconds(3));
+  ASSERT_EQ(told.wait_for(kHangLimit), std::future_status::ready);
+  const auto end = told.get();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, ErrorCode::not_found);
+}
+
 }  // namespace
 }  // namespace gpunode::node
