@@ -7,6 +7,7 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -140,6 +141,17 @@ TEST_F(Calls, on_control_outlive_the_bulk_lane) {
   EXPECT_FALSE(on_control.get());
 }
 
+// Stands still until told, from any thread.
+class SteppedClock final : public Clock {
+ public:
+  Time now() const override { return Time(Duration(now_)); }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+  void advance(Duration by) { now_ += by.count(); }
+
+ private:
+  std::atomic<Duration::rep> now_{0};
+};
+
 class StaleOffers : public Calls {
  protected:
   void SetUp() override {
@@ -150,9 +162,9 @@ class StaleOffers : public Calls {
     known.nodes = {info};
     known.entries = {{peer_, service_key("name"), {}}};
     cluster_.write(known);
-    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &fake_, {}, 1, &metrics_});
+    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &stepped_, {}, 1, &metrics_});
   }
-  FakeClock fake_;
+  SteppedClock stepped_;
 };
 
 TEST_F(StaleOffers, are_not_asked_until_the_deadline) {
@@ -174,10 +186,10 @@ TEST_F(StaleOffers, are_not_asked_until_the_deadline) {
   caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
   EXPECT_EQ(told.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
       << "news of who offers it may be on its way";
-  fake_.advance(std::chrono::milliseconds(200));
+  stepped_.advance(std::chrono::milliseconds(200));
   ASSERT_TRUE(link_->next()) << "it is asked again";
   caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
-  fake_.advance(std::chrono::seconds(3));
+  stepped_.advance(std::chrono::seconds(3));
   ASSERT_EQ(told.wait_for(kHangLimit), std::future_status::ready);
   const auto end = told.get();
   ASSERT_FALSE(end);
