@@ -88,7 +88,7 @@ struct CallRequest {
   std::optional<NodeId> to;  // absent: a live node that offers `name`, at random
   std::string name;
   SharedBytes request;
-  Duration timeout{};
+  Duration timeout{};  // shorter, with not_found, where the nodes said to offer it do not
   std::function<void(Result<SharedBytes>)> done;  // on the call actor; must be quick
 };
 // What a published name does with a request; answers once, from any thread.

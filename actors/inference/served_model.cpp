@@ -174,6 +174,7 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(left.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (number == 1 && dataset::is_header(line)) continue;
     const auto features = dataset::features_of(line, features_);
     if (!features) return features.error().within("row " + std::to_string(number));
     use_.got_on();
@@ -182,6 +183,11 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
     answer.text += std::to_string(*told) + "\n";
     ++answer.tokens;
   }
+  if (answer.tokens == 0 && answer.finish == "stop")
+    return Error{ErrorCode::invalid_argument,
+                 "the model tells classes of rows, and there is none: give a line of " +
+                     std::to_string(features_) +
+                     " numbers for each, separated by commas, by --prompt or --prompt-file"};
   return {};
 }
 

@@ -46,9 +46,10 @@ class ServedModel {
   const compute::NodeDevice& device() const { return use_.device(); }
 
   // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
-  // each has the features as a table has them. Past `deadline` the text is cut there, and says so.
+  // each has the features as a table has them, after a header if there is one. Past `deadline` the
+  // text is cut there, and says so.
   // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails
-  // with or throws; invalid_argument (a line that is no row).
+  // with or throws; invalid_argument (a line that is no row, or no row at all).
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
 
  private:

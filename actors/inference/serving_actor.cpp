@@ -37,6 +37,7 @@ struct State {
   static inline const char* name = "serving";
   ServingOptions options;
   std::map<std::string, Model> models;
+  nlohmann::json kept = nlohmann::json::object();  // job and path by name, for the next start
 };
 using Self = caf::stateful_actor<State>;
 
@@ -102,15 +103,11 @@ void load(Self* self, const std::string& name, const Model& model) {
                   options.choose_device});
 }
 
-// What is served, for the next start of the node.
+// What is served, or was and could not be taken up, for the next start of the node.
 void remember(Self* self) {
   const ServingOptions& options = self->state.options;
   if (options.remembered.empty()) return;
-  auto kept = nlohmann::json::object();
-  for (const auto& [name, model] : self->state.models)
-    if (model.ready)
-      kept[name] = {{"job", model.job}, {"path", model.job.empty() ? model.path : ""}};
-  const std::string text = kept.dump(2) + '\n';
+  const std::string text = self->state.kept.dump(2) + '\n';
   if (auto done = options.files->write_atomic(options.remembered, {as_bytes(text)}); !done)
     log::warning("serving",
                  "what is served is forgotten with a restart: " + done.error().message());
@@ -140,7 +137,7 @@ void take_up(Self* self) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
   auto bytes = options.files->read(options.remembered, kMostBytes);
   if (!bytes) return;  // nothing was served
-  const nlohmann::json kept = arguments_of(std::string(as_text(*bytes)));
+  const nlohmann::json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));
   for (const auto& [name, from] : kept.items()) {
     Model model;
     model.job = field<std::string>(from, "job", "");
@@ -151,7 +148,9 @@ void take_up(Self* self) {
       if (field<bool>(told, "ok", false)) return;
       const auto why = field<nlohmann::json>(told, "error", nlohmann::json::object());
       log::warning("serving", "model " + name + " is not served any more: " +
-                                  field<std::string>(why, "detail", "no reason is known"));
+                                  field<std::string>(why, "detail", "no reason is known") +
+                                  "; the next start tries again, `gpunode unserve " + name +
+                                  "` forgets it");
     });
   }
 }
@@ -161,6 +160,11 @@ void unserve(Self* self, const Command& command) {
   State& state = self->state;
   const auto name = field<std::string>(arguments_of(command.arguments), "model", "");
   const auto found = state.models.find(name);
+  // One that could not be served since the node was started.
+  if (found == state.models.end() && state.kept.erase(name) > 0) {
+    remember(self);
+    return command.answer(ok_json({{"model", name}}));
+  }
   if (found == state.models.end() || !found->second.ready) {
     std::string others;
     const auto cluster = state.options.cluster->read();
@@ -176,6 +180,7 @@ void unserve(Self* self, const Command& command) {
   Model& model = found->second;
   model.ready = false;
   model.answer = command.answer;
+  state.kept.erase(name);
   remember(self);
   self->send(state.options.calls, Publish{call_name(name), nullptr, true});
   self->send<caf::message_priority::high>(model.actor, Shutdown{});
@@ -186,9 +191,18 @@ void serve_as(Self* self, const std::string& name, const std::string& path, cons
               std::uint64_t steps, const std::function<void(std::string)>& answer) {
   if (name.empty())
     return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
+  // It stands in tables, in commands and in keys of the directory.
+  if (std::ranges::any_of(name, [](unsigned char letter) {
+        return letter <= ' ' || letter == 0x7f || letter == '/';
+      }))
+    return answer(error_json({ErrorCode::invalid_argument,
+                              "a model's name has no spaces, slashes or control characters: "
+                              "--name takes letters, digits, '-', '_', '.' and their like"}));
   if (self->state.models.contains(name))
-    return answer(error_json(
-        {ErrorCode::already_exists, "this node serves a model named '" + name + "' already"}));
+    return answer(
+        error_json({ErrorCode::already_exists, "this node serves a model named '" + name +
+                                                   "' already: `gpunode unserve " + name +
+                                                   "` first, or --name gives this one another"}));
   Model chosen;
   chosen.path = path;
   chosen.job = job;
@@ -206,6 +220,11 @@ void serve(Self* self, const Command& command) {
                          answer = command.answer](const std::string& text) {
     auto found = parsed_answer(text);
     if (!found) return answer(error_json(found.error()));
+    if (field<bool>(*found, "waits", false))
+      return answer(error_json(
+          {ErrorCode::wrong_state, "job '" + field<std::string>(*found, "name", "") +
+                                       "' waits in the queue, and has no checkpoint to serve yet; "
+                                       "`gpunode jobs` tells what it waits for"}));
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
                              field<std::string>(*found, "job", ""),
                              field<std::uint64_t>(*found, "steps", 0), answer});
@@ -226,6 +245,20 @@ CallHandler answer_by(caf::actor model, const Clock* clock) {
     Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
     caf::anon_send(model, Generate{*request, deadline, std::move(reply)});
   };
+}
+
+// Live nodes that serve other weights under the name.
+std::vector<std::string> others_that_differ(const ClusterSnapshot& cluster,
+                                            const std::string& model, const std::string& digest) {
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key != call_name(model) || entry.owner == cluster.self || !cluster.alive(entry.owner))
+      continue;
+    const auto other =
+        field<std::string>(arguments_of(std::string(as_text(entry.value))), "digest", digest);
+    if (other != digest) names.push_back(cluster.name_of(entry.owner));
+  }
+  return names;
 }
 
 void on_loaded(Self* self, const Loaded& loaded) {
@@ -249,6 +282,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   }
   const ModelFacts& facts = *loaded.facts;
   model.ready = true;
+  state.kept[loaded.name] = {{"job", model.job}, {"path", model.job.empty() ? model.path : ""}};
   remember(self);
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
@@ -259,6 +293,9 @@ void on_loaded(Self* self, const Loaded& loaded) {
   self->send(state.options.directory_writer,
              SetEntry{call_name(loaded.name), to_bytes(as_bytes(told.dump()))});
   if (model.steps > 0) told["steps"] = model.steps;
+  if (auto others = others_that_differ(*state.options.cluster->read(), loaded.name, facts.digest);
+      !others.empty())
+    told["differs_from"] = std::move(others);
   told["model"] = loaded.name;
   told["path"] = model.path;
   told["description"] = facts.description;
@@ -293,7 +330,8 @@ void generate(Self* self, const Command& command) {
                          SharedBytes::from(encode(request)),
                          timeout,
                          [name, known, answer = command.answer](Result<SharedBytes> bytes) {
-                           if (!bytes && !known && bytes.error().code == ErrorCode::unavailable)
+                           if (!bytes && (bytes.error().code == ErrorCode::not_found ||
+                                          (bytes.error().code == ErrorCode::unavailable && !known)))
                              return answer(error_json(
                                  {ErrorCode::not_found,
                                   "no node serves a model named '" + name +

@@ -139,9 +139,10 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
   const Job& job = self->state.jobs.at(id);
   const auto from = resumed_from(command.name, arguments_of(command.arguments));
   if (job.waiting)
-    return command.answer(error_json(
-        {ErrorCode::wrong_state, "job '" + job.spec.name + "' waits in the queue: " +
-                                     job.progress.reason + "; `gpunode job rm` takes it out"}));
+    return command.answer(
+        error_json({ErrorCode::wrong_state,
+                    "job '" + job.spec.name + "' waits in the queue: " + job.progress.reason +
+                        "; `gpunode job rm " + job.spec.name + "` takes it out"}));
   if (!job.actor || job.progress.ended) {
     const bool again =
         job.progress.phase == JobPhase::failed && command.name == "job.resume" && !from;
@@ -160,9 +161,15 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
 
 void trace_job(Self* self, const Command& command, const JobId& id) {
   const Job& job = self->state.jobs.at(id);
-  if (!job.spans)
+  const std::string name = "job '" + job.spec.name + "'";
+  if (job.waiting)
     return command.answer(error_json(
-        {ErrorCode::not_found, "job '" + job.spec.name + "' does not run here any more"}));
+        {ErrorCode::wrong_state,
+         name + " waits in the queue, and has made no step to trace: " + job.progress.reason}));
+  if (!job.spans || (job.progress.ended && job.progress.members.empty()))
+    return command.answer(error_json(
+        {ErrorCode::not_found, name + " is over, and traces are of this life of the node alone: "
+                                      "it has made no step since the node was started"}));
   const auto steps = field<std::uint64_t>(arguments_of(command.arguments), "steps", kTracedSteps);
   std::uint64_t newest = 0;  // of the spans: the supervisor hears of a step now and then only
   for (const telemetry::Span& span : job.spans->from_step(0, kMaxTracedSpans))
@@ -352,6 +359,15 @@ Purpose purpose_of(const std::string& command) {
   return is_order(command) ? Purpose::order : Purpose::look;
 }
 
+// Whether it is in the queue, as far as is known here.
+bool waits(Self* self, const JobId& id) {
+  if (const Job* job = job_at(self, id)) return job->waiting.has_value();
+  const auto cluster = self->state.options.cluster->read();
+  return std::ranges::any_of(hints_of(*cluster, id), [](const HeardHint& heard) {
+    return heard.hint.phase == JobPhase::waiting;
+  });
+}
+
 // Which job is meant by a name.
 void find(Self* self, const Command& command, const nlohmann::json& arguments) {
   const bool removes = field<std::string>(arguments, "purpose", "") == "remove";
@@ -362,6 +378,7 @@ void find(Self* self, const Command& command, const nlohmann::json& arguments) {
   nlohmann::json found = {{"job", meant->id.text()},
                           {"name", meant->name},
                           {"shown_as", names.shown(meant->id)},
+                          {"waits", waits(self, meant->id)},
                           {"submitted", static_cast<double>(meant->submitted) / 1e6}};
   if (const Job* own = job_at(self, meant->id)) found["steps"] = own->spec.train.steps;
   command.answer(ok_json(std::move(found)));

@@ -22,11 +22,11 @@ nlohmann::json job_line(const JobId& id, const std::string& name, const JobProgr
   nlohmann::json line = {{"job", id.text()},
                          {"name", name},
                          {"phase", to_string(progress.phase)},
-                         {"reason", progress.reason},
                          {"step", progress.step},
                          {"steps", progress.total_steps},
                          {"view", progress.view_id},
                          {"members", cluster.names_of(progress.members)}};
+  if (!progress.reason.empty()) line["reason"] = progress.reason;
   if (progress.loss) line["loss"] = *progress.loss;
   if (progress.as_of.at > 0) line["as_of"] = as_of_json(progress.as_of);
   if (progress.finished_at > 0) line["finished_at"] = progress.finished_at;
@@ -45,7 +45,7 @@ nlohmann::json ended_line(const std::string& outcome) {
   nlohmann::json line = nlohmann::json::object();
   for (const char* key : {"job", "name", "phase", "reason", "step", "steps", "view", "members",
                           "loss", "as_of", "finished_at"})
-    if (report.contains(key)) line[key] = report[key];
+    if (report.contains(key) && report[key] != "") line[key] = report[key];
   return line;
 }
 
@@ -91,13 +91,10 @@ std::vector<HeardHint> hints_of(const ClusterSnapshot& cluster, const JobId& id)
 
 nlohmann::json hint_line(const std::string& id, const JobHint& hint,
                          const ClusterSnapshot& cluster) {
-  nlohmann::json line = {{"job", id},
-                         {"name", hint.name},
-                         {"phase", to_string(hint.phase)},
-                         {"reason", hint.reason},
-                         {"step", hint.step},
-                         {"steps", hint.steps},
-                         {"view", hint.view_id}};
+  nlohmann::json line = {
+      {"job", id},         {"name", hint.name},   {"phase", to_string(hint.phase)},
+      {"step", hint.step}, {"steps", hint.steps}, {"view", hint.view_id}};
+  if (!hint.reason.empty()) line["reason"] = hint.reason;
   if (hint.loss != 0) line["loss"] = hint.loss;
   add_origin(line, hint.submitted, hint.submitter, cluster);
   return line;
@@ -238,8 +235,9 @@ void record_metrics(telemetry::Registry& metrics, const std::string& name,
   if (progress.loss || progress.phase == JobPhase::removed)
     set("gpunode_job_loss", "Mean loss a token of the last training batch, nats", job,
         progress.loss.value_or(0));
+  const bool rests = is_over(progress.phase) || progress.phase == JobPhase::stopped;
   set("gpunode_job_tokens_per_second", "Training speed over the last steps", job,
-      progress.tokens_per_second);
+      rests ? 0.0 : progress.tokens_per_second);
   for (const auto& [way, bytes] : {std::pair("to_device", progress.to_device_bytes),
                                    std::pair("to_host", progress.to_host_bytes)})
     set("gpunode_job_host_bytes_per_step",

@@ -77,6 +77,27 @@ json nodes_of(const JobPlan& plan, const std::function<std::string(const NodeId&
   return nodes;
 }
 
+// What the plan gives that nobody is likely to want, though it is no mistake.
+std::vector<std::string> remarks_of(const JobPlan& plan) {
+  const job::JobSpec& spec = plan.choice.spec;
+  const job::TrainSpec& train = spec.train;
+  std::vector<std::string> remarks;
+  const std::uint64_t updates = train.steps * spec.inner_steps();
+  if (train.warmup_steps > updates)
+    remarks.push_back("train.warmup_steps (" + std::to_string(train.warmup_steps) +
+                      ") is more than the " + std::to_string(updates) +
+                      " steps of the job: the rate never rises to train.learning_rate");
+  if (train.learning_rate < train.min_learning_rate)
+    remarks.push_back(
+        "train.learning_rate is below train.min_learning_rate, to which it is to decay: after the "
+        "warm-up the rate rises instead");
+  if (train.slices < spec.candidates.size())
+    remarks.push_back("train.slices (" + std::to_string(train.slices) + ") is less than the " +
+                      std::to_string(spec.candidates.size()) +
+                      " nodes that take part: who has no slice computes nothing");
+  return remarks;
+}
+
 }  // namespace
 
 json plan_json(const JobPlan& plan, const std::function<std::string(const NodeId&)>& name_of) {
@@ -99,7 +120,8 @@ json plan_json(const JobPlan& plan, const std::function<std::string(const NodeId
               {"checkpoint_bytes", plan.model.checkpoint_bytes},
               {"checkpoint_every", spec.checkpoint.every},
               {"checkpoints_kept", spec.checkpoint.keep},
-              {"data", spec.data.text()}};
+              {"data", spec.data.text()},
+              {"remarks", remarks_of(plan)}};
   if (plan.refusal)
     out["refusal"] = {{"code", std::string(to_string(plan.refusal->code))},
                       {"detail", plan.refusal->detail}};

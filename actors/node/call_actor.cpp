@@ -26,13 +26,16 @@ struct LocalReply {  // an answer of a local handler, from any thread
 constexpr std::size_t kControlPayloadBytes = 256 * 1024;  // larger ones take the bulk lane
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr auto kRetryEvery = std::chrono::milliseconds(100);
+// Where the directory names nodes that do not offer the name: for the news of who does, no longer.
+constexpr auto kStaleOffers = std::chrono::seconds(3);
 
 struct Pending {
   CallRequest request;
   std::optional<NodeId> at;  // who is working on it
   std::set<NodeId> tried;
   Time deadline{};
-  Time retry_at{};  // when nobody is working on it
+  Time retry_at{};                 // when nobody is working on it
+  std::optional<Time> refused_at;  // first by one that does not offer it, and by nothing else since
   Error last{ErrorCode::unavailable, ""};
 };
 
@@ -175,6 +178,10 @@ void on_reply(Self* self, const NetMessage& net, const ReplyHeader& reply) {
   if (!elsewhere) return finish(self, it, reply.error);
   pending.tried.insert(net.from);
   pending.last = reply.error;
+  if (reply.error.code != ErrorCode::not_found)
+    pending.refused_at.reset();
+  else if (!pending.refused_at)
+    pending.refused_at = now(self);
   dispatch(self, it->first);
 }
 
@@ -210,6 +217,7 @@ void on_peer_gone(Self* self, const NodeId& peer, bool bulk_alone = false) {
     if (pending.request.to) return finish(self, it, gone(peer));
     pending.tried.insert(peer);
     pending.last = gone(peer);
+    pending.refused_at.reset();
     dispatch(self, it->first);
   });
 }
@@ -226,6 +234,10 @@ void on_tick(Self* self) {
   const auto cluster = self->state.options.cluster->read();
   for_each_pending(self, [&](auto it) {
     const Pending& pending = it->second;
+    if (!pending.at && pending.refused_at && t >= *pending.refused_at + kStaleOffers)
+      return finish(self, it,
+                    Error{ErrorCode::not_found,
+                          "no live node offers '" + pending.request.name + "' any more"});
     if (t < pending.deadline) {
       if (const auto& to = pending.request.to; to && is_gone(*cluster, *to))
         return finish(self, it, gone(*to));
@@ -244,7 +256,7 @@ void on_tick(Self* self) {
 void on_call(Self* self, const CallRequest& request) {
   std::uint64_t call = self->state.next_call++;
   self->state.pending[call] =
-      Pending{request, {}, {}, now(self) + request.timeout, {}, {ErrorCode::unavailable, ""}};
+      Pending{request, {}, {}, now(self) + request.timeout, {}, {}, {ErrorCode::unavailable, ""}};
   dispatch(self, call);
 }
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <map>
 
 #include "actors/node/endpoints.hpp"
@@ -80,6 +81,10 @@ std::string metrics_text(const MetricsSources& sources) {
 Result<HostPort> parse_metrics_address(const std::string& written) {
   auto place = parse_host_port(written, 0);
   if (!place) return place.error().within("--metrics");
+  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  if (std::ranges::all_of(written, is_digit))
+    return Error{ErrorCode::invalid_argument,
+                 "--metrics wants HOST:PORT, as 127.0.0.1:" + written + ", not a port alone"};
   if (place->host == "localhost") place->host = "127.0.0.1";
   if (!is_loopback(place->host))
     return Error{ErrorCode::invalid_argument,

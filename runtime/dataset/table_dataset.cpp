@@ -47,6 +47,21 @@ char separator_of(std::string_view line) {
   return ' ';
 }
 
+}  // namespace
+
+bool is_header(std::string_view line) {
+  return !parsed<float>(cells_of(line, separator_of(trimmed(line))).front());
+}
+
+namespace {
+
+// Of a line whose cells are separated as some programs do where the comma is in the numbers.
+std::string advice(std::string_view line) {
+  return line.find(';') == std::string_view::npos
+             ? ""
+             : "; commas, tabs or spaces separate cells, not semicolons";
+}
+
 class Parser {
  public:
   explicit Parser(std::int32_t classes) : classes_(classes) {}
@@ -74,12 +89,13 @@ class Parser {
   Result<void> row(std::string_view line, bool may_be_header) {
     if (columns_ == 0) separator_ = separator_of(trimmed(line));
     const std::vector<std::string_view> cells = cells_of(line, separator_);
-    if (may_be_header && !parsed<float>(cells.front())) return {};
+    if (may_be_header && is_header(line)) return {};
     if (columns_ == 0) columns_ = static_cast<std::uint32_t>(cells.size());
     if (cells.size() != columns_)
       return wrong("has " + std::to_string(cells.size()) + " cells, the first row has " +
                    std::to_string(columns_));
-    if (cells.size() < 2) return wrong("a single column is no sample: features and a label are");
+    if (cells.size() < 2)
+      return wrong("a single column is no sample: features and a label are" + advice(line));
     for (std::size_t at = 0; at + 1 < cells.size(); ++at) {
       const auto value = parsed<float>(cells[at]);
       if (!value || !std::isfinite(*value)) return bad_cell(at, cells[at], "no finite number");
@@ -119,9 +135,9 @@ class Parser {
 Result<std::vector<float>> features_of(std::string_view line, std::size_t count) {
   const std::vector<std::string_view> cells = cells_of(line, separator_of(trimmed(line)));
   if (cells.size() != count)
-    return Error{ErrorCode::invalid_argument, "a row of " + std::to_string(cells.size()) +
-                                                  " cells: the model reads " +
-                                                  std::to_string(count) + " features"};
+    return Error{ErrorCode::invalid_argument,
+                 "a row of " + std::to_string(cells.size()) + " cells: the model reads " +
+                     std::to_string(count) + " features" + advice(line)};
   std::vector<float> features;
   for (const std::string_view cell : cells) {
     const auto value = parsed<float>(cell);

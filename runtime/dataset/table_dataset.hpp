@@ -12,6 +12,9 @@
 
 namespace gpunode::dataset {
 
+// Whether a first line is one: its first cell is no number.
+bool is_header(std::string_view line);
+
 // The numbers of a line that has no label. Fails with invalid_argument: a cell that is no finite
 // number, or another number of cells.
 Result<std::vector<float>> features_of(std::string_view line, std::size_t count);

@@ -26,7 +26,9 @@ constexpr Text kTexts[] = {
      "folder. Required."},
     {"data.format",
      "\"text\": bytes. \"tokens\": token ids as whole numbers, little-endian. \"table\": numbers, "
-     "a sample a line, its label last."},
+     "a sample a line, separated by commas, tabs or spaces as in the first row; the last column is "
+     "the label, a whole number from 0 on. A first line that begins with no number is a header, "
+     "and skipped."},
     {"data.token_bytes",
      "Bytes of a token id in format tokens: 2, or 4 for vocabularies above 65536."},
     {"data.validation_fraction",
@@ -75,8 +77,10 @@ constexpr Text kTexts[] = {
      "lost where all members die, more is written."},
     {"checkpoint.keep", "Newest checkpoints kept on each disk. More: further back, more space."},
     {"exchange.bulk",
-     "\"sealed\", or \"plain\": faster, and trusts all who can read or inject on that network; "
-     "nodes must be started with --bulk-plain."},
+     "\"sealed\", or \"plain\": sums may go unsealed from GPU to GPU of other machines too, which "
+     "trusts all who can read or inject on that network. Where a node was not started with "
+     "--bulk-plain, they stay sealed, over the hosts' links; those are unsealed between nodes that "
+     "were, whatever is said here."},
     {"exchange.mode",
      "exact (the same bits whoever takes part), hierarchical (the same bits, fewer bytes between "
      "sites), ring, bf16, int8, topk (fewer bytes, the result depends on who takes part), local "

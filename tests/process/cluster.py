@@ -119,12 +119,11 @@ class World:
             self.switch.set_process(name, process.pid)
         return Node(self, name, process, log)
 
-    def launch_command(self, node, *words):
+    def launch_command(self, node, *words, output=subprocess.DEVNULL):
         """A command to the node that takes its time, not waited for."""
         process = subprocess.Popen([PROGRAMS["gpunode"], *words, "--state", node.state],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, env=self.environment(),
-                                   start_new_session=True)
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                   env=self.environment(), start_new_session=True, text=True)
         self.processes.append(process)
         return process
 

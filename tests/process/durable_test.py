@@ -49,7 +49,7 @@ class Durable(training.TrainingTest):
         def waits():
             told = self.shown(node)
             names = told.get("waiting_for", [])
-            return (told.get("phase") == "paused" and told["reason"] and
+            return (told.get("phase") == "paused" and told.get("reason") and
                     len(names) == len(known) and
                     all(any(name in one for one in known) for name in names))
         self.wait_until(waits, f"{node.name} waits for {known}")
@@ -166,7 +166,7 @@ class Durable(training.TrainingTest):
 
         def settled():
             told = self.shown(left)
-            waits = told.get("phase") == "paused" and told["reason"] and told["waiting_for"]
+            waits = told.get("phase") == "paused" and told.get("reason") and told["waiting_for"]
             return waits or (told.get("phase") == "running" and told["members"] == [left.name])
         self.wait_until(settled, "who is left goes on, or says for whom it waits")
         for node in (first, second):

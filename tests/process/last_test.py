@@ -112,7 +112,7 @@ class TheLast(training.TrainingTest):
 
         def waits():
             told = self.shown(node)
-            return (told.get("phase") == "paused" and told["reason"]
+            return (told.get("phase") == "paused" and told.get("reason")
                     and {name_of.get(one) for one in told["waiting_for"]} == names)
         try:
             cluster.wait_until(waits, f"{node.name} waits for {names}")

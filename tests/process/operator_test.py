@@ -197,6 +197,17 @@ class Operator(cluster.ProcessTest):
         node = self.world.start("a")
         self.assertEqual(served(node), [])
         self.assertEqual(node.ask("serve", "small", "--name", "m").code, 0)
+        self.assert_fails(node.ask("job", "trace", "small"), 1, "is over", "this life of the node")
+        self.assertEqual(node.ask("job", "rm", "small").code, 0)
+        node.kill()
+        before = len(node.said())
+        node = self.world.start("a")
+        cluster.wait_until(lambda: "`gpunode unserve m` forgets it" in node.said()[before:], "lost")
+        for asked in (node, other):
+            gone = asked.ask("generate", "--model", "m", timeout=20)
+            self.assert_fails(gone, 1, "no node serves a model named 'm'", "gpunode models")
+        self.assertEqual(node.ask("unserve", "m").code, 0)
+        self.assert_fails(node.ask("unserve", "m"), 1, "no model named 'm'")
 
     def test_a_reader_that_has_seen_enough_is_no_failure(self):
         command = f"'{cluster.PROGRAMS['gpunode']}' help --markdown | head -n 1"

@@ -50,7 +50,7 @@ class Queue(cluster.ProcessTest):
         self.assertEqual(self.lines(a)[0]["phase"], "waiting")
         self.assert_says(self.lines(a)[0]["reason"], "at least 2 nodes")
         self.assert_fails(a.ask("train", self.job_file()), 1, "running or waits")
-        self.assert_fails(a.ask("job", "stop", "small"), 1, "waits in the queue", "job rm")
+        self.assert_fails(a.ask("job", "stop", "small"), 1, "waits in the queue", "job rm small")
         follower = self.world.launch_command(a, "job", "follow", "small")
         b = self.start("b", a)
         self.assert_started_once([a, b], told)
@@ -89,7 +89,8 @@ class Queue(cluster.ProcessTest):
         def all_say(nodes, count):
             for node in nodes:
                 cluster.wait_until(lambda node=node: f"{count} are here" in
-                                   self.lines(node)[0]["reason"], f"{node.name} says why it waits")
+                                   self.lines(node)[0].get("reason", ""),
+                                   f"{node.name} says why it waits")
                 self.assert_fails(node.ask("job", "stop", "small"), 1, f"{count} are here")
         all_say([a, b, c], 3)
         a.kill()

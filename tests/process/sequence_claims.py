@@ -134,7 +134,7 @@ class Claims(cluster.ProcessTest):
                 line = last[one.name] = self.lines(one).get(job.id)
                 if line and (line["step"] > base or line["phase"] == "finished"):
                     return True
-                if line and line["phase"] == "paused" and line["reason"]:
+                if line and line["phase"] == "paused" and line.get("reason"):
                     return True
             return False
         try:
@@ -296,13 +296,13 @@ class Claims(cluster.ProcessTest):
             # Who was away waits for a result that a person has removed where it was, and says so.
             waits = [line for line in seen.values() if line["phase"] == "paused"]
             if job.taken and waits and phases <= {"finished", "paused", *IDLE}:
-                told = all("its result was removed on" in line["reason"] for line in waits)
+                told = all("its result was removed on" in line.get("reason", "") for line in waits)
                 return "its result is removed" if told else None
             return "finished" if phases == {"finished"} and steps == {job.steps} else None
         if job.stopped is not None or "stopped" in phases:
             return "stopped" if phases <= {"stopped", *IDLE} and len(steps) <= 1 else None
         if "waiting" in phases:  # it can start as soon as enough nodes are there
-            reasons = all(line["reason"] for line in seen.values())
+            reasons = all(line.get("reason") for line in seen.values())
             return "waiting" if reasons and job.needs > len(self.nodes) else None
         if "running" in phases:
             before = max(steps)
@@ -310,7 +310,7 @@ class Claims(cluster.ProcessTest):
                                            for node in self.up()), f"{job} makes steps")
             return "running"
         paused = [line for line in seen.values() if line["phase"] == "paused"]
-        return "paused" if job.needs > 1 and paused and all(one["reason"] for one in paused) else None
+        return "paused" if job.needs > 1 and paused and all(one.get("reason") for one in paused) else None
 
     def check_result(self, job):
         """On the disks of its members is the result of the same job run alone."""

@@ -126,6 +126,7 @@ class Sequence(Claims):
         if (model, node.name) not in self.models(node):
             self.assertTrue(job.removed or node.name in job.taken, f"{node.name} lost {model}")
             del self.served[model, node.name]
+            self.assertEqual(node.ask("unserve", model).code, 0, "it is forgotten")
 
     def undisturbed(self, steps):
         """The digest of the weights of this job run alone."""

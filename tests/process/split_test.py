@@ -57,7 +57,7 @@ class EvenSplit(training.TrainingTest):
             self.assert_answers(node)
             line = self.line(node)
             self.assertEqual((line["phase"], line["step"]), ("paused", before["step"]))
-            self.assertTrue(line["reason"], "it says why")
+            self.assertTrue(line.get("reason"), "it says why")
         for name in side:
             self.assert_answers(self.nodes[name])
         self.switch.heal()

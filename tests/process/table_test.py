@@ -71,6 +71,13 @@ class Table(training.TrainingTest):
         shown = one.ask("job", "show", "small", "--json").json
         self.assertEqual(shown["proof"]["samples"], self.steps * 16)
         self.assertGreater(shown["validation_accuracy"], 0.8, "of the quarters")
+        self.assertEqual(one.ask("serve", "small").code, 0)
+        self.world.write("asked.csv", "x,y\n0.9,0.9\n-0.9,-0.9\n")
+        told = one.ask("generate", "--model", "small", "--prompt-file", self.path("asked.csv"))
+        self.assertEqual(told.out, "3\n0\n", str(told))
+        for words in ((), ("--prompt", "x,y")):
+            none = one.ask("generate", "--model", "small", *words)
+            self.assert_fails(none, 1 if words else 2, "a line of 2 numbers", "--prompt-file")
 
     def refusal(self, node, **other):
         told = node.ask("train", self.job(1, **other), "--json")

@@ -76,6 +76,49 @@ class Wording(cluster.ProcessTest):
         self.assert_says(shown.out, "HEALTH", "small", "no model is served")
         self.assertEqual(a.ask("job", "ls").out.split()[:2], ["JOB", "NAME"])
 
+    def test_a_job_that_waits_is_told_as_one(self):
+        node = self.world.start("a")
+        job = self.job_file("six", nodes=2, min_nodes=2)
+        follower = self.world.launch_command(node, "train", job, "--follow",
+                                             output=subprocess.PIPE)
+        cluster.wait_until(lambda: node.ask("job", "show", "six").code == 0, "it waits")
+        lines = [follower.stdout.readline() for _ in range(3)]  # two are of `train` itself
+        self.assertIn("waiting", lines[2])
+        follower.send_signal(signal.SIGINT)
+        self.assert_says(follower.communicate(timeout=cluster.TIMEOUT)[1], "waits on",
+                         "`gpunode job rm six` takes it out")
+        for words in (("job", "stop"), ("job", "trace"), ("job", "recover"), ("serve",)):
+            told = node.ask(*words, "six")
+            self.assertNotEqual(told.code, 0)
+            self.assert_says(told.err, "waits in the queue")
+            self.assertNotIn("--force", told.err)
+        follower = self.world.launch_command(node, "job", "follow", "six", output=subprocess.PIPE)
+        self.assertIn("waiting", follower.stdout.readline())
+        self.assertEqual(node.ask("job", "rm", "six").code, 0)
+        error = follower.communicate(timeout=cluster.TIMEOUT)[1]
+        self.assertEqual(follower.returncode, 1)
+        self.assert_says(error, "job 'six' was removed while it was waited for")
+
+    def test_what_cannot_be_is_said_with_what_can(self):
+        node = self.world.start("a")
+        self.assert_fails(node.ask("serve", "nofile.safetensors"), 1, "no job 'nofile.safetensors'",
+                          "nor is there a file of that name")
+        self.assert_fails(node.ask("token", "create", "--ttl", "1000000h"), 2, "3650d")
+        self.assert_fails(self.world.run("up", "--state", self.world.state("b"), "--metrics",
+                                         "31699"), 1, "HOST:PORT", "127.0.0.1:31699")
+        self.assert_fails(self.world.run("logs", "--state", self.world.state("b")), 1, "no log",
+                          "where it was started")
+        self.world.write("b/gpunode.toml", "nmae = 1")
+        for command in ("up", "config"):
+            self.assert_fails(self.world.run(command, "--state", self.world.state("b")), 2, "nmae")
+        lines = node.ask("jobs", "--json").json["jobs"]
+        self.assertEqual(lines, [])
+        self.assertEqual(node.ask("train", self.job_file(steps=1000000)).code, 0)
+        self.wait_for_phase(node, "small", "running")
+        self.assertNotIn("reason", node.ask("jobs", "--json").json["jobs"][0])
+        used = node.ask("devices").out.splitlines()[1]
+        self.assertEqual(used.split()[2], "small", used)
+
     def test_a_token_goes_to_a_file_that_nobody_else_reads(self):
         node = self.world.start("a")
         path = self.world.write("token", "old")

@@ -53,6 +53,7 @@ data           | text     | | where it is
 data_bytes     | whole bytes | somebody could read it | its size
 data_samples   | whole    | somebody could read it | that are trained on
 epochs         | number   | somebody could read it | how often all steps read it
+remarks        | texts    | | what nobody is likely to want, though it is no mistake
 
 = @progress
 job            | text     | | its id

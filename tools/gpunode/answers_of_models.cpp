@@ -13,6 +13,7 @@ steps          | whole    | it is a job's | that job's last one
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
 digest         | text     | | of the weights
+differs_from   | texts    | there are any | live nodes that serve other weights under that name
 
 = unserve
 model          | text     | | what was withdrawn

@@ -25,9 +25,13 @@ const Command* find_command(const std::string& name) {
 // Of a word that is no group none.
 std::vector<std::string> words_after(const std::string& group) {
   std::vector<std::string> known;
-  for (const Command& command : commands())
-    if (command.name.starts_with(group + " "))
-      known.push_back(command.name.substr(group.size() + 1));
+  const auto add = [&](const std::string& name) {
+    if (name.starts_with(group + " ")) known.push_back(name.substr(group.size() + 1));
+  };
+  for (const Command& command : commands()) {
+    add(command.name);
+    std::ranges::for_each(command.aliases, add);
+  }
   return known;
 }
 

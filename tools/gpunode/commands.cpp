@@ -30,9 +30,8 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "start the node's process anew, which is what gives a GPU back, or go on without the device "
        "(default restart)"},
       {"--metrics", "HOST:PORT",
-       "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one "
-       "(default: "
-       "not at all)"},
+       "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one; 'none' "
+       "ends what an earlier start was told (default: not at all)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
@@ -77,7 +76,7 @@ std::vector<Command> make_commands() {
        "and "
        "[data.NAME] with a path for each data set that jobs may name), then what an earlier start "
        "was "
-       "told: name, labels, addresses. Needs no node.",
+       "told: name, labels, addresses, where metrics are. Needs no node.",
        {},
        {{"--config", "FILE", "the file (default: gpunode.toml in the state directory)"},
         {"--forget", "", "first forget what earlier starts were told"},
@@ -106,7 +105,8 @@ std::vector<Command> make_commands() {
       {"nodes", "list the nodes of the cluster", "", {}, {kState, kJson}, run_nodes},
       {"devices",
        "list the devices that this node computes on",
-       "Which jobs have a part on each; one that is lost, or drained for its health, tells why.",
+       "Which jobs have a part on each, by name; one that is lost, or drained for its health, "
+       "tells why.",
        {},
        {kState, kJson},
        run_devices},
@@ -186,7 +186,8 @@ std::vector<Command> make_commands() {
        run_job_follow},
       {"job wait",
        "wait until a job ends; the exit code tells how",
-       "0: finished. 1: failed. 4: stopped. 5: it goes on, and the time is over.",
+       "0: finished. 1: failed, or removed meanwhile. 4: stopped. 5: it goes on, and the time is "
+       "over.",
        {{"JOB", "its name, name~id, or the beginning of its id"}},
        {{"--timeout", "TIME", "no longer than this (default: as long as it takes)"}, kState, kJson},
        run_job_wait},
@@ -202,19 +203,23 @@ std::vector<Command> make_commands() {
        "remove a job that is over or stopped, with its checkpoints",
        "From every node that answers, and says which; the others remove it when they are back. "
        "Refused while it runs, and where several jobs bear the name. What is served of it stays "
-       "until `unserve` or a restart, which finds nothing to load.",
+       "until `unserve`; a restart finds nothing to load.",
        {{"JOB", "its name, name~id, or the beginning of its id"}},
        {{"--force", "", "also one that waits for members which do not answer"}, kState, kJson},
        run_job_rm},
       {"job resume",
-       "let a stopped or failed job go on, or one go back to an older checkpoint",
+       "let a stopped or failed job go on; where its state is lost, from an older checkpoint",
        "The nodes that voted in its last view form it again, also after a restart of all. Where "
        "this node's part in it failed, it begins again here, from the newest checkpoint or with "
        "the state of its members, once the cause is mended. --from is for a job that waits for a "
        "durable checkpoint whose holders are lost for good: it goes back to an older one, and what "
        "was done since is lost. Written to the audit log.",
        {{"JOB", "its name, name~id, or the beginning of its id"}},
-       {{"--from", "STEP", "go back to the checkpoint of this step; 0 begins anew"}, kState, kJson},
+       {{"--from", "STEP",
+         "go back to the checkpoint of this step; 0 begins anew; refused by a node that holds the "
+         "job's newest state"},
+        kState,
+        kJson},
        run_job_stop},
       {"job recover",
        "let a job go on without the nodes that it waits for",
@@ -250,7 +255,8 @@ std::vector<Command> make_commands() {
       {"generate",
        "generate text with a served model",
        "The text goes to standard output, what is said about it to standard error. A model that "
-       "tells classes reads rows of a table, without labels, and answers each with a line.",
+       "tells classes reads rows of a table, without labels, also below a header, and answers "
+       "each with a line.",
        {},
        {{"--model", "NAME", "the model (required)"},
         {"--prompt", "TEXT", "how the text begins (default: a line end)"},

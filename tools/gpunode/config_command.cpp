@@ -33,7 +33,7 @@ int run_config(const Invocation& invocation) {
     if (auto forgot = NodeSettings::forget(invocation.state()); !forgot)
       return fail(invocation, forgot.error());
   const auto settings = NodeSettings::read(invocation);
-  if (!settings) return fail(invocation, settings.error());
+  if (!settings) return fail(invocation, settings.error(), kUsage);
   json answer = {{"file", settings->file()}, {"settings", json::array()}, {"data", json::array()}};
   for (const NodeSettings::Value& value : settings->all())
     answer["settings"].push_back({{"key", value.key},

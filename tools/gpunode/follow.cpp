@@ -60,12 +60,12 @@ class Display {
   SteadyClock::time_point shown_{};
 };
 
-int leave_alone(const Invocation& invocation, const std::string& name) {
+int leave_alone(const Invocation& invocation, const std::string& name, bool waits) {
+  const std::string order = waits ? "rm " + name + "` takes it out" : "stop " + name + "` stops it";
   if (!invocation.json())
     std::fprintf(stderr,
-                 "gpunode: the job goes on; `gpunode job follow %s` watches it again, `gpunode job "
-                 "stop %s` stops it\n",
-                 name.c_str(), name.c_str());
+                 "gpunode: the job %s; `gpunode job follow %s` watches it again, `gpunode job %s\n",
+                 waits ? "waits on" : "goes on", name.c_str(), order.c_str());
   return 128 + SIGINT;
 }
 
@@ -81,6 +81,10 @@ int failed(const Invocation& invocation, const json& progress, const std::string
   if (!invocation.json())
     std::fprintf(stderr, "gpunode: job %s failed: %s\n", name.c_str(), reason.c_str());
   return kFailed;
+}
+
+Error removed(const std::string& name) {
+  return {ErrorCode::not_found, "job '" + name + "' was removed while it was waited for"};
 }
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -114,6 +118,7 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
   const Interrupts interrupts;
   const auto until = SteadyClock::now() + watch.timeout.value_or(std::chrono::hours(0));
   std::string name = watch.job;
+  bool known = false, waits = false;
   SteadyClock::time_point waited_at{};  // in the queue
   for (;;) {
     Answer answer = ask_node(invocation, "job.progress", {{"job", watch.job}});
@@ -122,10 +127,15 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
       std::this_thread::sleep_for(kPollEvery);
       continue;
     }
-    if (!answer) return interrupted ? leave_alone(invocation, name) : fail(invocation, answer);
+    if (!answer && interrupted) return leave_alone(invocation, name, waits);
+    if (!answer && known && answer.error->code == ErrorCode::not_found)
+      return fail(invocation, removed(name));
+    if (!answer) return fail(invocation, answer);
+    known = true;
     name = field<std::string>(answer.body, "name", name);
     const auto phase = phase_of_all(answer.body);
-    if (phase == jobs::JobPhase::waiting) waited_at = SteadyClock::now();
+    waits = phase == jobs::JobPhase::waiting;
+    if (waits) waited_at = SteadyClock::now();
     const bool stops = phase == jobs::JobPhase::stopped;
     const bool late = watch.timeout && SteadyClock::now() >= until;
     const bool over = (phase && jobs::is_over(*phase)) || stops || late;
@@ -134,12 +144,13 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
     else if (over && invocation.json())
       print_json(answer.body);
     if (phase == jobs::JobPhase::finished) return kOk;
+    if (phase == jobs::JobPhase::removed) return fail(invocation, removed(name));
     if (phase == jobs::JobPhase::failed) return failed(invocation, answer.body, name);
     if (stops) return stopped(invocation, name);
     if (late) return kTimedOut;
     if (interrupted) {
       if (watch.shows) display.end();
-      return leave_alone(invocation, name);
+      return leave_alone(invocation, name, waits);
     }
     std::this_thread::sleep_for(kPollEvery);
   }

@@ -64,6 +64,10 @@ int run_generate(const Invocation& invocation) {
   (*request)["prompt"] = *prompt;
   std::chrono::milliseconds timeout(field<std::int64_t>(*request, "timeout_ms", 0));
   Answer answer = ask_node(invocation, "generate", *request, timeout + std::chrono::seconds(5));
+  const bool said =
+      invocation.arguments.has("--prompt") || invocation.arguments.has("--prompt-file");
+  if (!answer && !said && answer.error->code == ErrorCode::invalid_argument)
+    answer.exit_code = kUsage;  // the model wants rows
   const int told = tell(invocation, answer, [](const nlohmann::json& body) {
     return with_line_end(field<std::string>(body, "text", ""));
   });

@@ -47,12 +47,23 @@ std::string text_of(const std::string& order, bool from, const json& answer) {
   return name + " goes on as " + generation + with;
 }
 
+bool waits(const Invocation& invocation, const std::string& job) {
+  const Answer answer = ask_node(invocation, "job.find", {{"job", job}});
+  return answer && field<bool>(answer.body, "waits", false);
+}
+
 }  // namespace
 
 int run_job_stop(const Invocation& invocation) {
   const std::string order = invocation.command->name;
   const std::string job = invocation.arguments.text("JOB");
   const bool force = invocation.arguments.has("--force");
+  if (order == "job recover" && !force && waits(invocation, job))
+    return fail(invocation,
+                Error{ErrorCode::wrong_state, "job '" + job +
+                                                  "' waits in the queue, and nothing "
+                                                  "of it is to be recovered; `gpunode job rm " +
+                                                  job + "` takes it out"});
   if (order == "job recover" && !force)
     return fail(invocation,
                 Error{ErrorCode::invalid_argument,

@@ -1,6 +1,8 @@
 // `logs`: what the node of a state directory has said, also when it does not run any more.
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -113,6 +115,17 @@ class Tail {
   std::string pending_;
 };
 
+// A node that could not start has said why to whoever started it, and keeps no log.
+Error no_log(const Path& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0 && errno != ENOENT && errno != ENOTDIR)
+    return storage::error_of_errno(errno, "cannot look for the log", path);
+  return {ErrorCode::not_found,
+          "there is no log in " + path.parent_path().string() +
+              ": no node has been up with this state directory (--state names another one); one "
+              "that could not start says why where it was started"};
+}
+
 }  // namespace
 
 int run_logs(const Invocation& invocation) {
@@ -121,11 +134,9 @@ int run_logs(const Invocation& invocation) {
   const Path path = Path(invocation.state()) / NodeLog::kFile;
   const auto files = storage::LogFile::all(path);
   const bool follows = invocation.arguments.has("--follow");
-  if (files.empty())
-    return fail(invocation, {ErrorCode::not_found,
-                             "there is no log in " + invocation.state() +
-                                 ": no node has run with this state directory (--state names "
-                                 "another one)"});
+  if (files.empty()) return fail(invocation, no_log(path));
+  if (access(files.front().c_str(), R_OK) != 0)
+    return fail(invocation, storage::error_of_errno(errno, "cannot read the log", files.front()));
   Tail tail(path);
   for (const std::string& line : last_lines(files, *most, tail.skip()))
     if (!show(invocation, line)) return kOk;

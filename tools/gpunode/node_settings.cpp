@@ -33,7 +33,7 @@ constexpr Row kRows[] = {
     {"device", "--device", Kind::text, "auto", false},
     {"device_timeout", "--device-timeout", Kind::text, "2m", false},
     {"on_device_loss", "--on-device-loss", Kind::text, "restart", false},
-    {"metrics", "--metrics", Kind::text, "", false},
+    {"metrics", "--metrics", Kind::text, "", true},
     {"bulk_plain", "--bulk-plain", Kind::yes, "", false},
     {"log_json", "--log-json", Kind::yes, "", false},
 };

@@ -52,16 +52,23 @@ int run_serve(const Invocation& invocation) {
     arguments["job"] = what;
     if (!name.empty()) arguments["name"] = name;
   }
-  return tell(invocation, ask_node(invocation, "serve", arguments, std::chrono::minutes(5)),
-              [](const json& answer) {
-                const std::string shown = word(answer, "model");
-                const std::string job = field<std::string>(answer, "job", "");
-                return "model " + shown + " is served" +
-                       (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
-                       (answer.contains("step") ? " after step " + number(answer, "step") : "") +
-                       steps_that_lack(answer) +
-                       "; any node of the cluster can `gpunode generate --model " + shown + "`\n";
-              });
+  Answer answer = ask_node(invocation, "serve", arguments, std::chrono::minutes(5));
+  if (!answer && !is_path && answer.error->code == ErrorCode::not_found &&
+      std::filesystem::path(what).has_extension())
+    answer.error->detail += "; nor is there a file of that name in this folder";
+  return tell(invocation, answer, [](const json& answer) {
+    const std::string shown = word(answer, "model");
+    const std::string others = joined(list(answer, "differs_from"), " and ");
+    const std::string job = field<std::string>(answer, "job", "");
+    return "model " + shown + " is served" + (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
+           (answer.contains("step") ? " after step " + number(answer, "step") : "") +
+           steps_that_lack(answer) + "; any node of the cluster can `gpunode generate --model " +
+           shown + "`\n" +
+           (others.empty() ? ""
+                           : "  " + others +
+                                 " has other weights under that name, and requests go to one or "
+                                 "the other: --name tells them apart\n");
+  });
 }
 
 int run_unserve(const Invocation& invocation) {

@@ -45,6 +45,8 @@ std::string scaled(double value, double times, std::initializer_list<const char*
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   Error wrong{ErrorCode::invalid_argument,
               "wants a time such as 30s, 15m or 2h, not '" + std::string(text) + "'"};
+  const Error too_long{ErrorCode::invalid_argument,
+                       "wants at most ten years (3650d), not '" + std::string(text) + "'"};
   std::int64_t total = 0;
   std::string_view rest = text;
   if (rest.empty()) return wrong;
@@ -53,7 +55,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
     std::size_t digits = 0;
     while (digits < rest.size() && std::isdigit(static_cast<unsigned char>(rest[digits]))) {
       number = number * 10 + (rest[digits++] - '0');
-      if (number > kLongestMilliseconds) return wrong;
+      if (number > kLongestMilliseconds) return too_long;
     }
     if (digits == 0) return wrong;
     rest.remove_prefix(digits);
@@ -64,9 +66,9 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
                              [&](const Unit& one) { return one.name == rest.substr(0, letters); });
     if (unit == std::end(kUnits)) return wrong;
     rest.remove_prefix(letters);
-    if (number > kLongestMilliseconds / unit->milliseconds) return wrong;
+    if (number > kLongestMilliseconds / unit->milliseconds) return too_long;
     total += number * unit->milliseconds;
-    if (total > kLongestMilliseconds) return wrong;
+    if (total > kLongestMilliseconds) return too_long;
   }
   return std::chrono::milliseconds(total);
 }

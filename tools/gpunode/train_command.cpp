@@ -80,7 +80,10 @@ std::string plan_text(const json& plan) {
                          ", the newest " + number(plan, "checkpoints_kept") +
                          " are kept on each member"},
       {"data", data}};
-  return aligned(rows) + "\n" + nodes_text(plan) +
+  std::string remarks;
+  for (const std::string& one : field<std::vector<std::string>>(plan, "remarks", {}))
+    remarks += (remarks.empty() ? "\nremark: " : "remark: ") + one + "\n";
+  return aligned(rows) + "\n" + nodes_text(plan) + remarks +
          (field<bool>(plan, "starts", false)
               ? "\njob " + word(plan, "name") + " would start; nothing was started\n"
           : field<bool>(plan, "waits", false) ? "\njob " + word(plan, "name") + " would wait: " +

@@ -119,6 +119,7 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.data_sets = settings.data_sets();
   config.bulk_plain = arguments.has("--bulk-plain");
   config.metrics = arguments.text("--metrics");
+  if (config.metrics == "none") config.metrics.clear();
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,

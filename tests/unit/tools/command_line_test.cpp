@@ -38,6 +38,8 @@ TEST(CommandLine, AMistypedCommandOrFlagNamesTheNearest) {
   EXPECT_TRUE(says(refusal({"checkpoint", "verfy"}), "did you mean 'verify'"));
   EXPECT_TRUE(says(refusal({"nodes", "--jsn"}), "did you mean '--json'"));
   EXPECT_TRUE(says(refusal({"token"}), "wants one of: create"));
+  for (const char* other : {" ls,", "stop, cancel,"})
+    EXPECT_TRUE(says(refusal({"job"}), other)) << refusal({"job"});
 }
 
 TEST(CommandLine, WordsOfOtherProgramsAreTakenForOurs) {

@@ -76,6 +76,17 @@ TEST_F(Settings, earlier_starts_can_be_forgotten) {
   EXPECT_EQ(value(read(), "advertise").source, Source::fallback);
 }
 
+TEST_F(Settings, where_metrics_are_is_remembered_until_it_is_told_otherwise) {
+  given_.arguments.add("--metrics", "127.0.0.1:9464");
+  ASSERT_TRUE(read().remember());
+  given_ = {};
+  given_.arguments.add("--state", folder_.path().string());
+  EXPECT_EQ(value(read(), "metrics").source, Source::earlier);
+  EXPECT_EQ(read().arguments().text("--metrics"), "127.0.0.1:9464");
+  given_.arguments.add("--metrics", "none");
+  EXPECT_EQ(read().arguments().text("--metrics"), "none");
+}
+
 TEST_F(Settings, data_sets_have_paths_from_the_files_folder) {
   write("[data.books]\npath = \"texts/books\"\n[data.digits]\npath = \"/srv/digits\"\n");
   const auto sets = read().data_sets();

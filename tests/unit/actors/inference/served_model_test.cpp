@@ -163,21 +163,33 @@ class ServedByActor : public Served {
  protected:
   ServedByActor() {
     cluster_.write({});
+    begin();
+    calls_->send(serving_,
+                 Command{"serve", R"({"path": "/file", "name": "letters"})", [](std::string) {}});
+    calls_->receive([&](const Publish& publish) { ask_ = publish.handler; },
+                    caf::after(20s) >> [] { FAIL() << "the model is not published"; });
+  }
+  void begin() {
     serving_ = spawn_serving(system_, {[this]() -> Result<compute::NodeDevice*> {
                                          const auto ready = devices_.ready();
                                          if (!ready) return ready.error();
                                          return ready->front();
                                        },
                                        &disk_, &clock_, &cluster_, "/checkpoints", others(),
-                                       others(), others(), &metrics_});
-    calls_->send(serving_,
-                 Command{"serve", R"({"path": "/file", "name": "letters"})", [](std::string) {}});
-    calls_->receive([&](const Publish& publish) { ask_ = publish.handler; },
-                    caf::after(20s) >> [] { FAIL() << "the model is not published"; });
+                                       others(), others(), &metrics_, "/served"});
   }
   ~ServedByActor() override {
     calls_->send(serving_, Shutdown{});
     calls_->wait_for(serving_);
+  }
+  std::string told(const std::string& command, const std::string& arguments) {
+    auto promise = std::make_shared<std::promise<std::string>>();
+    auto answer = promise->get_future();
+    calls_->send(serving_, Command{command, arguments, [promise](std::string text) {
+                                     promise->set_value(std::move(text));
+                                   }});
+    if (answer.wait_for(20s) != std::future_status::ready) return "nothing was told";
+    return answer.get();
   }
   // Whom it calls, and asks of jobs, and tells what is served.
   caf::actor others() { return caf::actor_cast<caf::actor>(calls_.ptr()); }
@@ -231,6 +243,45 @@ TEST_F(ServedByActor, serves_the_job_that_the_board_says_is_meant) {
   auto answer = promise.get_future();
   ASSERT_EQ(answer.wait_for(20s), std::future_status::ready);
   EXPECT_THAT(answer.get(), ::testing::HasSubstr("job 00112233: no durable checkpoint"));
+}
+
+TEST_F(ServedByActor, takes_names_that_fit_into_tables_and_keys) {
+  for (const char* name : {"bad name", "bad/name", "bad\\tname"})
+    EXPECT_THAT(told("serve", std::string(R"({"path": "/file", "name": ")") + name + "\"}"),
+                ::testing::HasSubstr("no spaces, slashes or control characters"))
+        << name;
+  EXPECT_THAT(told("serve", R"({"path": "/file", "name": "letters"})"),
+              ::testing::HasSubstr("`gpunode unserve letters` first"));
+}
+
+TEST_F(ServedByActor, says_who_serves_other_weights_under_the_name) {
+  ClusterSnapshot known;
+  NodeInfo other;
+  other.id.value[0] = std::byte{2};
+  other.name = "b";
+  known.nodes = {other};
+  known.entries = {{other.id, "model/m", to_bytes(as_bytes(R"({"digest": "00"})"))}};
+  cluster_.write(known);
+  EXPECT_THAT(told("serve", R"({"path": "/file", "name": "m"})"),
+              ::testing::HasSubstr(R"("differs_from":["b"])"));
+}
+
+TEST_F(ServedByActor, forgets_on_order_what_could_not_be_served_again) {
+  EXPECT_TRUE(disk_.remove("/file"));
+  calls_->send(serving_, Shutdown{});
+  calls_->wait_for(serving_);
+  begin();
+  const auto kept = [&] { return std::string(as_text(*disk_.read("/served", 1 << 20))); };
+  EXPECT_THAT(kept(), ::testing::HasSubstr("letters"));
+  std::string answer;
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (answer.find("\"ok\":true") == std::string::npos &&
+         std::chrono::steady_clock::now() < until)
+    answer = told("unserve", R"({"model": "letters"})");  // it is being looked for as yet
+  EXPECT_THAT(answer, ::testing::HasSubstr("\"ok\":true"));
+  EXPECT_THAT(kept(), ::testing::Not(::testing::HasSubstr("letters")));
+  EXPECT_THAT(told("unserve", R"({"model": "letters"})"),
+              ::testing::HasSubstr("no model named 'letters'"));
 }
 
 TEST_F(ServedByActor, moves_from_a_device_that_is_drained_and_answers_alike) {

@@ -39,6 +39,23 @@ TEST(JobLine, series_of_two_jobs_of_one_name_are_two) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
+TEST(JobLine, a_job_that_rests_has_no_speed) {
+  JobProgress progress;
+  telemetry::Registry metrics;
+  const auto speed = [&](JobPhase phase) {
+    progress.phase = phase;
+    progress.tokens_per_second = 300;
+    record_metrics(metrics, "tiny", progress);
+    const std::string text = metrics.prometheus_text();
+    const std::size_t at = text.find("gpunode_job_tokens_per_second{");
+    return text.substr(text.find("} ", at) + 2, 1);
+  };
+  for (const JobPhase phase : {JobPhase::finished, JobPhase::failed, JobPhase::stopped}) {
+    EXPECT_EQ(speed(JobPhase::running), "3");
+    EXPECT_EQ(speed(phase), "0") << to_string(phase);
+  }
+}
+
 TEST(JobLine, of_a_job_that_ended_is_that_of_its_last_report) {
   const JobProgress failed = progress_of(
       {1, 2}, R"({"phase":"failed","reason":"no memory","step":7,"steps":50,"view":3})");

@@ -96,5 +96,20 @@ TEST(JobPlan, of_local_rounds_counts_their_inner_steps_and_of_no_data_no_samples
   EXPECT_EQ(none["nodes_taking_part"], 0);
 }
 
+TEST(JobPlan, remarks_on_what_nobody_is_likely_to_want) {
+  job::JobSpec odd = spec(3, 2);
+  odd.train.warmup_steps = 21;
+  odd.train.learning_rate = odd.train.min_learning_rate / 2;
+  const auto remarks = plan_json(plan_of(odd, {fit(1), fit(2), fit(3)}), name)["remarks"];
+  ASSERT_EQ(remarks.size(), 3u) << remarks;
+  const char* words[] = {"more than the 20 steps", "below train.min_learning_rate",
+                         "less than the 3 nodes"};
+  for (int at : {0, 1, 2})
+    EXPECT_NE(remarks[at].get<std::string>().find(words[at]), std::string::npos) << remarks[at];
+  odd = spec(2, 4);
+  odd.train.warmup_steps = 20;
+  EXPECT_TRUE(plan_json(plan_of(odd, {fit(1), fit(2)}), name)["remarks"].empty());
+}
+
 }  // namespace
 }  // namespace gpunode::jobs

@@ -7,6 +7,7 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -138,6 +139,61 @@ TEST_F(Calls, on_control_outlive_the_bulk_lane) {
   caf::anon_send(calls_, LinkChanged{peer_, Lane::control, LinkState::reset});
   ASSERT_EQ(on_control.wait_for(kHangLimit), std::future_status::ready);
   EXPECT_FALSE(on_control.get());
+}
+
+// Stands still until told, from any thread.
+class SteppedClock final : public Clock {
+ public:
+  Time now() const override { return Time(Duration(now_)); }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+  void advance(Duration by) { now_ += by.count(); }
+
+ private:
+  std::atomic<Duration::rep> now_{0};
+};
+
+class StaleOffers : public Calls {
+ protected:
+  void SetUp() override {
+    peer_.value[0] = std::byte{1};
+    ClusterSnapshot known;
+    NodeInfo info;
+    info.id = peer_;
+    known.nodes = {info};
+    known.entries = {{peer_, service_key("name"), {}}};
+    cluster_.write(known);
+    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &stepped_, {}, 1, &metrics_});
+  }
+  SteppedClock stepped_;
+};
+
+TEST_F(StaleOffers, are_not_asked_until_the_deadline) {
+  auto answer = std::make_shared<std::promise<Result<SharedBytes>>>();
+  auto told = answer->get_future();
+  caf::anon_send(calls_, CallRequest{{},
+                                     "name",
+                                     SharedBytes::from(Bytes(1)),
+                                     std::chrono::hours(1),
+                                     [answer](Result<SharedBytes> result) {
+                                       answer->set_value(std::move(result));
+                                     }});
+  const auto refused = link_->next();
+  ASSERT_TRUE(refused);
+  auto reply = std::make_shared<transport::Message>();
+  reply->topic = transport::Topic::reply;
+  reply->stream = refused->message.stream;
+  reply->body = encode(ReplyHeader{false, {ErrorCode::not_found, "this node does not offer it"}});
+  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
+  EXPECT_EQ(told.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
+      << "news of who offers it may be on its way";
+  stepped_.advance(std::chrono::milliseconds(200));
+  ASSERT_TRUE(link_->next()) << "it is asked again";
+  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
+  stepped_.advance(std::chrono::seconds(3));
+  ASSERT_EQ(told.wait_for(kHangLimit), std::future_status::ready);
+  const auto end = told.get();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, ErrorCode::not_found);
 }
 
 }  // namespace

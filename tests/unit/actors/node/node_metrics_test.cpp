@@ -16,12 +16,18 @@ TEST(MetricsAddress, is_of_loopback) {
 }
 
 TEST(MetricsAddress, that_others_reach_is_refused_with_a_remedy) {
-  for (const char* text : {"0.0.0.0:9464", "10.0.0.1:9464", "[::]:1", "1270.0.0.1:1", "9464",
+  for (const char* text : {"0.0.0.0:9464", "10.0.0.1:9464", "[::]:1", "1270.0.0.1:1",
                            "127.0.0.1.example:1", "a.example:9464"}) {
     const auto place = parse_metrics_address(text);
     ASSERT_FALSE(place) << text;
     EXPECT_NE(place.error().detail.find("proxy that authenticates"), std::string::npos);
   }
+}
+
+TEST(MetricsAddress, that_is_a_port_alone_is_told_the_whole_form) {
+  const auto place = parse_metrics_address("31699");
+  ASSERT_FALSE(place);
+  EXPECT_NE(place.error().detail.find("HOST:PORT, as 127.0.0.1:31699"), std::string::npos);
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ TEST(TableDataset, says_where_a_line_is_wrong) {
       {"1,2,3\n1,2,1.5\n", "'1.5' is no label"},
       {"1,2,3\n1,2,9999999999\n", "is no label"},
       {"5\n6\n", "line 1: a single column"},
+      {"a;b;c\n1;2;3\n", "commas, tabs or spaces separate cells, not semicolons"},
       {"1,2,3\n1\t2\t3\n", "line 2: has 1 cells"},
       {"name,kind\n", "no row"},
       {"\n", "no row"}};
