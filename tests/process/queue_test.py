@@ -89,7 +89,8 @@ class Queue(cluster.ProcessTest):
         def all_say(nodes, count):
             for node in nodes:
                 cluster.wait_until(lambda node=node: f"{count} are here" in
-                                   self.lines(node)[0].get("reason"), f"{node.name} says why it waits")
+                                   self.lines(node)[0].get("reason", ""),
+                                   f"{node.name} says why it waits")
                 self.assert_fails(node.ask("job", "stop", "small"), 1, f"{count} are here")
         all_say([a, b, c], 3)
         a.kill()
