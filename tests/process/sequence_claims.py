@@ -310,7 +310,8 @@ class Claims(cluster.ProcessTest):
                                            for node in self.up()), f"{job} makes steps")
             return "running"
         paused = [line for line in seen.values() if line["phase"] == "paused"]
-        return "paused" if job.needs > 1 and paused and all(one.get("reason") for one in paused) else None
+        told = paused and all(one.get("reason") for one in paused)
+        return "paused" if job.needs > 1 and told else None
 
     def check_result(self, job):
         """On the disks of its members is the result of the same job run alone."""

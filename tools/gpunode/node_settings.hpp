@@ -1,6 +1,7 @@
-// What a node is started with, and where each value comes from. In this order: a flag, gpunode.toml in
-// the state directory (or --config FILE), what an earlier start was told (name,
-// labels, addresses, where metrics are), the default. One table of settings; flags, keys of the file and `gpunode config` follow from it.
+// What a node is started with, and where each value comes from. In this order: a flag, gpunode.toml
+// in the state directory (or --config FILE), what an earlier start was told (name, labels,
+// addresses, where metrics are), the default. One table of settings; flags, keys of the file and
+// `gpunode config` follow from it.
 #pragma once
 
 #include <map>
