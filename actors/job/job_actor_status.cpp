@@ -173,7 +173,7 @@ void note_figures(Self* self, const Applied& applied) {
   state.ledger.know_host_traffic(applied.to_device_bytes, applied.to_host_bytes);
   state.ledger.on_applied(applied.step, applied.loss, applied.state);
   const bool odd = !applied.skipped && !std::isfinite(applied.loss);
-  if (odd && !std::exchange(state.loss_told, true))
+  if (odd && state.warned_of.insert("loss").second)
     warn(self,
          "the loss of step " + std::to_string(applied.step) +
              " is not finite, though its gradient is: look at what the model returns as loss");
@@ -197,7 +197,7 @@ void on_refused(Self* self, const Refusal& refused) {
 }
 
 void on_proof_differs(Self* self, std::uint64_t steps) {
-  if (std::exchange(self->state.proof_told, true)) return;
+  if (!self->state.warned_of.insert("proof").second) return;
   warn(self, "the steps up to " + std::to_string(steps) + " were not fed what the data at " +
                  self->state.options.spec.data.text() +
                  " gives here: it was changed since on this node, or a member computes on other "

@@ -11,7 +11,6 @@
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_line.hpp"
-#include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
@@ -401,46 +400,6 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   if (part == Part::witness)
     if (auto stored = record(self, id, kWitness).store({}); !stored) return stored.error();
   return start_job(self, id, std::move(*spec), part);
-}
-
-// One that ended in an earlier life of this node has them in its last report alone.
-std::uint32_t member_count(const Job& job) {
-  const auto names = field<std::vector<std::string>>(arguments_of(job.outcome), "members", {});
-  return static_cast<std::uint32_t>(std::max(names.size(), job.progress.members.size()));
-}
-
-void publish_hint(Self* self, const Job& job) {
-  const JobProgress& progress = job.progress;
-  const JobHint hint{job.spec.name,
-                     progress.reason,
-                     progress.phase,
-                     progress.step,
-                     progress.total_steps,
-                     progress.view_id,
-                     member_count(job),
-                     job.spec.nodes,
-                     progress.ended,
-                     job.spec.labels,
-                     progress.loss.value_or(0),
-                     job.spec.submitted,
-                     job.spec.submitter,
-                     job.spec.waited_as};
-  tell_hint(self, progress.id, hint, job.spec.submitted);
-}
-
-void tell_hint(Self* self, const JobId& id, const std::optional<JobHint>& hint,
-               std::int64_t since) {
-  State& state = self->state;
-  state.told_ends.drop(id);
-  const auto set = [&](const JobId& job, std::optional<Bytes> value) {
-    self->send(state.options.directory_writer, SetEntry{hint_key(job), std::move(value)});
-  };
-  if (!hint) return set(id, std::nullopt);
-  Bytes value = encode(*hint);
-  const std::size_t bytes = value.size() + hint_key(id).size();
-  set(id, std::move(value));
-  if (hint->ended)
-    for (const JobId& old : state.told_ends.add(id, since, bytes)) set(old, std::nullopt);
 }
 
 // It can only take the job up from its members if it could compute it as they do.

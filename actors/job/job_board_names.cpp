@@ -1,5 +1,6 @@
 // Which jobs the job board knows, and which one a person means: those of this node, those that
-// others tell of in the directory, and those of which only nodes told that are gone by now.
+// others tell of in the directory, and those of which only nodes told that are gone by now; and what
+// this node tells the others of its own.
 #include <algorithm>
 
 #include "actors/job/detail/job_board_state.hpp"
@@ -14,6 +15,12 @@ namespace {
 bool makes_steps(JobPhase phase) {
   return !is_over(phase) && phase != JobPhase::stopped && phase != JobPhase::outsider &&
          phase != JobPhase::witness;
+}
+
+// One that ended in an earlier life of this node has them in its last report alone.
+std::uint32_t member_count(const Job& job) {
+  const auto names = field<std::vector<std::string>>(arguments_of(job.outcome), "members", {});
+  return static_cast<std::uint32_t>(std::max(names.size(), job.progress.members.size()));
 }
 
 }  // namespace
@@ -92,6 +99,40 @@ void list_jobs(Self* self, const Command& command) {
     return std::pair(line.value("submitted", 0.0), line.value("job", ""));
   });
   command.answer(ok_json({{"jobs", list}}));
+}
+
+void publish_hint(Self* self, const Job& job) {
+  const JobProgress& progress = job.progress;
+  const JobHint hint{job.spec.name,
+                     progress.reason,
+                     progress.phase,
+                     progress.step,
+                     progress.total_steps,
+                     progress.view_id,
+                     member_count(job),
+                     job.spec.nodes,
+                     progress.ended,
+                     job.spec.labels,
+                     progress.loss.value_or(0),
+                     job.spec.submitted,
+                     job.spec.submitter,
+                     job.spec.waited_as};
+  tell_hint(self, progress.id, hint, job.spec.submitted);
+}
+
+void tell_hint(Self* self, const JobId& id, const std::optional<JobHint>& hint,
+               std::int64_t since) {
+  State& state = self->state;
+  state.told_ends.drop(id);
+  const auto set = [&](const JobId& job, std::optional<Bytes> value) {
+    self->send(state.options.directory_writer, SetEntry{hint_key(job), std::move(value)});
+  };
+  if (!hint) return set(id, std::nullopt);
+  Bytes value = encode(*hint);
+  const std::size_t bytes = value.size() + hint_key(id).size();
+  set(id, std::move(value));
+  if (hint->ended)
+    for (const JobId& old : state.told_ends.add(id, since, bytes)) set(old, std::nullopt);
 }
 
 }  // namespace gpunode::jobs::board

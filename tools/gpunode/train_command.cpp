@@ -60,13 +60,19 @@ std::string nodes_text(const json& plan) {
   return aligned(rows);
 }
 
+// A short job sees a part of its data alone.
+std::string epochs_text(double epochs) {
+  return epochs < 1 ? decimal(100 * epochs, 1) + " % of them are read"
+                    : "read " + decimal(epochs, 2) + " times";
+}
+
 std::string plan_text(const json& plan) {
   const auto wanted = field<std::uint64_t>(plan, "nodes_wanted", 0);
   const auto every = field<std::uint64_t>(plan, "checkpoint_every", 0);
   std::string data = word(plan, "data");
   if (plan.contains("data_samples"))
     data += ", " + bytes_text(plan, "data_bytes") + ", " + number(plan, "data_samples") +
-            " samples; read " + decimal(field<double>(plan, "epochs", 0), 2) + " times";
+            " samples; " + epochs_text(field<double>(plan, "epochs", 0));
   const std::vector<std::vector<std::string>> rows = {
       {"nodes", number(plan, "nodes_taking_part") + " of " + std::to_string(wanted) +
                     " wanted, at least " + number(plan, "nodes_least")},

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,8 +84,7 @@ struct State {
   std::optional<AnswerOnce<bool>> left;       // somebody waits for this node to leave the job
   std::vector<CoreInput> early_peers;         // told before the core exists
   std::map<NodeId, std::string> refused;      // no members, and why
-  bool proof_told = false;                    // that it says otherwise
-  bool loss_told = false;                     // that it is no number
+  std::set<std::string> warned_of;            // what is said once: "proof", "loss"
 };
 using Self = caf::stateful_actor<State>;
 

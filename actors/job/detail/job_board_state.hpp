@@ -1,8 +1,8 @@
 // What the files of the job board share: its state, and the functions that they call of each other.
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
-// job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known, and which one
-// is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and checkpoints go
+// job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
+// which one is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and checkpoints go
 // for good) alone.
 #pragma once
 
