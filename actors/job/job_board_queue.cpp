@@ -5,6 +5,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <set>
 
 #include "actors/job/detail/job_board_state.hpp"
 #include "actors/job/job_line.hpp"
@@ -112,15 +113,15 @@ Result<void> started(Self* self, ByteView request) {
   return {};
 }
 
-// Whether the job is at work, or was, under the id with which it has started: who started it is gone,
-// or has not told it here.
-bool has_begun(Self* self, const JobId& id, const ClusterSnapshot& cluster) {
-  const std::string waited_as = id.text();
+// Jobs of the queue that are at work, or were, under the id with which they have started: who started
+// them may be gone, or has not told it here.
+std::set<std::string> begun_jobs(Self* self, const ClusterSnapshot& cluster) {
+  std::set<std::string> begun;
   for (const auto& [_, job] : self->state.jobs)
-    if (job.spec.waited_as == waited_as && job.progress.view_id > 0) return true;
-  return std::ranges::any_of(hints_of_others(cluster), [&](const HeardHint& heard) {
-    return heard.hint.waited_as == waited_as && heard.hint.view_id > 0;
-  });
+    if (job.progress.view_id > 0) begun.insert(job.spec.waited_as);
+  for (const HeardHint& heard : hints_of_others(cluster))
+    if (heard.hint.view_id > 0) begun.insert(heard.hint.waited_as);
+  return begun;
 }
 
 // The node that looks after the job.
@@ -319,8 +320,9 @@ void look_after_queue(Self* self) {
   std::ranges::sort(
       queue, {}, [](const auto& one) { return std::pair(one.second->spec.submitted, one.first); });
   const auto cluster = self->state.options.cluster->read();
+  const std::set<std::string> begun = begun_jobs(self, *cluster);
   for (const auto& [id, job] : queue) {
-    if (now(self) < job->waiting->not_before || !has_begun(self, id, *cluster)) continue;
+    if (now(self) < job->waiting->not_before || !begun.contains(id.text())) continue;
     job->waiting->not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
     return leave_queue(self, id);                                 // others at the next look
   }
