@@ -87,15 +87,18 @@ Result<void> kept_as_promised(const State& state, const Order& order,
 std::string done_json(Self* self, const job::JobStatus& status) {
   State& state = self->state;
   auto cluster = state.options.cluster->read();
-  return ok_json({{"job", state.options.id.text()},
-                  {"name", state.options.spec.name},
-                  {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
-                  {"step", status.reported},
-                  {"view", status.view_id},
-                  {"base_step", state.core->view().base_step},
-                  {"generation", status.generation},
-                  {"members", cluster->names_of(status.members)},
-                  {"checkpoint_step", state.ledger.seen().checkpoint_step}});
+  return ok_json(
+      {{"job", state.options.id.text()},
+       {"name", state.options.spec.name},
+       {"phase", to_string(status.stopped ? JobPhase::stopped : state.phase)},
+       {"step", status.reported},
+       {"view", status.view_id},
+       {"base_step", state.core->view().base_step},
+       {"generation", status.generation},
+       {"members", cluster->names_of(status.members)},
+       // Of an earlier life of this node, where no step was made since.
+       {"checkpoint_step",
+        is_kept(state, status.reported) ? status.reported : state.ledger.seen().checkpoint_step}});
 }
 
 // Steps are made, as far as this node knows: who only votes hears it from a member.

@@ -215,6 +215,21 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
   ask_all(self, removal, "job.remove", kRemoveTimeout, on_removed);
 }
 
+bool is_made(JobPhase phase) {
+  return phase == JobPhase::running || phase == JobPhase::validating || phase == JobPhase::saving;
+}
+
+// Whether steps are made of a job since somebody is known to have removed it: a node that stood still,
+// or was started again, says that it trains it, too, until it has heard of the others.
+bool gets_on(Self* self, const JobId& id, const NodeId& at, JobPhase phase, std::uint64_t step) {
+  const auto first = self->state.contested.try_emplace({id, at}, step).first->second;
+  return phase == JobPhase::validating || phase == JobPhase::saving || step > first;
+}
+
+void settle(Self* self, const JobId& id) {
+  std::erase_if(self->state.contested, [&](const auto& one) { return one.first.first == id; });
+}
+
 nlohmann::json nodes_with_result(Self* self, const JobId& id) {
   const auto cluster = self->state.options.cluster->read();
   auto names = nlohmann::json::array();
@@ -273,9 +288,12 @@ void remove_job(Self* self, const Command& command) {
   for (const NodeInfo& node : cluster->nodes) {
     if (cluster->alive(node.id))
       removal->nodes.push_back(node.id);
-    else if (node.health != PeerHealth::left || self->state.last_hints.had_part(meant->id, node.id))
+    else
       removal->missing.push_back(
-          {{"node", node.name}, {"reason", "it does not answer, and removes it when it is back"}});
+          {{"node", node.name},
+           {"reason", node.health == PeerHealth::left
+                          ? "it has left; if it has the job, it removes it when it is back"
+                          : "it does not answer, and removes it when it is back"}});
   }
   const auto ask = [self, removal] { ask_all(self, removal, "job.phase", kAskTimeout, on_asked); };
   if (own && own->waiting && !removal->force)
@@ -315,18 +333,20 @@ void leave_queue(Self* self, const JobId& id) {
 
 bool is_made_elsewhere(const ClusterSnapshot& cluster, const JobId& id) {
   return std::ranges::any_of(hints_of(cluster, id), [&](const HeardHint& heard) {
-    const JobPhase phase = heard.hint.phase;
-    return cluster.alive(heard.from) &&
-           (phase == JobPhase::running || phase == JobPhase::validating ||
-            phase == JobPhase::saving);
+    return cluster.alive(heard.from) && is_made(heard.hint.phase);
   });
 }
 
 void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cluster) {
   State& state = self->state;
   const Job* job = job_at(self, id);
-  if (job && is_under_way(*job)) state.overruled.insert(id);
+  if (job && is_under_way(*job)) {
+    if (!gets_on(self, id, state.options.self, job->progress.phase, job->progress.step))
+      return;  // it is looked again
+    state.overruled.insert(id);
+  }
   if (state.overruled.contains(id) || is_made_elsewhere(cluster, id)) return;
+  settle(self, id);
   state.last_hints.forget(id);
   if (job) remove_here(self, id, [](const auto&) {});
 }
@@ -336,7 +356,13 @@ void look_after_removed(Self* self, const ClusterSnapshot& cluster) {
   const JobEnvironment& environment = *self->state.options.environment;
   std::erase_if(self->state.removed, [&](const auto& one) {
     const auto& [id, gone] = one;
-    if (gone.started || !is_made_elsewhere(cluster, id)) return false;
+    const bool made = !gone.started &&
+                      std::ranges::any_of(hints_of(cluster, id), [&, id = id](const auto& heard) {
+                        return cluster.alive(heard.from) && is_made(heard.hint.phase) &&
+                               gets_on(self, id, heard.from, heard.hint.phase, heard.hint.step);
+                      });
+    if (!made) return false;
+    settle(self, id);
     if (auto done = environment.options().files->remove(environment.job_folder(id)); !done)
       log::warning("jobs", gone.name + ": " + done.error().message());
     log::warning("jobs", gone.name + " (" + short_text(id) +

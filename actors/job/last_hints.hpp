@@ -36,11 +36,6 @@ class LastHints {
     const auto found = by_job_.find(id);
     return found != by_job_.end() && !cluster.alive(found->second.by);
   }
-  // Whether the node has had a part in the job, as far as was heard.
-  bool had_part(const JobId& id, const NodeId& node) const {
-    const auto found = by_job_.find(id);
-    return found != by_job_.end() && found->second.tellers.contains(node);
-  }
   void add_to(JobNames& names) const;
   void forget(const JobId& id) { by_job_.erase(id); }
 

@@ -203,6 +203,7 @@ class Schema(cluster.ProcessTest):
         steps = [one["step"] for one in b.ask("checkpoint", "ls", "--json").json["checkpoints"]
                  if one["name"] == "small"]
         self.ask(b, "checkpoint rm", "small", "--step", str(min(steps)))
+        self.wait_for_phase(a, "long", "stopped")  # it was started again just now
         self.ask(a, "job rm", "long")
         self.ask(a, "job rm", "long", code=1)
 

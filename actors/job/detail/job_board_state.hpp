@@ -83,6 +83,9 @@ struct State {
   bool leaving = false;           // takes up no more jobs
   std::map<JobId, Gone> removed;  // for good
   std::set<JobId> overruled;      // others say they are removed, and they were being trained here
+  // Of jobs that some say are removed and others train the step at which that was first heard, by who
+  // trains them.
+  std::map<std::pair<JobId, NodeId>, std::uint64_t> contested;
   // Of jobs whose actor is to end first: what is done then.
   std::map<JobId, std::function<void()>> ending;
   JoinAttempts attempts;  // at jobs of others
