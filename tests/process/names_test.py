@@ -1,6 +1,7 @@
 """A name means one job, the same to every command on every node; what is removed is gone."""
 import glob
 import os
+import re
 import shutil
 import time
 
@@ -192,6 +193,28 @@ class Removal(cluster.ProcessTest):
         for node in members:
             self.assertTrue(node.ask("checkpoint", "ls", "--json").json["checkpoints"])
             self.assertEqual(len(node.ask("jobs", "--json").json["jobs"]), 1)
+
+    def test_who_stood_still_while_its_job_was_removed_removes_it_when_it_goes_on(self):
+        """It says for a moment that it trains the job, which keeps nobody's word of the removal back."""
+        a = self.world.start("a")
+        nodes = {"a": a, "b": self.world.join("b", a), "c": self.world.join("c", a)}
+        self.assertEqual(a.ask("train", self.job_file(steps=2000, every=500, nodes=2)).code, 0)
+        members = cluster.wait_until(lambda: (lambda line: line["members"] if line["step"] > 0 and
+                                              len(line["members"]) == 2 else None)(
+            self.progress(a, "small")), "two train it")
+        tie = re.search(r"; (\w+) decides a tie", a.ask("job", "show", "small").out)[1]
+        still = nodes[next(name for name in members if name != tie)]
+        other = next(node for name, node in nodes.items() if name not in members)
+        still.signal(19)
+        self.wait_for_phase(nodes[tie], "small")
+        removed = other.ask("job", "rm", "small", "--json")
+        self.assertEqual(removed.code, 0, str(removed))
+        self.assertEqual([one["node"] for one in removed.json["missing"]], [still.name])
+        still.signal(18)
+        for node in nodes.values():
+            cluster.wait_until(lambda node=node: not (
+                node.ask("jobs", "--json").json["jobs"] or
+                node.ask("checkpoint", "ls", "--json").json["checkpoints"]), "it is gone")
 
     def test_whose_nodes_are_all_away_a_job_is_removed_when_they_are_back(self):
         ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "abd"}
