@@ -91,7 +91,9 @@ void on_view(Self* self, const job::ViewInstalled& installed) {
          view.view_id);
   note_anew(self, view);
   find_one_that_counts(self);
-  if (installed.role == job::Role::outsider) self->state.phase = JobPhase::outsider;
+  // Of a job that is over here a late view is no news.
+  if (installed.role == job::Role::outsider && !is_over(self->state.phase))
+    self->state.phase = JobPhase::outsider;
   tell_supervisor(self);
 }
 
