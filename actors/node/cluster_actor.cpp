@@ -142,9 +142,12 @@ void write_snapshot(Self* self) {
   state.options.state->write(std::move(snapshot));
 }
 
-void store_peers(Self* self) {
+// Whom the next start dials. `ends`: who came in a moment ago would be forgotten else, and whoever
+// has heard of this node's farewell does not dial it.
+void store_peers(Self* self, bool ends = false) {
   State& state = self->state;
-  if (!state.peers_stale || now(self) < state.peers_stored + std::chrono::seconds(1)) return;
+  const bool early = now(self) < state.peers_stored + std::chrono::seconds(1);
+  if (!state.peers_stale || (early && !ends)) return;
   state.peers_stale = false;
   state.peers_stored = now(self);
   std::vector<membership::MemberRecord> records;
@@ -252,6 +255,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options
       [self](const AdmissionsChanged&) { let_in_admitted(self); },
       [self](const Subscribe& order) { on_subscribe(self, order); },
       [self](const Shutdown&) {
+        store_peers(self, true);
         carry_out(self, self->state.swim->leave(now(self)));
         self->quit();
       },

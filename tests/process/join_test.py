@@ -98,6 +98,27 @@ class Join(cluster.ProcessTest):
             one["health"] == "alive" for one in self.first.ask("nodes", "--json").json["nodes"]),
             "both are alive")
 
+    def test_who_leaves_a_moment_after_another_came_in_finds_it_when_both_are_started_again(self):
+        """Who stays does not dial whom it has heard leave, so the other one has to know where it is."""
+        ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in ("one", "two")}
+        nodes = {"one": self.world.start("one", listen=ports["one"])}
+        other = self.world.join("other", nodes["one"])  # which is noted at once, and the next is not
+        nodes["two"] = self.world.join("two", nodes["one"], listen=ports["two"])
+        cluster.wait_until(lambda: len(self.names(nodes["one"])) == 3, "two is seen")
+        self.assertEqual(nodes["one"].ask("leave").code, 0)
+        nodes["one"].wait()
+        cluster.wait_until(lambda: "has left" in nodes["two"].said(), "it is told")
+        other.kill()
+        time.sleep(1.2)  # it notes who is there once a second
+        nodes["two"].signal(15)
+        nodes["two"].wait()
+        for name in ("two", "one"):
+            nodes[name] = self.world.start(name, listen=ports[name])
+        for node in nodes.values():
+            cluster.wait_until(lambda node=node: {"one", "two"} <= {
+                one["name"] for one in node.ask("nodes", "--json").json["nodes"]
+                if one["health"] == "alive"}, "they find each other", 45)
+
     def test_the_token_comes_from_a_file_or_standard_input(self):
         path = self.world.write("token", self.world.token(self.first))
         os.chmod(path, 0o600)

@@ -307,9 +307,11 @@ class Claims(cluster.ProcessTest):
             return "waiting" if reasons and job.needs > len(self.nodes) else None
         if "running" in phases:
             before = max(steps)
-            cluster.wait_until(lambda: any(self.lines(node)[job.id]["step"] > before
-                                           for node in self.up()), f"{job} makes steps")
-            return "running"
+            cluster.wait_until(lambda: any(line["step"] > before or line["phase"] == "finished" for line
+                                           in (self.lines(node)[job.id] for node in self.up())),
+                               f"{job} makes steps")
+            over = any(self.lines(node)[job.id]["phase"] == "finished" for node in self.up())
+            return None if over else "running"
         paused = [line for line in seen.values() if line["phase"] == "paused"]
         told = paused and all(one.get("reason") for one in paused)
         return "paused" if job.needs > 1 and told else None
