@@ -214,15 +214,17 @@ void scan(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kScanEvery, Tick{});
   watch_devices(self);
-  look_after_queue(self);
   auto cluster = state.options.cluster->read();
-  look_after_removed(self, *cluster);
-  for (const auto& [id_text, from, hint] : hints_of_others(*cluster)) {
+  const std::vector<HeardHint> hints = hints_of_others(*cluster);
+  look_after_queue(self, *cluster, hints);
+  look_after_removed(self, *cluster, hints);
+  const std::set<JobId> made = made_elsewhere(*cluster, hints);
+  for (const auto& [id_text, from, hint] : hints) {
     auto parsed = parse_job_id(id_text);
     if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
     if (hint.phase == JobPhase::removed) {
-      on_removed_elsewhere(self, id, *cluster);
+      on_removed_elsewhere(self, id, made);
       continue;
     }
     state.last_hints.on_hint(now(self), id, from, hint);

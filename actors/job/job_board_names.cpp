@@ -56,9 +56,10 @@ JobNames names_of(Self* self) {
     const bool works = !hint.ended && makes_steps(hint.phase) && cluster->alive(from) && !over;
     names.add({*id, hint.name, hint.submitted, hint.waited_as, works});
   }
+  const std::set<JobId> made = made_elsewhere(*cluster, hints);
   for (const auto& [id_text, from, hint] : hints)
     if (const auto id = parse_job_id(id_text);
-        id && hint.phase == JobPhase::removed && !is_made_elsewhere(*cluster, *id))
+        id && hint.phase == JobPhase::removed && !made.contains(*id))
       names.forget(*id);
   for (const auto& [id, _] : state.removed) names.forget(id);
   names.forget_started();

@@ -115,11 +115,11 @@ Result<void> started(Self* self, ByteView request) {
 
 // Jobs of the queue that are at work, or were, under the id with which they have started: who started
 // them may be gone, or has not told it here.
-std::set<std::string> begun_jobs(Self* self, const ClusterSnapshot& cluster) {
+std::set<std::string> begun_jobs(Self* self, const std::vector<HeardHint>& hints) {
   std::set<std::string> begun;
   for (const auto& [_, job] : self->state.jobs)
     if (job.progress.view_id > 0) begun.insert(job.spec.waited_as);
-  for (const HeardHint& heard : hints_of_others(cluster))
+  for (const HeardHint& heard : hints)
     if (heard.hint.view_id > 0) begun.insert(heard.hint.waited_as);
   return begun;
 }
@@ -312,15 +312,15 @@ Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteVi
   return {};
 }
 
-void look_after_queue(Self* self) {
+void look_after_queue(Self* self, const ClusterSnapshot& cluster,
+                      const std::vector<HeardHint>& hints) {
   std::vector<std::pair<JobId, Job*>> queue;
   for (auto& [id, job] : self->state.jobs)
     if (job.waiting) queue.emplace_back(id, &job);
   if (queue.empty()) return;
   std::ranges::sort(
       queue, {}, [](const auto& one) { return std::pair(one.second->spec.submitted, one.first); });
-  const auto cluster = self->state.options.cluster->read();
-  const std::set<std::string> begun = begun_jobs(self, *cluster);
+  const std::set<std::string> begun = begun_jobs(self, hints);
   for (const auto& [id, job] : queue) {
     if (now(self) < job->waiting->not_before || !begun.contains(id.text())) continue;
     job->waiting->not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
@@ -328,11 +328,11 @@ void look_after_queue(Self* self) {
   }
   const Job* before = nullptr;
   for (auto& [id, job] : queue) {
-    const NodeId starter = starter_of(self, *job, *cluster);
+    const NodeId starter = starter_of(self, *job, cluster);
     if (starter == self->state.options.self)
-      look_after(self, id, *job, before, *cluster);
+      look_after(self, id, *job, before, cluster);
     else
-      take_reason(self, *job, starter, *cluster);
+      take_reason(self, *job, starter, cluster);
     if (job->waiting->for_memory && !before) before = job;
   }
 }

@@ -273,7 +273,7 @@ void remove_job(Self* self, const Command& command) {
   removal->over = (own && is_finished(own->progress.phase)) || (last && is_finished(last->phase)) ||
                   (std::ranges::any_of(hints, is_finished,
                                        [](const HeardHint& heard) { return heard.hint.phase; }) &&
-                   !is_made_elsewhere(*cluster, meant->id));
+                   made_elsewhere(*cluster, hints).empty());
   for (const HeardHint& heard : hints)
     if (cluster->alive(heard.from) && !heard.hint.ended &&
         stands_in_the_way(heard.hint.phase, removal->force, removal->over))
@@ -331,13 +331,17 @@ void leave_queue(Self* self, const JobId& id) {
   forget(self, id, gone, [](const auto&) {});
 }
 
-bool is_made_elsewhere(const ClusterSnapshot& cluster, const JobId& id) {
-  return std::ranges::any_of(hints_of(cluster, id), [&](const HeardHint& heard) {
-    return cluster.alive(heard.from) && is_made(heard.hint.phase);
-  });
+std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster,
+                               const std::vector<HeardHint>& hints) {
+  std::set<JobId> made;
+  for (const HeardHint& heard : hints)
+    if (const auto id = parse_job_id(heard.id);
+        id && cluster.alive(heard.from) && is_made(heard.hint.phase))
+      made.insert(*id);
+  return made;
 }
 
-void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cluster) {
+void on_removed_elsewhere(Self* self, const JobId& id, const std::set<JobId>& made) {
   State& state = self->state;
   const Job* job = job_at(self, id);
   if (job && is_under_way(*job)) {
@@ -345,31 +349,33 @@ void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cl
       return;  // it is looked again
     state.overruled.insert(id);
   }
-  if (state.overruled.contains(id) || is_made_elsewhere(cluster, id)) return;
+  if (state.overruled.contains(id) || made.contains(id)) return;
   settle(self, id);
   state.last_hints.forget(id);
   if (job) remove_here(self, id, [](const auto&) {});
 }
 
 // What was removed at a node that was cut off may be at work with the others.
-void look_after_removed(Self* self, const ClusterSnapshot& cluster) {
-  const JobEnvironment& environment = *self->state.options.environment;
-  std::erase_if(self->state.removed, [&](const auto& one) {
-    const auto& [id, gone] = one;
-    const bool made = !gone.started &&
-                      std::ranges::any_of(hints_of(cluster, id), [&, id = id](const auto& heard) {
-                        return cluster.alive(heard.from) && is_made(heard.hint.phase) &&
-                               gets_on(self, id, heard.from, heard.hint.phase, heard.hint.step);
-                      });
-    if (!made) return false;
-    settle(self, id);
-    if (auto done = environment.options().files->remove(environment.job_folder(id)); !done)
-      log::warning("jobs", gone.name + ": " + done.error().message());
-    log::warning("jobs", gone.name + " (" + short_text(id) +
+void look_after_removed(Self* self, const ClusterSnapshot& cluster,
+                        const std::vector<HeardHint>& hints) {
+  State& state = self->state;
+  const JobEnvironment& environment = *state.options.environment;
+  for (const HeardHint& heard : hints) {
+    const auto id = parse_job_id(heard.id);
+    const auto found = id ? state.removed.find(*id) : state.removed.end();
+    if (found == state.removed.end() || found->second.started || !cluster.alive(heard.from) ||
+        !is_made(heard.hint.phase) ||
+        !gets_on(self, *id, heard.from, heard.hint.phase, heard.hint.step))
+      continue;
+    settle(self, *id);
+    const std::string name = found->second.name;
+    if (auto done = environment.options().files->remove(environment.job_folder(*id)); !done)
+      log::warning("jobs", name + ": " + done.error().message());
+    log::warning("jobs", name + " (" + short_text(*id) +
                              ") is at work on other nodes, and is not removed any more");
-    tell_hint(self, id, std::nullopt, 0);
-    return true;
-  });
+    tell_hint(self, *id, std::nullopt, 0);
+    state.removed.erase(found);
+  }
 }
 
 void take_removed(Self* self, const JobId& id, ByteView bytes) {

@@ -77,11 +77,6 @@ std::uint64_t unsaved_steps(const ReportInput& in) {
   return in.ledger.seen().committed - std::min(kept, in.ledger.seen().committed);
 }
 
-// Of a job that is further at others, what this node made itself says nothing any more.
-bool is_told(const KnownStep& known) {
-  return known.how.starts_with(kToldBy);
-}
-
 json progress(const ReportInput& in) {
   const KnownStep known = in.ledger.known(in.status, in.phase);
   json out;
@@ -111,7 +106,8 @@ json progress(const ReportInput& in) {
                    {"usual_seconds", seconds(in.status.hang->usual)}};
   if (in.status.ordered != view::Wish::none)
     out["ordered"] = in.status.ordered == view::Wish::stop ? "stop" : "resume";
-  if (!is_told(known)) out["unsaved_steps"] = unsaved_steps(in);
+  // Of a job that is further at others, what this node made itself says nothing any more.
+  if (!known.told) out["unsaved_steps"] = unsaved_steps(in);
   if (in.ledger.history().skipped() > 0)
     out["skipped_steps"] = {{"all", in.ledger.history().skipped()},
                             {"in_a_row", in.ledger.seen().skipped_in_a_row}};
@@ -246,7 +242,7 @@ std::string report_json(const ReportInput& in) {
   out["carried_steps"] = in.status.carried;
   out["host_bytes_per_step"] = {{"to_device", ledger.seen().to_device_bytes},
                                 {"to_host", ledger.seen().to_host_bytes}};
-  if (!is_told(ledger.known(in.status, in.phase)))
+  if (!ledger.known(in.status, in.phase).told)
     out["state_digest"] = ledger.seen().state_digest.text();
   out["data_fingerprint"] = {{"steps", ledger.seen().committed},
                              {"hash_sum", ledger.seen().running.hash_sum.text()},

@@ -22,7 +22,7 @@ void HeardStep::on_hints(Time now, const std::vector<HeardHint>& hints,
   for (const auto& [id, from, hint] : hints) {
     if (only_hears(hint.phase) || hint.step == 0 || !cluster.alive(from)) continue;
     if (newest_ && hint.step <= newest_->step) continue;
-    newest_ = KnownStep{hint.step, {}, now, kToldBy + cluster.name_of(from)};
+    newest_ = KnownStep{hint.step, {}, now, true, "told by " + cluster.name_of(from)};
     if (hint.loss != 0) newest_->loss = hint.loss;
   }
 }

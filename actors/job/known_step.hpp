@@ -14,12 +14,11 @@
 
 namespace gpunode::jobs {
 
-inline constexpr const char* kToldBy = "told by ";
-
 struct KnownStep {
   std::uint64_t step = 0;
   std::optional<double> loss;  // of that step
   std::optional<Time> at;      // when it was made, or told
+  bool told = false;           // by another node, and later than all that was made here
   std::string how;             // why the job may be further by now; empty: as far as anybody knows
 };
 

@@ -2,8 +2,8 @@
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
-// which one is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and checkpoints go
-// for good) alone.
+// which one is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and
+// checkpoints go for good) alone. What others tell is decoded once a scan, and handed on.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -21,6 +21,7 @@
 #include "actors/job/detail/join_attempts.hpp"
 #include "actors/job/job_actor.hpp"
 #include "actors/job/job_board_actor.hpp"
+#include "actors/job/job_line.hpp"
 #include "actors/job/job_names.hpp"
 #include "actors/job/last_hints.hpp"
 #include "actors/job/start_vote.hpp"
@@ -173,12 +174,14 @@ void remove_job(Self* self, const Command& command);
 // Removes the job and its checkpoints from this node, whatever it does with them. Answers when they
 // are gone.
 void remove_here(Self* self, const JobId& id, const CallReply& reply);
-// Another node says that the job is removed: so it is here, unless steps of it are made anywhere.
-void on_removed_elsewhere(Self* self, const JobId& id, const ClusterSnapshot& cluster);
+// Another node says that the job is removed: so it is here, unless steps of it are made here, or it is
+// among those that others `made`.
+void on_removed_elsewhere(Self* self, const JobId& id, const std::set<JobId>& made);
 // Takes back what this node says of jobs that it has removed, of which others make steps still.
-void look_after_removed(Self* self, const ClusterSnapshot& cluster);
-// Whether a live node other than this one makes steps of the job.
-bool is_made_elsewhere(const ClusterSnapshot& cluster, const JobId& id);
+void look_after_removed(Self* self, const ClusterSnapshot& cluster,
+                        const std::vector<HeardHint>& hints);
+// Of which of these jobs live nodes other than this one make steps.
+std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster, const std::vector<HeardHint>& hints);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),
@@ -187,7 +190,8 @@ void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> the
 // The job has started from the queue.
 void leave_queue(Self* self, const JobId& id);
 // Looks whether jobs that wait can start.
-void look_after_queue(Self* self);
+void look_after_queue(Self* self, const ClusterSnapshot& cluster,
+                      const std::vector<HeardHint>& hints);
 // Takes up a job that waited when this node ended. Fails with corrupted.
 Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record);
 // Whether the node is up, and has not said that it leaves.

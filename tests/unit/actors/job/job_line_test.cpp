@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/ids.hpp"
+
 namespace gpunode::jobs {
 namespace {
 
@@ -84,6 +86,19 @@ TEST(JobLine, says_names_for_ids_and_the_job_in_commands) {
       "`gpunode job resume j --from 0` starts anew; see `gpunode job show j`");
 }
 
+// Live nodes a, b, ... of the ids 1, 2, ...
+ClusterSnapshot cluster_of(int count) {
+  ClusterSnapshot cluster;
+  for (int number = 1; number <= count; ++number) {
+    NodeInfo info;
+    info.id = node(number);
+    info.name = std::string(1, static_cast<char>('a' + number - 1));
+    info.health = PeerHealth::alive;
+    cluster.nodes.push_back(info);
+  }
+  return cluster;
+}
+
 // An entry of the directory about the job {1, 2} by a node whose id begins with that byte.
 DirectoryEntry told_by(int node, JobPhase phase, std::uint64_t step) {
   DirectoryEntry entry;
@@ -98,14 +113,8 @@ DirectoryEntry told_by(int node, JobPhase phase, std::uint64_t step) {
 }
 
 TEST(JobLine, of_a_job_of_others_is_that_of_the_live_node_that_knows_most) {
-  ClusterSnapshot cluster;
-  for (int node = 1; node <= 4; ++node) {
-    NodeInfo info;
-    info.id.value[0] = static_cast<std::byte>(node);
-    info.name = std::string(1, static_cast<char>('a' + node - 1));
-    info.health = node == 4 ? PeerHealth::dead : PeerHealth::alive;
-    cluster.nodes.push_back(info);
-  }
+  ClusterSnapshot cluster = cluster_of(4);
+  cluster.nodes[3].health = PeerHealth::dead;
   cluster.self.value[0] = std::byte{1};
   cluster.entries = {told_by(2, JobPhase::outsider, 0), told_by(3, JobPhase::stopped, 5),
                      told_by(4, JobPhase::running, 7)};
@@ -129,12 +138,8 @@ TEST(JobLine, of_a_finished_job_tells_all_steps_and_where_its_result_is_not) {
 }
 
 TEST(JobLine, knows_where_a_result_was_removed_unless_somebody_has_it) {
-  ClusterSnapshot cluster;
-  NodeInfo info;
-  info.id.value[0] = std::byte{2};
-  info.name = "b";
-  cluster.nodes.push_back(info);
-  HeardHint removed{"", info.id, {}};
+  const ClusterSnapshot cluster = cluster_of(2);
+  HeardHint removed{"", node(2), {}};
   removed.hint.phase = JobPhase::finished;
   removed.hint.step = removed.hint.steps = 9;
   removed.hint.reason = kNoResult;
@@ -150,16 +155,9 @@ TEST(JobLine, knows_where_a_result_was_removed_unless_somebody_has_it) {
 }
 
 TEST(JobLine, of_a_part_that_failed_tells_how_the_job_goes_on_elsewhere) {
-  ClusterSnapshot cluster;
-  for (int node = 1; node <= 3; ++node) {
-    NodeInfo info;
-    info.id.value[0] = static_cast<std::byte>(node);
-    info.name = std::string(1, static_cast<char>('a' + node - 1));
-    info.health = PeerHealth::alive;
-    cluster.nodes.push_back(info);
-  }
-  const auto hint = [&](int node, JobPhase phase, std::uint64_t step) {
-    HeardHint heard{"", cluster.nodes[static_cast<std::size_t>(node - 1)].id, {}};
+  ClusterSnapshot cluster = cluster_of(3);
+  const auto hint = [](int number, JobPhase phase, std::uint64_t step) {
+    HeardHint heard{"", node(number), {}};
     heard.hint.phase = phase;
     heard.hint.step = step;
     return heard;
