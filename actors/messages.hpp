@@ -62,8 +62,8 @@ struct Shutdown {};
 
 // The submitter has told its user: the job may form. Without it the job waits a few seconds.
 struct BeginJob {};
-// Hand over what the others need of this node, at the latest within `timeout`; the last copy of
-// `left` goes when all is handed over, and says so.
+// Hand over what the others need of this node, or say goodbye to them, at the latest within
+// `timeout`; `left` says so, with whether it was taken, or its last copy goes when all is done.
 struct Leave {
   Duration timeout{};
   std::optional<AnswerOnce<bool>> left;

@@ -18,6 +18,7 @@ namespace gpunode::node {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::seconds(2);
+constexpr auto kSlowHearers = std::chrono::milliseconds(150);
 
 struct State {
   static inline const char* name = "cluster";
@@ -31,6 +32,8 @@ struct State {
   Time peers_stored{};
   Time next_directory_tick{};
   Time next_look{};  // at the machine's addresses
+  std::optional<Leave> leaving;
+  Time leaving_since{};
 };
 using Self = caf::stateful_actor<State>;
 
@@ -156,6 +159,28 @@ void store_peers(Self* self, bool ends = false) {
   state.options.store_peers(records);
 }
 
+// Whoever has answered tells the others; those that are slow are waited for a little.
+void leave_if_heard(Self* self) {
+  State& state = self->state;
+  if (!state.leaving) return;
+  const Duration waited = now(self) - state.leaving_since;
+  const bool over = waited >= state.leaving->timeout;
+  const bool heard = state.swim->goodbye_heard();
+  if (!over && !state.swim->all_heard_goodbye() && !(heard && waited >= kSlowHearers)) return;
+  if (state.leaving->left) (*state.leaving->left)(heard);
+  self->quit();
+}
+
+void on_leave(Self* self, const Leave& leave) {
+  State& state = self->state;
+  if (state.leaving) return;
+  store_peers(self, true);
+  state.leaving = leave;
+  state.leaving_since = now(self);
+  carry_out(self, state.swim->leave(now(self)));
+  leave_if_heard(self);
+}
+
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   ByteView body = net.message->body;
@@ -163,6 +188,7 @@ void on_net(Self* self, const NetMessage& net) {
     carry_out(self, state.swim->on_message(now(self), net.from, body));
   else if (net.message->topic == transport::Topic::directory)
     carry_out(self, state.directory->on_message(now(self), net.from, body));
+  leave_if_heard(self);
 }
 
 void on_link(Self* self, const LinkChanged& link) {
@@ -199,6 +225,7 @@ void on_tick(Self* self) {
   State& state = self->state;
   self->delayed_send(self, state.swim->tick_interval(), Tick{});
   carry_out(self, state.swim->on_tick(now(self)));
+  if (state.leaving) return leave_if_heard(self);
   if (now(self) >= state.next_directory_tick) {
     state.next_directory_tick = now(self) + std::chrono::milliseconds(200);
     carry_out(self, state.directory->on_tick(now(self)));
@@ -254,11 +281,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options
       [self](const Begin&) { begin(self); },
       [self](const AdmissionsChanged&) { let_in_admitted(self); },
       [self](const Subscribe& order) { on_subscribe(self, order); },
-      [self](const Shutdown&) {
-        store_peers(self, true);
-        carry_out(self, self->state.swim->leave(now(self)));
-        self->quit();
-      },
+      [self](const Leave& leave) { on_leave(self, leave); },
   };
 }
 

@@ -14,7 +14,8 @@ namespace {
 constexpr auto kShutdownTimeout = std::chrono::seconds(10);
 constexpr auto kLostShutdownTimeout = std::chrono::seconds(1);
 constexpr auto kLeaveTimeout = std::chrono::seconds(25);  // what a spot notice leaves at least
-constexpr auto kGoodbyeTerm = std::chrono::milliseconds(150);
+constexpr auto kLeaveAnswerTerm = std::chrono::milliseconds(150);
+constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -45,13 +46,13 @@ void RunningNode::on_device_lost(const std::string& device, const std::string& r
   tellers_.emplace_back([this, device, reason] { config_.on_device_lost(device, reason); });
 }
 
-// The jobs go on without this node before it says goodbye, so nobody waits for a detector.
-void RunningNode::leave_jobs() {
-  auto promise = std::make_shared<std::promise<void>>();
+// Whether `child` says in time that it has left.
+bool RunningNode::leave(caf::actor Children::*child, Duration timeout) {
+  auto promise = std::make_shared<std::promise<bool>>();
   auto left = promise->get_future();
-  send(&Children::job_board,
-       Leave{kLeaveTimeout, AnswerOnce<bool>([promise](bool) { promise->set_value(); }, true)});
-  left.wait_for(kLeaveTimeout + kGoodbyeTerm);
+  send(child,
+       Leave{timeout, AnswerOnce<bool>([promise](bool done) { promise->set_value(done); }, false)});
+  return left.wait_for(timeout + kLeaveAnswerTerm) == std::future_status::ready && left.get();
 }
 
 // Ends the actors, the link under them in between. What is still at work after the timeout (a
@@ -62,9 +63,10 @@ void RunningNode::stop_children(bool politely) {
                                       &Children::serving, &Children::admission, &Children::calls})
     send(child, Shutdown{});
   if (politely) {
-    send(&Children::cluster, Shutdown{});
-    // The goodbye must reach the link before the link closes.
-    std::this_thread::sleep_for(kGoodbyeTerm);
+    if (!leave(&Children::cluster, kGoodbyeTimeout))
+      log::warning("node",
+                   "no other node has answered this one's goodbye: to those that are there it is "
+                   "dead, not left, until it is started again");
   } else {
     std::shared_lock lock(children_mutex_);
     if (children_.cluster) caf::anon_send_exit(children_.cluster, caf::exit_reason::kill);
@@ -103,7 +105,8 @@ void RunningNode::end(bool politely) {
     phase_ = Phase::ending;
     politely = politely && failure_.empty();
   }
-  if (politely && system_) leave_jobs();
+  // The jobs go on without this node before it says goodbye, so nobody waits for a detector.
+  if (politely && system_) leave(&Children::job_board, kLeaveTimeout);
   if (local_server_) local_server_->close();
   if (metrics_server_) metrics_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();

@@ -55,8 +55,12 @@ Actions Swim::leave(Time now) {
     self_.left = true;
     change_self(self_.incarnation.counter + 1);
     push_wanted_ = false;
+    next_gossip_ = now_ + config_.period;
     for (const auto& [id, member] : members_)
-      if (member.is_live()) send_rumor(id, own_rumor());
+      if (member.is_live()) goodbyes_[id] = ++sequence_;
+    // A node that has just been started knows nobody else yet.
+    for (const auto& [id, seed] : seeds_) goodbyes_[id] = ++sequence_;
+    for (const auto& [id, sequence] : goodbyes_) say_goodbye(id);
   });
 }
 
@@ -314,6 +318,10 @@ bool Swim::judge(Member& member) {
 }
 
 void Swim::take_connection(const NodeId& peer, LinkState state) {
+  if (self_.left) {
+    if (state == LinkState::up && goodbyes_.contains(peer)) say_goodbye(peer);
+    return;
+  }
   if (state == LinkState::up) {
     answered(peer, true);
     last_table_.erase(peer);  // what was sent before this session may not have arrived

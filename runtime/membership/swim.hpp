@@ -88,7 +88,8 @@ class Swim {
   // Any other authenticated traffic from this peer: counts as an answer.
   Actions on_traffic(Time now, const NodeId& from);
   Actions on_connection(Time now, const NodeId& peer, LinkState state);
-  // Says goodbye to everybody. Send the actions, then stop.
+  // Says goodbye to everybody, seeds included, and again to whoever has not answered. Go on with
+  // ticks, messages and connections until all_heard_goodbye(), or until patience is over.
   Actions leave(Time now);
   // A member to be contacted: from a join answer or from the list of last known peers on disk.
   // Kept and re-tried for good. A record without a valid signature is dropped (and counted).
@@ -104,6 +105,10 @@ class Swim {
   const Member* find(const NodeId& id) const;
   // Members that are alive or suspect, this node included.
   std::size_t live_count() const;
+  // After leave(): whether somebody has answered, who tells the others, or nobody is there to; and
+  // whether there is nobody left who has not.
+  bool goodbye_heard() const { return goodbyes_.empty() || goodbye_answered_; }
+  bool all_heard_goodbye() const { return goodbyes_.empty(); }
   // 0 = on time, up to health_cap = this machine is slow; waits are scaled by 1 + this.
   int local_health() const { return health_; }
   // Messages and records dropped because they were malformed, unsigned or out of bounds.
@@ -166,6 +171,9 @@ class Swim {
 
   // swim_probing.cpp: time and sending
   void take_message(const NodeId& from, const Message& message);
+  void take_goodbye_answer(const NodeId& from, const Message& message);
+  void say_goodbye(const NodeId& to);
+  void repeat_goodbyes();
   void forgive_lateness();
   void push();
   void advance_probes();
@@ -214,6 +222,8 @@ class Swim {
   std::uint64_t sequence_ = 0;
   int health_ = 0;
   bool conflict_told_ = false;
+  std::map<NodeId, std::uint64_t> goodbyes_;  // not answered yet, by the sequence of the ping
+  bool goodbye_answered_ = false;
   std::uint64_t rejected_ = 0;
   Time last_run_{};
   Time next_probe_{};

@@ -48,7 +48,9 @@ void Swim::push() {
 }
 
 Actions Swim::on_traffic(Time now, const NodeId& from) {
-  return run(now, [&] { answered(from, true); });
+  return run(now, [&] {
+    if (!self_.left) answered(from, true);
+  });
 }
 
 Actions Swim::on_connection(Time now, const NodeId& peer, LinkState state) {
@@ -57,11 +59,11 @@ Actions Swim::on_connection(Time now, const NodeId& peer, LinkState state) {
 
 Actions Swim::on_message(Time now, const NodeId& from, ByteView bytes) {
   return run(now, [&] {
-    if (from == self_.id || self_.left) return;
+    if (from == self_.id) return;
     if (signing_.admitted && !signing_.admitted(from)) {
       ++rejected_;
     } else if (const auto message = decode(bytes)) {
-      take_message(from, *message);
+      self_.left ? take_goodbye_answer(from, *message) : take_message(from, *message);
     } else {
       ++rejected_;
     }
@@ -106,9 +108,27 @@ void Swim::take_message(const NodeId& from, const Message& message) {
   }
 }
 
+void Swim::say_goodbye(const NodeId& to) {
+  send(to, {MessageKind::ping, goodbyes_.at(to), {}, false, {own_rumor()}}, false);
+}
+
+void Swim::take_goodbye_answer(const NodeId& from, const Message& message) {
+  const auto asked = goodbyes_.find(from);
+  if (asked == goodbyes_.end() || message.kind != MessageKind::ack) return;
+  if (message.sequence != asked->second) return;
+  goodbyes_.erase(asked);
+  goodbye_answered_ = true;
+}
+
+void Swim::repeat_goodbyes() {
+  if (now_ < next_gossip_) return;
+  next_gossip_ = now_ + config_.period;
+  for (const auto& [id, sequence] : goodbyes_) say_goodbye(id);
+}
+
 Actions Swim::on_tick(Time now) {
   return run(now, [&] {
-    if (self_.left) return;
+    if (self_.left) return repeat_goodbyes();
     advance_relays();
     advance_probes();
     judge_suspects();

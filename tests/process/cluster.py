@@ -151,6 +151,15 @@ class World:
             raise AssertionError(f"no token: {made}")
         return made.out.strip()
 
+    def slow_steps(self, milliseconds):
+        """Options of a node whose steps take that long, until full_speed(): an order or a fault
+        meets a job that is at work, however busy the machine is."""
+        return {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": str(milliseconds),
+                                        "GPUNODE_FAULT_PACE_WHILE": self.write("slow", "")}}
+
+    def full_speed(self):
+        os.remove(self.path("slow"))
+
     def join(self, name, through, flags=(), **options):
         token = self.token(through)
         environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}

@@ -1,5 +1,4 @@
 """Exchange modes: members stay alike through a kill, and say what they are. By site: exact."""
-import os
 import signal
 
 import cluster
@@ -11,9 +10,7 @@ class Modes(cluster.ProcessTest):
 
     def run_through_a_kill(self, mode, steps=400, more=""):
         """Three members, one of them killed in between; the reports of the two others at the end."""
-        slow = self.world.write("slow", "")  # steps take their time until the kill
-        paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",
-                                         "GPUNODE_FAULT_PACE_WHILE": slow}}
+        paced = self.world.slow_steps(30_000 // steps)
         a = self.world.start("a", **paced)
         b, c = self.world.join("b", a, **paced), self.world.join("c", a, **paced)
         cluster.wait_until(lambda: all(self.sees_all(node) for node in (a, b, c)), "all are seen")
@@ -25,7 +22,7 @@ class Modes(cluster.ProcessTest):
                            self.shown(a)["step"] >= 5, "three members train")
         c.signal(signal.SIGKILL)
         c.wait()
-        os.remove(slow)
+        self.world.full_speed()
         before = self.shown(a)["step"]
         self.assertLess(before, steps, "the job was over before the kill")
         for node in (a, b):
@@ -57,15 +54,13 @@ class Modes(cluster.ProcessTest):
 
     def test_sums_by_site_through_a_kill_are_exact(self):
         """Two racks of two, one node of a rank in between killed: the bits of one node alone."""
-        slow = self.world.write("slow", "")
-        paced = {"faulty": True, "env": {"GPUNODE_FAULT_PACE_MS": "20",
-                                         "GPUNODE_FAULT_PACE_WHILE": slow}}
+        steps = 300
+        paced = self.world.slow_steps(30_000 // steps)
         a = self.world.start("a", "up", "--label", "rack=1", **paced)
         b, c, d = (self.world.join(name, a, flags=("--label", "rack=" + rack), **paced)
                    for name, rack in (("b", "2"), ("c", "1"), ("d", "2")))
         nodes = (a, b, c, d)
         cluster.wait_until(lambda: all(self.sees_all(node, 4) for node in nodes), "all are seen")
-        steps = 300
         path = self.job_file(steps=steps, every=100, nodes=4, extra='\n[exchange]\n'
                              'mode = "hierarchical"\ngroup_by = "rack"\n')
         started = a.ask("train", path, "--json")
@@ -77,7 +72,7 @@ class Modes(cluster.ProcessTest):
         cluster.wait_until(lambda: groups(a) == [["a", "c"], ["b", "d"]], "the racks are known")
         b.signal(signal.SIGKILL)
         b.wait()
-        os.remove(slow)
+        self.world.full_speed()
         before = self.shown(a)["step"]
         self.assertLess(before, steps, "the job was over before the kill")
         for node in (a, c, d):

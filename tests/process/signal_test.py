@@ -21,6 +21,19 @@ class Signals(cluster.ProcessTest):
         self.assertEqual(second.wait(), 0)
         cluster.wait_until(lambda: self.health_of(first, "second") in ("left", None), "it has left")
 
+    def test_a_node_that_ends_before_its_first_link_stands_has_left_all_the_same(self):
+        first = self.world.start("first")
+        second = self.world.join("second", first)
+        for _ in range(3):
+            cluster.wait_until(lambda: self.health_of(first, "second") == "alive", "second is seen")
+            second.kill()
+            cluster.wait_until(lambda: self.health_of(first, "second") == "dead", "it is dead")
+            second = self.world.start("second")
+            second.signal(signal.SIGTERM)
+            self.assertEqual(second.wait(), 0)
+            cluster.wait_until(lambda: self.health_of(first, "second") == "left", "it has left")
+            second = self.world.start("second")
+
     def test_leave_ends_the_node_with_code_0(self):
         node = self.world.start("a")
         self.assertEqual(node.ask("leave").code, 0)

@@ -78,12 +78,16 @@ class RunningNode {
   bool in_use() const { return system_ && system_->registry().running() > 0; }
 
  private:
+  struct Children {
+    caf::actor cluster, calls, job_board, admission, serving, supervisor;
+  };
+
   Result<void> start_parts(const AddDevices& add_devices);
   void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
   void end_soon(bool politely);
-  void leave_jobs();
+  bool leave(caf::actor Children::*child, Duration timeout);
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
   void fail(std::string reason);
   void on_device_lost(const std::string& device, const std::string& reason,
@@ -107,9 +111,6 @@ class RunningNode {
 
   caf::actor_system_config system_config_;
   std::unique_ptr<caf::actor_system> system_;
-  struct Children {
-    caf::actor cluster, calls, job_board, admission, serving, supervisor;
-  };
   // From any thread. The lock is held until the message is in the mailbox: a handle may not outlive
   // the actor system. A node that has ended drops the message.
   template <class Message>

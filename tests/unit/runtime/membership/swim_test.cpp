@@ -306,7 +306,45 @@ TEST_F(SwimTest, LeavingTellsEverybody) {
     ASSERT_EQ(messages.size(), 1u);
     EXPECT_TRUE(messages[0].rumors.at(0).record->left);
   }
-  EXPECT_TRUE(swim.on_tick(now + 1s).empty());
+}
+
+TEST_F(SwimTest, AGoodbyeIsSaidAgainUntilItIsAnswered) {
+  Swim swim = make();
+  introduce(swim, {1, 2});
+  std::map<int, std::uint64_t> asked;
+  const Actions first = swim.leave(now);
+  for (const int index : {1, 2}) asked[index] = sent_to(first, index).at(0).sequence;
+  EXPECT_FALSE(swim.goodbye_heard());
+  say(swim, 1, {MessageKind::ack, asked[2], test_id(1)});  // not what it was asked
+  EXPECT_FALSE(swim.goodbye_heard());
+  say(swim, 1, {MessageKind::ack, asked[1], test_id(1)});
+  EXPECT_TRUE(swim.goodbye_heard());
+  EXPECT_FALSE(swim.all_heard_goodbye());
+  const Actions later = run(swim, 1s);
+  EXPECT_TRUE(sent_to(later, 1).empty());
+  ASSERT_FALSE(sent_to(later, 2).empty());
+  EXPECT_TRUE(sent_to(later, 2).back().rumors.at(0).record->left);
+  say(swim, 2, {MessageKind::ack, asked[2], test_id(2)});
+  EXPECT_TRUE(swim.all_heard_goodbye());
+  EXPECT_TRUE(run(swim, 1s).empty());
+}
+
+TEST_F(SwimTest, ANodeThatLeavesBeforeItsFirstLinkStandsSaysGoodbyeOverThatLink) {
+  Swim swim = make();
+  swim.add_seed(now, test_record(1));
+  swim.leave(now);
+  EXPECT_FALSE(swim.goodbye_heard());
+  const auto said = sent_to(swim.on_connection(now, test_id(1), LinkState::up), 1);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(said[0].rumors.at(0).record->left);
+  say(swim, 1, {MessageKind::ack, said[0].sequence, test_id(1)});
+  EXPECT_TRUE(swim.goodbye_heard());
+}
+
+TEST_F(SwimTest, ANodeAloneHasNobodyToSayGoodbyeTo) {
+  Swim swim = make();
+  EXPECT_TRUE(swim.leave(now).empty());
+  EXPECT_TRUE(swim.goodbye_heard());
 }
 
 TEST_F(SwimTest, ItsOwnIdentityUnderAHigherBootIsAConflictNamedOnce) {
