@@ -89,7 +89,7 @@ class Swim {
   Actions on_traffic(Time now, const NodeId& from);
   Actions on_connection(Time now, const NodeId& peer, LinkState state);
   // Says goodbye to everybody, seeds included, and again to whoever has not answered. Go on with
-  // ticks, messages and connections until all_heard_goodbye(), or until patience is over.
+  // ticks, messages and connections until all_heard_goodbye(), or until a timeout.
   Actions leave(Time now);
   // A member to be contacted: from a join answer or from the list of last known peers on disk.
   // Kept and re-tried for good. A record without a valid signature is dropped (and counted).
