@@ -22,9 +22,9 @@ class Modes(cluster.ProcessTest):
                            self.shown(a)["step"] >= 5, "three members train")
         c.signal(signal.SIGKILL)
         c.wait()
-        self.world.full_speed()
         before = self.shown(a)["step"]
         self.assertLess(before, steps, "the job was over before the kill")
+        self.world.full_speed()
         for node in (a, b):
             self.wait_for_phase(node, "small")
         reports = [self.shown(node) for node in (a, b)]
@@ -72,9 +72,9 @@ class Modes(cluster.ProcessTest):
         cluster.wait_until(lambda: groups(a) == [["a", "c"], ["b", "d"]], "the racks are known")
         b.signal(signal.SIGKILL)
         b.wait()
-        self.world.full_speed()
         before = self.shown(a)["step"]
         self.assertLess(before, steps, "the job was over before the kill")
+        self.world.full_speed()
         for node in (a, c, d):
             self.wait_for_phase(node, "small")
         reports = [self.shown(node) for node in (a, c, d)]
