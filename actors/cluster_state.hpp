@@ -23,7 +23,8 @@ struct NodeInfo {
   std::vector<std::string> endpoints;       // control
   std::vector<std::string> join_endpoints;  // where strangers may knock
   bool self = false;
-  Time since{};  // of this health, on this node's clock
+  Time since{};              // of this health, on this node's clock
+  std::uint32_t rights = 0;  // bits of security::Rights; 0 also for one that was put out
 };
 
 struct DirectoryEntry {

@@ -10,6 +10,7 @@
 
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
+#include "actors/node/admission_commands.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/relay_codec.hpp"
@@ -49,14 +50,45 @@ Result<void> send(Self* self, const NodeId& to, RelayKind kind, std::uint64_t re
        SharedBytes::from(std::move(bytes))});
 }
 
-void spread(Self* self, const std::vector<security::Admission>& admissions) {
-  if (admissions.empty()) return;
-  Bytes bytes = security::encode_admissions(admissions);
+std::string name_of(Self* self, const NodeId& node) {
+  const auto list = self->state.options.admissions->snapshot();
+  const security::Standing* standing = list->find(node);
+  return (standing ? standing->name() + " " : "") + "(" + node.short_text() + ")";
+}
+
+// Into the audit log; what cannot be written is an error of the node's, not of who asked.
+void note(Self* self, std::string_view event, const std::vector<security::AuditField>& fields) {
+  if (!self->state.options.audit) return;
+  const auto logged = self->state.options.audit->append(wall(self), event, fields);
+  if (!logged)
+    log::error("admission", "the audit log cannot be written: " + logged.error().message());
+}
+
+void spread(Self* self, const security::Credentials& credentials) {
+  if (credentials.empty()) return;
+  Bytes bytes = security::encode_credentials(credentials);
   // To whoever has a session, not only to those that the detector calls alive: a node whose session
   // came up just before would else miss this and, knowing no better, shut the newcomer out for
   // good.
-  for (const security::Admission& known : self->state.options.admissions->all())
-    (void)send(self, known.node, RelayKind::admissions, 0, bytes);
+  const auto list = self->state.options.admissions->snapshot();
+  for (const auto& [node, standing] : list->nodes())
+    if (!standing.revoked) (void)send(self, node, RelayKind::credentials, 0, bytes);
+}
+
+// Those who are put out are so on all that is of this node before others are told.
+void take_in(Self* self, const security::Credentials& added) {
+  if (added.empty()) return;
+  for (const security::Revocation& revocation : added.revocations) {
+    const std::string by = name_of(self, revocation.issuer);
+    log::warning("admission", name_of(self, revocation.node) + " was put out of the cluster by " +
+                                  by + (revocation.reason.empty() ? "" : ": " + revocation.reason));
+    note(self, "node_revoked",
+         {{"node", revocation.node.text()},
+          {"by", revocation.issuer.text()},
+          {"reason", revocation.reason}});
+  }
+  self->send(self->state.options.cluster_actor, AdmissionsChanged{});
+  spread(self, added);
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
@@ -89,8 +121,7 @@ struct CarryOut {
   void operator()(security::JoinServer::Admitted& order) {
     log::info("admission", order.admission.name + " (" + order.admission.node.short_text() +
                                ") was admitted" + (order.reachable ? "" : "; it is dial-only"));
-    self->send(self->state.options.cluster_actor, AdmissionsChanged{});
-    spread(self, {order.admission});
+    take_in(self, {{order.admission}, {order.link_key}, {}});
   }
 };
 
@@ -109,16 +140,13 @@ void on_net(Self* self, const NetMessage& net) {
   if (!message) return;
   ByteView bytes = net.message->payload.view;
   switch (message->kind) {
-    case RelayKind::admissions: {
-      auto admissions = security::decode_admissions(bytes);
-      if (!admissions) return;
-      auto merged = state.options.admissions->merge(*admissions);
+    case RelayKind::credentials: {
+      auto credentials = security::decode_credentials(bytes);
+      if (!credentials) return;
+      auto merged = state.options.admissions->merge(*credentials);
       if (!merged)
-        return log::warning("admission", "cannot store admissions: " + merged.error().message());
-      if (!merged->added.empty())
-        self->send(self->state.options.cluster_actor, AdmissionsChanged{});
-      spread(self, merged->added);
-      return;
+        return log::warning("admission", "cannot store credentials: " + merged.error().message());
+      return take_in(self, merged->added);
     }
     case RelayKind::relay_request:
       return carry_out(
@@ -128,30 +156,20 @@ void on_net(Self* self, const NetMessage& net) {
   }
 }
 
-Result<nlohmann::json> create_token(Self* self, const nlohmann::json& arguments) {
-  State& state = self->state;
-  security::TokenBook::Options options;
-  options.term = std::chrono::seconds(field<std::int64_t>(arguments, "ttl_seconds", 900));
-  options.uses = field<std::uint32_t>(arguments, "uses", 1);
-  const auto cluster = state.options.cluster->read();
-  if (const NodeInfo* own = cluster->own()) options.endpoints = own->join_endpoints;
-  if (options.endpoints.empty())
-    return Error{ErrorCode::wrong_state,
-                 "this node only dials, so strangers cannot knock here: "
-                 "make the token on another node"};
-  auto token = state.options.tokens->create(options, state.options.admissions->cluster(),
-                                            *state.options.identity, wall(self));
-  if (!token) return token.error();
-  if (state.options.audit) {
-    auto logged = state.options.audit->append(
-        wall(self), "token_created",
-        {{"token", to_hex(token->id)}, {"uses", std::to_string(options.uses)}});
-    if (!logged) return logged.error().within("audit log");
-  }
-  return nlohmann::json{{"token", token->text()},
-                        {"uses", options.uses},
-                        {"ttl_seconds", options.term.count()},
-                        {"endpoints", options.endpoints}};
+// The order is written down before it is answered.
+void on_command(Self* self, const Command& command) {
+  const AdmissionOptions& options = self->state.options;
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  security::Credentials added;
+  const auto run = [&]() -> Result<nlohmann::json> {
+    if (command.name == "token.create") return create_token(options, arguments, wall(self));
+    if (command.name == "token.ls") return list_tokens(options, wall(self));
+    if (command.name == "token.revoke") return revoke_token(options, arguments, wall(self));
+    return revoke_node(options, arguments, wall(self), added);
+  };
+  const auto done = run();
+  take_in(self, added);
+  command.answer(answer_json(done));
 }
 
 void write_audit(Self* self, const AuditNote& entry) {
@@ -191,17 +209,15 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
         if (link.lane == transport::Lane::control && link.state == LinkState::up)
-          (void)send(self, link.peer, RelayKind::admissions, 0,
-                     security::encode_admissions(self->state.options.admissions->all()));
+          (void)send(self, link.peer, RelayKind::credentials, 0,
+                     security::encode_credentials(self->state.options.admissions->all()));
       },
       [](const PeerChanged&) {},  // comes with LinkChanged; admissions outlive their owners
       [self](const Tick&) {
         self->delayed_send(self, kTick, Tick{});
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
       },
-      [self](const Command& command) {
-        command.answer(answer_json(create_token(self, arguments_of(command.arguments))));
-      },
+      [self](const Command& command) { on_command(self, command); },
       [self](const AuditNote& entry) { write_audit(self, entry); },
       [self](const Shutdown&) { self->quit(); },
   };

@@ -5,8 +5,10 @@
 #include <caf/stateful_actor.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "actors/mailbox.hpp"
 #include "actors/node/router.hpp"
@@ -26,12 +28,13 @@ struct State {
   std::optional<membership::Swim> swim;
   std::optional<directory::Directory> directory;
   std::vector<caf::actor> subscribers;
+  std::map<NodeId, Admitted> admitted;
   std::set<NodeId> link_peers;  // told to the link
   bool snapshot_stale = true;
   bool peers_stale = false;
   Time peers_stored{};
   Time next_directory_tick{};
-  Time next_look{};  // at the machine's addresses
+  Time next_look{};  // at the machine's addresses, and at whose time is over
   std::optional<Leave> leaving;
   Time leaving_since{};
 };
@@ -41,22 +44,22 @@ Time now(Self* self) {
   return self->state.options.clock->now();
 }
 
-transport::PeerAddress address_of(const membership::MemberRecord& record) {
-  return {record.id, record.incarnation.boot,
-          record.dial_only ? std::vector<std::string>{} : record.control_endpoints,
-          record.dial_only ? std::vector<std::string>{} : record.bulk_endpoints, record.curve_key};
-}
-
 void set_peer(Self* self, transport::PeerAddress address) {
+  const auto admitted = self->state.admitted.find(address.node);
+  if (admitted == self->state.admitted.end()) return;  // it was put out since
+  address.curve_public_key = admitted->second.curve_key;
   self->state.link_peers.insert(address.node);
   self->state.options.link->set_peer(std::move(address));
 }
 
-// Lets admitted nodes open a session, though their record has not come yet.
-void let_in_admitted(Self* self) {
-  for (const auto& [node, key] : self->state.options.admitted_keys())
-    if (node != self->state.options.self.id && !self->state.link_peers.contains(node))
-      set_peer(self, {node, 0, {}, {}, key});
+void set_peer(Self* self, const membership::MemberRecord& record) {
+  const bool dialled = !record.dial_only;
+  const std::vector<std::string> none;
+  set_peer(self, transport::PeerAddress{record.id,
+                                        record.incarnation.boot,
+                                        dialled ? record.control_endpoints : none,
+                                        dialled ? record.bulk_endpoints : none,
+                                        {}});
 }
 
 void send_datagram(Self* self, const NodeId& to, transport::Topic topic, Bytes bytes) {
@@ -83,7 +86,7 @@ void on_changed(Self* self, const membership::Changed& changed) {
   log::info("cluster", record.name + " (" + record.id.short_text() + ") " + news);
   state.snapshot_stale = state.peers_stale = true;
   if (changed.state == PeerHealth::alive) {
-    set_peer(self, address_of(record));
+    set_peer(self, record);
     carry_out(self, state.directory->on_peer_up(now(self), record.id));
   } else if (changed.state != PeerHealth::suspect) {
     carry_out(self, state.directory->on_peer_gone(now(self), record.id));
@@ -100,7 +103,7 @@ void carry_out(Self* self, membership::Actions actions) {
     } else if (auto* changed = std::get_if<membership::Changed>(&action)) {
       on_changed(self, *changed);
     } else if (auto* connect = std::get_if<membership::Connect>(&action)) {
-      set_peer(self, address_of(connect->record));
+      set_peer(self, connect->record);
     } else if (auto* forget = std::get_if<membership::Forget>(&action)) {
       self->state.link_peers.erase(forget->id);
       self->state.options.link->drop_peer(forget->id);
@@ -110,6 +113,35 @@ void carry_out(Self* self, membership::Actions actions) {
                                 "): its state directory was copied; stop one of the two");
     }
   }
+}
+
+// Whoever may be here can open a session, though its record has not come yet; whoever may not any
+// more is gone with its sessions; a new key counts for the next session.
+void on_admissions(Self* self) {
+  State& state = self->state;
+  const auto before = std::exchange(state.admitted, state.options.admitted());
+  if (before == state.admitted) return;
+  for (const auto& [node, was] : before) {
+    if (state.admitted.contains(node)) continue;
+    if (node == state.options.self.id) {
+      log::error("cluster",
+                 "this node was put out of the cluster: the others have closed their links to it");
+      continue;
+    }
+    carry_out(self, state.swim->expel(now(self), node));
+    state.link_peers.erase(node);
+    state.options.link->drop_peer(node);
+  }
+  for (const auto& [node, is] : state.admitted) {
+    if (node == state.options.self.id) continue;
+    const auto old = before.find(node);
+    if (old != before.end() && old->second.curve_key == is.curve_key) continue;
+    if (const membership::Member* member = state.swim->find(node))
+      set_peer(self, member->record);
+    else
+      set_peer(self, transport::PeerAddress{node, 0, {}, {}, {}});
+  }
+  state.snapshot_stale = true;
 }
 
 void write_snapshot(Self* self) {
@@ -129,7 +161,10 @@ void write_snapshot(Self* self) {
                   record.control_endpoints,
                   record.join_endpoints,
                   record.id == snapshot.self,
-                  {}};
+                  {},
+                  0};
+    const auto admitted = state.admitted.find(record.id);
+    if (admitted != state.admitted.end()) info.rights = admitted->second.rights;
     if (const auto* member = state.swim->find(record.id)) {
       info.health = member->state;
       info.since = member->since;
@@ -207,8 +242,7 @@ std::string list_of(const std::vector<std::string>& endpoints) {
 // The others dial the new address from now on; sessions that there are stay as they are.
 void look_at_addresses(Self* self) {
   State& state = self->state;
-  if (!state.options.look_at_addresses || now(self) < state.next_look) return;
-  state.next_look = now(self) + kLookEvery;
+  if (!state.options.look_at_addresses) return;
   auto changed = state.options.look_at_addresses();
   if (!changed) return;
   membership::MemberRecord record = state.swim->self();
@@ -231,7 +265,11 @@ void on_tick(Self* self) {
     carry_out(self, state.directory->on_tick(now(self)));
   }
   store_peers(self);
-  look_at_addresses(self);
+  if (now(self) >= state.next_look) {
+    state.next_look = now(self) + kLookEvery;
+    on_admissions(self);  // some may have expired
+    look_at_addresses(self);
+  }
   if (state.snapshot_stale) write_snapshot(self);
 }
 
@@ -253,7 +291,7 @@ void on_subscribe(Self* self, const Subscribe& order) {
 }
 
 void begin(Self* self) {
-  let_in_admitted(self);
+  on_admissions(self);
   for (const membership::MemberRecord& seed : self->state.options.seeds)
     carry_out(self, self->state.swim->add_seed(now(self), seed));
 }
@@ -279,7 +317,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options
       [self](const Tick&) { on_tick(self); },
       [self](const SetEntry& entry) { on_set(self, entry); },
       [self](const Begin&) { begin(self); },
-      [self](const AdmissionsChanged&) { let_in_admitted(self); },
+      [self](const AdmissionsChanged&) { on_admissions(self); },
       [self](const Subscribe& order) { on_subscribe(self, order); },
       [self](const Leave& leave) { on_leave(self, leave); },
   };

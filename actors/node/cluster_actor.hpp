@@ -8,6 +8,7 @@
 #include <caf/fwd.hpp>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -16,9 +17,16 @@
 #include "actors/node/advertised.hpp"
 #include "runtime/directory/directory.hpp"
 #include "runtime/membership/swim.hpp"
+#include "runtime/security/rights.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
+
+struct Admitted {
+  std::array<std::byte, 32> curve_key{};
+  security::Rights rights = 0;
+  bool operator==(const Admitted&) const = default;
+};
 
 struct ClusterActorOptions {
   membership::MemberRecord self;
@@ -26,9 +34,9 @@ struct ClusterActorOptions {
   membership::RecordSigning record_signing;
   directory::DirectorySigning directory_signing;
   std::vector<membership::MemberRecord> seeds;
-  // All nodes with an admission, and their keys: they may open a session before we know where
-  // they are.
-  std::function<std::vector<std::pair<NodeId, membership::PublicKey>>()> admitted_keys;
+  // All nodes that may be here, this one included: they may open a session before we know where
+  // they are. Whoever is not among them is put out.
+  std::function<std::map<NodeId, Admitted>()> admitted;
   // Asked every few seconds: where this node is to be reached from now on, if that has changed.
   // Null: it does not change.
   std::function<std::optional<Addresses>()> look_at_addresses;

@@ -8,6 +8,7 @@
 #include "actors/health/health_actor.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/security/rights.hpp"
 
 namespace gpunode::node {
 using nlohmann::json;
@@ -74,6 +75,7 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::stri
                  {"self", node.self},
                  {"endpoints", node.endpoints},
                  {"join_endpoints", node.join_endpoints},
+                 {"roles", security::to_text(node.rights)},
                  {"labels", node.labels}};
     if (node.self && !metrics.empty()) line["metrics"] = metrics;
     if (node.since != Time{})

@@ -128,10 +128,9 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
     security::Admissions* admissions = allowed->load();
     if (!admissions) return {};
     auto snapshot = admissions->snapshot();
-    security::CurveKey curve{key};
-    const security::Admission* found = snapshot->find(curve);
-    if (!found || !snapshot->allows(curve, clock->wall())) return {};
-    return {transport::KeyVerdict::Answer::accepted, found->node};
+    const NodeId* owner = snapshot->owner_of(security::CurveKey{key});
+    if (!owner || !snapshot->is_member(*owner, clock->wall())) return {};
+    return {transport::KeyVerdict::Answer::accepted, *owner};
   };
   auto link = transport::MeshLink::open(std::move(options), std::move(events));
   if (!link) return link.error();
@@ -230,8 +229,7 @@ Result<security::ClusterIdentity> join(Entry& entry, const NodeConfig& config,
 // again, and a node that knows its cluster also knows whom to contact.
 Result<void> remember_join(Entry& entry, const security::ClusterIdentity& cluster,
                            security::JoinAnswer& answer) {
-  answer.admissions.push_back(answer.admission);
-  if (auto merged = entry.admissions->merge(answer.admissions); !merged) return merged.error();
+  if (auto merged = entry.admissions->merge(answer.credentials); !merged) return merged.error();
   if (auto stored = peers_of(entry.state).store(answer.members); !stored) return stored.error();
   return cluster.save(entry.state.files(), entry.state.path());
 }
@@ -333,7 +331,6 @@ membership::MemberRecord Entry::record(const NodeConfig& config) const {
   record.control_endpoints = addresses.control;
   record.bulk_endpoints = addresses.bulk;
   record.join_endpoints = addresses.join;
-  record.curve_key = identity.curve_key().value;
   record.sign_key = identity.sign_key().value;
   for (const std::string& label : config.labels) {
     std::size_t equals = label.find('=');
@@ -361,30 +358,33 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
     return security::verify(key, purpose, message, fixed);
   };
   security::Admissions* list = admissions.get();
-  options.record_signing = {
-      [sign](ByteView message) { return sign("member record", message); },
-      [verify](const NodeId& owner, const membership::PublicKey& key, ByteView message,
-               ByteView signature) {
-        security::SignKey sign_key{key};
-        return security::node_id_of(sign_key) == owner &&
-               verify(sign_key, "member record", message, signature);
-      },
-      [list](const NodeId& node) { return list->snapshot()->find(node) != nullptr; }};
+  options.record_signing = {[sign](ByteView message) { return sign("member record", message); },
+                            [verify](const NodeId& owner, const membership::PublicKey& key,
+                                     ByteView message, ByteView signature) {
+                              security::SignKey sign_key{key};
+                              return security::node_id_of(sign_key) == owner &&
+                                     verify(sign_key, "member record", message, signature);
+                            },
+                            [list, now = &clock](const NodeId& node) {
+                              return list->snapshot()->is_member(node, now->wall());
+                            }};
   options.directory_signing = {
       [](ByteView bytes) { return storage::sha256_of(bytes).value; },
       [sign](ByteView message) { return sign("directory", message); },
       [verify, list](const NodeId& owner, ByteView message, ByteView signature) {
         auto snapshot = list->snapshot();
-        const security::Admission* admission = snapshot->find(owner);
-        return admission && verify(admission->sign_key, "directory", message, signature);
+        const security::Standing* standing = snapshot->find(owner);
+        return standing && !standing->revoked &&
+               verify(standing->sign_key(), "directory", message, signature);
       }};
   options.seeds = seeds;
-  options.admitted_keys = [list] {
-    std::vector<std::pair<NodeId, membership::PublicKey>> keys;
+  options.admitted = [list, now = &clock] {
+    std::map<NodeId, Admitted> admitted;
     auto snapshot = list->snapshot();
-    for (const auto& [node, admission] : snapshot->nodes())
-      keys.emplace_back(node, admission.curve_key.value);
-    return keys;
+    for (const auto& [node, standing] : snapshot->nodes())
+      if (standing.curve_key && standing.is_member(now->wall()))
+        admitted[node] = {standing.curve_key->value, standing.rights(now->wall())};
+    return admitted;
   };
   options.look_at_addresses = look_at_addresses;
   options.link = link;

@@ -54,7 +54,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     answer(ok_json(nlohmann::json::object()));
     return end_soon(false);
   }
-  if (name == "token.create") target = &Children::admission;
+  if (name.starts_with("token.") || name == "node.revoke") target = &Children::admission;
   if (name == "train" || name == "jobs" || name.starts_with("job.") || name == "checkpoint.rm")
     target = &Children::job_board;
   if (name == "serve" || name == "unserve" || name == "generate" || name == "models")

@@ -8,11 +8,11 @@
 
 namespace gpunode::node {
 
-enum class RelayKind : std::uint8_t { admissions = 0, relay_request = 1, relay_answer = 2 };
-// The header; admissions or the join frame travel beside it as the message's payload.
+enum class RelayKind : std::uint8_t { credentials = 0, relay_request = 1, relay_answer = 2 };
+// The header; credentials or the join frame travel beside it as the message's payload.
 struct RelayMessage {
-  RelayKind kind = RelayKind::admissions;
-  std::uint64_t relay = 0;  // 0 for admissions
+  RelayKind kind = RelayKind::credentials;
+  std::uint64_t relay = 0;  // 0 for credentials
 };
 
 Bytes encode(const RelayMessage& message);

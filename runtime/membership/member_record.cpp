@@ -59,7 +59,7 @@ bool well_formed(const MemberRecord& record) {
 
 Bytes signed_bytes(const MemberRecord& record) {
   Canonical out;
-  out.text("gpunode member record 1");
+  out.text("gpunode member record 2");
   out.raw(record.id.value);
   out.text(record.name);
   out.number(record.incarnation.boot);
@@ -67,7 +67,6 @@ Bytes signed_bytes(const MemberRecord& record) {
   out.list(record.control_endpoints);
   out.list(record.bulk_endpoints);
   out.list(record.join_endpoints);
-  out.raw(record.curve_key);
   out.raw(record.sign_key);
   out.number(record.labels.size());
   for (const auto& [key, value] : record.labels) {

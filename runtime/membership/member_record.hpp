@@ -33,7 +33,6 @@ struct MemberRecord {
   std::vector<std::string> control_endpoints;  // "tcp://host:port", best first
   std::vector<std::string> bulk_endpoints;
   std::vector<std::string> join_endpoints;
-  PublicKey curve_key{};
   PublicKey sign_key{};
   std::map<std::string, std::string> labels;
   bool dial_only = false;  // nobody can dial this node; it dials the others

@@ -42,11 +42,10 @@ Offset<wire::Record> write_record(Builder& builder, const MemberRecord& record) 
   const auto label_list = builder.CreateVector(labels);
   const auto signature = builder.CreateVector(
       reinterpret_cast<const std::uint8_t*>(record.signature.data()), record.signature.size());
-  const wire::Id id = to_wire(record.id.value), curve = to_wire(record.curve_key),
-                 sign = to_wire(record.sign_key);
+  const wire::Id id = to_wire(record.id.value), sign = to_wire(record.sign_key);
   return wire::CreateRecord(builder, &id, name, record.incarnation.boot, record.incarnation.counter,
-                            control, bulk, join, &curve, &sign, label_list, record.dial_only,
-                            record.left, signature);
+                            control, bulk, join, &sign, label_list, record.dial_only, record.left,
+                            signature);
 }
 
 Offset<wire::Rumor> write_rumor(Builder& builder, const Rumor& rumor) {
@@ -83,7 +82,7 @@ bool read_texts(const Vector<Offset<flatbuffers::String>>* list, std::vector<std
 }
 
 bool read_record(const wire::Record& in, MemberRecord& record) {
-  if (!in.id() || !in.curve_key() || !in.sign_key()) return false;
+  if (!in.id() || !in.sign_key()) return false;
   record.id = node_of(in.id());
   record.incarnation = {in.boot(), in.counter()};
   if (!read_text(in.name(), kMaxNameBytes, record.name) ||
@@ -91,7 +90,6 @@ bool read_record(const wire::Record& in, MemberRecord& record) {
       !read_texts(in.bulk_endpoints(), record.bulk_endpoints) ||
       !read_texts(in.join_endpoints(), record.join_endpoints))
     return false;
-  record.curve_key = array_of(in.curve_key());
   record.sign_key = array_of(in.sign_key());
   if (in.labels()) {
     if (in.labels()->size() > kMaxLabels) return false;

@@ -39,7 +39,6 @@ Actions Swim::announce(Time now, const MemberRecord& changed) {
     MemberRecord next = changed;
     next.id = self_.id;
     next.incarnation = self_.incarnation;
-    next.curve_key = self_.curve_key;
     next.sign_key = self_.sign_key;
     next.left = self_.left;
     next.signature = self_.signature;
@@ -61,6 +60,18 @@ Actions Swim::leave(Time now) {
     // A node that has just been started knows nobody else yet.
     for (const auto& [id, seed] : seeds_) goodbyes_[id] = ++sequence_;
     for (const auto& [id, sequence] : goodbyes_) say_goodbye(id);
+  });
+}
+
+Actions Swim::expel(Time now, const NodeId& id) {
+  return run(now, [&] {
+    seeds_.erase(id);
+    Member* member = known(id);
+    if (!member || member->state == PeerHealth::left) return;
+    std::erase_if(probes_, [&](const auto& probe) { return probe.second.target == id; });
+    tracks_[id].suspicion.reset();
+    rumors_.drop(id);
+    set_state(*member, PeerHealth::left, "put out");
   });
 }
 
@@ -171,6 +182,8 @@ void Swim::apply_rumor(const NodeId& from, const Rumor& rumor) {
     apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so");
   if (rumor.state == PeerHealth::suspect || rumor.state == PeerHealth::dead)
     apply_claim(from, rumor);
+  // It was not let in for a while.
+  if (rumor.state == PeerHealth::left && rumor.subject == self_.id) refute(rumor.incarnation);
 }
 
 void Swim::apply_claim(const NodeId& from, const Rumor& rumor) {

@@ -91,6 +91,9 @@ class Swim {
   // Says goodbye to everybody, seeds included, and again to whoever has not answered. Go on with
   // ticks, messages and connections until all_heard_goodbye(), or until a timeout.
   Actions leave(Time now);
+  // It may not be here any more: gone at once, as if by its own wish. RecordSigning::admitted refuses
+  // what comes of it from now on.
+  Actions expel(Time now, const NodeId& id);
   // A member to be contacted: from a join answer or from the list of last known peers on disk.
   // Kept and re-tried for good. A record without a valid signature is dropped (and counted).
   Actions add_seed(Time now, const MemberRecord& record);

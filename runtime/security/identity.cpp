@@ -8,30 +8,49 @@
 namespace gpunode::security {
 
 namespace {
-constexpr storage::RecordFormat kFormat{{'G', 'P', 'I', 'D'}, 1};
+
+constexpr storage::RecordFormat kFormat{{'G', 'P', 'I', 'D'}, 2};
+constexpr std::size_t kSeedBytes = 32;
+constexpr std::uint64_t kFirstEpoch = 1;
+
+Signature signature_of(const Secret<64>& secret, std::string_view purpose, ByteView message) {
+  const Bytes bytes = detail::with_purpose(purpose, message);
+  Signature signature;
+  crypto_sign_detached(detail::raw(signature), nullptr, detail::raw(bytes), bytes.size(),
+                       detail::raw(secret.view()));
+  return signature;
 }
 
-std::optional<Identity> Identity::from_secrets(ByteView sign_seed, ByteView curve_secret) {
+}  // namespace
+
+std::optional<Identity> Identity::from_seeds(ByteView sign_seed, ByteView link_seed,
+                                             std::uint64_t epoch) {
   detail::ensure_sodium();
   Identity identity;
-  auto curve = Secret<32>::from(curve_secret);
-  if (!curve || sign_seed.size() != 32) return std::nullopt;
-  identity.curve_secret_ = std::move(*curve);
   crypto_sign_seed_keypair(detail::raw(identity.sign_key_.value),
                            detail::raw_out(identity.sign_secret_.writable()),
                            detail::raw(sign_seed));
-  if (crypto_scalarmult_base(detail::raw(identity.curve_key_.value),
-                             detail::raw(identity.curve_secret_.view())) != 0) {
-    return std::nullopt;
-  }
   identity.id_ = node_id_of(identity.sign_key_);
+  LinkKey& link = identity.link_key_;
+  crypto_sign_seed_keypair(detail::raw(link.key.value),
+                           detail::raw_out(identity.link_secret_.writable()),
+                           detail::raw(link_seed));
+  link.node = identity.id_;
+  link.epoch = epoch;
+  link.by_node = identity.sign(kLinkKeyPurpose, link.signed_bytes());
+  link.by_key = signature_of(identity.link_secret_, kLinkKeyPurpose, link.signed_bytes());
+  const auto curve = link.curve_key();
+  if (!curve ||
+      crypto_sign_ed25519_sk_to_curve25519(detail::raw_out(identity.curve_secret_.writable()),
+                                           detail::raw(identity.link_secret_.view())) != 0)
+    return std::nullopt;
+  identity.curve_key_ = *curve;
   return identity;
 }
 
 Identity Identity::create() {
-  auto seed = random_secret<32>();
-  auto curve = random_secret<32>();
-  return std::move(*from_secrets(seed.view(), curve.view()));
+  const auto sign = random_secret<kSeedBytes>(), link = random_secret<kSeedBytes>();
+  return std::move(*from_seeds(sign.view(), link.view(), kFirstEpoch));
 }
 
 Result<Identity> Identity::load_or_create(storage::FileSystem& files,
@@ -40,12 +59,13 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
   auto stored = detail::load_private(files, path, kFormat);
   if (!stored) return stored.error().within("this node's keys");
   if (stored->has_value()) {
-    Bytes& secrets = **stored;
+    Bytes& bytes = **stored;
+    detail::LayoutReader reader(bytes);
+    const ByteView sign = reader.raw(kSeedBytes), link = reader.raw(kSeedBytes);
+    const std::uint64_t epoch = reader.u64();
     std::optional<Identity> identity;
-    if (secrets.size() == 64) {
-      identity = from_secrets(ByteView(secrets).first(32), ByteView(secrets).subspan(32));
-    }
-    wipe(secrets);
+    if (reader.ok() && reader.at_end()) identity = from_seeds(sign, link, epoch);
+    wipe(bytes);
     if (identity) return std::move(*identity);
     return {ErrorCode::corrupted,
             path.string() +
@@ -53,9 +73,10 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
                 "the state directory away and join anew as another node"};
   }
   Identity identity = create();
-  Bytes payload(64);
-  std::memcpy(payload.data(), identity.sign_secret_.view().data(), 32);
-  std::memcpy(payload.data() + 32, identity.curve_secret_.view().data(), 32);
+  Bytes payload(2 * kSeedBytes + sizeof(std::uint64_t));
+  std::memcpy(payload.data(), identity.sign_secret_.view().data(), kSeedBytes);
+  std::memcpy(payload.data() + kSeedBytes, identity.link_secret_.view().data(), kSeedBytes);
+  std::memcpy(payload.data() + 2 * kSeedBytes, &identity.link_key_.epoch, sizeof(std::uint64_t));
   auto written = storage::DurableRecord(files, path, kFormat).store(payload);
   wipe(payload);
   if (!written) return written.error().within("this node's keys");
@@ -63,11 +84,7 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
 }
 
 Signature Identity::sign(std::string_view purpose, ByteView message) const {
-  const Bytes bytes = detail::with_purpose(purpose, message);
-  Signature signature;
-  crypto_sign_detached(detail::raw(signature), nullptr, detail::raw(bytes), bytes.size(),
-                       detail::raw(sign_secret_.view()));
-  return signature;
+  return signature_of(sign_secret_, purpose, message);
 }
 
 Result<Bytes> Identity::open_sealed(ByteView sealed) const {

@@ -1,4 +1,4 @@
-// A node's long-lived keys: Ed25519 to sign, X25519 for connections. They are the node: its id is
+// A node's long-lived keys: one to sign, one for its links (keys.hpp). They are the node: its id is
 // the hash of the signing key, and whoever can read the file can be it. Hence the file is 0600, a
 // file that others can read is refused, and nothing here can be printed. Owned by the node;
 // immutable after load, so that any thread may sign.
@@ -29,7 +29,8 @@ class Identity {
 
   const NodeId& id() const { return id_; }
   const SignKey& sign_key() const { return sign_key_; }
-  const CurveKey& curve_key() const { return curve_key_; }
+  const LinkKey& link_key() const { return link_key_; }
+  const CurveKey& curve_key() const { return curve_key_; }  // of link_key()
 
   // Signs `message` for one purpose, a short constant text. Thread-safe.
   Signature sign(std::string_view purpose, ByteView message) const;
@@ -42,11 +43,14 @@ class Identity {
 
  private:
   Identity() = default;
-  static std::optional<Identity> from_secrets(ByteView sign_seed, ByteView curve_secret);
+  static std::optional<Identity> from_seeds(ByteView sign_seed, ByteView link_seed,
+                                            std::uint64_t epoch);
 
   Secret<64> sign_secret_;  // libsodium's form: seed and public key
-  Secret<32> curve_secret_;
+  Secret<64> link_secret_;
+  Secret<32> curve_secret_;  // of the link key
   SignKey sign_key_;
+  LinkKey link_key_;
   CurveKey curve_key_;
   NodeId id_;
 };

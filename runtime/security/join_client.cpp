@@ -41,6 +41,7 @@ JoinFailure failure_of(JoinRefusal refusal) {
       {JoinRefusal::issuer_unknown, JoinFailure::issuer_away},
       {JoinRefusal::too_many, JoinFailure::too_many_joins},
       {JoinRefusal::stale_banner, JoinFailure::connection_lost},
+      {JoinRefusal::put_out, JoinFailure::put_out},
   };
   for (const auto& [named, failure] : kNamed) {
     if (named == refusal) return failure;
@@ -191,13 +192,14 @@ JoinClient::Action JoinClient::finish(ByteView frame) {
     return fail(JoinFailure::refused, "the answer is not valid: " + answer.error().detail);
   if (answer->refusal != JoinRefusal::none) return refused_by(*answer);
   const Admission& own = answer->admission;
-  if (own.node != identity_->id() || own.curve_key != identity_->curve_key()) {
+  if (own.node != identity_->id()) {
     return fail(JoinFailure::refused, "the answer admits another node than this one");
   }
+  answer->credentials.admissions.push_back(own);
+  answer->credentials.link_keys.push_back(identity_->link_key());
   Admissions chain(token_.cluster);
-  auto merged = chain.merge(answer->admissions);
-  if (merged) merged = chain.merge({own});
-  if (!merged || chain.snapshot()->find(own.curve_key) == nullptr) {
+  auto merged = chain.merge(answer->credentials);
+  if (!merged || chain.snapshot()->find(own.node) == nullptr) {
     return fail(JoinFailure::refused,
                 "the admission does not lead back to the founder of the cluster");
   }

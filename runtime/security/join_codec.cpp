@@ -1,4 +1,4 @@
-// Wire and disk form of admissions, join records, answers and tokens (schemas/join.fbs).
+// Wire and disk form of credentials, join records, answers and tokens (schemas/join.fbs).
 #include "runtime/base/aligned_copy.hpp"
 #include "runtime/security/detail/join_records.hpp"
 #include "runtime/security/detail/layout.hpp"
@@ -81,42 +81,99 @@ flatbuffers::Offset<wire::Admission> pack(flatbuffers::FlatBufferBuilder& builde
   auto cluster = to_wire<wire::Bytes16>(admission.cluster.value);
   auto node = to_wire<wire::Bytes32>(admission.node.value);
   auto sign_key = to_wire<wire::Bytes32>(admission.sign_key.value);
-  auto curve_key = to_wire<wire::Bytes32>(admission.curve_key.value);
   auto issuer = to_wire<wire::Bytes32>(admission.issuer.value);
   auto signature = to_wire<wire::Bytes64>(admission.signature);
   return wire::CreateAdmission(
-      builder, &cluster, &node, &sign_key, &curve_key, builder.CreateString(admission.name),
-      admission.rights, to_ms(admission.issued), to_ms(admission.expires), &issuer, &signature);
+      builder, &cluster, &node, &sign_key, builder.CreateString(admission.name), admission.rights,
+      to_ms(admission.issued), to_ms(admission.expires), &issuer, &signature);
 }
 
 bool unpack(const wire::Admission* packed, Admission& out) {
   return packed != nullptr && from_wire(packed->cluster(), out.cluster.value) &&
          from_wire(packed->node(), out.node.value) &&
          from_wire(packed->sign_key(), out.sign_key.value) &&
-         from_wire(packed->curve_key(), out.curve_key.value) &&
          from_wire(packed->name(), Admission::kMaxNameBytes, out.name) &&
          to_time(packed->issued_ms(), out.issued) && to_time(packed->expires_ms(), out.expires) &&
          from_wire(packed->issuer(), out.issuer.value) &&
          from_wire(packed->signature(), out.signature) && ((out.rights = packed->rights()), true);
 }
 
-using PackedAdmissions = flatbuffers::Vector<flatbuffers::Offset<wire::Admission>>;
-
-flatbuffers::Offset<PackedAdmissions> pack(flatbuffers::FlatBufferBuilder& builder,
-                                           const std::vector<Admission>& admissions) {
-  std::vector<flatbuffers::Offset<wire::Admission>> packed;
-  packed.reserve(admissions.size());
-  for (const Admission& admission : admissions) packed.push_back(pack(builder, admission));
-  return builder.CreateVector(packed);
+flatbuffers::Offset<wire::LinkKey> pack(flatbuffers::FlatBufferBuilder& builder,
+                                        const LinkKey& link_key) {
+  auto node = to_wire<wire::Bytes32>(link_key.node.value);
+  auto key = to_wire<wire::Bytes32>(link_key.key.value);
+  auto by_node = to_wire<wire::Bytes64>(link_key.by_node);
+  auto by_key = to_wire<wire::Bytes64>(link_key.by_key);
+  return wire::CreateLinkKey(builder, &node, &key, link_key.epoch, &by_node, &by_key);
 }
 
-bool unpack(const PackedAdmissions* packed, std::vector<Admission>& out) {
+bool unpack(const wire::LinkKey* packed, LinkKey& out) {
+  return packed != nullptr && from_wire(packed->node(), out.node.value) &&
+         from_wire(packed->key(), out.key.value) && from_wire(packed->by_node(), out.by_node) &&
+         from_wire(packed->by_key(), out.by_key) && ((out.epoch = packed->epoch()), true);
+}
+
+flatbuffers::Offset<wire::Revocation> pack(flatbuffers::FlatBufferBuilder& builder,
+                                           const Revocation& revocation) {
+  auto cluster = to_wire<wire::Bytes16>(revocation.cluster.value);
+  auto node = to_wire<wire::Bytes32>(revocation.node.value);
+  auto issuer = to_wire<wire::Bytes32>(revocation.issuer.value);
+  auto signature = to_wire<wire::Bytes64>(revocation.signature);
+  std::vector<wire::Bytes32> kept;
+  for (const NodeId& one : revocation.kept) kept.push_back(to_wire<wire::Bytes32>(one.value));
+  auto reason = builder.CreateString(revocation.reason);
+  auto kept_nodes = builder.CreateVectorOfStructs(kept);
+  return wire::CreateRevocation(builder, &cluster, &node, reason, kept_nodes,
+                                to_ms(revocation.issued), &issuer, &signature);
+}
+
+bool unpack(const wire::Revocation* packed, Revocation& out) {
+  if (packed == nullptr || !from_wire(packed->cluster(), out.cluster.value) ||
+      !from_wire(packed->node(), out.node.value) ||
+      !from_wire(packed->reason(), Revocation::kMaxReasonBytes, out.reason) ||
+      !to_time(packed->issued_ms(), out.issued) || !from_wire(packed->issuer(), out.issuer.value) ||
+      !from_wire(packed->signature(), out.signature))
+    return false;
+  if (packed->kept() == nullptr) return true;
+  if (packed->kept()->size() > Revocation::kMaxKept) return false;
+  for (const wire::Bytes32* one : *packed->kept())
+    if (!from_wire(one, out.kept.emplace_back().value)) return false;
+  return true;
+}
+
+template <class Record, class Packed>
+bool unpack(const flatbuffers::Vector<flatbuffers::Offset<Packed>>* packed,
+            std::vector<Record>& out) {
   if (packed == nullptr) return true;
   if (packed->size() > Admissions::kLimit) return false;
-  for (const wire::Admission* admission : *packed) {
-    if (!unpack(admission, out.emplace_back())) return false;
-  }
+  for (const Packed* each : *packed)
+    if (!unpack(each, out.emplace_back())) return false;
   return true;
+}
+
+flatbuffers::Offset<wire::Credentials> pack(flatbuffers::FlatBufferBuilder& builder,
+                                            const Credentials& credentials) {
+  const auto all = [&](const auto& records) {
+    std::vector<decltype(pack(builder, records.front()))> packed;
+    packed.reserve(records.size());
+    for (const auto& record : records) packed.push_back(pack(builder, record));
+    return builder.CreateVector(packed);
+  };
+  auto admissions = all(credentials.admissions);
+  auto link_keys = all(credentials.link_keys);
+  auto revocations = all(credentials.revocations);
+  return wire::CreateCredentials(builder, admissions, link_keys, revocations);
+}
+
+bool unpack(const wire::Credentials* packed, Credentials& out) {
+  return packed != nullptr && unpack(packed->admissions(), out.admissions) &&
+         unpack(packed->link_keys(), out.link_keys) &&
+         unpack(packed->revocations(), out.revocations);
+}
+
+// A guess at how many bytes they take.
+std::size_t bytes_of(const Credentials& credentials) {
+  return 256 + credentials.size() * 320;
 }
 
 using PackedTexts = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
@@ -138,6 +195,8 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
   }
   std::memcpy(out.proof.writable().data(), packed->proof()->value()->data(), 32);
   out.uses = packed->uses();
+  out.rights = packed->rights();
+  if (!from_wire(packed->label(), JoinToken::kMaxLabelBytes, out.label)) return false;
   if (packed->used_by() == nullptr) return true;
   for (const wire::Bytes32* packed_node : *packed->used_by()) {
     NodeId node;
@@ -149,17 +208,16 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
 
 }  // namespace
 
-Bytes encode_admissions(const std::vector<Admission>& admissions) {
-  flatbuffers::FlatBufferBuilder builder(256 + admissions.size() * 320);
-  return finished(builder, &wire::JoinBuilder::add_admissions, pack(builder, admissions));
+Bytes encode_credentials(const Credentials& credentials) {
+  flatbuffers::FlatBufferBuilder builder(bytes_of(credentials));
+  return finished(builder, &wire::JoinBuilder::add_credentials, pack(builder, credentials));
 }
 
-Result<std::vector<Admission>> decode_admissions(ByteView bytes) {
+Result<Credentials> decode_credentials(ByteView bytes) {
   Root root(bytes);
-  const PackedAdmissions* packed = root.get(&wire::Join::admissions);
-  std::vector<Admission> admissions;
-  if (packed == nullptr || !unpack(packed, admissions)) return damaged("admissions");
-  return admissions;
+  Credentials credentials;
+  if (!unpack(root.get(&wire::Join::credentials), credentials)) return damaged("credentials");
+  return credentials;
 }
 
 namespace detail {
@@ -200,17 +258,17 @@ Result<JoinRecord> decode_record(ByteView bytes) {
 
 Bytes encode_answer_body(const JoinAnswer& answer) {
   flatbuffers::FlatBufferBuilder builder(4096 + answer.members.size() +
-                                         answer.admissions.size() * 320);
+                                         bytes_of(answer.credentials));
   auto detail_text = builder.CreateString(answer.detail.substr(0, kMaxDetailBytes));
   bool admitted = answer.refusal == JoinRefusal::none;
   auto admission =
       admitted ? pack(builder, answer.admission) : flatbuffers::Offset<wire::Admission>();
-  auto admissions = pack(builder, answer.admissions);
+  auto credentials = pack(builder, answer.credentials);
   auto members = builder.CreateVector(reinterpret_cast<const std::uint8_t*>(answer.members.data()),
                                       answer.members.size());
   auto packed =
       wire::CreateJoinAnswer(builder, static_cast<std::uint16_t>(answer.refusal), detail_text,
-                             answer.reachable, admission, admissions, members);
+                             answer.reachable, admission, credentials, members);
   return finished(builder, &wire::JoinBuilder::add_answer, packed);
 }
 
@@ -225,8 +283,8 @@ Result<JoinAnswer> decode_answer_body(ByteView bytes) {
   answer.reachable = packed->reachable();
   if (answer.refusal != JoinRefusal::none) return answer;
   if (!unpack(packed->admission(), answer.admission) ||
-      !unpack(packed->admissions(), answer.admissions)) {
-    return damaged("a join answer's admissions");
+      !unpack(packed->credentials(), answer.credentials)) {
+    return damaged("a join answer's credentials");
   }
   if (packed->members() != nullptr) {
     auto* data = reinterpret_cast<const std::byte*>(packed->members()->data());
@@ -242,12 +300,13 @@ Bytes encode_tokens(const std::map<TokenId, StoredToken>& tokens) {
     std::vector<wire::Bytes32> used_by;
     for (const NodeId& node : token.used_by) used_by.push_back(to_wire<wire::Bytes32>(node.value));
     auto nodes = builder.CreateVectorOfStructs(used_by);
+    auto label = builder.CreateString(token.label);
     auto id = to_wire<wire::Bytes16>(token_id);
     std::array<std::byte, 32> proof_bytes;
     std::memcpy(proof_bytes.data(), token.proof.view().data(), 32);
     auto proof = to_wire<wire::Bytes32>(proof_bytes);
-    packed.push_back(
-        wire::CreateToken(builder, &id, &proof, to_ms(token.expires), token.uses, nodes));
+    packed.push_back(wire::CreateToken(builder, &id, &proof, to_ms(token.expires), token.uses,
+                                       nodes, token.rights, label));
     wipe(proof_bytes);
   }
   Bytes bytes = finished(builder, &wire::JoinBuilder::add_tokens, builder.CreateVector(packed));

@@ -46,6 +46,9 @@ constexpr Row kTable[] = {
     {"too_many_joins", ErrorCode::resource_exhausted, "Wait a minute and join again."},
     {"connection_lost", ErrorCode::peer_lost,
      "Join again with the same token: if it was counted, it was counted for this node."},
+    {"put_out", ErrorCode::permission_denied,
+     "Ask those who run the cluster why; a new state directory makes another node of this "
+     "machine."},
     {"refused", ErrorCode::permission_denied, "Look into the log of the node that made the token."},
 };
 

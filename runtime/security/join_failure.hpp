@@ -25,6 +25,7 @@ enum class JoinFailure {
   issuer_away,
   too_many_joins,
   connection_lost,
+  put_out,
   refused
 };
 

@@ -14,7 +14,8 @@ constexpr std::string_view kMagic = "gpnjoin";
 constexpr std::string_view kRequestPurpose = "gpunode join request 1";
 constexpr std::string_view kAnswerPurpose = "gpunode join answer 1";
 constexpr std::size_t kMaxDetailBytes = 512;
-constexpr std::size_t kFixedBytes = 16 + 32 + 32 + 32 + 32;  // of an opened request
+constexpr std::size_t kLinkKeyBytes = 32 + 8 + 64 + 64;
+constexpr std::size_t kFixedBytes = 16 + 32 + kLinkKeyBytes + 32 + 32;  // of an opened request
 constexpr std::size_t kProofBytes = 32;
 constexpr std::size_t kSignatureBytes = 64;
 constexpr std::uint8_t kInClear = 0;
@@ -129,7 +130,11 @@ Result<Bytes> encode_request(const JoinRequest& request, const Identity& joiner,
   LayoutWriter statement;
   statement.raw(token.id);
   statement.raw(joiner.sign_key().value);
-  statement.raw(joiner.curve_key().value);
+  const LinkKey& link = joiner.link_key();
+  statement.raw(link.key.value);
+  statement.u64(link.epoch);
+  statement.raw(link.by_node);
+  statement.raw(link.by_key);
   statement.raw(request.nonce);
   statement.raw(request.banner_nonce);
   statement.raw(detail::encode_record(request.record));
@@ -175,7 +180,15 @@ Result<OpenedRequest> open_request(ByteView frame, const Identity& issuer) {
   LayoutReader reader(all);
   out.request.token = reader.array<16>();
   out.request.sign_key.value = reader.array<32>();
-  out.request.curve_key.value = reader.array<32>();
+  LinkKey& link = out.request.link_key;
+  link.node = node_id_of(out.request.sign_key);
+  link.key.value = reader.array<32>();
+  link.epoch = reader.u64();
+  link.by_node = reader.array<64>();
+  link.by_key = reader.array<64>();
+  const auto curve = link.curve_key();
+  if (!curve) return not_ours("join request");
+  out.request.curve_key = *curve;
   out.request.nonce = reader.array<32>();
   out.request.banner_nonce = reader.array<32>();
   out.record = to_bytes(reader.raw(all.size() - kFixedBytes - kSignatureBytes - kProofBytes));
@@ -195,6 +208,8 @@ Result<JoinRequest> believe_request(OpenedRequest opened) {
   if (!verify(opened.request.sign_key, kRequestPurpose, statement, opened.signature)) {
     return {ErrorCode::unauthenticated, "the join request is not signed by the key it names"};
   }
+  if (!opened.request.link_key.is_genuine(opened.request.sign_key))
+    return {ErrorCode::unauthenticated, "the join request names a link key that is not its own"};
   auto record = detail::decode_record(opened.record);
   if (!record) return record.error();
   opened.request.record = std::move(*record);

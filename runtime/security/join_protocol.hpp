@@ -7,7 +7,7 @@
 //   banner   node -> joiner       magic, versions, hash of the cluster id, clock, who it is, nonce,
 //                                 whether the issuer can be reached from here
 //   request  joiner -> issuer     at most 4 KiB; any node relays it unopened
-//   answer   issuer -> joiner     ADMIT record, all admissions, members; or a refusal
+//   answer   issuer -> joiner     ADMIT record, all credentials, members; or a refusal
 #pragma once
 
 #include <optional>
@@ -59,7 +59,8 @@ struct JoinRecord {
 struct JoinRequest {
   TokenId token{};
   SignKey sign_key;
-  CurveKey curve_key;
+  LinkKey link_key;
+  CurveKey curve_key;    // of link_key
   Nonce nonce{};         // the joiner's
   Nonce banner_nonce{};  // of the banner it answers
   JoinRecord record;
@@ -80,6 +81,7 @@ enum class JoinRefusal : std::uint16_t {
   may_not_admit = 10,
   storage_failed = 11,
   stale_banner = 12,
+  put_out = 13,
 };
 
 struct JoinAnswer {
@@ -87,8 +89,8 @@ struct JoinAnswer {
   std::string detail;      // names the address, the time, ... in a refusal
   bool reachable = false;  // whether the advertised address was reached from the issuer
   Admission admission;
-  std::vector<Admission> admissions;  // all of them, the chain to the founder among them
-  Bytes members;                      // opaque: the membership's own encoding, the issuer included
+  Credentials credentials;  // all of them, the chain to the founder among them
+  Bytes members;            // opaque: the membership's own encoding, the issuer included
 };
 
 std::optional<JoinFrame> frame_kind(ByteView frame);  // nothing: not a frame of ours

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace gpunode::security {
 
@@ -102,6 +103,9 @@ JoinServer::Actions JoinServer::on_relayed(Time now, WallTime wall, const NodeId
   if (!issuer || *issuer != parts_.identity.id()) {
     return refuse_in_clear({relay, via}, JoinRefusal::malformed, "relayed to the wrong node");
   }
+  if (!rate_.allow(via.text(), now))
+    return refuse_in_clear({relay, via}, JoinRefusal::too_many,
+                           "too many attempts to join through node " + name_of(via));
   return decide(now, wall, {relay, via}, frame);
 }
 
@@ -129,13 +133,13 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
   }
   const JoinRequest& claim = opened->request;
   if (!origin.via && !banner_is_fresh(claim.banner_nonce, wall)) {
-    return refuse(wall, origin, claim, JoinRefusal::stale_banner,
-                  "the join request answers no banner of the last minute");
+    return refuse_stranger(origin, claim, JoinRefusal::stale_banner,
+                           "the join request answers no banner of the last minute");
   }
   const Secret<32>* proof_key = parts_.tokens.proof_key(claim.token);
   if (proof_key == nullptr || !proves_token(*opened, *proof_key, parts_.admissions.cluster(),
                                             parts_.identity.curve_key())) {
-    return refuse_token(wall, origin, claim, TokenVerdict::unknown);
+    return refuse_stranger(origin, claim, JoinRefusal::wrong_token, unknown_token());
   }
   auto request = believe_request(*opened);
   if (!request) {
@@ -177,9 +181,16 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
   NodeId node = node_id_of(request.sign_key);
   TokenVerdict verdict = parts_.tokens.check(request.token, node, wall);
   if (verdict != TokenVerdict::good) return refuse_token(wall, origin, request, verdict);
-  if (!parts_.admissions.may_admit(parts_.identity.id(), wall)) {
+  const Rights rights = parts_.tokens.rights(request.token);
+  const auto list = parts_.admissions.snapshot();
+  if (!list->may(parts_.identity.id(), kRightAdmit | rights, wall)) {
     return refuse(wall, origin, request, JoinRefusal::may_not_admit,
-                  "node " + name_of(parts_.identity.id()) + " may not admit others");
+                  "node " + name_of(parts_.identity.id()) + " may not admit others that may " +
+                      to_text(rights));
+  }
+  if (const Standing* known = list->find(node); known && known->revoked) {
+    return refuse(wall, origin, request, JoinRefusal::put_out,
+                  "this node was put out of the cluster; it can come back under new keys only");
   }
   auto used = parts_.tokens.use(request.token, node, wall);
   if (!used) {
@@ -194,20 +205,24 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
     return refuse(wall, origin, request, refusal, admission.error().message());
   }
   // What let somebody in was no attempt of a stranger: many may join from one address.
-  if (!origin.via) rate_.give_back(origin.address, kFramesOfAJoin);
+  if (origin.via)
+    rate_.give_back(origin.via->text(), 1);
+  else
+    rate_.give_back(origin.address, kFramesOfAJoin);
   audit(wall, "node_admitted",
         {{"node", node.text()},
          {"name", request.record.name},
          {"token", to_hex(request.token)},
+         {"rights", to_text(admission->rights)},
          {"reachable", reachable ? "yes" : "no"},
          {"again", fresh ? "no" : "yes"}});
   JoinAnswer reply;
   reply.reachable = reachable;
   reply.admission = *admission;
-  reply.admissions = parts_.admissions.all();
+  reply.credentials = parts_.admissions.all();
   if (parts_.members) reply.members = parts_.members();
   Actions actions = answer(origin, encode_answer(reply, request, parts_.identity));
-  actions.push_back(Admitted{*admission, request.record, reachable});
+  actions.push_back(Admitted{*admission, request.link_key, request.record, reachable});
   return actions;
 }
 
@@ -215,18 +230,19 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
 Result<Admission> JoinServer::admission_for(WallTime wall, const JoinRequest& request,
                                             bool& fresh) {
   NodeId node = node_id_of(request.sign_key);
+  const Rights rights = parts_.tokens.rights(request.token);
   auto snapshot = parts_.admissions.snapshot();
-  const Admission* known = snapshot->find(node);
-  fresh = known == nullptr || known->curve_key != request.curve_key ||
-          known->name != request.record.name || known->expired(wall);
-  if (!fresh) return *known;
+  const Standing* known = snapshot->find(node);
+  fresh = known == nullptr || known->link_key != request.link_key ||
+          known->name() != request.record.name || !known->may(rights, wall);
+  if (!fresh) return known->admissions.front();
   Admission record;
   record.node = node;
   record.sign_key = request.sign_key;
-  record.curve_key = request.curve_key;
   record.name = request.record.name;
+  record.rights = rights;
   record.issued = wall;
-  return parts_.admissions.admit(parts_.identity, std::move(record));
+  return parts_.admissions.admit(parts_.identity, std::move(record), request.link_key);
 }
 
 JoinServer::Actions JoinServer::refuse_token(WallTime wall, const Origin& origin,
@@ -238,11 +254,30 @@ JoinServer::Actions JoinServer::refuse_token(WallTime wall, const Origin& origin
     return refuse(wall, origin, request, JoinRefusal::token_used_up,
                   "the join token has been used as often as it may be");
   }
-  return refuse(wall, origin, request, JoinRefusal::wrong_token,
-                "node " + name_of(parts_.identity.id()) + " does not know this join token");
+  return refuse(wall, origin, request, JoinRefusal::wrong_token, unknown_token());
 }
 
-// A refusal that only the claimed key's owner can read.
+std::string JoinServer::unknown_token() const {
+  return "node " + name_of(parts_.identity.id()) + " does not know this join token";
+}
+
+// A refusal that only the claimed key's owner can read, of one who proved nothing.
+JoinServer::Actions JoinServer::refuse_stranger(const Origin& origin, const JoinRequest& request,
+                                                JoinRefusal refusal, std::string detail) {
+  ++strangers_;
+  JoinAnswer reply;
+  reply.refusal = refusal;
+  reply.detail = std::move(detail);
+  return answer(origin, encode_answer(reply, request, parts_.identity));
+}
+
+void JoinServer::count_strangers(Time now, WallTime wall) {
+  if (strangers_ == 0 || now < next_count_) return;
+  next_count_ = now + kCountTerm;
+  audit(wall, "strangers_refused", {{"count", std::to_string(std::exchange(strangers_, 0))}});
+}
+
+// The same, of one who has proved a token.
 JoinServer::Actions JoinServer::refuse(WallTime wall, const Origin& origin,
                                        const JoinRequest& request, JoinRefusal refusal,
                                        std::string detail) {
@@ -274,6 +309,7 @@ JoinServer::Actions JoinServer::on_tick(Time now, WallTime wall) {
     }
     return numbers;
   };
+  count_strangers(now, wall);
   Actions actions;
   for (std::uint64_t number : late(relays_)) append(actions, on_relay_failed(number));
   for (std::uint64_t number : late(checks_)) append(actions, on_dial_back(wall, number, {}));
@@ -282,8 +318,8 @@ JoinServer::Actions JoinServer::on_tick(Time now, WallTime wall) {
 
 std::string JoinServer::name_of(const NodeId& node) const {
   auto snapshot = parts_.admissions.snapshot();
-  const Admission* admission = snapshot->find(node);
-  return (admission == nullptr ? "" : admission->name + " ") + node.short_text();
+  const Standing* standing = snapshot->find(node);
+  return (standing == nullptr ? "" : standing->name() + " ") + node.short_text();
 }
 
 void JoinServer::audit(WallTime wall, std::string_view event, std::vector<AuditField> fields) {

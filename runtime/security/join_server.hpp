@@ -1,7 +1,8 @@
 // A node's side of the join protocol, pure: greets callers, relays requests to the token's issuer,
 // and as the issuer decides. It blocks on nothing but storing a token's use and an admission.
-// Strangers cost it one bounded map entry each: a rate limit an address, at most 64 requests in
-// progress, each answered within 8 s. Every frame is an exchange of its own (frame in, one frame
+// Strangers cost it one bounded map entry each: a rate limit an address (a member that relays has one,
+// too), at most 64 requests in progress, each answered within 8 s. Refusals of those that prove no token
+// are counted in the audit log, not written one by one. Every frame is an exchange of its own (frame in, one frame
 // or nothing out), as the join socket gives them. Owned by the control thread.
 //
 //   caller --hello--> Send(banner)          caller --request--> not mine: Relay
@@ -31,6 +32,7 @@ class JoinServer {
   static constexpr Duration kDialBackTerm = std::chrono::seconds(5);
   static constexpr Duration kRelayTerm = std::chrono::seconds(8);  // the socket gives up after 10 s
   static constexpr std::chrono::seconds kBannerTerm{60};  // a request answers a banner not older
+  static constexpr Duration kCountTerm = std::chrono::minutes(1);  // of refused strangers, audited
 
   struct Send {  // the one answer to an exchange
     JoinExchange exchange = 0;
@@ -52,6 +54,7 @@ class JoinServer {
   };
   struct Admitted {  // tell the others
     Admission admission;
+    LinkKey link_key;
     JoinRecord record;
     bool reachable = false;
   };
@@ -114,11 +117,15 @@ class JoinServer {
   Result<Admission> admission_for(WallTime wall, const JoinRequest& request, bool& fresh);
   Actions refuse(WallTime wall, const Origin& origin, const JoinRequest& request,
                  JoinRefusal refusal, std::string detail);
+  Actions refuse_stranger(const Origin& origin, const JoinRequest& request, JoinRefusal refusal,
+                          std::string detail);
+  void count_strangers(Time now, WallTime wall);
   Actions refuse_token(WallTime wall, const Origin& origin, const JoinRequest& request,
                        TokenVerdict verdict);
   Actions answer(const Origin& origin, Bytes frame) const;
   Actions refuse_in_clear(const Origin& origin, JoinRefusal refusal, std::string_view detail) const;
   std::string name_of(const NodeId& node) const;
+  std::string unknown_token() const;
   void audit(WallTime wall, std::string_view event, std::vector<AuditField> fields);
 
   Parts parts_;
@@ -127,6 +134,8 @@ class JoinServer {
   std::map<std::uint64_t, Relayed> relays_;
   std::map<std::uint64_t, Check> checks_;
   std::uint64_t next_number_ = 1;
+  std::uint64_t strangers_ = 0;  // refused without proof of a token since the last count
+  Time next_count_{};
 };
 
 }  // namespace gpunode::security

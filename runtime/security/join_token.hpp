@@ -17,6 +17,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/security/cluster_identity.hpp"
 #include "runtime/security/crypto.hpp"
+#include "runtime/security/rights.hpp"
 #include "runtime/storage/durable_record.hpp"
 
 namespace gpunode::security {
@@ -27,6 +28,7 @@ struct JoinToken {
   static constexpr std::string_view kPrefix = "gpn1_";
   static constexpr std::size_t kMaxEndpoints = 8;
   static constexpr std::size_t kMaxEndpointBytes = 128;
+  static constexpr std::size_t kMaxLabelBytes = 64;
 
   ClusterIdentity cluster;
   NodeId issuer;
@@ -54,6 +56,8 @@ struct StoredToken {
   WallTime expires;
   std::uint32_t uses = 0;
   std::set<NodeId> used_by;
+  Rights rights = kRightsDefault;  // of who joins with it
+  std::string label;               // for the owner's eyes
 };
 
 // Why a token does not admit.
@@ -67,6 +71,8 @@ class TokenBook {
     std::chrono::seconds term = std::chrono::minutes(15);
     std::uint32_t uses = 1;
     std::vector<std::string> endpoints;  // where joiners should knock; at least one
+    Rights rights = kRightsDefault;      // of who joins with it; the issuer holds them itself
+    std::string label = {};              // tells it from others in a list
   };
   static constexpr std::size_t kLimit = 1024;  // tokens that are neither expired nor used up
 
@@ -82,6 +88,15 @@ class TokenBook {
 
   // K of a token, or nothing for a stranger's.
   const Secret<32>* proof_key(const TokenId& id) const;
+  // What a token gives; none for a stranger's.
+  Rights rights(const TokenId& id) const;
+  // Those that somebody could still join with.
+  std::vector<TokenId> open(WallTime now) const;
+  const StoredToken* find(const TokenId& id) const;
+
+  // Nobody joins with it from now on; durable when this returns. Fails with not_found, io_error,
+  // disk_full.
+  Result<void> revoke(const TokenId& id);
 
   // Whether `node` may be admitted with it now. A node that has already used it is good again until
   // it expires: its answer may have been lost, and nobody else gains by it.

@@ -31,6 +31,8 @@ Result<void> check_bounds(const TokenBook::Options& options) {
     return {ErrorCode::invalid_argument,
             "a join token names from 1 to 8 join endpoints of at most 128 characters"};
   }
+  if (options.label.size() > JoinToken::kMaxLabelBytes)
+    return {ErrorCode::invalid_argument, "a join token has a label of at most 64 bytes"};
   return {};
 }
 
@@ -68,7 +70,8 @@ Result<JoinToken> TokenBook::create(const Options& options, const ClusterIdentit
   token.secret = random_secret<32>();
   token.expires = std::chrono::time_point_cast<std::chrono::milliseconds>(now + options.term);
   token.endpoints = options.endpoints;
-  entries_[token.id] = {token.proof_key(), token.expires, options.uses, {}};
+  entries_[token.id] = {token.proof_key(), token.expires, options.uses, {},
+                        options.rights,    options.label};
   if (auto stored = store(); !stored) {
     entries_.erase(token.id);
     return stored.error().within("join tokens");
@@ -79,6 +82,33 @@ Result<JoinToken> TokenBook::create(const Options& options, const ClusterIdentit
 const Secret<32>* TokenBook::proof_key(const TokenId& id) const {
   auto found = entries_.find(id);
   return found == entries_.end() ? nullptr : &found->second.proof;
+}
+
+const StoredToken* TokenBook::find(const TokenId& id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+Rights TokenBook::rights(const TokenId& id) const {
+  const StoredToken* token = find(id);
+  return token ? token->rights : Rights{0};
+}
+
+std::vector<TokenId> TokenBook::open(WallTime now) const {
+  std::vector<TokenId> ids;
+  for (const auto& [id, token] : entries_)
+    if (now < token.expires && token.used_by.size() < token.uses) ids.push_back(id);
+  return ids;
+}
+
+Result<void> TokenBook::revoke(const TokenId& id) {
+  auto entry = entries_.extract(id);
+  if (!entry) return {ErrorCode::not_found, "this node made no such token"};
+  if (auto stored = store(); !stored) {
+    entries_.insert(std::move(entry));
+    return stored.error().within("join tokens");
+  }
+  return {};
 }
 
 TokenVerdict TokenBook::check(const TokenId& id, const NodeId& node, WallTime now) const {

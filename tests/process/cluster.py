@@ -161,7 +161,7 @@ class World:
         os.remove(self.path("slow"))
 
     def join(self, name, through, flags=(), **options):
-        token = self.token(through)
+        token = self.token(through, "--role", "all")
         environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}
         return self.start(name, "join", through.join_address, *flags, env=environment, **options)
 

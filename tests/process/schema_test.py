@@ -102,7 +102,7 @@ class Schema(cluster.ProcessTest):
 
     def test_every_answer_is_as_it_is_described(self):
         a = self.up("a")
-        token = self.ask(a, "token create")["token"]
+        token = self.ask(a, "token create", "--role", "all")["token"]
         b = self.up("b", "join", a.join_address, env={"GPUNODE_TOKEN": token})
         cluster.wait_until(lambda: len(a.ask("nodes", "--json").json["nodes"]) == 2, "both")
         self.check_nodes(a)
@@ -114,13 +114,16 @@ class Schema(cluster.ProcessTest):
         self.check_after_a_restart(a)
         self.check_removal(a, b)
         self.ask(b, "leave", "--anyway")
+        self.ask(a, "node revoke", "b", "--reason", "sold")
         self.assertEqual(set(self.table) - self.seen, set(), "forms that were not looked at")
 
     def check_nodes(self, a):
         cluster.wait_until(lambda: all("health_report" in one for one in
                                        self.ask(a, "nodes")["nodes"]), "both have told of health")
         self.ask(a, "status")
-        self.ask(a, "token create", "--out", self.world.path("token"))
+        self.ask(a, "token create", "--out", self.world.path("token"), "--label", "spare")
+        self.ask(a, "token ls")
+        self.ask(a, "token revoke", "spare")
         self.ask(a, "devices")
         self.ask(a, "device drain", "cpu", code=1)
         self.ask(a, "device resume", "cpu")

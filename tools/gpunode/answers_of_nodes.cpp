@@ -53,6 +53,7 @@ nodes[].since_seconds   | number s | it has been heard of | how long that has be
 nodes[].self            | truth    | | whether it is the node that was asked
 nodes[].endpoints       | texts    | | control addresses; none: it only dials
 nodes[].join_endpoints  | texts    | | where others join
+nodes[].roles           | text     | | what it may do: compute, submit, serve, call, admit, operate, observe
 nodes[].metrics         | text     | of the node that was asked, if it has one | where /metrics is read
 nodes[].labels          | texts by name | | its labels; one without a value has ""
 nodes[].health_report   | object   | it has told | what it told last of its machine
@@ -113,9 +114,28 @@ devices[].warning         | text        | something is wrong with it, and it wor
 = token create
 token          | text     | without --out | the token; keep it secret
 path           | text     | with --out | the file that holds it
+id             | text     | | which it is; no secret
 uses           | whole    | | how many nodes it admits
+roles          | text     | | what they may do
 ttl_seconds    | whole s  | | how long it is good
 endpoints      | texts    | | where to join with it
+
+= token ls
+tokens                    | list     | | those that this node made and that are good still
+tokens[].id               | text     | | which it is; no secret
+tokens[].label            | text     | | as it was made; may be ""
+tokens[].roles            | text     | | what those may do that join with it
+tokens[].uses_left        | whole    | | how many nodes it still admits
+tokens[].ends_in_seconds  | number s | | until nobody can join with it
+
+= token revoke
+id             | text     | | the token with which nobody joins any more
+
+= node revoke
+id             | text     | | the node that is out
+name           | text     | | its name
+with_admitted  | truth    | | whether those that it let in are out with it
+kept           | whole    | | how many of them stay
 
 = metrics
 text           | text     | | the page in the Prometheus text format

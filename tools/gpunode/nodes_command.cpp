@@ -1,4 +1,7 @@
-// `nodes`: who is in the cluster, how they fare, and what they have.
+// `nodes`: who is in the cluster, how they fare, what they have and what they may; `node revoke`.
+#include <algorithm>
+
+#include "runtime/security/rights.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/tables.hpp"
@@ -55,6 +58,14 @@ std::string places_of(const json& endpoints) {
   return out.empty() ? "-" : out;
 }
 
+// "all" where it is all.
+std::string roles_text(const std::string& roles) {
+  if (roles == security::to_text(security::kAllRights)) return "all";
+  std::string out = roles;
+  for (std::size_t at; (at = out.find(", ")) != std::string::npos;) out.erase(at + 1, 1);
+  return out;
+}
+
 std::vector<std::string> row_of(const json& node) {
   json report = object(node, "health_report");
   json host = object(report, "host");
@@ -69,9 +80,25 @@ std::vector<std::string> row_of(const json& node) {
           bytes(host, "memory_available_bytes"),
           bytes(host, "disk_free_bytes"),
           gpus_text(report),
+          roles_text(word(node, "roles")),
           labels_text(object(node, "labels")),
           places_of(list(node, "endpoints")),
           places_of(list(node, "join_endpoints"))};
+}
+
+// Where nobody but one could let others in and put them out, the cluster hangs on that one.
+std::string rulers_text(const json& answer) {
+  const auto rules = [](const json& node) {
+    const std::string roles = word(node, "roles");
+    return roles.find("admit") != std::string::npos && roles.find("operate") != std::string::npos;
+  };
+  const json nodes = list(answer, "nodes");
+  if (nodes.size() < 2 || std::ranges::count_if(nodes, rules) != 1) return "";
+  const auto one = std::ranges::find_if(nodes, rules);
+  return "only " + word(*one, "name") +
+         " may admit and operate: where it is lost, nobody lets others in or puts them out; "
+         "`gpunode "
+         "token create --role all` there makes another one\n";
 }
 
 std::string drained_text(const json& node) {
@@ -88,18 +115,34 @@ std::string drained_text(const json& node) {
 
 std::string nodes_text(const json& answer) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "HEALTH", "SINCE", "CPU",
-                                                 "MEMORY FREE", "DISK FREE", "GPUS", "LABELS",
-                                                 "ADDRESS", "JOIN"}};
+                                                 "MEMORY FREE", "DISK FREE", "GPUS", "ROLES",
+                                                 "LABELS", "ADDRESS", "JOIN"}};
   std::string notes;
   for (const json& node : list(answer, "nodes")) {
     rows.push_back(row_of(node));
     notes += drained_text(node);
   }
-  return aligned(rows) + notes;
+  return aligned(rows) + notes + rulers_text(answer);
 }
 
 int run_nodes(const Invocation& invocation) {
   return tell(invocation, ask_node(invocation, "nodes"), nodes_text);
+}
+
+int run_node_revoke(const Invocation& invocation) {
+  const json arguments = {{"node", invocation.arguments.text("NODE")},
+                          {"reason", invocation.arguments.text("--reason")},
+                          {"with_admitted", invocation.arguments.has("--with-admitted")}};
+  return tell(invocation, ask_node(invocation, "node.revoke", arguments), [](const json& body) {
+    const auto kept = field<std::uint64_t>(body, "kept", 0);
+    std::string text = word(body, "name") + " (" + word(body, "id").substr(0, 8) +
+                       ") is put out: no node speaks with it any more\n";
+    if (kept > 0)
+      text +=
+          std::to_string(kept) +
+          " that it let in stay; `gpunode node revoke NODE --with-admitted` puts them out, too\n";
+    return text;
+  });
 }
 
 }  // namespace gpunode::cli

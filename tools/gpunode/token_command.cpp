@@ -1,4 +1,5 @@
-// `token create`: the token alone on standard output, so that it can go straight into a file.
+// `token create`: the token alone on standard output, so that it can go straight into a file; `token
+// ls` and `token revoke`: what becomes of those that were made here.
 #include <cstdio>
 #include <filesystem>
 
@@ -15,9 +16,10 @@ std::string advice_of(const nlohmann::json& answer) {
   std::string address = endpoints.empty() ? "HOST" : endpoints.front();
   if (address.starts_with("tcp://")) address = address.substr(6);
   const auto uses = field<std::uint64_t>(answer, "uses", 0);
-  return "good for " + human_duration(field<double>(answer, "ttl_seconds", -1)) + " and " +
-         std::to_string(uses) + (uses == 1 ? " node" : " nodes") +
-         "; keep it secret. There: gpunode join " + address + " --token-file FILE\n";
+  return "they may " + word(answer, "roles") + "; good for " +
+         human_duration(field<double>(answer, "ttl_seconds", -1)) + " and " + std::to_string(uses) +
+         (uses == 1 ? " node" : " nodes") + "; keep it secret. There: gpunode join " + address +
+         " --token-file FILE\n";
 }
 
 // Moves the token into a file of its own, which nobody else can read.
@@ -41,7 +43,11 @@ int run_token_create(const Invocation& invocation) {
     return fail(invocation, {ErrorCode::invalid_argument, "--ttl is at least one second"}, kUsage);
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
-  Answer answer = ask_node(invocation, "token.create", {{"ttl_seconds", seconds}, {"uses", *uses}});
+  Answer answer = ask_node(invocation, "token.create",
+                           {{"ttl_seconds", seconds},
+                            {"uses", *uses},
+                            {"roles", invocation.arguments.text("--role")},
+                            {"label", invocation.arguments.text("--label")}});
   const std::string out = invocation.arguments.text("--out");
   if (answer && !out.empty())
     if (auto kept = keep(answer.body, out); !kept) return fail(invocation, kept.error());
@@ -51,6 +57,26 @@ int run_token_create(const Invocation& invocation) {
   if (!answer || invocation.json()) return told;
   std::fputs(advice_of(answer.body).c_str(), stderr);
   return told;
+}
+
+int run_token_ls(const Invocation& invocation) {
+  return tell(invocation, ask_node(invocation, "token.ls"), [](const nlohmann::json& body) {
+    std::vector<std::vector<std::string>> rows = {{"ID", "LABEL", "ROLES", "USES LEFT", "ENDS IN"}};
+    for (const nlohmann::json& token : list(body, "tokens"))
+      rows.push_back({word(token, "id").substr(0, 8), word(token, "label"), word(token, "roles"),
+                      std::to_string(field<std::uint64_t>(token, "uses_left", 0)),
+                      human_duration(field<double>(token, "ends_in_seconds", -1))});
+    return rows.size() > 1 ? aligned(rows)
+                           : std::string("no token of this node is good any more\n");
+  });
+}
+
+int run_token_revoke(const Invocation& invocation) {
+  return tell(invocation,
+              ask_node(invocation, "token.revoke", {{"token", invocation.arguments.text("TOKEN")}}),
+              [](const nlohmann::json& body) {
+                return "nobody joins with token " + word(body, "id").substr(0, 8) + " any more\n";
+              });
 }
 
 }  // namespace gpunode::cli

@@ -28,7 +28,7 @@ TEST(RelayCodec, carries_its_kind_and_survives_damage) {
   ASSERT_TRUE(relay);
   EXPECT_EQ(relay->kind, RelayKind::relay_answer);
   EXPECT_EQ(relay->relay, 77u);
-  expect_robust(encode(RelayMessage{RelayKind::admissions, 0}),
+  expect_robust(encode(RelayMessage{RelayKind::credentials, 0}),
                 [](const Bytes& bytes) { return decode_relay(bytes).has_value(); });
 }
 

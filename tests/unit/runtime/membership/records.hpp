@@ -29,7 +29,6 @@ inline MemberRecord test_record(int index, Boot boot = 1, std::uint64_t counter 
                               "tcp://[::1]:7400"};
   record.bulk_endpoints = {"tcp://10.0.0.1:7401"};
   record.join_endpoints = {"tcp://10.0.0.1:7402"};
-  record.curve_key[3] = std::byte{7};
   std::memcpy(record.sign_key.data(), record.id.value.data(), 32);
   record.labels = {{"region", "west"}, {"gpu", "h200"}};
   record.signature = test_sign(record.id, signed_bytes(record));

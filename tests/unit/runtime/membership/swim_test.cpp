@@ -347,6 +347,30 @@ TEST_F(SwimTest, ANodeAloneHasNobodyToSayGoodbyeTo) {
   EXPECT_TRUE(swim.goodbye_heard());
 }
 
+TEST_F(SwimTest, WhoIsExpelledIsGoneAtOnceAndHeardNoMore) {
+  std::set<NodeId> admitted = {test_id(1), test_id(2)};
+  RecordSigning signing = test_signing(0);
+  signing.admitted = [&](const NodeId& node) { return admitted.contains(node); };
+  Swim swim(test_record(0), {}, signing, 1, now);
+  introduce(swim, {1, 2});
+  admitted.erase(test_id(1));
+  EXPECT_EQ(count<Changed>(swim.expel(now, test_id(1))), 1);
+  EXPECT_EQ(state(swim, 1), PeerHealth::left);
+  say(swim, 1, alive(test_record(1, 2)));
+  say(swim, 2, alive(test_record(1, 3)));
+  EXPECT_EQ(state(swim, 1), PeerHealth::left);
+  EXPECT_EQ(state(swim, 2), PeerHealth::alive);
+}
+
+TEST_F(SwimTest, WhoIsLetInAgainObjectsToBeingGone) {
+  Swim swim = make();
+  introduce(swim, {1});
+  const auto before = swim.self().incarnation;
+  say(swim, 1, claim(PeerHealth::left, 0, before));
+  EXPECT_GT(swim.self().incarnation, before);
+  EXPECT_FALSE(swim.self().left);
+}
+
 TEST_F(SwimTest, ItsOwnIdentityUnderAHigherBootIsAConflictNamedOnce) {
   Swim swim = make();
   EXPECT_EQ(count<Conflict>(say(swim, 1, alive(test_record(0, 9)))), 1);

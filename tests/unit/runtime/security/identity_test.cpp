@@ -51,6 +51,7 @@ TEST(Identity, is_the_same_after_a_restart) {
   auto second = Identity::load_or_create(state.files, state.path);
   ASSERT_TRUE(second);
   EXPECT_EQ(first->id(), second->id());
+  EXPECT_EQ(first->link_key(), second->link_key());
   EXPECT_EQ(first->curve_key(), second->curve_key());
   EXPECT_EQ(first->id(), node_id_of(first->sign_key()));
   Signature signature = second->sign("test", as_bytes("message"));
@@ -98,6 +99,32 @@ TEST(Identity, signs_for_one_purpose_only) {
   EXPECT_FALSE(verify(one.sign_key(), "purposem", as_bytes("essage"), signature));
   EXPECT_FALSE(verify(one.sign_key(), "purpose", as_bytes("messag"), signature));
   EXPECT_FALSE(verify(two.sign_key(), "purpose", as_bytes("message"), signature));
+}
+
+TEST(LinkKey, is_signed_by_the_node_and_by_itself) {
+  const Identity one = Identity::create(), two = Identity::create();
+  const LinkKey& own = one.link_key();
+  EXPECT_TRUE(own.is_genuine(one.sign_key()));
+  EXPECT_EQ(own.curve_key(), one.curve_key());
+  EXPECT_FALSE(own.is_genuine(two.sign_key()));
+  const auto refused = [&](auto change) {
+    LinkKey changed = own;
+    change(changed);
+    return !changed.is_genuine(one.sign_key());
+  };
+  EXPECT_TRUE(refused([&](LinkKey& key) { key.node = two.id(); }));
+  EXPECT_TRUE(refused([](LinkKey& key) { ++key.epoch; }));
+  EXPECT_TRUE(refused([](LinkKey& key) { key.by_node[0] ^= std::byte{1}; }));
+  EXPECT_TRUE(refused([](LinkKey& key) { key.by_key[0] ^= std::byte{1}; }));
+  EXPECT_TRUE(refused([&](LinkKey& key) { key.key = two.link_key().key; }));
+  // Another node's key under one's own signature lacks the word of that key.
+  LinkKey stolen = two.link_key();
+  stolen.node = one.id();
+  stolen.by_node = one.sign(kLinkKeyPurpose, stolen.signed_bytes());
+  EXPECT_FALSE(stolen.is_genuine(one.sign_key()));
+  LinkKey no_point = own;
+  no_point.key.value.fill(std::byte{0});
+  EXPECT_FALSE(no_point.curve_key());
 }
 
 TEST(Identity, opens_only_what_is_sealed_to_it) {

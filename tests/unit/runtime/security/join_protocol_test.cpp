@@ -114,6 +114,17 @@ TEST(JoinFrames, refuse_a_request_with_another_nodes_signing_key) {
   EXPECT_FALSE(believe_request(*opened));
 }
 
+TEST(JoinFrames, refuse_a_request_with_another_nodes_link_key) {
+  Fixture fixture;
+  auto opened = open_request(*encode_request(fixture.request(), fixture.joiner, fixture.token),
+                             fixture.issuer);
+  ASSERT_TRUE(opened);
+  opened->request.link_key = Identity::create().link_key();
+  auto believed = believe_request(*opened);
+  ASSERT_FALSE(believed);
+  EXPECT_EQ(believed.error().code, ErrorCode::unauthenticated);
+}
+
 TEST(JoinFrames, bound_what_a_joiner_says) {
   Fixture fixture;
   JoinRequest request = fixture.request();
@@ -137,7 +148,7 @@ TEST(JoinFrames, survive_damage_on_both_sides) {
   request.sign_key = fixture.joiner.sign_key();
   request.curve_key = fixture.joiner.curve_key();
   JoinAnswer answer;
-  answer.admissions = fixture.admissions.all();
+  answer.credentials = fixture.admissions.all();
   Bytes answered = encode_answer(answer, request, fixture.issuer);
   int believed = 0, admitted = 0;
   for (const Bytes& frame : {hello, banner, asked, answered}) {
@@ -192,14 +203,14 @@ TEST(JoinServer, gives_garbage_no_answer_and_keeps_nothing_of_it) {
     (void)server.on_relay_answer(round, frame);
     (void)server.on_dial_back(kNow, round, "x");
   }
-  EXPECT_EQ(fixture.admissions.all().size(), 1u);
+  EXPECT_EQ(fixture.admissions.snapshot()->size(), 1u);
   Bytes request = *encode_request(fixture.request(), fixture.joiner, fixture.token);
   damage(request, 1000, [&](ByteView bad) {
     for (const auto& action : server.on_frame(Time{}, kNow, 1, to_hex(bad.first(0)), bad)) {
       EXPECT_FALSE(std::holds_alternative<JoinServer::DialBack>(action));
     }
   });
-  EXPECT_EQ(fixture.admissions.all().size(), 1u);
+  EXPECT_EQ(fixture.admissions.snapshot()->size(), 1u);
 }
 
 TEST(JoinClient, survives_garbage_at_each_step) {

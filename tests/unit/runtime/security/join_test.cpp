@@ -16,12 +16,15 @@ TEST(Join, admits_through_the_issuer) {
   EXPECT_EQ(joined.cluster, world.cluster);
   EXPECT_EQ(joined.answer.admission.node, world.joiner.identity.id());
   EXPECT_EQ(joined.answer.admission.name, "third");
-  EXPECT_EQ(joined.answer.admissions.size(), 3u);
+  EXPECT_EQ(joined.answer.admission.rights, kRightsDefault);
+  EXPECT_GE(joined.answer.credentials.admissions.size(), 3u);
   EXPECT_EQ(as_text(joined.answer.members), "members");
   EXPECT_FALSE(joined.answer.reachable);
   ASSERT_EQ(world.told.size(), 1u);
-  EXPECT_TRUE(world.founder.admissions->snapshot()->allows(world.joiner.identity.curve_key(),
-                                                           world.clock.wall()));
+  const auto list = world.founder.admissions->snapshot();
+  EXPECT_TRUE(list->is_member(world.joiner.identity.id(), world.clock.wall()));
+  ASSERT_TRUE(list->owner_of(world.joiner.identity.curve_key()));
+  EXPECT_EQ(*list->owner_of(world.joiner.identity.curve_key()), world.joiner.identity.id());
   EXPECT_EQ(world.founder.audit->entries(), 1u);
 }
 
@@ -77,7 +80,7 @@ TEST(Join, gives_a_replayed_frame_to_nobody_else) {
   auto later = world.ask(world.founder, request, "10.6.6.6");
   ASSERT_TRUE(later);
   EXPECT_EQ(outcome(client.on_answer(world.clock.wall(), *later)), "connection_lost");
-  EXPECT_EQ(world.founder.admissions->all().size(), 3u);
+  EXPECT_EQ(world.founder.admissions->snapshot()->size(), 3u);
 }
 
 TEST(Join, names_a_token_that_expired_while_the_joiner_waited) {
@@ -91,7 +94,7 @@ TEST(Join, names_a_token_that_expired_while_the_joiner_waited) {
   world.clock.advance(20s);
   auto answer = world.ask(world.founder, std::get<JoinClient::Ask>(ask).frame);
   EXPECT_EQ(outcome(client.on_answer(world.clock.wall(), *answer)), "token_expired");
-  EXPECT_EQ(world.founder.admissions->all().size(), 2u);
+  EXPECT_EQ(world.founder.admissions->snapshot()->size(), 2u);
 }
 
 TEST(Join, names_an_expired_token_before_it_is_sent) {
@@ -228,7 +231,7 @@ TEST(Join, lets_one_of_two_nodes_in_that_race_with_one_token) {
                  world.founder.server->on_dial_back(world.clock.wall(), check, "tcp://x:1"));
   }
   EXPECT_EQ(world.told.size(), 1u);
-  EXPECT_EQ(world.founder.admissions->all().size(), 3u);
+  EXPECT_EQ(world.founder.admissions->snapshot()->size(), 3u);
 }
 
 TEST(Join, tells_the_failures_of_dialling_apart) {
@@ -301,7 +304,7 @@ TEST(Join, refuses_an_answer_of_anyone_but_the_issuer) {
   auto opened = open_request(std::get<JoinClient::Ask>(ask).frame, world.founder.identity);
   ASSERT_TRUE(opened);
   JoinAnswer forged;
-  forged.admissions = world.founder.admissions->all();
+  forged.credentials = world.founder.admissions->all();
   Bytes frame = encode_answer(forged, opened->request, world.member.identity);
   auto action = client.on_answer(world.clock.wall(), frame);
   EXPECT_EQ(outcome(action), "refused");
@@ -320,12 +323,76 @@ TEST(Join, refuses_an_admission_that_does_not_lead_to_the_founder) {
   answer.admission.cluster = world.cluster.id;
   answer.admission.node = world.joiner.identity.id();
   answer.admission.sign_key = world.joiner.identity.sign_key();
-  answer.admission.curve_key = world.joiner.identity.curve_key();
   answer.admission.issued = world.clock.wall();
   answer.admission.sign(world.member.identity);
   Bytes frame = encode_answer(answer, opened->request, world.founder.identity);
   EXPECT_NE(sentence(client.on_answer(world.clock.wall(), frame)).find("founder"),
             std::string::npos);
+}
+
+TEST(Join, gives_what_the_token_names) {
+  World world;
+  const Rights rights = kRightSubmit | kRightObserve;
+  auto action = world.join(world.token(1, rights), world.founder);
+  ASSERT_EQ(outcome(action), "joined") << sentence(action);
+  EXPECT_EQ(std::get<JoinClient::Joined>(action).answer.admission.rights, rights);
+  EXPECT_EQ(world.founder.admissions->snapshot()
+                ->find(world.joiner.identity.id())
+                ->rights(world.clock.wall()),
+            rights);
+}
+
+TEST(Join, ends_with_a_token_that_was_revoked) {
+  World world;
+  JoinToken token = world.token();
+  ASSERT_TRUE(world.founder.tokens->revoke(token.id));
+  EXPECT_EQ(outcome(world.join(std::move(token), world.founder)), "wrong_token");
+}
+
+TEST(Join, refuses_by_name_who_was_put_out) {
+  World world;
+  ASSERT_EQ(outcome(world.join(world.token(), world.founder)), "joined");
+  ASSERT_TRUE(world.founder.admissions->revoke(world.founder.identity, world.joiner.identity.id(),
+                                               "sold", false, world.clock.wall()));
+  auto action = world.join(world.token(), world.founder);
+  EXPECT_EQ(outcome(action), "put_out");
+  EXPECT_NE(sentence(action).find("new state directory"), std::string::npos);
+}
+
+// Finding 10 of the review: each refusal cost two fsyncs, and the log grew by it.
+TEST(Join, counts_strangers_in_the_audit_log_and_does_not_write_each_down) {
+  World world;
+  const std::uint64_t before = world.founder.audit->entries();
+  for (int round = 0; round < 100; ++round) {
+    JoinToken forged = world.token();
+    forged.secret = random_secret<32>();
+    const Bytes frame = *encode_request({}, world.joiner.identity, forged);
+    ASSERT_TRUE(world.ask(world.founder, frame, "10.1.0." + std::to_string(round)));
+  }
+  EXPECT_EQ(world.founder.audit->entries(), before);
+  for (int minute = 0; minute < 3; ++minute) {
+    world.founder.server->on_tick(world.clock.now(), world.clock.wall());
+    world.clock.advance(1min);
+  }
+  EXPECT_EQ(world.founder.audit->entries(), before + 1);
+}
+
+TEST(Join, limits_what_one_member_may_relay) {
+  World world;
+  JoinToken forged = world.token();
+  forged.secret = random_secret<32>();
+  const Bytes frame = *encode_request({}, world.joiner.identity, forged);
+  int refused = 0;
+  for (std::uint64_t relay = 0; relay < 100; ++relay) {
+    const auto actions = world.founder.server->on_relayed(world.clock.now(), world.clock.wall(),
+                                                          world.member.identity.id(), relay, frame);
+    for (const auto& action : actions)
+      if (const auto* back = std::get_if<JoinServer::AnswerRelay>(&action)) {
+        const auto answer = decode_answer(back->frame, world.member.identity, NodeId{}, Nonce{});
+        refused += answer && answer->refusal == JoinRefusal::too_many;
+      }
+  }
+  EXPECT_GT(refused, 50);
 }
 
 TEST(Join, limits_what_one_address_may_ask) {

@@ -61,18 +61,18 @@ struct World {
     Admission second;
     second.node = member.identity.id();
     second.sign_key = member.identity.sign_key();
-    second.curve_key = member.identity.curve_key();
     second.name = "second";
     second.issued = clock.wall();
-    EXPECT_TRUE(founder.admissions->admit(founder.identity, second));
+    EXPECT_TRUE(founder.admissions->admit(founder.identity, second, member.identity.link_key()));
     member.start(cluster, "second");
     EXPECT_TRUE(member.admissions->merge(founder.admissions->all()));
     member.up.insert(founder.identity.id());
   }
 
-  JoinToken token(std::uint32_t uses = 1) {
-    auto token = founder.tokens->create({std::chrono::minutes(15), uses, {"tcp://10.0.0.1:7600"}},
-                                        cluster, founder.identity, clock.wall());
+  JoinToken token(std::uint32_t uses = 1, Rights rights = kRightsDefault) {
+    auto token =
+        founder.tokens->create({std::chrono::minutes(15), uses, {"tcp://10.0.0.1:7600"}, rights},
+                               cluster, founder.identity, clock.wall());
     EXPECT_TRUE(token);
     return std::move(*JoinToken::parse(token->text()));
   }

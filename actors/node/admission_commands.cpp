@@ -1,0 +1,136 @@
+#include "actors/node/admission_commands.hpp"
+
+#include <algorithm>
+
+#include "actors/json_answer.hpp"
+
+namespace gpunode::node {
+namespace {
+
+using nlohmann::json;
+using security::Rights;
+using security::WallTime;
+
+constexpr std::size_t kShortestPrefix = 4;  // of an id
+
+Result<void> note(const AdmissionOptions& options, WallTime now, std::string_view event,
+                  const std::vector<security::AuditField>& fields) {
+  if (!options.audit) return {};
+  auto logged = options.audit->append(now, event, fields);
+  return logged ? Result<void>() : Result<void>(logged.error().within("audit log"));
+}
+
+bool begins(const std::string& id, const std::string& word) {
+  return word.size() >= kShortestPrefix && id.starts_with(word);
+}
+
+// Whom a person means: a name, as `nodes` shows it or as the node was admitted, or an id.
+Result<NodeId> node_of(const AdmissionOptions& options, const std::string& word) {
+  const auto cluster = options.cluster->read();
+  const auto list = options.admissions->snapshot();
+  std::vector<NodeId> found;
+  for (const auto& [id, standing] : list->nodes())
+    if (cluster->name_of(id) == word || begins(id.text(), word) ||
+        (!cluster->find(id) && standing.name() == word))
+      found.push_back(id);
+  if (found.size() == 1) return found.front();
+  if (found.empty())
+    return Error{ErrorCode::not_found,
+                 "no node '" + word + "' was ever admitted: `gpunode nodes` lists them"};
+  std::string ids;
+  for (const NodeId& id : found) ids += (ids.empty() ? "" : ", ") + id.short_text();
+  return Error{ErrorCode::invalid_argument,
+               "'" + word + "' may be " + ids + ": give more of the id"};
+}
+
+}  // namespace
+
+Result<json> create_token(const AdmissionOptions& options, const json& arguments, WallTime now) {
+  security::TokenBook::Options wanted;
+  wanted.term = std::chrono::seconds(field<std::int64_t>(arguments, "ttl_seconds", 900));
+  wanted.uses = field<std::uint32_t>(arguments, "uses", 1);
+  wanted.label = field<std::string>(arguments, "label", "");
+  const std::string roles = field<std::string>(arguments, "roles", "");
+  if (!roles.empty()) {
+    const auto rights = security::parse_rights(roles);
+    if (!rights) return rights.error().within("roles");
+    wanted.rights = *rights;
+  }
+  const Rights needed = wanted.rights | security::kRightAdmit;
+  if (!options.admissions->snapshot()->may(options.identity->id(), needed, now))
+    return Error{ErrorCode::permission_denied,
+                 "this node may not let in others that may " + security::to_text(wanted.rights) +
+                     ": make the token on a node that may; `gpunode nodes` tells who may what"};
+  const auto cluster = options.cluster->read();
+  if (const NodeInfo* own = cluster->own()) wanted.endpoints = own->join_endpoints;
+  if (wanted.endpoints.empty())
+    return Error{ErrorCode::wrong_state,
+                 "this node only dials, so strangers cannot knock here: "
+                 "make the token on another node"};
+  auto token =
+      options.tokens->create(wanted, options.admissions->cluster(), *options.identity, now);
+  if (!token) return token.error();
+  const std::string rights = security::to_text(wanted.rights);
+  if (auto noted = note(options, now, "token_created",
+                        {{"token", to_hex(token->id)},
+                         {"uses", std::to_string(wanted.uses)},
+                         {"rights", rights},
+                         {"label", wanted.label}});
+      !noted)
+    return noted.error();
+  return json{{"token", token->text()}, {"id", to_hex(token->id)},
+              {"uses", wanted.uses},    {"ttl_seconds", wanted.term.count()},
+              {"roles", rights},        {"endpoints", wanted.endpoints}};
+}
+
+Result<json> list_tokens(const AdmissionOptions& options, WallTime now) {
+  json tokens = json::array();
+  for (const security::TokenId& id : options.tokens->open(now)) {
+    const security::StoredToken& token = *options.tokens->find(id);
+    tokens.push_back(
+        {{"id", to_hex(id)},
+         {"label", token.label},
+         {"roles", security::to_text(token.rights)},
+         {"uses_left", token.uses - token.used_by.size()},
+         {"ends_in_seconds", std::chrono::duration<double>(token.expires - now).count()}});
+  }
+  return json{{"tokens", std::move(tokens)}};
+}
+
+Result<json> revoke_token(const AdmissionOptions& options, const json& arguments, WallTime now) {
+  const auto word = field<std::string>(arguments, "token", "");
+  std::vector<security::TokenId> found;
+  for (const security::TokenId& id : options.tokens->open(now))
+    if (begins(to_hex(id), word) || options.tokens->find(id)->label == word) found.push_back(id);
+  if (found.empty())
+    return Error{ErrorCode::not_found, "this node has no open token '" + word +
+                                           "': `gpunode token ls` lists those it made; a token is "
+                                           "revoked where it was made"};
+  if (found.size() > 1)
+    return Error{
+        ErrorCode::invalid_argument,
+        std::to_string(found.size()) + " tokens are meant by '" + word + "': give more of the id"};
+  if (auto done = options.tokens->revoke(found.front()); !done) return done.error();
+  const std::string id = to_hex(found.front());
+  if (auto noted = note(options, now, "token_revoked", {{"token", id}}); !noted)
+    return noted.error();
+  return json{{"id", id}};
+}
+
+Result<json> revoke_node(const AdmissionOptions& options, const json& arguments, WallTime now,
+                         security::Credentials& added) {
+  const auto node = node_of(options, field<std::string>(arguments, "node", ""));
+  if (!node) return node.error();
+  const bool with_admitted = field<bool>(arguments, "with_admitted", false);
+  auto revocation = options.admissions->revoke(
+      *options.identity, *node, field<std::string>(arguments, "reason", ""), with_admitted, now);
+  if (!revocation) return revocation.error();
+  const std::size_t kept = revocation->kept.size();
+  added.revocations.push_back(*std::move(revocation));
+  return json{{"id", node->text()},
+              {"name", options.cluster->read()->name_of(*node)},
+              {"with_admitted", with_admitted},
+              {"kept", kept}};
+}
+
+}  // namespace gpunode::node
