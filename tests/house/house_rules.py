@@ -16,7 +16,7 @@ EXAMPLE_LINES = 120
 README_LINES = 40
 TOP_FOLDERS = ("runtime", "kernels", "actors", "schemas", "tools", "examples", "tests", "cmake")
 TOP_ENTRIES = TOP_FOLDERS + ("CMakeLists.txt", "CMakePresets.json", "README.md", "CHANGELOG.md",
-                             "LICENSE")
+                             "SECURITY.md", "LICENSE")
 LEFT_OVER = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 EMPTY_NAMES = re.compile(r"(^|_)(manager|handler|util|utils|helper|helpers|common|misc)(_|\.|$)")
 SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
