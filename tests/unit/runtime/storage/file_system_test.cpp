@@ -74,10 +74,31 @@ TEST_P(Contract, atomic_write_replaces_the_file_and_leaves_no_temporary) {
   EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
-TEST_P(Contract, atomic_write_takes_over_a_temporary_left_by_a_crash) {
-  ASSERT_TRUE(files().write_new(at("a.tmp")).has_value());
+TEST_P(Contract, atomic_write_touches_nothing_that_it_did_not_make) {
+  ASSERT_TRUE(files().create_folder(at("a.tmp")).has_value());
+  ASSERT_TRUE(write("a.tmp/kept", "1").has_value());
+  ASSERT_TRUE(write("b.tmp", "2").has_value());
   ASSERT_TRUE(write("a", "text").has_value());
-  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+  ASSERT_TRUE(write("b", "text").has_value());
+  EXPECT_EQ(read("a.tmp/kept"), "1");
+  EXPECT_EQ(read("b.tmp"), "2");
+  EXPECT_EQ(names(), (std::vector<std::string>{"a", "a.tmp", "b", "b.tmp"}));
+}
+
+TEST_P(Contract, atomic_write_writes_under_a_new_name_each_time) {
+  std::vector<std::string> seen;
+  for (int time = 0; time < 2; ++time) {
+    const auto look = [&](WritableFile&) -> Result<void> {
+      EXPECT_EQ(names().size(), 1u);
+      seen.push_back(names().front());
+      return Error{ErrorCode::io_error, "enough"};
+    };
+    EXPECT_FALSE(files().write_atomic_with(at("a"), look).has_value());
+  }
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_TRUE(is_temporary(seen[0]) && is_temporary(seen[1]));
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_TRUE(names().empty());
 }
 
 TEST_P(Contract, write_new_refuses_a_name_that_exists) {
