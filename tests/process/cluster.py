@@ -93,6 +93,8 @@ class World:
     def environment(self, extra=None):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUNODE_")}
         clean["HOME"] = self.root
+        if os.getuid() != 0:
+            clean["GPUNODE_DUMPABLE"] = "1"  # tests look at a node through /proc
         clean.update(extra or {})
         return clean
 

@@ -48,7 +48,11 @@ std::vector<Command> make_commands() {
       {"up",
        "start this machine's node",
        "Goes on with the cluster of the state directory, or founds a new one. Stays in the "
-       "foreground; SIGTERM or Ctrl-C leaves politely, a second one stops at once.",
+       "foreground; SIGTERM or Ctrl-C leaves politely, a second one stops at once. There is no "
+       "core "
+       "dump of it, and no other process may read its memory; GPUNODE_DUMPABLE=1 in the "
+       "environment "
+       "allows both, for who debugs it.",
        {},
        node_flags({}),
        run_up},

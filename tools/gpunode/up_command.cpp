@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/base/version.hpp"
+#include "runtime/security/private_memory.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -26,6 +28,9 @@ namespace gpunode::cli {
 namespace {
 
 using nlohmann::json;
+
+// Set by who debugs a node: it may leave core dumps then, and be read by its user's processes.
+constexpr const char* kDumpableVariable = "GPUNODE_DUMPABLE";
 
 // Takes SIGTERM, SIGINT and SIGHUP away from all threads that are started after it, and hears them
 // itself.
@@ -184,6 +189,8 @@ int run_up(const Invocation& invocation) {
   if (!settings) return fail(invocation, settings.error(), kUsage);
   auto config = make_config(invocation, *settings);
   if (!config) return fail(invocation, settings->explained(config.error()), kUsage);
+  if (!std::getenv(kDumpableVariable))
+    if (auto hidden = security::keep_memory_private(); !hidden) warn(hidden.error().detail);
   auto token = take_token(invocation.arguments.text("--token-file"));
   if (!token) return fail(invocation, token.error());
   if (!config->join.empty()) config->token = std::move(*token);
