@@ -96,7 +96,7 @@ void remove_temporaries(FileSystem& files, const Path& folder) {
 
 }  // namespace
 
-Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path) {
+Result<Path> StateDirectory::make(FileSystem& files, const Path& path) {
   std::error_code failure;
   Path absolute = std::filesystem::absolute(path, failure).lexically_normal();
   if (failure || path.empty())
@@ -111,6 +111,13 @@ Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path)
                             ": name a shorter directory with --state");
   if (Result<void> done = files.create_folder(absolute); !done)
     return done.error().within("state directory");
+  return absolute;
+}
+
+Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path) {
+  const Result<Path> made = make(files, path);
+  if (!made) return made.error();
+  const Path& absolute = *made;
   if (Result<void> done = refuse_foreign(files, absolute); !done) return done.error();
   Result<std::unique_ptr<FileLock>> lock = files.lock(absolute / "lock");
   if (!lock && lock.error().code == ErrorCode::wrong_state)

@@ -53,6 +53,42 @@ class Confine(cluster.ProcessTest):
             secret = token[len("gpn1_"):].encode()
             self.assertFalse(memory_holds(pid, secret), f"the token by {way} is still there")
 
+    def test_a_node_is_in_its_sandbox_and_says_so(self):
+        node = self.world.start("one")
+        offered = [line for line in node.ask("doctor", "--json").json["findings"]
+                   if line["subject"] == "sandbox"][0]
+        with open(f"/proc/{node.process.pid}/status", encoding="ascii") as told:
+            status = dict(line.split(":\t", 1) for line in told.read().splitlines())
+        self.assertTrue(offered["text"].endswith(node.info["sandbox"]), (offered, node.info))
+        self.assertIn("sandbox: " + node.info["sandbox"], node.said())
+        self.assertEqual(status["NoNewPrivs"], "1")
+        confines = "system calls are confined" in node.info["sandbox"] or offered["grade"] == "ok"
+        self.assertEqual(status["Seccomp"], "2" if confines else "0")
+        free = self.world.start("free", "up", "--no-sandbox")
+        self.assertEqual(free.info["sandbox"], "off, by --no-sandbox")
+        with open(f"/proc/{free.process.pid}/status", encoding="ascii") as told:
+            self.assertIn("Seccomp:\t0", told.read())
+
+    def test_a_way_out_of_the_state_directory_leads_nowhere(self):
+        written = {}
+        for name, flags in (("confined", ()), ("free", ("--no-sandbox",))):
+            outside = self.world.path(name + "-outside")
+            os.makedirs(outside)
+            first = self.world.start(name, "up", *flags)  # makes the directory its own
+            if not first.info["sandbox"].startswith(("writes", "off")):
+                self.skipTest("this kernel confines no writes")
+            first.signal(15)
+            self.assertEqual(first.wait(), 0)
+            folder = os.path.join(first.state, "checkpoints")
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+            os.symlink(outside, folder)
+            node = self.world.start(name, "up", *flags)
+            node.ask("train", self.job_file(steps=2, every=1), "--follow")
+            written[name] = os.listdir(outside)
+        self.assertEqual(written["confined"], [])
+        self.assertNotEqual(written["free"], [])
+
 
 if __name__ == "__main__":
     cluster.main()

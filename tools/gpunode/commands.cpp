@@ -38,6 +38,10 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "go to the background once the node is up; `gpunode logs` shows what it says", false, "-d"},
       {"--config", "FILE", "settings and data sets (default: gpunode.toml in the state directory)"},
       {"--log-json", "", "write the log in JSON, a record a line"},
+      {"--no-sandbox", "",
+       "let the node's process write and start what its user may; else it writes in the state "
+       "directory alone, and the kernel refuses it what nodes never do (`doctor` tells what it "
+       "can)"},
       kJson};
   first.insert(first.end(), shared.begin(), shared.end());
   return first;
