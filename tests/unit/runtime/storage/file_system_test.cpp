@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "runtime/storage/mapped_file.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
@@ -229,21 +228,6 @@ TEST(PosixFiles, a_full_device_is_disk_full) {
   Error error = error_of_errno(ENOSPC, "cannot write", "/x");
   EXPECT_EQ(error.code, ErrorCode::disk_full);
   EXPECT_NE(error.detail.find("free some space"), std::string::npos);
-}
-
-TEST(MappedFile, gives_the_bytes_and_lives_as_long_as_its_view) {
-  TemporaryFolder folder;
-  PosixFileSystem files;
-  ASSERT_TRUE(files.write_atomic(folder.path() / "f", {as_bytes("mapped")}).has_value());
-  ASSERT_TRUE(files.write_atomic(folder.path() / "empty", {}).has_value());
-  Result<SharedBytes> map = map_file(folder.path() / "f");
-  ASSERT_TRUE(map.has_value());
-  SharedBytes part = map->part(3, 3);
-  map = SharedBytes{};
-  EXPECT_EQ(as_text(part.view), "ped");
-  EXPECT_TRUE(map_file(folder.path() / "empty")->empty());
-  EXPECT_EQ(map_file(folder.path() / "none").error().code, ErrorCode::not_found);
-  EXPECT_EQ(map_file(folder.path()).error().code, ErrorCode::invalid_argument);
 }
 
 TEST(Faults, a_failed_atomic_write_leaves_the_old_file_and_no_temporary) {
