@@ -31,5 +31,10 @@ install(CODE "
   set(destination \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/gpunode\")
   include(\"${CMAKE_CURRENT_LIST_DIR}/InstallHeaders.cmake\")")
 
+# A node as a service, for where systemd is.
+configure_file(${PROJECT_SOURCE_DIR}/tools/systemd/gpunode.service.in
+               ${PROJECT_BINARY_DIR}/gpunode.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/gpunode.service DESTINATION ${CMAKE_INSTALL_DATADIR}/gpunode/systemd)
+
 # Job files to begin with; `gpunode help job` names the folder.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/jobs DESTINATION ${CMAKE_INSTALL_DATADIR}/gpunode)

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "actors/compute/trainer.hpp"
@@ -136,6 +137,8 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   if (config_.threads <= 0)
     config_.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto entry = enter(config_, parts_, *router_);
+  security::wipe(std::as_writable_bytes(std::span(config_.token)));
+  config_.token.clear();
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{

@@ -42,7 +42,8 @@ struct NodeConfig {
   // Where to join ("host:port" of a member's join port, 7603 by default); empty: go on with the
   // cluster of the state directory, or found a new one.
   std::string join;
-  // The join token. Needed once; a node that is admitted restarts without it. Wiped after use.
+  // The join token. Needed once; a node that is admitted restarts without it. Wiped after use; a copy
+  // that the caller keeps is the caller's to wipe.
   std::string token;
   // "key=value" or "key"; jobs may ask for them.
   std::vector<std::string> labels;

@@ -5,6 +5,8 @@
 #include <new>
 #include <set>
 
+#include "runtime/base/thrown_error.hpp"
+
 namespace gpunode::model {
 namespace {
 
@@ -94,6 +96,8 @@ Error thrown_error(std::string_view who, const std::exception_ptr& thrown) {
     return {
         ErrorCode::out_of_memory,
         name + " ran out of memory: use a smaller model, fewer samples a slice, or more memory"};
+  } catch (const ThrownError& failure) {
+    return failure.error();
   } catch (const std::exception& failure) {
     return {ErrorCode::internal, name + " threw: " + failure.what()};
   } catch (...) {

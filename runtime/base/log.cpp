@@ -1,11 +1,11 @@
 #include "runtime/base/log.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <utility>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/harmless_text.hpp"
 
 namespace gpunode::log {
 namespace {
@@ -18,14 +18,6 @@ std::mutex& one_record_at_a_time() {
 Sink& the_sink() {
   static auto& sink = *new Sink;
   return sink;
-}
-
-// Parts of it may be another node's words, which are to forge no line.
-std::string harmless(std::string_view text) {
-  std::string line(text);
-  std::ranges::replace_if(
-      line, [](unsigned char one) { return one < ' ' || one == 127; }, ' ');
-  return line;
 }
 
 std::string padded(const std::string& text, std::size_t width) {
@@ -54,7 +46,7 @@ void set_sink(Sink sink) {
 
 void write(std::string_view level, std::string_view area, std::string_view text) {
   const Record record{std::chrono::system_clock::now(), std::string(level), std::string(area),
-                      harmless(text)};
+                      harmless(text)};  // parts of it may be another node's words
   std::lock_guard lock(one_record_at_a_time());
   if (the_sink()) return the_sink()(record);
   const std::string line = line_of(record);

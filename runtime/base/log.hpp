@@ -12,7 +12,7 @@ namespace gpunode::log {
 
 struct Record {
   std::chrono::system_clock::time_point time;
-  std::string level, area, text;  // the text has no control characters
+  std::string level, area, text;  // the text is harmless (harmless_text.hpp)
 };
 
 // "2026-11-25T12:00:01.123Z"

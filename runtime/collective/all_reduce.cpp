@@ -15,6 +15,7 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
                                  std::uint64_t count, std::vector<SendTo>& out) {
   const ChunkLayout& layout = options_.layout;
   CoverNode* cover_node = find(node);
+  // Ours: what is told here has been summed by this node.
   GPUNODE_CHECK(cover_node, "not a node of the cover");
   GPUNODE_CHECK(sum && sum.size() == layout.element_count, "partial sum of another length");
   GPUNODE_CHECK(first <= sum.size() && count <= sum.size() - first, "range outside the sum");
@@ -24,6 +25,7 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
     cover_node->data_fingerprint = data_fingerprint;
     cover_node->final_elements.resize(layout.chunk_count());
   }
+  // Ours: likewise.
   GPUNODE_CHECK(cover_node->own == sum, "two vectors for one partial sum");
   if (options_.member_count == 1) result_ = sum;
   add_final(now, *cover_node, first, count, out);
@@ -31,6 +33,7 @@ void AllReduce::on_partial_range(Time now, TreeNode node, const SharedFloats& su
 
 void AllReduce::on_carried(Time now, const SharedFloats& result,
                            const DataFingerprint& data_fingerprint, std::vector<SendTo>& out) {
+  // Ours: the carrier writes into memory of this node, made for the whole result.
   GPUNODE_CHECK(result && result.size() == options_.layout.element_count,
                 "result of another length");
   if (!is_carried_ || held() || !adopt(data_fingerprint)) return;

@@ -72,6 +72,7 @@ class PackedForm final : public ChunkForm {
   void on_begin(std::uint64_t element_count) override {
     if (!forms_->feedback) return;
     feedback_.on_begin(element_count);
+    // Ours: a form serves one job, whose sums are all of one length.
     GPUNODE_CHECK(feedback_.carried().empty() || feedback_.carried().size() == element_count,
                   "errors of another job");
   }

@@ -68,13 +68,14 @@ class Reader {
   explicit Reader(const TextSource& source) : files_(&source.files()) {}
 
   void window(std::uint64_t offset, std::vector<std::byte>& target) {
-    while (offset >= (*files_)[file_].offset + (*files_)[file_].bytes.size()) ++file_;
+    while (offset >= (*files_)[file_].offset + (*files_)[file_].size_bytes) ++file_;
     std::size_t filled = 0;
     for (std::size_t file = file_; filled < target.size(); ++file) {
-      ByteView bytes = (*files_)[file].bytes.view;
-      std::size_t skip = static_cast<std::size_t>(offset + filled - (*files_)[file].offset);
-      std::size_t count = std::min(bytes.size() - skip, target.size() - filled);
-      if (count > 0) std::memcpy(target.data() + filled, bytes.data() + skip, count);
+      const TextSource::File& from = (*files_)[file];
+      const std::uint64_t skip = offset + filled - from.offset;
+      const std::size_t count =
+          std::min<std::uint64_t>(from.size_bytes - skip, target.size() - filled);
+      from.copy(skip, MutableByteView(target).subspan(filled, count));
       filled += count;
     }
   }
@@ -189,19 +190,22 @@ class Rows final : public Samples {
     for (const TextSource::File& file : source.files()) {
       std::string line;
       bool first = true;
-      for (std::size_t at = 0; at <= file.bytes.size(); ++at) {
-        const char next = at < file.bytes.size() ? static_cast<char>(file.bytes.view[at]) : '\n';
+      const auto take = [&](char next) {
         if (next != '\n') {
           const bool ends_cell = next == ',' || next == '\t';
           if (first && ends_cell && line.find_first_not_of(' ') == std::string::npos)
             line = "empty";  // no number, so the line is a header
           line += next == ',' || next == '\t' || next == '\r' ? ' ' : next;
-          continue;
+          return;
         }
         add(line, first, all);
         first = false;
         line.clear();
-      }
+      };
+      file.stream([&](ByteView piece) {
+        for (const char next : as_text(piece)) take(next);
+      });
+      take('\n');
     }
     const std::vector<bool> trained = trained_parts(all.size(), settings.validation_fraction);
     for (std::size_t row = 0; row < all.size(); ++row)

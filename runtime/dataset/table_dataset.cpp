@@ -66,16 +66,26 @@ class Parser {
  public:
   explicit Parser(std::int32_t classes) : classes_(classes) {}
   Result<void> file(const TextSource::File& file) {
-    std::string_view text = as_text(file.bytes.view);
-    for (std::uint64_t number = 1; !text.empty(); ++number) {
-      const std::size_t end = text.find('\n');
-      const std::string_view line = text.substr(0, end);
-      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-      if (trimmed(line).empty()) continue;
+    std::uint64_t number = 0;
+    std::string begun;  // a line whose end is in a later piece
+    Result<void> done;
+    const auto take = [&](std::string_view line) {
+      ++number;
+      if (trimmed(line).empty()) return;
       place_ = (file.name.empty() ? "" : file.name + ", ") + "line " + std::to_string(number);
-      if (auto done = row(line, number == 1); !done) return done;
-    }
-    return {};
+      done = row(line, number == 1);
+    };
+    file.stream([&](ByteView piece) {
+      std::string_view text = as_text(piece);
+      for (std::size_t end; done && (end = text.find('\n')) != std::string_view::npos;) {
+        take(begun.append(text.substr(0, end)));
+        begun.clear();
+        text.remove_prefix(end + 1);
+      }
+      begun.append(text);
+    });
+    if (done && !begun.empty()) take(begun);
+    return done;
   }
 
   std::uint32_t columns() const { return columns_; }

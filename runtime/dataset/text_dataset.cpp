@@ -32,16 +32,21 @@ Result<void> check_tokens(const TextSource& source, const TextSettings& settings
       return Error{ErrorCode::invalid_argument,
                    "data: " + (file.name.empty() ? "the file" : file.name) + " " + what};
     };
-    if (file.bytes.size() % width != 0)
-      return refused("has " + std::to_string(file.bytes.size()) +
+    if (file.size_bytes % width != 0)
+      return refused("has " + std::to_string(file.size_bytes) +
                      " bytes and ends inside a token of " + std::to_string(width));
-    for (std::size_t at = 0; at < file.bytes.size() / width; ++at)
-      if (const std::uint32_t token = token_at(file.bytes.view, at, width);
-          token >= settings.vocabulary)
-        return refused("holds token " + std::to_string(token) + " at position " +
-                       std::to_string(at) + ", but the model's vocabulary is " +
-                       std::to_string(settings.vocabulary) +
-                       ": raise it, or check data.token_bytes");
+    std::uint64_t before = 0;
+    std::optional<Error> wrong;
+    file.stream([&](ByteView piece) {
+      for (std::size_t at = 0; at < piece.size() / width && !wrong; ++at)
+        if (const std::uint32_t token = token_at(piece, at, width); token >= settings.vocabulary)
+          wrong = refused("holds token " + std::to_string(token) + " at position " +
+                          std::to_string(before + at) + ", but the model's vocabulary is " +
+                          std::to_string(settings.vocabulary) +
+                          ": raise it, or check data.token_bytes");
+      before += piece.size() / width;
+    });
+    if (wrong) return *wrong;
   }
   return {};
 }

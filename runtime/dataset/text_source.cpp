@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "runtime/base/check.hpp"
-#include "runtime/storage/mapped_file.hpp"
+#include "runtime/base/thrown_error.hpp"
 
 namespace gpunode::dataset {
 namespace {
@@ -38,22 +38,27 @@ Result<void> walk(const storage::FileSystem& files, const Path& root, const std:
   return {};
 }
 
-Result<SharedBytes> load(const storage::FileSystem& files, const Path& path, std::uint64_t size,
-                         bool copy) {
-  if (!copy) {
-    Result<SharedBytes> mapped = storage::map_file(path);
-    if (!mapped) return of_data(mapped.error());
-    return mapped;
-  }
+Error changed(const Path& path) {
+  return {ErrorCode::unavailable,
+          "data: " + path.string() + " changed while it was being read: try again"};
+}
+
+Result<SharedBytes> load(const storage::FileSystem& files, const Path& path, std::uint64_t size) {
   Result<Bytes> bytes = files.read(path, size);
-  if (!bytes) {
-    if (bytes.error().code == ErrorCode::resource_exhausted ||
-        bytes.error().code == ErrorCode::corrupted)
-      return Error{ErrorCode::unavailable,
-                   "data: " + path.string() + " changed while it was being read: try again"};
-    return of_data(bytes.error());
-  }
-  return SharedBytes::from(std::move(*bytes));
+  if (bytes && bytes->size() != size) return changed(path);
+  if (bytes) return SharedBytes::from(std::move(*bytes));
+  const ErrorCode code = bytes.error().code;
+  if (code == ErrorCode::resource_exhausted || code == ErrorCode::corrupted) return changed(path);
+  return of_data(bytes.error());
+}
+
+using Opened = Result<std::shared_ptr<const storage::ReadableFile>>;
+
+Opened open_again(const storage::FileSystem& files, const Path& path, std::uint64_t size) {
+  auto file = files.open(path);
+  if (!file) return of_data(file.error());
+  if ((*file)->size_bytes() != size) return changed(path);
+  return std::shared_ptr<const storage::ReadableFile>(std::move(*file));
 }
 
 void add_number(storage::Sha256Stream& stream, std::uint64_t value) {
@@ -67,7 +72,7 @@ void add_number(storage::Sha256Stream& stream, std::uint64_t value) {
 TextSource::TextSource(std::vector<File> files) : files_(std::move(files)) {
   for (File& file : files_) {
     file.offset = size_bytes_;
-    size_bytes_ += file.bytes.size();
+    size_bytes_ += file.size_bytes;
   }
 }
 
@@ -96,14 +101,20 @@ Result<TextSource> TextSource::open(const storage::FileSystem& files, const Path
                  "data: " + path.string() + " holds no text: name a file or a folder of files"};
   std::vector<File> loaded;
   loaded.reserve(found.size());
-  for (const auto& [name, size] : found) {
-    Result<SharedBytes> bytes =
-        load(files, name.empty() ? root : root / name, size, total < options.copy_below_bytes);
-    if (!bytes) return bytes.error();
-    if (bytes->size() != size)
-      return Error{ErrorCode::unavailable, "data: " + (root / name).string() +
-                                               " changed while it was being read: try again"};
-    loaded.push_back({name, 0, std::move(*bytes)});
+  for (auto& [name, size] : found) {
+    const Path place = name.empty() ? root : root / name;
+    File file{std::move(name), 0, size, {}, {}};
+    if (total < options.copy_below_bytes) {
+      auto bytes = load(files, place, size);
+      if (!bytes) return bytes.error();
+      file.bytes = std::move(*bytes);
+    } else {
+      file.open = [&files, place, size] { return open_again(files, place, size); };
+      const Opened opened = file.open();
+      if (!opened) return opened.error();
+      if (loaded.size() < options.open_files) file.open = [opened] { return opened; };
+    }
+    loaded.push_back(std::move(file));
   }
   return TextSource(std::move(loaded));
 }
@@ -112,9 +123,26 @@ TextSource TextSource::from_memory(std::vector<std::pair<std::string, Bytes>> fi
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<File> loaded;
-  for (auto& [name, bytes] : files)
-    loaded.push_back({std::move(name), 0, SharedBytes::from(std::move(bytes))});
+  for (auto& [name, bytes] : files) {
+    const std::uint64_t size = bytes.size();
+    loaded.push_back({std::move(name), 0, size, SharedBytes::from(std::move(bytes)), {}});
+  }
   return TextSource(std::move(loaded));
+}
+
+void TextSource::File::copy(std::uint64_t first, MutableByteView target) const {
+  if (target.empty()) return;
+  if (!open) {
+    std::memcpy(target.data(), bytes.view.data() + first, target.size());
+    return;
+  }
+  const auto file = open();
+  if (!file) throw ThrownError(file.error());
+  const Result<void> done = (*file)->read_at(first, target);
+  if (done) return;
+  if (done.error().code != ErrorCode::corrupted) throw ThrownError(of_data(done.error()));
+  throw ThrownError({ErrorCode::unavailable,
+                     "data: " + done.error().detail + ": it was cut short while it was in use"});
 }
 
 void TextSource::copy(std::uint64_t offset, MutableByteView target) const {
@@ -126,8 +154,8 @@ void TextSource::copy(std::uint64_t offset, MutableByteView target) const {
   --file;
   while (!target.empty()) {
     std::uint64_t inside = offset - file->offset;
-    std::size_t count = std::min<std::uint64_t>(target.size(), file->bytes.size() - inside);
-    if (count > 0) std::memcpy(target.data(), file->bytes.view.data() + inside, count);
+    std::size_t count = std::min<std::uint64_t>(target.size(), file->size_bytes - inside);
+    file->copy(inside, target.first(count));
     target = target.subspan(count);
     offset += count;
     ++file;
@@ -139,8 +167,8 @@ storage::Sha256 TextSource::data_digest() const {
   for (const File& file : files_) {
     add_number(stream, file.name.size());
     stream.add(as_bytes(file.name));
-    add_number(stream, file.bytes.size());
-    stream.add(file.bytes.view);
+    add_number(stream, file.size_bytes);
+    file.stream([&](ByteView piece) { stream.add(piece); });
   }
   return stream.finish();
 }

@@ -8,6 +8,7 @@
 #include <openssl/kdf.h>
 
 #include <memory>
+#include <new>
 
 namespace gpunode::security {
 
@@ -23,6 +24,18 @@ using detail::raw;
 
 void wipe(MutableByteView bytes) {
   sodium_memzero(bytes.data(), bytes.size());
+}
+
+void FreesGuarded::operator()(std::byte* bytes) const {
+  sodium_free(bytes);
+}
+
+std::unique_ptr<std::byte, FreesGuarded> allocate_guarded(std::size_t size_bytes) {
+  ensure_sodium();
+  auto* bytes = static_cast<std::byte*>(sodium_malloc(size_bytes));
+  if (!bytes) throw std::bad_alloc();
+  wipe({bytes, size_bytes});
+  return std::unique_ptr<std::byte, FreesGuarded>(bytes);
 }
 
 void random_bytes(MutableByteView out) {

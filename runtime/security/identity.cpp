@@ -13,7 +13,8 @@ constexpr storage::RecordFormat kFormat{{'G', 'P', 'I', 'D'}, 2};
 constexpr std::size_t kSeedBytes = 32;
 constexpr std::uint64_t kFirstEpoch = 1;
 
-Signature signature_of(const Secret<64>& secret, std::string_view purpose, ByteView message) {
+Signature signature_of(const GuardedSecret<64>& secret, std::string_view purpose,
+                       ByteView message) {
   const Bytes bytes = detail::with_purpose(purpose, message);
   Signature signature;
   crypto_sign_detached(detail::raw(signature), nullptr, detail::raw(bytes), bytes.size(),

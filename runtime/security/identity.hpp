@@ -39,16 +39,16 @@ class Identity {
   Result<Bytes> open_sealed(ByteView sealed) const;
 
   // For ZeroMQ's CURVE options.
-  const Secret<32>& curve_secret() const { return curve_secret_; }
+  const GuardedSecret<32>& curve_secret() const { return curve_secret_; }
 
  private:
   Identity() = default;
   static std::optional<Identity> from_seeds(ByteView sign_seed, ByteView link_seed,
                                             std::uint64_t epoch);
 
-  Secret<64> sign_secret_;  // libsodium's form: seed and public key
-  Secret<64> link_secret_;
-  Secret<32> curve_secret_;  // of the link key
+  GuardedSecret<64> sign_secret_;  // libsodium's form: seed and public key
+  GuardedSecret<64> link_secret_;
+  GuardedSecret<32> curve_secret_;  // of the link key
   SignKey sign_key_;
   LinkKey link_key_;
   CurveKey curve_key_;

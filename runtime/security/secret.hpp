@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 #include "runtime/base/bytes.hpp"
@@ -43,6 +44,27 @@ class Secret {
 
  private:
   std::array<std::byte, N> bytes_{};
+};
+
+// Memory of its own pages: never swapped where the limit on locked memory allows it, never in a core
+// dump, between pages that nobody may touch; wiped when it is freed.
+struct FreesGuarded {
+  void operator()(std::byte* bytes) const;
+};
+std::unique_ptr<std::byte, FreesGuarded> allocate_guarded(std::size_t size_bytes);
+
+// A secret that lives as long as its node, and is there once: it costs four pages. Empty when it was
+// moved from.
+template <std::size_t N>
+class GuardedSecret {
+ public:
+  GuardedSecret() : bytes_(allocate_guarded(N)) {}
+
+  ByteView view() const { return {bytes_.get(), bytes_ ? N : 0}; }
+  MutableByteView writable() { return {bytes_.get(), bytes_ ? N : 0}; }
+
+ private:
+  std::unique_ptr<std::byte, FreesGuarded> bytes_;
 };
 
 }  // namespace gpunode::security

@@ -1,11 +1,39 @@
 #include "runtime/storage/file_system.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
 
+#include "runtime/base/bytes.hpp"
+
 namespace gpunode::storage {
+namespace {
+
+constexpr std::string_view kTemporaryEnding = ".tmp";
+constexpr std::size_t kRandomBytes = 8;
+constexpr std::size_t kLongestName = 200;  // of the 255 bytes that the system allows a name
+constexpr int kMostNames = 8;              // that happen to be taken
+
+// "weights.0123456789abcdef.tmp"
+Path temporary_beside(const Path& path) {
+  Bytes random(kRandomBytes);
+  (void)!::getrandom(random.data(), random.size(), 0);  // write_new finds out what is taken
+  std::string name = path.filename().string().substr(0, kLongestName) + "." + to_hex(random);
+  return path.parent_path() / name.append(kTemporaryEnding);
+}
+
+}  // namespace
+
+bool is_temporary(std::string_view name) {
+  constexpr std::size_t kDigits = 2 * kRandomBytes;
+  if (!name.ends_with(kTemporaryEnding)) return false;
+  name.remove_suffix(kTemporaryEnding.size());
+  return name.size() > kDigits && name[name.size() - kDigits - 1] == '.' &&
+         name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == name.npos;
+}
 
 Path folder_of(const Path& path) {
   Path folder = path.parent_path();
@@ -22,16 +50,16 @@ Result<void> FileSystem::write_atomic(const Path& path, const std::vector<ByteVi
 
 Result<void> FileSystem::write_atomic_with(const Path& path,
                                            const std::function<Result<void>(WritableFile&)>& fill) {
-  Path temporary = path;
-  temporary += ".tmp";
+  // Only what this call has made is ever removed: another's file may have any name.
+  Path temporary = temporary_beside(path);
+  Result<std::unique_ptr<WritableFile>> file = write_new(temporary);
+  for (int name = 1; name < kMostNames && !file; ++name) {
+    if (file.error().code != ErrorCode::already_exists) break;
+    temporary = temporary_beside(path);
+    file = write_new(temporary);
+  }
+  if (!file) return file.error();
   auto attempt = [&]() -> Result<void> {
-    Result<std::unique_ptr<WritableFile>> file = write_new(temporary);
-    if (!file && file.error().code == ErrorCode::already_exists) {
-      // Left by a crash; one writer a path, so nobody is using it.
-      if (Result<void> removed = remove(temporary); !removed) return removed;
-      file = write_new(temporary);
-    }
-    if (!file) return file.error();
     if (Result<void> filled = fill(**file); !filled) return filled;
     if (Result<void> synced = (*file)->sync(); !synced) return synced;
     return rename(temporary, path);

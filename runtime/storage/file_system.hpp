@@ -91,7 +91,8 @@ class FileSystem {
   virtual Result<std::unique_ptr<FileLock>> lock(const Path& path) = 0;
 
   // Replaces the file by the concatenation of `parts`, durably: after a crash at any moment the
-  // file holds either all of the old bytes or all of the new. Leaves no temporary on failure.
+  // file holds either all of the old bytes or all of the new. Written beside it under a name that
+  // nobody else has (is_temporary), which is gone after a failure and stays after a crash.
   Result<void> write_atomic(const Path& path, const std::vector<ByteView>& parts);
   // The same by what `fill` appends.
   Result<void> write_atomic_with(const Path& path,
@@ -100,6 +101,9 @@ class FileSystem {
   Result<Bytes> read(const Path& path, std::uint64_t limit_bytes) const;
   bool exists(const Path& path) const;
 };
+
+// Whether a name is one of those under which write_atomic writes.
+bool is_temporary(std::string_view name);
 
 // The house's words for an errno: code, cause and what to try. `action` reads "cannot write".
 Error error_of_errno(int number, std::string_view action, const Path& path);

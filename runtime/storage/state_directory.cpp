@@ -32,8 +32,8 @@ Result<void> refuse_foreign(FileSystem& files, const Path& path) {
   Result<std::vector<Entry>> inside = files.list(path);
   if (!inside) return inside.error().within("state directory");
   auto ours = [](const Entry& entry) {
-    return entry.name == "lock" || entry.name == "format" || entry.name == "format.tmp" ||
-           entry.name == ".writable" ||
+    return entry.name == "lock" || entry.name == "format" || entry.name == ".writable" ||
+           is_temporary(entry.name) ||
            entry.name == "gpunode.toml";  // written before the first start
   };
   const bool has_format = std::ranges::count(*inside, "format", &Entry::name) > 0;
@@ -82,9 +82,21 @@ Result<void> check_writable(FileSystem& files, const Path& path) {
   return {};
 }
 
+// What a crash left of writes; nobody but the holder of the lock writes here. One that cannot be
+// removed costs its space.
+void remove_temporaries(FileSystem& files, const Path& folder) {
+  const auto inside = files.list(folder);
+  if (!inside) return;
+  for (const Entry& entry : *inside) {
+    if (entry.kind == EntryKind::folder) remove_temporaries(files, folder / entry.name);
+    if (entry.kind == EntryKind::file && is_temporary(entry.name))
+      (void)files.remove(folder / entry.name);
+  }
+}
+
 }  // namespace
 
-Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path) {
+Result<Path> StateDirectory::make(FileSystem& files, const Path& path) {
   std::error_code failure;
   Path absolute = std::filesystem::absolute(path, failure).lexically_normal();
   if (failure || path.empty())
@@ -99,6 +111,13 @@ Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path)
                             ": name a shorter directory with --state");
   if (Result<void> done = files.create_folder(absolute); !done)
     return done.error().within("state directory");
+  return absolute;
+}
+
+Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path) {
+  const Result<Path> made = make(files, path);
+  if (!made) return made.error();
+  const Path& absolute = *made;
   if (Result<void> done = refuse_foreign(files, absolute); !done) return done.error();
   Result<std::unique_ptr<FileLock>> lock = files.lock(absolute / "lock");
   if (!lock && lock.error().code == ErrorCode::wrong_state)
@@ -110,6 +129,7 @@ Result<StateDirectory> StateDirectory::open(FileSystem& files, const Path& path)
     return done.error().within("state directory");
   if (Result<void> done = check_format(files, absolute); !done) return done.error();
   if (Result<void> done = check_writable(files, absolute); !done) return done.error();
+  remove_temporaries(files, absolute);
   return StateDirectory(files, absolute, std::move(*lock));
 }
 

@@ -24,6 +24,10 @@ class StateDirectory {
   //   permission_denied, disk_full, io_error   cannot be created or written
   static Result<StateDirectory> open(FileSystem& files, const Path& path);
 
+  // Makes the folder where there is none, and nothing in it; gives its absolute path. Fails as open()
+  // does where it is too long or cannot be made.
+  static Result<Path> make(FileSystem& files, const Path& path);
+
   // Whether a process holds it, also one that is stopped or about to end.
   static bool in_use(FileSystem& files, const Path& path);
 

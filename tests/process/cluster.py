@@ -93,6 +93,8 @@ class World:
     def environment(self, extra=None):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUNODE_")}
         clean["HOME"] = self.root
+        if os.getuid() != 0:
+            clean["GPUNODE_DUMPABLE"] = "1"  # tests look at a node through /proc
         clean.update(extra or {})
         return clean
 
@@ -109,6 +111,8 @@ class World:
         log = self.path(name + ".log")
         out = self.path(name + ".out")
         program = PROGRAMS["faulty" if faulty else "gpunode"]
+        if "GPUNODE_FAULT_LOG" in (env or {}):
+            words += ("--no-sandbox",)  # the faults' own log lies outside the state directory
         with open(log, "ab") as errors, open(out, "wb") as output:
             process = subprocess.Popen(
                 [*within, program, *words, "--state", self.state(name), "--name", name, "--threads",

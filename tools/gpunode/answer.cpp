@@ -2,7 +2,9 @@
 
 #include <cstdio>
 
+#include "runtime/base/harmless_text.hpp"
 #include "runtime/transport/local_socket.hpp"
+#include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
 namespace {
@@ -51,9 +53,9 @@ Answer ask_node(const Invocation& invocation, const std::string& command,
 
 int fail(const Invocation& invocation, const Error& error, int exit_code) {
   if (invocation.json())
-    print(error_json(error) + "\n");
+    print(harmless_json(error_json(error)) + "\n");
   else
-    std::fprintf(stderr, "gpunode: %s\n", error.detail.c_str());
+    std::fprintf(stderr, "gpunode: %s\n", harmless(error.detail).c_str());
   return exit_code;
 }
 
@@ -85,18 +87,34 @@ std::string joined(const nlohmann::json& list, const std::string& between) {
   return out;
 }
 
+nlohmann::json harmless_answer(const nlohmann::json& answer) {
+  using nlohmann::json;
+  if (answer.is_string()) return harmless(answer.get_ref<const std::string&>());
+  if (!answer.is_structured()) return answer;
+  json out = answer.is_array() ? json::array() : json::object();
+  for (const auto& [key, value] : answer.items())
+    (answer.is_array() ? out.emplace_back() : out[harmless(key)]) = harmless_answer(value);
+  return out;
+}
+
 int tell(const Invocation& invocation, const Answer& answer,
          const std::function<std::string(const nlohmann::json&)>& text_of) {
   if (!answer) return fail(invocation, answer);
   if (invocation.json())
     print_json(answer.body);
   else
-    print(text_of(answer.body));
+    print(text_of(harmless_answer(answer.body)));
+  return kOk;
+}
+
+int tell_lines(const Invocation& invocation, const Answer& answer, const char* key) {
+  if (!answer || invocation.json()) return tell(invocation, answer, {});
+  print(with_line_end(harmless_lines(field<std::string>(answer.body, key, ""))));
   return kOk;
 }
 
 void warn(const std::string& text) {
-  std::fprintf(stderr, "gpunode: warning: %s\n", text.c_str());
+  std::fprintf(stderr, "gpunode: warning: %s\n", harmless(text).c_str());
 }
 
 void print(const std::string& text) {
@@ -105,14 +123,14 @@ void print(const std::string& text) {
 }
 
 void print_json(nlohmann::json fields) {
-  print(ok_json(std::move(fields)) + "\n");
+  print(harmless_json(ok_json(std::move(fields))) + "\n");
 }
 
 void print_json(nlohmann::json fields, const std::optional<Error>& wrong) {
   if (!wrong) return print_json(std::move(fields));
   fields["ok"] = false;
   fields["error"] = {{"code", std::string(to_string(wrong->code))}, {"detail", wrong->detail}};
-  print(fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  print(harmless_json(gpunode::text_of(fields)) + "\n");
 }
 
 }  // namespace gpunode::cli

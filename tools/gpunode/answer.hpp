@@ -40,9 +40,17 @@ nlohmann::json object(const nlohmann::json& object, const char* key);
 // The texts of a list, with something between them.
 std::string joined(const nlohmann::json& list, const std::string& between = ", ");
 
-// What the node answered, as JSON or as text_of() tells it to a person; or why it did not.
+// An answer as a person may see it: each text and each key in it harmless (harmless_text.hpp), as
+// peers wrote some of them.
+nlohmann::json harmless_answer(const nlohmann::json& answer);
+
+// What the node answered, as JSON or as text_of() tells it to a person; or why it did not. text_of()
+// gets a harmless answer.
 int tell(const Invocation& invocation, const Answer& answer,
          const std::function<std::string(const nlohmann::json&)>& text_of);
+
+// The same where the answer is one text of many lines, under that key.
+int tell_lines(const Invocation& invocation, const Answer& answer, const char* key);
 
 void print(const std::string& text);     // on standard output, flushed
 void print_json(nlohmann::json fields);  // {"ok":true, ...} and a line end

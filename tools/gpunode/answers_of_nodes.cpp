@@ -12,6 +12,7 @@ endpoints      | texts    | | control addresses, tcp://HOST:PORT
 join_endpoints | texts    | | where others join; empty where the node only dials
 metrics        | text     | | where /metrics is read; empty: nowhere
 state          | text     | | the state directory
+sandbox        | text     | | what the node's process is kept from
 pid            | whole    | | of the node's process
 
 = up

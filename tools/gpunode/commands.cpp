@@ -38,6 +38,10 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "go to the background once the node is up; `gpunode logs` shows what it says", false, "-d"},
       {"--config", "FILE", "settings and data sets (default: gpunode.toml in the state directory)"},
       {"--log-json", "", "write the log in JSON, a record a line"},
+      {"--no-sandbox", "",
+       "let the node's process write and start what its user may; else it writes in the state "
+       "directory alone, and the kernel refuses it what nodes never do (`doctor` tells what it "
+       "can)"},
       kJson};
   first.insert(first.end(), shared.begin(), shared.end());
   return first;
@@ -48,7 +52,11 @@ std::vector<Command> make_commands() {
       {"up",
        "start this machine's node",
        "Goes on with the cluster of the state directory, or founds a new one. Stays in the "
-       "foreground; SIGTERM or Ctrl-C leaves politely, a second one stops at once.",
+       "foreground; SIGTERM or Ctrl-C leaves politely, a second one stops at once. There is no "
+       "core "
+       "dump of it, and no other process may read its memory; GPUNODE_DUMPABLE=1 in the "
+       "environment "
+       "allows both, for who debugs it.",
        {},
        node_flags({}),
        run_up},

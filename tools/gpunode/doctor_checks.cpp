@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "runtime/probe/gpu_probe.hpp"
+#include "runtime/security/sandbox.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "runtime/storage/state_directory.hpp"
 #include "tools/gpunode/text.hpp"
@@ -208,6 +209,16 @@ Finding check_proc() {
   if (missing.empty()) return ok("/proc", "readable");
   return warn("/proc", "cannot be read: " + missing,
               "figures of this machine will be unknown: mount /proc");
+}
+
+Finding check_sandbox() {
+  const security::SandboxState state = security::sandbox_of_kernel();
+  std::string text = "while a node runs, " + security::to_text(state);
+  if (state.files && state.calls) return ok("sandbox", std::move(text));
+  return warn(
+      "sandbox", std::move(text),
+      "a kernel of 5.19 or later with Landlock in its `lsm=` confines both; the systemd unit "
+      "(tools/systemd) confines them in another way");
 }
 
 Finding check_state(const std::string& state, bool node_runs) {

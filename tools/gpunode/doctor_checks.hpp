@@ -25,6 +25,7 @@ Finding check_disk(const std::string& state);
 Finding check_open_files();
 Finding check_locked_memory(bool has_gpu);
 Finding check_proc();
+Finding check_sandbox();
 Finding check_state(const std::string& state, bool node_runs);
 bool has_gpu();
 

@@ -55,6 +55,7 @@ int run_doctor(const Invocation& invocation) {
                                    check_open_files(),
                                    check_locked_memory(has_gpu()),
                                    check_proc(),
+                                   check_sandbox(),
                                    check_state(state, runs)};
   bool sound = true;
   auto list = nlohmann::json::array();

@@ -131,6 +131,7 @@ int watch_job(const Invocation& invocation, const Watch& watch) {
     if (!answer && known && answer.error->code == ErrorCode::not_found)
       return fail(invocation, removed(name));
     if (!answer) return fail(invocation, answer);
+    if (!invocation.json()) answer.body = harmless_answer(answer.body);
     known = true;
     name = field<std::string>(answer.body, "name", name);
     const auto phase = phase_of_all(answer.body);

@@ -68,15 +68,14 @@ int run_generate(const Invocation& invocation) {
       invocation.arguments.has("--prompt") || invocation.arguments.has("--prompt-file");
   if (!answer && !said && answer.error->code == ErrorCode::invalid_argument)
     answer.exit_code = kUsage;  // the model wants rows
-  const int told = tell(invocation, answer, [](const nlohmann::json& body) {
-    return with_line_end(field<std::string>(body, "text", ""));
-  });
+  const int told = tell_lines(invocation, answer, "text");
   if (!answer || invocation.json()) return told;
+  const nlohmann::json body = harmless_answer(answer.body);
   std::fprintf(stderr, "model %s, digest %s, step %s; %s tokens in %s, ended by %s\n",
-               word(answer.body, "model").c_str(), word(answer.body, "digest").c_str(),
-               number(answer.body, "step").c_str(), number(answer.body, "tokens").c_str(),
-               human_duration(field<double>(answer.body, "seconds", -1)).c_str(),
-               word(answer.body, "finish").c_str());
+               word(body, "model").c_str(), word(body, "digest").c_str(),
+               number(body, "step").c_str(), number(body, "tokens").c_str(),
+               human_duration(field<double>(body, "seconds", -1)).c_str(),
+               word(body, "finish").c_str());
   return told;
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/harmless_text.hpp"
 #include "runtime/storage/log_file.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
@@ -37,10 +38,9 @@ json parsed(const std::string& line) {
 }
 
 bool show(const Invocation& invocation, const std::string& line) {
+  // What libraries print is in there, too, as they wrote it.
   const std::string shown =
-      (invocation.json() ? parsed(line).dump(-1, ' ', false, json::error_handler_t::replace)
-                         : line) +
-      '\n';
+      (invocation.json() ? harmless_json(text_of(parsed(line))) : harmless(line)) + '\n';
   return std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
 }
 

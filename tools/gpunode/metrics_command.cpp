@@ -5,8 +5,7 @@
 namespace gpunode::cli {
 
 int run_metrics(const Invocation& invocation) {
-  return tell(invocation, ask_node(invocation, "metrics"),
-              [](const nlohmann::json& answer) { return field<std::string>(answer, "text", ""); });
+  return tell_lines(invocation, ask_node(invocation, "metrics"), "text");
 }
 
 }  // namespace gpunode::cli

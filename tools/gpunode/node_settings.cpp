@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     {"metrics", "--metrics", Kind::text, "", true},
     {"bulk_plain", "--bulk-plain", Kind::yes, "", false},
     {"log_json", "--log-json", Kind::yes, "", false},
+    {"no_sandbox", "--no-sandbox", Kind::yes, "", false},
 };
 
 Error bad(std::string detail) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,13 @@ namespace gpunode::cli {
 namespace {
 
 constexpr std::size_t kLongestBytes = 8192;
+constexpr std::size_t kReadBytes = 1024;
+
+constexpr const char* kBlanks = " \t\r\n";
+
+void wipe(std::string& text) {
+  explicit_bzero(text.data(), text.size());
+}
 
 std::string take_from_environment() {
   char* value = std::getenv(kTokenVariable);
@@ -25,29 +33,32 @@ std::string take_from_environment() {
   return token;
 }
 
-std::string trimmed(const std::string& text) {
-  constexpr const char* kBlanks = " \t\r\n";
-  std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+// In place, so that no copy of a token stays behind.
+void trim(std::string& text) {
+  text.erase(0, std::min(text.size(), text.find_first_not_of(kBlanks)));
+  text.erase(text.find_last_not_of(kBlanks) + 1);
 }
 
 Result<std::string> read_all(int file, const std::string& name) {
   std::string text;
-  char buffer[1024];
+  text.reserve(kLongestBytes + kReadBytes);
+  char buffer[kReadBytes];
   for (;;) {
     ssize_t got = read(file, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return storage::error_of_errno(errno, "cannot read the token from", name);
     if (got == 0) break;
     text.append(buffer, static_cast<std::size_t>(got));
-    if (text.size() > kLongestBytes)
+    if (text.size() > kLongestBytes) {
+      wipe(text);
+      explicit_bzero(buffer, sizeof buffer);
       return Error{ErrorCode::invalid_argument, name + " is too long for a token: it holds " +
                                                     "something else; name the file with the line "
                                                     "that `gpunode token create` printed"};
+    }
   }
   explicit_bzero(buffer, sizeof buffer);
-  text = trimmed(text);
+  trim(text);
   if (text.empty())
     return Error{
         ErrorCode::invalid_argument,
@@ -65,8 +76,11 @@ void warn_of_readers(int file, const std::string& name) {
 
 Result<std::string> take_token(const std::string& file) {
   std::string from_environment = take_from_environment();
-  if (file.empty()) return trimmed(from_environment);
-  explicit_bzero(from_environment.data(), from_environment.size());
+  if (file.empty()) {
+    trim(from_environment);
+    return from_environment;
+  }
+  wipe(from_environment);
   if (file == "-") return read_all(STDIN_FILENO, "standard input");
   int opened = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (opened < 0) return storage::error_of_errno(errno, "cannot read the token file", file);

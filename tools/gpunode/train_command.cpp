@@ -108,7 +108,7 @@ int tell_plan(const Invocation& invocation, Answer answer) {
   if (invocation.json())
     print_json(answer.body, refusal);
   else
-    print(plan_text(answer.body));
+    print(plan_text(harmless_answer(answer.body)));
   if (refusal && !invocation.json()) return fail(invocation, *refusal);
   return refusal ? kFailed : kOk;
 }

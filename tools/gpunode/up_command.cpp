@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -13,9 +14,11 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/base/version.hpp"
+#include "runtime/security/private_memory.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/background.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/confinement.hpp"
 #include "tools/gpunode/node_log.hpp"
 #include "tools/gpunode/node_settings.hpp"
 #include "tools/gpunode/start_anew.hpp"
@@ -26,6 +29,9 @@ namespace gpunode::cli {
 namespace {
 
 using nlohmann::json;
+
+// Set by who debugs a node: it may leave core dumps then, and be read by its user's processes.
+constexpr const char* kDumpableVariable = "GPUNODE_DUMPABLE";
 
 // Takes SIGTERM, SIGINT and SIGHUP away from all threads that are started after it, and hears them
 // itself.
@@ -146,13 +152,14 @@ std::string addresses(const json& answer, const char* key) {
   return out;
 }
 
-json up_answer(const Invocation& invocation, const Node& node) {
+json up_answer(const Invocation& invocation, const Node& node, const std::string& sandbox) {
   return {{"name", node.name()},
           {"id", node.id()},
           {"endpoints", node.endpoints()},
           {"join_endpoints", node.join_endpoints()},
           {"metrics", node.metrics_endpoint()},
           {"state", invocation.state()},
+          {"sandbox", sandbox},
           {"pid", getpid()}};
 }
 
@@ -184,6 +191,8 @@ int run_up(const Invocation& invocation) {
   if (!settings) return fail(invocation, settings.error(), kUsage);
   auto config = make_config(invocation, *settings);
   if (!config) return fail(invocation, settings->explained(config.error()), kUsage);
+  if (!std::getenv(kDumpableVariable))
+    if (auto hidden = security::keep_memory_private(); !hidden) warn(hidden.error().detail);
   auto token = take_token(invocation.arguments.text("--token-file"));
   if (!token) return fail(invocation, token.error());
   if (!config->join.empty()) config->token = std::move(*token);
@@ -200,16 +209,23 @@ int run_up(const Invocation& invocation) {
         invocation,
         {ErrorCode::invalid_argument, "--on-device-loss is restart or stay, not '" + on_loss + "'"},
         kUsage);
+  std::string sandbox = "off, by --no-sandbox";
+  if (!settings->arguments().has("--no-sandbox")) {
+    const auto confined = confine(invocation.state(), config->device != "cpu");
+    if (!confined) return fail(invocation, confined.error());
+    sandbox = security::to_text(*confined);
+  }
   NodeLog node_log(
       {.json = settings->arguments().has("--log-json"), .detaches = background != nullptr});
   log::info("node", "gpunode " + std::string(program_version()) + " starts, pid " +
-                        std::to_string(getpid()) + ", state " + invocation.state());
+                        std::to_string(getpid()) + ", state " + invocation.state() +
+                        "; sandbox: " + sandbox);
   SignalWatch signals;
   if (on_loss == "restart")
     config->on_device_lost = [&signals](const auto&, const auto&) { signals.start_anew(); };
   auto node = invocation.platform->start_node(std::move(*config));
   if (!node) return fail(invocation, settings->explained(node.error()));
-  const json answer = up_answer(invocation, **node);
+  const json answer = up_answer(invocation, **node, sandbox);
   log::info("node", up_text(answer));
   if (auto kept = settings->remember(); !kept)
     log::warning("node", "the next start has to be told anew: " + kept.error().message());

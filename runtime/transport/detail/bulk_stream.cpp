@@ -81,6 +81,7 @@ BulkStream::BulkStream(SharedDescriptor connection, BulkChannel channel, std::ui
 
 bool BulkStream::begin(Time now, const Envelope& envelope, ByteView body,
                        const SharedBytes& payload) {
+  // Ours: who sends begins the next message when this one has left.
   GPUNODE_CHECK(out_.empty(), "a message begins inside another");
   const Bytes head = encode_envelope(envelope);
   const std::size_t content = 4 + head.size() + body.size();

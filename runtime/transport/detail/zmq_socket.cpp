@@ -11,6 +11,7 @@ namespace {
 
 void* make_context() {
   void* context = zmq_ctx_new();
+  // Ours: it is made once a link, before the first peer.
   GPUNODE_CHECK(context != nullptr, "zmq_ctx_new");
   zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16'384);
   return context;

@@ -8,6 +8,7 @@
 
 #include "kernels/model/registry.hpp"
 #include "kernels/ops/backend.hpp"
+#include "runtime/base/thrown_error.hpp"
 
 namespace gpunode::model {
 namespace {
@@ -219,6 +220,15 @@ TEST(ModelCode, IsNeverANullProgramOrSession) {
   session = make_session(program);
   ASSERT_FALSE(session);
   EXPECT_NE(session.error().detail.find("my session failed"), std::string::npos);
+}
+
+TEST(ModelCode, AnErrorThatWasThrownIsThatError) {
+  const auto failed = guarded("the model", []() -> Result<int> {
+    throw ThrownError({ErrorCode::unavailable, "data: it was cut short"});
+  });
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code, ErrorCode::unavailable);
+  EXPECT_EQ(failed.error().detail, "data: it was cut short");
 }
 
 }  // namespace

@@ -92,5 +92,26 @@ TEST(TableDataset, a_share_that_is_none_is_refused) {
   EXPECT_FALSE(table("1,2,3\n", -0.5).has_value());
 }
 
+// Large tables are read in pieces, in which lines end anywhere.
+TEST(TableDataset, many_lines_are_the_same_as_few) {
+  std::string text = "first,second,label\n";
+  std::uint64_t lines = 0;
+  for (; text.size() < (3 << 20); ++lines)
+    text += std::to_string(lines) + "." + std::string(lines % 40, '0') + "5,-1," +
+            std::to_string(lines % 7) + (lines % 3 == 0 ? "\r\n" : "\n");
+  text.pop_back();
+  auto data = table(text);
+  ASSERT_TRUE(data.has_value()) << data.error().detail;
+  ASSERT_EQ((*data)->sample_count(), lines);
+  for (std::uint64_t line = 0; line < lines; ++line) {
+    ASSERT_EQ(static_cast<std::uint64_t>(row(**data, line).first), line);
+    ASSERT_EQ(row(**data, line).label, static_cast<std::int32_t>(line % 7));
+  }
+  auto wrong = table(text + "\n1,2\n");
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_NE(wrong.error().detail.find("line " + std::to_string(lines + 2)), std::string::npos)
+      << wrong.error().detail;
+}
+
 }  // namespace
 }  // namespace gpunode::dataset

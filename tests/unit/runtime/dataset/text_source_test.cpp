@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "runtime/base/thrown_error.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -83,15 +84,53 @@ TEST_F(TextSourceTest, ranges_cross_files_of_any_length) {
   }
 }
 
-TEST_F(TextSourceTest, mapped_and_copied_data_are_the_same) {
+// Data that stays in its files, of which so many are kept open.
+TextSourceOptions in_files(std::size_t open_files) {
+  return {.copy_below_bytes = 0, .open_files = open_files};
+}
+
+TEST_F(TextSourceTest, data_in_files_and_copied_data_are_the_same) {
   write("a", "first");
   write("b", "");
   write("c", "second");
+  write("d", std::string((2 << 20) + 3, 'x'));
   Result<TextSource> copied = TextSource::open(files_, folder_.path());
-  Result<TextSource> mapped = TextSource::open(files_, folder_.path(), {.copy_below_bytes = 0});
-  ASSERT_TRUE(copied.has_value() && mapped.has_value());
-  EXPECT_EQ(all(*copied), all(*mapped));
-  EXPECT_EQ(copied->data_digest(), mapped->data_digest());
+  ASSERT_TRUE(copied.has_value());
+  for (const std::size_t open_files : {0, 2, 9}) {
+    const auto stays = TextSource::open(files_, folder_.path(), in_files(open_files));
+    ASSERT_TRUE(stays.has_value());
+    EXPECT_EQ(all(*copied), all(*stays));
+    EXPECT_EQ(copied->data_digest(), stays->data_digest());
+  }
+}
+
+TEST_F(TextSourceTest, data_that_is_cut_short_while_it_is_used_is_an_error_and_no_end) {
+  for (const std::size_t open_files : {0, 9}) {
+    write("a", std::string(100'000, 'x'));
+    const auto source = TextSource::open(files_, folder_.path() / "a", in_files(open_files));
+    ASSERT_TRUE(source.has_value());
+    std::filesystem::resize_file(folder_.path() / "a", 10);
+    Bytes target(8192);
+    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{90'000}}) {
+      try {
+        source->copy(offset, target);
+        ADD_FAILURE() << "at " << offset;
+      } catch (const ThrownError& thrown) {
+        EXPECT_EQ(thrown.error().code, ErrorCode::unavailable);
+        EXPECT_NE(thrown.error().detail.find((folder_.path() / "a").string()), std::string::npos);
+      }
+    }
+    EXPECT_THROW(source->data_digest(), ThrownError);
+  }
+}
+
+TEST_F(TextSourceTest, a_file_that_is_replaced_is_not_mixed_with_the_one_before) {
+  write("a", "before");
+  const auto kept = TextSource::open(files_, folder_.path() / "a", in_files(1));
+  const auto opened_again = TextSource::open(files_, folder_.path() / "a", in_files(0));
+  write("a", "and after");
+  EXPECT_EQ(all(*kept), "before");
+  EXPECT_THROW(all(*opened_again), ThrownError);
 }
 
 TEST_F(TextSourceTest, copied_data_does_not_change_under_a_running_job) {

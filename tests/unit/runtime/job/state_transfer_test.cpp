@@ -147,9 +147,12 @@ TEST(StateTransfer, a_state_of_another_size_or_not_the_views_is_refused) {
   StateFetch fetch(fetch_options(state));
   StateFetch::Effects effects;
   StateMeta meta = meta_of(state);
-  meta.size_bytes = 332;
-  fetch.on_meta(Time{}, node(1), meta, effects);
-  EXPECT_FALSE(fetch.meta());
+  for (const std::uint64_t wrong : {std::uint64_t{0}, std::uint64_t{4}, std::uint64_t{332},
+                                    std::uint64_t{334}, ~std::uint64_t{0}}) {
+    meta.size_bytes = wrong;
+    fetch.on_meta(Time{}, node(1), meta, effects);
+    EXPECT_FALSE(fetch.meta()) << wrong;
+  }
   meta = meta_of(state);
   meta.digest = {1, 1};
   fetch.on_meta(Time{}, node(1), meta, effects);

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "runtime/storage/mapped_file.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
@@ -74,10 +73,31 @@ TEST_P(Contract, atomic_write_replaces_the_file_and_leaves_no_temporary) {
   EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
-TEST_P(Contract, atomic_write_takes_over_a_temporary_left_by_a_crash) {
-  ASSERT_TRUE(files().write_new(at("a.tmp")).has_value());
+TEST_P(Contract, atomic_write_touches_nothing_that_it_did_not_make) {
+  ASSERT_TRUE(files().create_folder(at("a.tmp")).has_value());
+  ASSERT_TRUE(write("a.tmp/kept", "1").has_value());
+  ASSERT_TRUE(write("b.tmp", "2").has_value());
   ASSERT_TRUE(write("a", "text").has_value());
-  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+  ASSERT_TRUE(write("b", "text").has_value());
+  EXPECT_EQ(read("a.tmp/kept"), "1");
+  EXPECT_EQ(read("b.tmp"), "2");
+  EXPECT_EQ(names(), (std::vector<std::string>{"a", "a.tmp", "b", "b.tmp"}));
+}
+
+TEST_P(Contract, atomic_write_writes_under_a_new_name_each_time) {
+  std::vector<std::string> seen;
+  for (int time = 0; time < 2; ++time) {
+    const auto look = [&](WritableFile&) -> Result<void> {
+      EXPECT_EQ(names().size(), 1u);
+      seen.push_back(names().front());
+      return Error{ErrorCode::io_error, "enough"};
+    };
+    EXPECT_FALSE(files().write_atomic_with(at("a"), look).has_value());
+  }
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_TRUE(is_temporary(seen[0]) && is_temporary(seen[1]));
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_TRUE(names().empty());
 }
 
 TEST_P(Contract, write_new_refuses_a_name_that_exists) {
@@ -208,21 +228,6 @@ TEST(PosixFiles, a_full_device_is_disk_full) {
   Error error = error_of_errno(ENOSPC, "cannot write", "/x");
   EXPECT_EQ(error.code, ErrorCode::disk_full);
   EXPECT_NE(error.detail.find("free some space"), std::string::npos);
-}
-
-TEST(MappedFile, gives_the_bytes_and_lives_as_long_as_its_view) {
-  TemporaryFolder folder;
-  PosixFileSystem files;
-  ASSERT_TRUE(files.write_atomic(folder.path() / "f", {as_bytes("mapped")}).has_value());
-  ASSERT_TRUE(files.write_atomic(folder.path() / "empty", {}).has_value());
-  Result<SharedBytes> map = map_file(folder.path() / "f");
-  ASSERT_TRUE(map.has_value());
-  SharedBytes part = map->part(3, 3);
-  map = SharedBytes{};
-  EXPECT_EQ(as_text(part.view), "ped");
-  EXPECT_TRUE(map_file(folder.path() / "empty")->empty());
-  EXPECT_EQ(map_file(folder.path() / "none").error().code, ErrorCode::not_found);
-  EXPECT_EQ(map_file(folder.path()).error().code, ErrorCode::invalid_argument);
 }
 
 TEST(Faults, a_failed_atomic_write_leaves_the_old_file_and_no_temporary) {

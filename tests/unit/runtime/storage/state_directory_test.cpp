@@ -39,6 +39,22 @@ TEST_F(StateDirectoryTest, is_created_private_and_can_be_opened_again) {
   }
 }
 
+TEST_F(StateDirectoryTest, opening_removes_what_a_crash_left_of_writes_and_nothing_else) {
+  {
+    Result<StateDirectory> state = StateDirectory::open(files_, path());
+    const Path jobs = *state->folder("jobs");
+    for (const char* name : {"a.tmp", "0123456789abcdef.tmp", "a.0123456789abcdeg.tmp"})
+      ASSERT_TRUE(files_.write_atomic(jobs / name, {}).has_value());
+    for (const Path& folder : {path(), jobs})
+      ASSERT_TRUE(files_.write_new(folder / "a.0123456789abcdef.tmp").has_value());
+    ASSERT_TRUE(files_.create_folder(jobs / "b.0123456789abcdef.tmp").has_value());
+  }
+  Result<StateDirectory> state = StateDirectory::open(files_, path());
+  ASSERT_TRUE(state.has_value());
+  EXPECT_FALSE(files_.exists(path() / "a.0123456789abcdef.tmp"));
+  EXPECT_EQ(files_.list(path() / "jobs")->size(), 4u);
+}
+
 TEST_F(StateDirectoryTest, in_use_names_the_process_that_holds_it) {
   Result<StateDirectory> first = StateDirectory::open(files_, path());
   ASSERT_TRUE(first.has_value());
