@@ -38,6 +38,8 @@ Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
     endpoints_.push_back(*bound);
     if (auto target = parse_endpoint(*bound)) ports_.push_back(target->port);
   }
+  if (!ignore_routing_ids(inbox_))
+    return {ErrorCode::internal, "this libzmq cannot ignore what peers call themselves"};
   return {};
 }
 

@@ -15,7 +15,8 @@
 //   up         | closed, gap, bad frame, newer hello | idle; on_state(reset)
 // hello and welcome carry a number that their sender only raises, so one that was overtaken by a
 // later one is known to be old. A peer is what the User-Id says that our own door gave out with its
-// key, never the routing id: that is of its own choice.
+// key; the routing id that it sends is ignored, and `route` is a number that the inbox has given to
+// the connection (ignore_routing_ids).
 #pragma once
 
 #include <deque>
