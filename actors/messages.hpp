@@ -89,15 +89,19 @@ struct CallRequest {
   std::string name;
   SharedBytes request;
   Duration timeout{};  // shorter, with not_found, where the nodes said to offer it do not
-  std::function<void(Result<SharedBytes>)> done;  // on the call actor; must be quick
+  std::function<void(Result<SharedBytes>)> done;  // on any thread; must be quick
+  // Its handler may run again, on another node, where the one that has it is lost.
+  bool may_repeat = false;
 };
-// What a published name does with a request; answers once, from any thread.
+// What a published name does with a request; answers once, from any thread. Called on the thread
+// that brings the request, and must be quick, unless it is published as pooled.
 using CallReply = std::function<void(Result<SharedBytes>)>;
 using CallHandler = std::function<void(const NodeId& from, SharedBytes request, CallReply reply)>;
 struct Publish {
   std::string name;
   CallHandler handler;  // null: withdraw
   bool listed = true;   // in the directory, so that other nodes find it by name
+  bool pooled = false;  // may take its time: runs on one of the node's handler threads
 };
 
 // --- the directory's writer ---

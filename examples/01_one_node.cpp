@@ -21,11 +21,15 @@ int main() {
   }
 
   // Every node of the cluster can call this from now on.
-  (*node)->publish("shout", [](std::string_view request) -> gpunode::Result<std::string> {
+  auto shout = [](std::string_view request) -> gpunode::Result<std::string> {
     std::string text(request);
     for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     return text;
-  });
+  };
+  if (auto published = (*node)->publish("shout", shout); !published) {
+    std::fprintf(stderr, "%s\n", published.error().message().c_str());
+    return 1;
+  }
   auto answer = (*node)->call("shout", "hello", std::chrono::seconds(10));
   std::printf("%s: %s\n", (*node)->name().c_str(),
               answer ? answer->c_str() : answer.error().message().c_str());

@@ -24,8 +24,10 @@ std::unique_ptr<Node> start(NodeConfig config) {
 }
 
 void offer(Node& node) {
-  node.publish("who",
-               [name = node.name()](std::string_view) -> Result<std::string> { return name; });
+  auto who = [name = node.name()](std::string_view) -> Result<std::string> { return name; };
+  if (node.publish("who", who)) return;
+  std::fprintf(stderr, "the name was refused\n");
+  std::exit(1);
 }
 
 }  // namespace
@@ -55,7 +57,8 @@ int main() {
 
   offer(*bob);
   ada->stop();  // as a crash would
-  auto second = bob->call("who", "", std::chrono::seconds(10));
+  // To ask twice does no harm, so another node may be asked where the first is lost.
+  auto second = bob->call("who", "", std::chrono::seconds(10), Node::Retry::where_lost);
   std::printf("answered by %s\n", second ? second->c_str() : second.error().message().c_str());
 
   bob->leave();

@@ -351,7 +351,8 @@ void generate(Self* self, const Command& command) {
                                            {"digest", text->model_digest},
                                            {"step", text->step},
                                            {"seconds", text->seconds}}));
-                         }});
+                         },
+                         true});
 }
 
 // What the node tells of a model that it serves: the step and digest of its weights, and the job

@@ -10,7 +10,6 @@ namespace wire = gpunode::wire::call;
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
-constexpr std::size_t kMaxNameBytes = 256;
 
 }  // namespace
 
@@ -26,7 +25,7 @@ Bytes encode(const CallMessage& message) {
     kind = wire::Body::Reply;
     std::string detail = reply.error.detail.substr(0, 4096);
     body = wire::CreateReplyDirect(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
-                                   detail.c_str())
+                                   detail.c_str(), reply.not_run)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
@@ -48,6 +47,7 @@ Result<CallMessage> decode_call(ByteView bytes) {
   if (!reply) return corrupted;
   ReplyHeader header;
   header.ok = reply->ok();
+  header.not_run = reply->not_run();
   auto code = reply->code();
   header.error.code = code <= static_cast<std::uint16_t>(ErrorCode::internal)
                           ? static_cast<ErrorCode>(code)

@@ -10,13 +10,16 @@
 
 namespace gpunode::node {
 
+inline constexpr std::size_t kMaxNameBytes = 256;
+
 struct CallHeader {
-  std::string name;  // at most 256 characters
+  std::string name;  // at most kMaxNameBytes
   std::uint32_t timeout_ms = 0;
 };
 struct ReplyHeader {
   bool ok = true;
-  Error error;  // of a failure
+  Error error;           // of a failure
+  bool not_run = false;  // it was refused before its handler ran: another node may be asked
 };
 using CallMessage = std::variant<CallHeader, ReplyHeader>;
 

@@ -216,6 +216,13 @@ void on_leave(Self* self, const Leave& leave) {
   leave_if_heard(self);
 }
 
+void tell_caught_up(Self* self) {
+  State& state = self->state;
+  if (!state.options.on_caught_up || !state.directory->has_caught_up()) return;
+  if (state.snapshot_stale) write_snapshot(self);
+  std::exchange(state.options.on_caught_up, nullptr)();
+}
+
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   ByteView body = net.message->body;
@@ -223,6 +230,7 @@ void on_net(Self* self, const NetMessage& net) {
     carry_out(self, state.swim->on_message(now(self), net.from, body));
   else if (net.message->topic == transport::Topic::directory)
     carry_out(self, state.directory->on_message(now(self), net.from, body));
+  tell_caught_up(self);
   leave_if_heard(self);
 }
 
@@ -271,6 +279,7 @@ void on_tick(Self* self) {
     look_at_addresses(self);
   }
   if (state.snapshot_stale) write_snapshot(self);
+  tell_caught_up(self);
 }
 
 void on_set(Self* self, const SetEntry& entry) {

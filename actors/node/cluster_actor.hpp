@@ -43,6 +43,8 @@ struct ClusterActorOptions {
   std::shared_ptr<transport::Link> link;
   ClusterState* state = nullptr;
   const Clock* clock = nullptr;
+  // Told once: `state` shows all that one live node knows of what is offered.
+  std::function<void()> on_caught_up;
   std::uint64_t seed = 0;
   // Keeps the records of known peers on disk; called when they change, at most once a second.
   std::function<void(const std::vector<membership::MemberRecord>&)> store_peers;

@@ -2,7 +2,7 @@
 // list of children (spawn_children) is the picture of a running node.
 //
 //   link threads -> Router -> cluster    who is here, directory
-//                          -> calls      named calls between nodes
+//                          -> Calls      named calls between nodes; handler threads
 //                          -> job board  -> job -> trainer (device thread), checkpoint writer
 //                          -> that job   what comes on bulk
 //                          -> admission  <- join port
@@ -99,12 +99,12 @@ class NodeFace final : public Node {
     left_behind.push_back(std::move(node_));
   }
 
-  void publish(const std::string& name, Handler handler) override {
-    node_->publish(name, std::move(handler));
+  Result<void> publish(const std::string& name, Handler handler, Run run) override {
+    return node_->publish(name, std::move(handler), run);
   }
   Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds timeout) override {
-    return node_->call(name, request, timeout);
+                           std::chrono::milliseconds timeout, Retry retry) override {
+    return node_->call(name, request, timeout, retry);
   }
   std::string command(const std::string& name, const std::string& arguments) override {
     return node_->command(name, arguments);
@@ -158,18 +158,21 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   return open_doors();
 }
 
-// A node that has just joined is up when it sees the others; a restarted one may be the first.
+// A node that has just joined is up when it sees the others and knows what they offer; a restarted
+// one may be the first.
 void RunningNode::wait_for_a_peer() {
   if (config_.join.empty()) return;
   Time deadline = parts_.clock->now() + kFirstPeerTimeout;
   while (parts_.clock->now() < deadline) {
     auto cluster = cluster_state_.read();
     for (const NodeInfo& node : cluster->nodes)
-      if (!node.self && cluster->alive(node.id)) return;
+      if (!node.self && cluster->alive(node.id) && caught_up_) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  log::warning("node",
-               "admitted, but no member has answered yet; going on, it is tried again and again");
+  log::warning(
+      "node",
+      "admitted, but no member has told yet what the cluster offers; going on, it is tried "
+      "again and again");
 }
 
 void RunningNode::spawn_children() {
@@ -183,10 +186,14 @@ void RunningNode::spawn_children() {
   me.endpoints = entry.addresses.control;
   me.join_endpoints = entry.addresses.join;
   cluster_state_.write({self, {me}, {}, {}});  // until the cluster actor has its own
-  children_.cluster =
-      spawn_cluster(system, entry.cluster_options(config_, cluster_state_, *parts_.clock));
-  children_.calls = spawn_calls(system, {self, entry.link, &cluster_state_, parts_.clock,
-                                         children_.cluster, mix(entry.boot, 3), &metrics_});
+  auto cluster_options = entry.cluster_options(config_, cluster_state_, *parts_.clock);
+  cluster_options.on_caught_up = [this] { caught_up_ = true; };
+  children_.cluster = spawn_cluster(system, std::move(cluster_options));
+  calls_ = std::make_shared<Calls>(
+      CallsOptions{self, entry.link, &cluster_state_, parts_.clock,
+                   [this](SetEntry order) { send(&Children::cluster, std::move(order)); },
+                   mix(entry.boot, 3), &metrics_, call_threads_});
+  children_.calls = spawn_calls(system, calls_);
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.link, &cluster_state_, children_.cluster, parts_.clock});
@@ -223,8 +230,7 @@ void RunningNode::spawn_children() {
                                           [this](std::string reason) { fail(std::move(reason)); });
   for (const caf::actor& child : {children_.calls, children_.job_board, children_.admission})
     caf::anon_send(children_.cluster, Subscribe{child});
-  router_->set_targets(
-      {children_.cluster, children_.calls, children_.job_board, children_.admission});
+  router_->set_targets({children_.cluster, children_.job_board, children_.admission, calls_});
   caf::anon_send(children_.cluster, Begin{});
 }
 

@@ -67,6 +67,11 @@ struct NodeConfig {
   // "127.0.0.1:9464", or port 0 for a free one: answers GET /metrics there, for Prometheus. Refused
   // unless it is loopback, as nothing authenticates who reads; empty: not at all.
   std::string metrics = {};
+  // Threads on which published handlers run, and how many calls may wait for one of them; a call
+  // beyond that is refused with resource_exhausted. Raising the first lets more slow handlers run
+  // beside each other, and costs a stack each.
+  std::size_t handler_threads = 8;
+  std::size_t handler_queue = 1024;
   // Answer commands of the gpunode program on <state_directory>/node.sock.
   bool local_commands = true;
 };
@@ -78,16 +83,30 @@ class Node {
   static Result<std::unique_ptr<Node>> start(NodeConfig config);
   virtual ~Node() = default;
 
-  // What this node answers to every node that calls the name. The function runs on a thread of its
-  // own a call. An empty function withdraws the name.
-  using Handler = std::function<Result<std::string>(std::string_view request)>;
-  virtual void publish(const std::string& name, Handler handler) = 0;
+  // Bytes of a request, and of an answer that goes to another node.
+  static constexpr std::size_t kMaxCallBytes = std::size_t{16} << 20;
 
-  // Calls a published name on a live node that offers it, drawn at random, this one included, and
-  // on another one if that dies. Exactly one answer or error within `timeout`. Fails with:
-  // unavailable (nobody offers it), timeout, and whatever the handler fails with.
+  // Where a handler runs: on one of the node's handler threads, or at once on the thread that
+  // brings the request, which saves a wake-up. That one must be done within microseconds, as nothing
+  // else comes in meanwhile, and may not call, leave or stop.
+  enum class Run { on_handler_thread, at_once };
+  // What this node answers to every node that calls the name. An empty function withdraws the name;
+  // calls that run are not waited for. Fails with invalid_argument: a name that is empty, longer
+  // than 256 bytes, or begins as gpunode's own do ("job.", "queue.", "node.", "model/").
+  using Handler = std::function<Result<std::string>(std::string_view request)>;
+  virtual Result<void> publish(const std::string& name, Handler handler,
+                               Run run = Run::on_handler_thread) = 0;
+
+  // Whether a call whose node is lost may run again on another one, or fails.
+  enum class Retry { never, where_lost };
+  // Calls a published name on a live node that offers it, drawn at random, this one included; on
+  // another one if that refuses it before the handler has run. Exactly one answer or error within
+  // `timeout`. Fails with: invalid_argument (over kMaxCallBytes), unavailable, not_found (nobody
+  // offers it), resource_exhausted (too many calls wait there), peer_lost (its node is gone: the
+  // handler may have run), timeout, and whatever the handler fails with.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
-                                   std::chrono::milliseconds timeout) = 0;
+                                   std::chrono::milliseconds timeout,
+                                   Retry retry = Retry::never) = 0;
 
   // One command as the gpunode program gives it: a name and JSON arguments in, JSON out. Arguments
   // that are no object, a key that is unknown and a value of another type are invalid_argument.
@@ -101,7 +120,9 @@ class Node {
   // "http://127.0.0.1:9464/metrics"; empty: metrics are not served.
   virtual std::string metrics_endpoint() const = 0;
 
-  // Says goodbye to the cluster and stops; running jobs go on without this node.
+  // Says goodbye to the cluster and stops; running jobs go on without this node. What its handlers
+  // have been asked is answered first. Both wait for handlers that run, ten seconds at most, but not
+  // for the one that calls them.
   virtual void leave() = 0;
   // Stops without a word, as a crash would, but with everything closed.
   virtual void stop() = 0;

@@ -55,8 +55,21 @@ bool RunningNode::leave(caf::actor Children::*child, Duration timeout) {
   return left.wait_for(timeout + kLeaveAnswerTerm) == std::future_status::ready && left.get();
 }
 
+// What was asked is answered before a goodbye, and thrown away before a stop. A handler that does
+// not return keeps its thread, and nothing of this node.
+void RunningNode::end_handlers(bool politely) {
+  if (politely)
+    calls_->withdraw();
+  else
+    calls_->close();
+  call_threads_->close(politely);
+  if (!call_threads_->wait(*parts_.clock, kShutdownTimeout))
+    log::warning("node", "a handler of a published name did not return in time; going on without");
+  calls_->close();
+}
+
 // Ends the actors, the link under them in between. What is still at work after the timeout (a
-// handler of the embedder's own, a scan of all data) keeps the actor system and the node's parts.
+// scan of all data) keeps the actor system and the node's parts.
 void RunningNode::stop_children(bool politely) {
   // First the supervisor, so that what ends now is no failure.
   for (caf::actor Children::*child : {&Children::supervisor, &Children::job_board,
@@ -94,6 +107,8 @@ void RunningNode::stop_children(bool politely) {
 // Shutdown in order: no intake, actors end (goodbyes go out), sockets close in their threads,
 // threads are joined.
 void RunningNode::end(bool politely) {
+  // A handler that runs at once would wait for the end of the thread that it is on.
+  if (Calls::on_link_thread()) return end_soon(politely);
   {
     std::unique_lock lock(end_mutex_);
     // A child may fail, or a command to stop may come, before the start is over.
@@ -110,6 +125,7 @@ void RunningNode::end(bool politely) {
   if (local_server_) local_server_->close();
   if (metrics_server_) metrics_server_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
+  if (calls_) end_handlers(politely);
   if (system_) stop_children(politely);
   std::lock_guard lock(end_mutex_);
   phase_ = Phase::ended;

@@ -1,7 +1,5 @@
 // What a running node is asked by its embedder and by people: calls, published names, commands.
 // Each goes to the actor whose it is; called on any thread.
-#include <caf/event_based_actor.hpp>
-
 #include <algorithm>
 #include <future>
 
@@ -83,33 +81,30 @@ std::string RunningNode::command(const std::string& name, const std::string& arg
   return answer.get();
 }
 
-void RunningNode::publish(const std::string& name, Node::Handler handler) {
-  Publish order{name, nullptr, true};
+Result<void> RunningNode::publish(const std::string& name, Node::Handler handler, Node::Run run) {
+  if (auto good = check_published_name(name); !good) return good;
+  Publish order{name, nullptr, true, run == Node::Run::on_handler_thread};
   if (handler)
-    order.handler = [this, handler = std::move(handler)](const NodeId&, SharedBytes request,
-                                                         CallReply reply) {
-      // Called by an actor of this system, which therefore is there.
-      system_->spawn<caf::detached>([handler, request, reply] {
-        auto answer = run_handler(handler, as_text(request.view));
-        reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
-                     : Result<SharedBytes>(answer.error()));
-      });
+    order.handler = [handler = std::move(handler)](const NodeId&, SharedBytes request,
+                                                   CallReply reply) {
+      auto answer = run_handler(handler, as_text(request.view));
+      reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
+                   : Result<SharedBytes>(answer.error()));
     };
-  send(&Children::calls, std::move(order));
+  calls_->publish(order);
+  return {};
 }
 
 Result<std::string> RunningNode::call(const std::string& name, std::string_view request,
-                                      std::chrono::milliseconds timeout) {
-  auto promise = std::make_shared<std::promise<Result<SharedBytes>>>();
-  auto answer = promise->get_future();
-  AnswerOnce<Result<SharedBytes>> done(
-      [promise](Result<SharedBytes> result) { promise->set_value(std::move(result)); }, stopping());
+                                      std::chrono::milliseconds timeout, Node::Retry retry) {
   // A century would not fit into nanoseconds from now on.
   timeout = std::clamp(timeout, std::chrono::milliseconds(0), kLongestTimeout);
-  send(&Children::calls,
-       CallRequest{
-           {}, name, SharedBytes::from(to_bytes(as_bytes(request))), timeout, std::move(done)});
-  auto result = answer.get();
+  auto result = calls_->ask({.to = {},
+                             .name = name,
+                             .request = SharedBytes::from(to_bytes(as_bytes(request))),
+                             .timeout = timeout,
+                             .done = {},
+                             .may_repeat = retry == Node::Retry::where_lost});
   if (!result) return result.error();
   return std::string(as_text(result->view));
 }

@@ -50,7 +50,7 @@ const caf::actor* Router::target_of(transport::Topic topic) const {
       return &targets_.cluster;
     case transport::Topic::call:
     case transport::Topic::reply:
-      return &targets_.calls;
+      break;
     case transport::Topic::job:
       return &targets_.job_board;
     case transport::Topic::admission:
@@ -62,8 +62,13 @@ const caf::actor* Router::target_of(transport::Topic topic) const {
 void Router::on_message(const NodeId& from, transport::Lane lane, transport::Message message) {
   std::shared_lock lock(mutex_);
   const caf::actor* target = target_of(message.topic);
-  if (!target || !*target) return;
+  if (!targets_.cluster || (target && !*target)) return;
   if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
+  if (!target) {
+    const std::shared_ptr<Calls> calls = targets_.calls;
+    lock.unlock();  // a handler may take its time
+    return calls->on_message(from, message);
+  }
   auto shared = std::make_shared<const transport::Message>(std::move(message));
   if (lane == transport::Lane::bulk && target == &targets_.job_board) {
     auto job = jobs_.find(shared->stream);

@@ -1,4 +1,5 @@
-// From the link's threads to the mailboxes: each topic has one actor, and bulk of a running job
+// From the link's threads to the mailboxes: each topic has one actor; calls are taken right on the
+// link's thread, and bulk of a running job
 // goes straight to that job's actor, which is run on the bulk thread if it is idle. Also tells the
 // detector, at most twenty times a second and peer, that a peer was heard, as any authenticated
 // traffic is a life sign. Owned by the node; called on the link's threads.
@@ -13,6 +14,7 @@
 
 #include "actors/inline_delivery.hpp"
 #include "actors/messages.hpp"
+#include "actors/node/calls.hpp"
 #include "runtime/job/step_places.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -25,7 +27,8 @@ struct Heard {
 class Router {
  public:
   struct Targets {
-    caf::actor cluster, calls, job_board, admission;
+    caf::actor cluster, job_board, admission;
+    std::shared_ptr<Calls> calls;
   };
   explicit Router(const Clock& clock) : clock_(clock) {}
 
@@ -45,7 +48,7 @@ class Router {
 
  private:
   bool due(const NodeId& peer);
-  const caf::actor* target_of(transport::Topic topic) const;  // null: an unknown one
+  const caf::actor* target_of(transport::Topic topic) const;  // null: it has none
 
   const Clock& clock_;
   std::shared_mutex mutex_;

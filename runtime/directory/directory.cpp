@@ -122,7 +122,10 @@ Actions Directory::on_message(Time now, const NodeId& from, ByteView bytes) {
   }
   switch (message->kind) {
     case MessageKind::root:
-      if (message->root != root()) send(from, {MessageKind::summary, {}, positions()});
+      if (message->root != root())
+        send(from, {MessageKind::summary, {}, positions()});
+      else
+        caught_up_ = true;
       break;
     case MessageKind::summary:
       on_summary(from, *message);
@@ -132,6 +135,7 @@ Actions Directory::on_message(Time now, const NodeId& from, ByteView bytes) {
       break;
     case MessageKind::deltas:
       for (const Delta& delta : message->deltas) on_delta(now, from, delta);
+      if (!awaited_.empty()) note_caught_up();
       break;
   }
   return take();
@@ -149,6 +153,11 @@ void Directory::on_summary(const NodeId& from, const Message& message) {
     wanted.positions.push_back(reached(position));
   }
   if (!wanted.positions.empty()) send(from, wanted);
+  if (!caught_up_) {
+    awaited_.clear();
+    for (const Position& each : wanted.positions) awaited_.push_back(theirs[each.owner]);
+    note_caught_up();
+  }
 
   std::vector<Position> lacking;
   for (const Position& mine : positions()) {
@@ -159,6 +168,12 @@ void Directory::on_summary(const NodeId& from, const Message& message) {
       lacking.push_back(found->second);
   }
   send_deltas(from, lacking);
+}
+
+void Directory::note_caught_up() {
+  std::erase_if(awaited_,
+                [this](const Position& each) { return !newer(each, position_of(each.owner)); });
+  caught_up_ = caught_up_ || awaited_.empty();
 }
 
 // Sends what the other side lacks beyond each position, small gaps first, within the round's bound.
@@ -267,8 +282,9 @@ Actions Directory::on_peer_up(Time, const NodeId& peer) {
   if (peer == self_) return {};
   live_.insert(peer);
   forgotten_.erase(peer);
+  send(peer, {MessageKind::root, root()});
   const auto found = others_.find(peer);
-  if (found == others_.end() || !found->second.gone_since) return {};
+  if (found == others_.end() || !found->second.gone_since) return take();
   found->second.gone_since.reset();
   show(peer, Keyspace{}, found->second.complete);
   return take();

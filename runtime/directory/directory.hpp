@@ -82,7 +82,8 @@ class Directory {
   Actions on_tick(Time now);
   // A control message of kind directory from an authenticated peer. Bad bytes are counted, dropped.
   Actions on_message(Time now, const NodeId& from, ByteView bytes);
-  // Membership says that this peer is alive; its keyspace becomes visible.
+  // Membership says that this peer is alive; its keyspace becomes visible, and the copies are
+  // compared at once.
   Actions on_peer_up(Time now, const NodeId& peer);
   // Dead or left: its keyspace is hidden now and dropped after gone_grace.
   Actions on_peer_gone(Time now, const NodeId& peer);
@@ -92,6 +93,8 @@ class Directory {
   std::vector<Entry> scan(std::string_view prefix) const;
   // Equal on two nodes if and only if they hold the same keyspaces (hidden ones too).
   Hash root() const;
+  // Whether it has held all that one live peer held: what it lacks since then is news.
+  bool has_caught_up() const { return caught_up_; }
   // Dropped because they were malformed or not signed by their owner.
   std::uint64_t rejected_updates() const { return rejected_; }
 
@@ -109,6 +112,7 @@ class Directory {
   void drop_gone(Time now);
   Actions take() { return std::exchange(actions_, {}); }
   void on_summary(const NodeId& from, const Message& message);
+  void note_caught_up();
   void on_delta(Time now, const NodeId& from, const Delta& delta);
   bool fits(const Held& held, const Delta& delta, Keyspace& candidate) const;
   void show(const NodeId& owner, const Keyspace& before, const Keyspace& after);
@@ -129,6 +133,9 @@ class Directory {
   std::map<NodeId, Boot> forgotten_;  // dropped for good until their owner is live again
   std::set<NodeId> live_;
   Time next_round_{};
+  std::vector<Position>
+      awaited_;  // of the peer that was compared with last, until it has caught up
+  bool caught_up_ = false;
   Actions actions_;
   std::uint64_t rejected_ = 0;
 };

@@ -98,6 +98,8 @@ class Server final : public LocalServer {
       return {errno == EACCES ? ErrorCode::permission_denied : ErrorCode::io_error,
               "cannot listen on " + path_ + ": " + zmq_strerror(errno)};
     }
+    if (!ignore_routing_ids(socket_))
+      return {ErrorCode::internal, "this libzmq cannot ignore what callers call themselves"};
     if (::chmod(hidden.c_str(), 0600) != 0 || ::rename(hidden.c_str(), path_.c_str()) != 0) {
       int cause = errno;
       ::unlink(hidden.c_str());

@@ -8,6 +8,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -21,6 +22,8 @@
 #include "actors/cluster_state.hpp"
 #include "actors/compute/device_roster.hpp"
 #include "actors/job/job_environment.hpp"
+#include "actors/node/call_threads.hpp"
+#include "actors/node/calls.hpp"
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/entry.hpp"
 #include "actors/node/node.hpp"
@@ -42,6 +45,8 @@ class RunningNode {
     if (!parts_.clock) parts_.clock = &system_clock_;
     if (parts_.version.empty()) parts_.version = program_version();
     router_ = std::make_unique<Router>(*parts_.clock);
+    call_threads_ = std::make_shared<CallThreads>(
+        CallThreads::Limits{config_.handler_threads, config_.handler_queue});
   }
   ~RunningNode() { end(false); }
 
@@ -54,9 +59,9 @@ class RunningNode {
   }
 
   // What Node offers under these names.
-  void publish(const std::string& name, Node::Handler handler);
+  Result<void> publish(const std::string& name, Node::Handler handler, Node::Run run);
   Result<std::string> call(const std::string& name, std::string_view request,
-                           std::chrono::milliseconds timeout);
+                           std::chrono::milliseconds timeout, Node::Retry retry);
   std::string command(const std::string& name, const std::string& arguments);
   const Entry& entry() const { return *entry_; }
   // As others are told.
@@ -90,6 +95,7 @@ class RunningNode {
   bool leave(caf::actor Children::*child, Duration timeout);
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
   void fail(std::string reason);
+  void end_handlers(bool politely);
   void on_device_lost(const std::string& device, const std::string& reason,
                       const std::set<std::string>& jobs);
   void stop_children(bool politely);
@@ -105,7 +111,10 @@ class RunningNode {
   std::unique_ptr<Router> router_;
   std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
   ClusterState cluster_state_;
+  std::atomic<bool> caught_up_{false};  // with what another node knew
   telemetry::Registry metrics_;
+  std::shared_ptr<CallThreads> call_threads_;
+  std::shared_ptr<Calls> calls_;  // null before the start
   std::unique_ptr<jobs::JobEnvironment> environment_;
   std::unique_ptr<checkpoint::NewestCheckpoints> newest_checkpoints_;
 

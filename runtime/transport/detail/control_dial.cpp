@@ -24,7 +24,7 @@ ControlDial* ControlLane::current(const NodeId& node, std::uint64_t dial_id) {
 // One attempt a socket: ZeroMQ's own redialling would neither tell of a refusal nor go to the next
 // address, and after some refusals of the door it stops for ever.
 bool ControlLane::configure_dial(ControlDial& dial, const ControlPeer& peer) {
-  Socket& socket = dial.socket;
+  Socket& socket = dial.socket->own();
   if (!socket) return false;
   set_tcp_options(socket);
   set_frame_limits(socket, kMaxFrameBytes);
@@ -46,12 +46,13 @@ void ControlLane::seek(ControlPeer& peer) {
   dial.id = next_dial_++;
   dial.nonce = security::random_nonce();
   dial.endpoint = endpoints[peer.attempts.next_of(endpoints.size())];
-  dial.socket = Socket(control_context(), ZMQ_DEALER);
+  dial.socket = std::make_shared<SharedSocket>(Socket(control_context(), ZMQ_DEALER));
   if (!configure_dial(dial, peer)) return fail_dial(peer, false);
   const NodeId node = peer.address.node;
   const std::uint64_t id = dial.id;
-  dial.socket_watch = reactor_.watch(dial.socket.fd(), Reactor::Wanted::reading,
-                                     [this, node, id] { service_dial(node, id); });
+  dial.socket->look = [this, node, id] { service_dial(node, id); };
+  dial.socket_watch =
+      reactor_.watch(dial.socket->own().fd(), Reactor::Wanted::reading, dial.socket->look);
   dial.monitor_watch = reactor_.watch(dial.monitor.fd(), Reactor::Wanted::reading,
                                       [this, node, id] { service_monitor(node, id); });
   reactor_.post([this, node, id] { service_monitor(node, id); });
@@ -66,8 +67,7 @@ void ControlLane::close_dial(ControlPeer& peer) {
   const std::unique_ptr<ControlDial> dial = std::move(peer.dial);
   reactor_.unwatch(dial->socket_watch);
   reactor_.unwatch(dial->monitor_watch);
-  dial->monitor.stop(dial->socket);
-  dial->socket.close();
+  dial->socket->close(dial->monitor);
 }
 
 void ControlLane::fail_dial(ControlPeer& peer, bool refused) {
@@ -140,7 +140,7 @@ void ControlLane::probe_refusal(const NodeId& node, const std::string& endpoint)
 bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
   NodeId node = peer.address.node;
   for (int i = 0; i < kBatch; ++i) {
-    Frames parts = peer.dial->socket.receive(kMaxParts);
+    Frames parts = peer.dial->socket->receive(kMaxParts);
     if (parts.empty()) return true;
     WireMessage message;
     std::uint16_t other_major = 0;
@@ -155,7 +155,9 @@ bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
       take_session(peer, std::move(message));
     } else if (envelope.kind == Kind::welcome && envelope.session == peer.dial->nonce) {
       note_welcome(peer, envelope);
-      open_session(peer, {.nonce = envelope.session, .dialled = true});
+      open_session(peer, {.wire = std::make_shared<ControlWire>(peer.dial->socket, Bytes(),
+                                                                envelope.session, options_.boot),
+                          .dialled = true});
     } else {
       fail_dial(peer, false);
     }
@@ -165,8 +167,9 @@ bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
 }
 
 void ControlLane::try_hello(ControlPeer& peer) {
-  Frame hello = pack_frame(greeting(Kind::hello, peer.dial->nonce));
-  peer.dial->hello_sent = send_frame(std::move(hello), peer.dial->socket, nullptr) == Sent::yes;
+  Frames hello;
+  hello.push_back(pack_frame(greeting(Kind::hello, peer.dial->nonce)));
+  peer.dial->hello_sent = peer.dial->socket->send(hello) == Sent::yes;
 }
 
 void ControlLane::service_dial(const NodeId& node, std::uint64_t dial_id) {
@@ -180,7 +183,7 @@ void ControlLane::service_dial(const NodeId& node, std::uint64_t dial_id) {
     hello_due = hello_due && !peer.dial->hello_sent;
     Flushed flushed = peer.session ? flush(peer) : Flushed::all;
     if (flushed == Flushed::broken) return break_session(peer, false);
-    int events = peer.dial->socket.events();
+    int events = peer.dial->socket->events();
     bool writes = hello_due || flushed == Flushed::blocked;
     if (!(events & ZMQ_POLLIN) && !(writes && (events & ZMQ_POLLOUT))) return;
   }

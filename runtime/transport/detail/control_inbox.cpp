@@ -29,25 +29,31 @@ void ControlLane::accept(ControlPeer& peer, const Envelope& hello, Frames& parts
   close_dial(peer);
 
   ControlSession session;
-  session.nonce = hello.session;
-  session.route = to_bytes(parts[0].view());
+  session.wire = std::make_shared<ControlWire>(inbox_, to_bytes(parts[0].view()), hello.session,
+                                               options_.boot);
   session.source_fd = parts.back().source_fd();
   session.connection = duplicate_connection(session.source_fd, ports_);
-  Frame welcome = pack_frame(greeting(Kind::welcome, hello.session));
-  if (send_frame(std::move(welcome), inbox_, &session.route) != Sent::yes) return on_broken(peer);
+  if (send_on(parts, greeting(Kind::welcome, hello.session)) != Sent::yes) return on_broken(peer);
   open_session(peer, std::move(session));
 }
 
 void ControlLane::answer_not_yet(const Envelope& hello, Frames& parts) {
-  const Bytes route = to_bytes(parts[0].view());
-  send_frame(pack_frame(greeting(Kind::not_yet, hello.session)), inbox_, &route);
+  (void)send_on(parts, greeting(Kind::not_yet, hello.session));
+}
+
+// Over the connection that `asked` came by.
+Sent ControlLane::send_on(const Frames& asked, const Envelope& envelope) {
+  Frames parts;
+  parts.emplace_back(asked[0].view());
+  parts.push_back(pack_frame(envelope));
+  return inbox_->send(parts);
 }
 
 void ControlLane::service_inbox() {
   for (int i = 0; i < kBatch; ++i) {
-    Frames parts = inbox_.receive(kMaxParts);
+    Frames parts = inbox_->receive(kMaxParts);
     if (parts.empty()) {
-      if (inbox_.events() & ZMQ_POLLIN) continue;
+      if (inbox_->events() & ZMQ_POLLIN) continue;
       return;
     }
     take_inbox(parts);
@@ -66,7 +72,7 @@ void ControlLane::take_inbox(Frames& parts) {
   const Unpacked unpacked =
       origin ? unpack_frame(parts.back(), message, other_major) : Unpacked::bad;
   const bool of_session = peer && peer->session && !peer->session->dialled &&
-                          std::ranges::equal(peer->session->route, parts[0].view());
+                          std::ranges::equal(peer->session->wire->route(), parts[0].view());
   if (unpacked == Unpacked::other_version && !of_session) {
     ++dropped_;
     if (peer) report_version(*peer, other_major);

@@ -25,25 +25,30 @@ ControlLane::ControlLane(const MeshLinkOptions& options, const LinkEvents& event
 
 Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
   if (endpoints.empty()) return {};
-  inbox_ = Socket(control_context(), ZMQ_ROUTER);
-  if (!inbox_) return {ErrorCode::resource_exhausted, "ZeroMQ has no sockets left"};
-  set_tcp_options(inbox_);
-  set_frame_limits(inbox_, kMaxFrameBytes);
-  inbox_.set(ZMQ_ROUTER_MANDATORY, 1);  // a ROUTER else throws away in silence what it cannot send
-  if (auto guarded = door_.guard(inbox_); !guarded) return guarded;
-  inbox_monitor_ = Monitor(control_context(), inbox_);
+  auto shared = std::make_shared<SharedSocket>(Socket(control_context(), ZMQ_ROUTER));
+  if (!*shared) return {ErrorCode::resource_exhausted, "ZeroMQ has no sockets left"};
+  inbox_ = shared;
+  Socket& inbox = inbox_->own();
+  set_tcp_options(inbox);
+  set_frame_limits(inbox, kMaxFrameBytes);
+  inbox.set(ZMQ_ROUTER_MANDATORY, 1);  // a ROUTER else throws away in silence what it cannot send
+  if (auto guarded = door_.guard(inbox); !guarded) return guarded;
+  inbox_monitor_ = Monitor(control_context(), inbox);
   for (const std::string& endpoint : endpoints) {
-    auto bound = inbox_.bind(endpoint);
+    auto bound = inbox.bind(endpoint);
     if (!bound) return bound.error();
     endpoints_.push_back(*bound);
     if (auto target = parse_endpoint(*bound)) ports_.push_back(target->port);
   }
+  if (!ignore_routing_ids(inbox))
+    return {ErrorCode::internal, "this libzmq cannot ignore what peers call themselves"};
   return {};
 }
 
 void ControlLane::start() {
   if (inbox_) {
-    reactor_.watch(inbox_.fd(), Reactor::Wanted::reading, [this] { service_inbox(); });
+    inbox_->look = [this] { service_inbox(); };
+    reactor_.watch(inbox_->own().fd(), Reactor::Wanted::reading, [this] { service_inbox(); });
     auto hear = [this] {
       read_inbox_monitor();
       service_inbox();  // what came before the break still counts
@@ -60,8 +65,7 @@ void ControlLane::stop() {
   reactor_.stop([this] {
     close_peers();
     handshakes_.clear();
-    inbox_monitor_.stop(inbox_);
-    inbox_.close();
+    if (inbox_) inbox_->close(inbox_monitor_);
   });
 }
 
@@ -73,7 +77,8 @@ void ControlLane::post_envelope(const NodeId& to, const Envelope& envelope) {
   reactor_.post([this, to, envelope] {
     ControlPeer* peer = find(to);
     if (!peer || !peer->session) return;
-    if (transmit(*peer, envelope, {}, {}) == Sent::unroutable) return break_session(*peer, false);
+    if (peer->session->wire->send(envelope, {}, {}) == Sent::unroutable)
+      return break_session(*peer, false);
     service_peer(to);
   });
 }
@@ -93,7 +98,7 @@ void ControlLane::open_session(ControlPeer& peer, ControlSession session) {
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
   bulk_.on_control(peer.address.node, true, peer.seen_boot);
-  peer.outbox->open();  // before `up`: its reader may send at once
+  peer.outbox->open(direct_way(peer));  // before `up`: its reader may send at once
   report(peer, LinkState::up);
   reactor_.post([this, node = peer.address.node] { service_peer(node); });
 }
@@ -113,7 +118,7 @@ void ControlLane::end_session(ControlPeer& peer) {
 }
 
 void ControlLane::break_session(ControlPeer& peer, bool tell_peer) {
-  if (tell_peer) transmit(peer, {.kind = Kind::reset}, {}, {});
+  if (tell_peer) (void)peer.session->wire->send({.kind = Kind::reset}, {}, {});
   end_session(peer);
   report(peer, LinkState::reset);
   on_broken(peer);
@@ -131,7 +136,7 @@ void ControlLane::on_broken(ControlPeer& peer) {
 void ControlLane::take_session(ControlPeer& peer, WireMessage message) {
   const Envelope& envelope = message.envelope;
   ControlSession& session = *peer.session;
-  if (envelope.session != session.nonce) {
+  if (envelope.session != session.wire->nonce()) {
     ++dropped_;
     return;
   }
@@ -149,33 +154,28 @@ void ControlLane::take_session(ControlPeer& peer, WireMessage message) {
 
 // Sending.
 
-// One frame is one message: libzmq 4.3.4 aborts the process when a connection dies while a socket
-// with half of a multipart message under way is being closed (session_base.cpp, clean_pipes).
-Sent ControlLane::send_frame(Frame frame, Socket& socket, const Bytes* route) {
-  Frames parts;
-  if (route) parts.emplace_back(*route);
-  parts.push_back(std::move(frame));
-  return socket.send(parts);
-}
-
-Sent ControlLane::transmit(ControlPeer& peer, Envelope envelope, ByteView body, ByteView payload) {
-  ControlSession& session = *peer.session;
-  const bool counted = envelope.kind >= Kind::data && envelope.kind != Kind::reset;
-  envelope.session = session.nonce;
-  envelope.seq = counted ? session.seq_out + 1 : 0;
-  envelope.boot = options_.boot;
-  Frame frame = pack_frame(envelope, body, payload);
-  const Sent sent = session.dialled ? send_frame(std::move(frame), peer.dial->socket, nullptr)
-                                    : send_frame(std::move(frame), inbox_, &session.route);
-  if (sent == Sent::yes && counted) session.seq_out = envelope.seq;
-  return sent;
+// One that finds the queue empty. What came in meanwhile is for the lane's thread to read.
+Outbox::Direct ControlLane::direct_way(const ControlPeer& peer) {
+  return [this, wire = peer.session->wire](const Message& message) {
+    if (wire->send(data_envelope(message), message.body, message.payload.view) != Sent::yes)
+      return false;
+    note_sent(message);
+    SharedSocket& socket = wire->socket();
+    if ((socket.events() & ZMQ_POLLIN) && !socket.look_posted.exchange(true))
+      reactor_.post([wire] {
+        wire->socket().look_posted = false;
+        wire->socket().look();
+      });
+    return true;
+  };
 }
 
 ControlLane::Flushed ControlLane::flush(ControlPeer& peer) {
   for (std::size_t bytes = 0; bytes < kTurnBytes;) {
     std::optional<Message> message = peer.outbox->take();
     if (!message) return Flushed::all;
-    const Sent sent = transmit(peer, data_envelope(*message), message->body, message->payload.view);
+    const Sent sent =
+        peer.session->wire->send(data_envelope(*message), message->body, message->payload.view);
     if (sent != Sent::yes) {
       peer.outbox->put_back(std::move(*message));
       return sent == Sent::would_block ? Flushed::blocked : Flushed::broken;
@@ -197,7 +197,7 @@ void ControlLane::service_peer(const NodeId& node) {
   // A ROUTER does not say when one of its pipes has room again.
   if (flushed == Flushed::blocked)
     reactor_.after(std::chrono::milliseconds(1), [this, node] { service_peer(node); });
-  if (inbox_.events() & ZMQ_POLLIN) service_inbox();
+  if (inbox_->events() & ZMQ_POLLIN) service_inbox();
 }
 
 }  // namespace gpunode::transport::detail

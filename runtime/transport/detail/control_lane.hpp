@@ -1,5 +1,6 @@
-// ControlLane: the lane of small messages, a thread that owns the inbox (ROUTER), one DEALER for
-// each peer that it dials, and the sessions over both. CURVE proves both ends; ControlDoor decides
+// ControlLane: the lane of small messages, a thread that reads the inbox (ROUTER) and one DEALER for
+// each peer that it dials, and keeps the sessions over both; whoever sends does so on its own thread
+// where nothing waits before it (control_wire.hpp). CURVE proves both ends; ControlDoor decides
 // who gets in; every peer with an address is dialled at once and again after a break. It also
 // carries the key shares and tickets of the bulk lane.
 //
@@ -15,7 +16,8 @@
 //   up         | closed, gap, bad frame, newer hello | idle; on_state(reset)
 // hello and welcome carry a number that their sender only raises, so one that was overtaken by a
 // later one is known to be old. A peer is what the User-Id says that our own door gave out with its
-// key, never the routing id: that is of its own choice.
+// key; the routing id that it sends is ignored, and `route` is a number that the inbox has given to
+// the connection (ignore_routing_ids).
 #pragma once
 
 #include <deque>
@@ -24,6 +26,7 @@
 #include <optional>
 
 #include "runtime/transport/detail/control_door.hpp"
+#include "runtime/transport/detail/control_wire.hpp"
 #include "runtime/transport/detail/peer_lane.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 #include "runtime/transport/detail/zmq_socket.hpp"
@@ -34,7 +37,7 @@ struct ControlDial {
   std::uint64_t id = 0;
   std::uint64_t nonce = 0;  // of the session that it asks for
   std::string endpoint;
-  Socket socket;
+  std::shared_ptr<SharedSocket> socket = {};
   Monitor monitor;
   std::uint64_t socket_watch = 0;
   std::uint64_t monitor_watch = 0;
@@ -44,13 +47,11 @@ struct ControlDial {
 };
 
 struct ControlSession {
-  std::uint64_t nonce = 0;
-  bool dialled = false;  // over the peer's dial, else over `route`
-  Bytes route = {};
+  std::shared_ptr<ControlWire> wire = {};
+  bool dialled = false;              // over the peer's dial, else over the inbox
   int source_fd = -1;                // as the monitor names it
   SharedDescriptor connection = {};  // a duplicate, by which it can be shut: ZeroMQ cannot
   std::uint64_t seq_in = 0;
-  std::uint64_t seq_out = 0;
 };
 
 struct ControlPeer : LanePeer {
@@ -95,8 +96,7 @@ class ControlLane final : public PeerLane<ControlPeer> {
   void on_broken(ControlPeer& peer);
   void take_session(ControlPeer& peer, WireMessage message);
   Flushed flush(ControlPeer& peer);
-  Sent transmit(ControlPeer& peer, Envelope envelope, ByteView body, ByteView payload);
-  static Sent send_frame(Frame frame, Socket& socket, const Bytes* route);
+  Outbox::Direct direct_way(const ControlPeer& peer);
 
   // Dialling (control_dial.cpp).
   void seek(ControlPeer& peer) override;
@@ -120,11 +120,12 @@ class ControlLane final : public PeerLane<ControlPeer> {
   void take_inbox(Frames& parts);
   void accept(ControlPeer& peer, const Envelope& hello, Frames& parts);
   void answer_not_yet(const Envelope& hello, Frames& parts);
+  Sent send_on(const Frames& asked, const Envelope& envelope);
 
   const Bulk bulk_;
   const ControlDoor door_;
   std::uint64_t next_dial_ = 1;
-  Socket inbox_;
+  std::shared_ptr<SharedSocket> inbox_;  // null: this node only dials
   Monitor inbox_monitor_;
   std::vector<std::string> endpoints_;
   std::vector<std::uint16_t> ports_;

@@ -8,6 +8,7 @@ Result<bool> Outbox::push(const NodeId& to, Message message) {
   std::lock_guard lock(mutex_);
   if (!open_ && !waits_without_session_)
     return {ErrorCode::unavailable, "no session with node " + to.short_text()};
+  if (direct_ && open_ && !flush_posted_ && queue_.empty() && direct_(message)) return false;
   const std::size_t bytes = size_of(message);
   if (queue_.size() >= limits_.messages || (bytes_ > 0 && bytes_ + bytes > limits_.bytes))
     return {ErrorCode::resource_exhausted,
@@ -55,9 +56,10 @@ bool Outbox::rest() {
   return !queue_.empty();
 }
 
-void Outbox::open() {
+void Outbox::open(Direct direct) {
   std::lock_guard lock(mutex_);
   open_ = true;
+  direct_ = std::move(direct);
   flush_posted_ = true;
 }
 
@@ -65,6 +67,7 @@ void Outbox::reset() {
   SendQueue lost;  // payloads end outside of the lock: their owners may be large
   std::lock_guard lock(mutex_);
   open_ = false;
+  direct_ = nullptr;
   flush_posted_ = false;
   bytes_ = taken_bytes_ = 0;
   std::swap(lost, queue_);

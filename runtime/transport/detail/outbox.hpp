@@ -2,6 +2,7 @@
 // who sends to one does not wait for who sends to another.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -23,7 +24,12 @@ class Outbox {
   };
   explicit Outbox(Limits limits) : limits_(limits) {}
 
-  // Any thread. True: the lane's thread is to be woken. What equals a message with an order that
+  // Sends a message on the thread that brought it; false: it has to wait for the lane's thread.
+  // Called under this outbox's lock.
+  using Direct = std::function<bool(const Message&)>;
+
+  // Any thread. True: the lane's thread is to be woken. Where nothing waits and there is a direct
+  // way, the message is gone before this returns. What equals a message with an order that
   // still waits goes out as that one. Fails with unavailable, resource_exhausted; they name `to`.
   Result<bool> push(const NodeId& to, Message message);
   // May messages wait without a session? On bulk they do while control is up: they open one.
@@ -37,7 +43,7 @@ class Outbox {
   // There is no session to flush into: the next push wakes. True: something waits for one.
   bool rest();
   // There is a session: what waits and what comes may be sent. Its flush counts as posted.
-  void open();
+  void open(Direct direct = {});
   // It is gone: throws away what waits and what is half sent.
   void reset();
 
@@ -45,6 +51,7 @@ class Outbox {
   const Limits limits_;
   mutable std::mutex mutex_;
   SendQueue queue_;
+  Direct direct_;
   bool open_ = false;
   bool waits_without_session_ = false;
   bool flush_posted_ = false;

@@ -169,4 +169,8 @@ void set_frame_limits(Socket& socket, std::int64_t most_bytes) {
   socket.set(ZMQ_RCVHWM, 1'000);
 }
 
+bool ignore_routing_ids(Socket& router) {
+  return router.set(ZMQ_ROUTER_RAW, 1);
+}
+
 }  // namespace gpunode::transport::detail

@@ -111,4 +111,13 @@ void set_tcp_options(Socket& socket);
 // what memory it likes before any key is checked.
 void set_frame_limits(Socket& socket, std::int64_t most_bytes);
 
+// A ROUTER names its connections itself from here on, whatever routing id a peer sends; after the
+// last bind(). Left alone, libzmq takes the peer's word for the name of its connection, gives a
+// number to who sends none, and aborts the process where it meets that number as the id that
+// another has sent: any peer with a key could end a node. In raw mode the socket gives a number to
+// all, and none comes twice before 2^32 connections; listeners keep the mode that they were bound
+// in, and so speak ZMTP and CURVE as before. An empty frame would close its connection: none may be
+// sent. False: this libzmq cannot do it.
+bool ignore_routing_ids(Socket& router);
+
 }  // namespace gpunode::transport::detail

@@ -1,11 +1,6 @@
 // Calls between nodes, at a link that only notes what is sent: which lane and urgency a message
-// gets, which calls a broken lane ends, and what the caller hears of an answer that cannot be sent.
+// gets, who is asked again and who is not, how each call ends, and what a node refuses.
 #include <gtest/gtest.h>
-
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/scoped_actor.hpp>
-#include <caf/send.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -13,8 +8,8 @@
 #include <future>
 #include <mutex>
 
-#include "actors/node/call_actor.hpp"
 #include "actors/node/call_codec.hpp"
+#include "actors/node/calls.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -25,6 +20,7 @@ using transport::Urgency;
 constexpr std::chrono::seconds kHangLimit{30};
 
 struct Sent {
+  NodeId to;
   Lane lane;
   transport::Message message;
 };
@@ -33,11 +29,11 @@ class NotingLink final : public transport::Link {
  public:
   void set_peer(transport::PeerAddress) override {}
   void drop_peer(const NodeId&) override {}
-  Result<void> send(const NodeId&, Lane lane, transport::Message message) override {
+  Result<void> send(const NodeId& to, Lane lane, transport::Message message) override {
     if (message.payload.size() > transport::kMaxBulkPayloadBytes)
       return {ErrorCode::invalid_argument, "over the limit"};
     std::lock_guard lock(mutex_);
-    sent_.push_back({lane, std::move(message)});
+    sent_.push_back({to, lane, std::move(message)});
     changed_.notify_all();
     return {};
   }
@@ -51,95 +47,16 @@ class NotingLink final : public transport::Link {
     sent_.pop_front();
     return sent;
   }
+  bool silent() {
+    std::lock_guard lock(mutex_);
+    return sent_.empty();
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Sent> sent_;
 };
-
-class Calls : public ::testing::Test {
- protected:
-  void SetUp() override {
-    peer_.value[0] = std::byte{1};
-    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &clock_, {}, 1, &metrics_});
-  }
-  void TearDown() override { caf::anon_send(calls_, Shutdown{}); }
-
-  std::future<Result<SharedBytes>> call(std::size_t bytes) {
-    auto answer = std::make_shared<std::promise<Result<SharedBytes>>>();
-    caf::anon_send(calls_, CallRequest{peer_, "name", SharedBytes::from(Bytes(bytes)),
-                                       std::chrono::hours(1), [answer](Result<SharedBytes> result) {
-                                         answer->set_value(std::move(result));
-                                       }});
-    return answer->get_future();
-  }
-  // Asks the node for `bytes` of an answer, as a peer does.
-  std::optional<Sent> answer_of(std::size_t bytes) {
-    caf::anon_send(calls_, Publish{"give",
-                                   [bytes](const NodeId&, SharedBytes, CallReply reply) {
-                                     reply(SharedBytes::from(Bytes(bytes)));
-                                   },
-                                   false});
-    auto asked = std::make_shared<transport::Message>();
-    asked->topic = transport::Topic::call;
-    asked->stream = 5;
-    asked->body = encode(CallHeader{"give", 1000});
-    caf::anon_send(calls_, NetMessage{peer_, Lane::control, asked});
-    return link_->next();
-  }
-
-  caf::actor_system_config config_;
-  std::shared_ptr<NotingLink> link_ = std::make_shared<NotingLink>();
-  ClusterState cluster_;
-  SystemClock clock_;
-  telemetry::Registry metrics_;
-  NodeId peer_{};
-  caf::actor_system system_{config_};
-  caf::actor calls_;
-};
-
-constexpr std::size_t kLong = 300 * 1024;
-
-TEST_F(Calls, on_bulk_go_before_the_chunks_of_a_step) {
-  auto small = answer_of(10);
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->lane, Lane::control);
-  auto large = answer_of(kLong);
-  ASSERT_TRUE(large);
-  EXPECT_EQ(large->lane, Lane::bulk);
-  EXPECT_EQ(large->message.urgency, Urgency::high);
-}
-
-TEST_F(Calls, whose_answer_is_too_large_are_told_so) {
-  auto sent = answer_of(transport::kMaxBulkPayloadBytes + 1);
-  ASSERT_TRUE(sent);
-  EXPECT_EQ(sent->lane, Lane::control);
-  EXPECT_EQ(sent->message.payload.size(), 0u);
-  auto reply = decode_call(sent->message.body);
-  ASSERT_TRUE(reply);
-  const auto* header = std::get_if<ReplyHeader>(&*reply);
-  ASSERT_TRUE(header);
-  EXPECT_FALSE(header->ok);
-  EXPECT_EQ(header->error.code, ErrorCode::resource_exhausted);
-  EXPECT_NE(header->error.detail.find("16777217 bytes"), std::string::npos);
-}
-
-TEST_F(Calls, on_control_outlive_the_bulk_lane) {
-  auto on_control = call(10);
-  ASSERT_TRUE(link_->next());
-  auto on_bulk = call(kLong);
-  ASSERT_TRUE(link_->next());
-  caf::anon_send(calls_, LinkChanged{peer_, Lane::bulk, LinkState::reset});
-  ASSERT_EQ(on_bulk.wait_for(kHangLimit), std::future_status::ready);
-  auto lost = on_bulk.get();
-  ASSERT_FALSE(lost);
-  EXPECT_EQ(lost.error().code, ErrorCode::peer_lost);
-  EXPECT_EQ(on_control.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-  caf::anon_send(calls_, LinkChanged{peer_, Lane::control, LinkState::reset});
-  ASSERT_EQ(on_control.wait_for(kHangLimit), std::future_status::ready);
-  EXPECT_FALSE(on_control.get());
-}
 
 // Stands still until told, from any thread.
 class SteppedClock final : public Clock {
@@ -152,48 +69,277 @@ class SteppedClock final : public Clock {
   std::atomic<Duration::rep> now_{0};
 };
 
-class StaleOffers : public Calls {
+using Answer = std::future<Result<SharedBytes>>;
+
+bool is_told(const Answer& answer) {
+  return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+class CallsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    peer_.value[0] = std::byte{1};
+  CallsTest() {
     ClusterSnapshot known;
-    NodeInfo info;
-    info.id = peer_;
-    known.nodes = {info};
-    known.entries = {{peer_, service_key("name"), {}}};
+    for (int i = 0; i < 2; ++i) {
+      peers_[i].value[0] = std::byte(i + 1);
+      NodeInfo info;
+      info.id = peers_[i];
+      known.nodes.push_back(info);
+    }
+    known.entries = {{peers_[0], service_key("one"), {}},
+                     {peers_[0], service_key("both"), {}},
+                     {peers_[1], service_key("both"), {}}};
     cluster_.write(known);
-    calls_ = spawn_calls(system_, {NodeId{}, link_, &cluster_, &stepped_, {}, 1, &metrics_});
   }
-  SteppedClock stepped_;
+  ~CallsTest() override { calls_->close(); }
+
+  Answer call(CallRequest request) {
+    auto answer = std::make_shared<std::promise<Result<SharedBytes>>>();
+    request.timeout = std::chrono::hours(1);
+    request.done = [answer](Result<SharedBytes> result) { answer->set_value(std::move(result)); };
+    calls_->start(std::move(request));
+    return answer->get_future();
+  }
+  Answer call_peer(std::size_t bytes) {
+    return call({.to = peers_[0], .name = "name", .request = SharedBytes::from(Bytes(bytes))});
+  }
+  Answer call_name(const std::string& name, bool may_repeat = false) {
+    return call({.name = name, .request = SharedBytes::from(Bytes(1)), .may_repeat = may_repeat});
+  }
+  void hear(const NodeId& from, transport::Topic topic, std::uint64_t call,
+            const CallMessage& header) {
+    transport::Message message{topic, call, encode(header), {}};
+    calls_->on_message(from, message);
+  }
+  void reply(const Sent& to, ReplyHeader header) {
+    hear(to.to, transport::Topic::reply, to.message.stream, header);
+  }
+  void publish(const std::string& name, CallHandler handler, bool pooled = false) {
+    calls_->publish({name, std::move(handler), false, pooled});
+  }
+  // Asks the node for `bytes` of an answer, as a peer does.
+  std::optional<Sent> answer_of(std::size_t bytes) {
+    publish("give", [bytes](const NodeId&, SharedBytes, CallReply reply) {
+      reply(SharedBytes::from(Bytes(bytes)));
+    });
+    hear(peers_[0], transport::Topic::call, 5, CallHeader{"give", 1000});
+    return link_->next();
+  }
+  std::optional<ReplyHeader> refusal_in(const std::optional<Sent>& sent) {
+    const auto message = sent ? decode_call(sent->message.body) : CallMessage{};
+    if (!message || !std::holds_alternative<ReplyHeader>(*message)) return {};
+    return std::get<ReplyHeader>(*message);
+  }
+
+  std::shared_ptr<NotingLink> link_ = std::make_shared<NotingLink>();
+  ClusterState cluster_;
+  SteppedClock clock_;
+  telemetry::Registry metrics_;
+  NodeId peers_[2];
+  std::shared_ptr<CallThreads> threads_ =
+      std::make_shared<CallThreads>(CallThreads::Limits{.threads = 2, .queue = 4});
+  std::shared_ptr<Calls> calls_ = std::make_shared<Calls>(
+      CallsOptions{NodeId{}, link_, &cluster_, &clock_, [](SetEntry) {}, 1, &metrics_, threads_});
 };
 
-TEST_F(StaleOffers, are_not_asked_until_the_deadline) {
-  auto answer = std::make_shared<std::promise<Result<SharedBytes>>>();
-  auto told = answer->get_future();
-  caf::anon_send(calls_, CallRequest{{},
-                                     "name",
-                                     SharedBytes::from(Bytes(1)),
-                                     std::chrono::hours(1),
-                                     [answer](Result<SharedBytes> result) {
-                                       answer->set_value(std::move(result));
-                                     }});
+constexpr std::size_t kLong = 300 * 1024;
+
+TEST_F(CallsTest, on_bulk_go_before_the_chunks_of_a_step) {
+  auto small = answer_of(10);
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->lane, Lane::control);
+  auto large = answer_of(kLong);
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->lane, Lane::bulk);
+  EXPECT_EQ(large->message.urgency, Urgency::high);
+}
+
+TEST_F(CallsTest, whose_answer_is_too_large_are_told_so) {
+  auto sent = answer_of(transport::kMaxBulkPayloadBytes + 1);
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(sent->lane, Lane::control);
+  EXPECT_EQ(sent->message.payload.size(), 0u);
+  const auto refusal = refusal_in(sent);
+  ASSERT_TRUE(refusal && !refusal->ok);
+  EXPECT_EQ(refusal->error.code, ErrorCode::resource_exhausted);
+  EXPECT_NE(refusal->error.detail.find("16777217 bytes"), std::string::npos);
+}
+
+TEST_F(CallsTest, whose_request_is_too_large_are_told_so_before_anything_is_sent) {
+  auto answer = call_peer(transport::kMaxBulkPayloadBytes + 1);
+  ASSERT_TRUE(is_told(answer));
+  const auto end = answer.get();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, on_control_outlive_the_bulk_lane) {
+  auto on_control = call_peer(10);
+  ASSERT_TRUE(link_->next());
+  auto on_bulk = call_peer(kLong);
+  ASSERT_TRUE(link_->next());
+  calls_->on_peer_gone(peers_[0], true);
+  ASSERT_TRUE(is_told(on_bulk));
+  auto lost = on_bulk.get();
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, ErrorCode::peer_lost);
+  EXPECT_FALSE(is_told(on_control));
+  calls_->on_peer_gone(peers_[0]);
+  ASSERT_TRUE(is_told(on_control));
+  EXPECT_FALSE(on_control.get());
+}
+
+TEST_F(CallsTest, get_the_error_of_a_handler_as_it_is_and_are_not_asked_of_another) {
+  for (const ErrorCode code : {ErrorCode::not_found, ErrorCode::unavailable}) {
+    auto answer = call_name("both");
+    const auto sent = link_->next();
+    ASSERT_TRUE(sent);
+    reply(*sent, {false, {code, "of the handler's own"}});
+    ASSERT_TRUE(is_told(answer));
+    const auto end = answer.get();
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().code, code);
+    EXPECT_EQ(end.error().detail, "of the handler's own");
+    EXPECT_TRUE(link_->silent());
+  }
+}
+
+TEST_F(CallsTest, that_were_refused_unrun_are_asked_of_another) {
+  auto answer = call_name("both");
+  const auto first = link_->next();
+  ASSERT_TRUE(first);
+  reply(*first, {false, {ErrorCode::resource_exhausted, "full"}, true});
+  const auto second = link_->next();
+  ASSERT_TRUE(second);
+  EXPECT_NE(second->to, first->to);
+  reply(*second, {false, {ErrorCode::resource_exhausted, "full"}, true});
+  ASSERT_TRUE(is_told(answer)) << "all are full";
+  const auto end = answer.get();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, ErrorCode::resource_exhausted);
+}
+
+TEST_F(CallsTest, whose_node_is_lost_fail_at_once_and_run_once) {
+  auto answer = call_name("both");
+  const auto sent = link_->next();
+  ASSERT_TRUE(sent);
+  calls_->on_peer_gone(sent->to);
+  ASSERT_TRUE(is_told(answer));
+  const auto end = answer.get();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, ErrorCode::peer_lost);
+  EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, that_may_be_repeated_are_until_nobody_is_left) {
+  auto answer = call_name("both", true);
+  const auto first = link_->next();
+  ASSERT_TRUE(first);
+  calls_->on_peer_gone(first->to);
+  const auto second = link_->next();
+  ASSERT_TRUE(second);
+  EXPECT_NE(second->to, first->to);
+  EXPECT_FALSE(is_told(answer));
+  calls_->on_peer_gone(second->to);
+  ASSERT_TRUE(is_told(answer));
+  EXPECT_FALSE(answer.get());
+}
+
+TEST_F(CallsTest, of_stale_offers_are_not_asked_until_the_deadline) {
+  auto answer = call_name("one");
   const auto refused = link_->next();
   ASSERT_TRUE(refused);
-  auto reply = std::make_shared<transport::Message>();
-  reply->topic = transport::Topic::reply;
-  reply->stream = refused->message.stream;
-  reply->body = encode(ReplyHeader{false, {ErrorCode::not_found, "this node does not offer it"}});
-  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
-  EXPECT_EQ(told.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
-      << "news of who offers it may be on its way";
-  stepped_.advance(std::chrono::milliseconds(200));
-  ASSERT_TRUE(link_->next()) << "it is asked again";
-  caf::anon_send(calls_, NetMessage{peer_, Lane::control, reply});
-  stepped_.advance(std::chrono::seconds(3));
-  ASSERT_EQ(told.wait_for(kHangLimit), std::future_status::ready);
-  const auto end = told.get();
+  const ReplyHeader refusal{false, {ErrorCode::not_found, "this node does not offer it"}, true};
+  reply(*refused, refusal);
+  EXPECT_FALSE(is_told(answer)) << "news of who offers it may be on its way";
+  clock_.advance(std::chrono::milliseconds(200));
+  calls_->on_tick();
+  const auto again = link_->next();
+  ASSERT_TRUE(again) << "it is asked again";
+  reply(*again, refusal);
+  clock_.advance(std::chrono::seconds(3));
+  calls_->on_tick();
+  ASSERT_TRUE(is_told(answer));
+  const auto end = answer.get();
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, ErrorCode::not_found);
+}
+
+TEST_F(CallsTest, beyond_the_bound_of_the_handlers_are_refused_unrun) {
+  std::promise<void> release;
+  auto released = release.get_future().share();
+  std::atomic<int> entered{0};
+  publish(
+      "slow",
+      [&entered, released](const NodeId&, SharedBytes, CallReply reply) {
+        ++entered;
+        released.wait();
+        reply(SharedBytes{});
+      },
+      true);
+  for (std::uint64_t asked = 0; asked < 2; ++asked)
+    hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 1000});
+  while (entered < 2) std::this_thread::yield();
+  for (std::uint64_t asked = 2; asked < 5; ++asked)
+    hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 1000});
+  const auto over_its_half = link_->next();
+  ASSERT_TRUE(over_its_half);
+  EXPECT_EQ(over_its_half->message.stream, 4u);
+  const auto refusal = refusal_in(over_its_half);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->error.code, ErrorCode::resource_exhausted);
+  EXPECT_TRUE(refusal->not_run);
+  EXPECT_TRUE(link_->silent()) << "told once";
+  hear(peers_[1], transport::Topic::call, 9, CallHeader{"slow", 1000});
+  EXPECT_TRUE(link_->silent()) << "another caller still has room";
+  release.set_value();
+  for (int answers = 0; answers < 5; ++answers) ASSERT_TRUE(link_->next());
+  EXPECT_EQ(entered, 5);
+}
+
+TEST_F(CallsTest, of_a_node_that_ends_are_answered_and_new_ones_refused) {
+  std::promise<void> release;
+  auto released = release.get_future().share();
+  publish(
+      "slow",
+      [released](const NodeId&, SharedBytes, CallReply reply) {
+        released.wait();
+        reply(SharedBytes{});
+      },
+      true);
+  for (std::uint64_t asked = 0; asked < 4; ++asked)
+    hear(peers_[asked % 2], transport::Topic::call, asked, CallHeader{"slow", 1000});
+  calls_->withdraw();
+  threads_->close(true);
+  hear(peers_[0], transport::Topic::call, 9, CallHeader{"slow", 1000});
+  const auto refused = link_->next();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->message.stream, 9u);
+  const auto refusal = refusal_in(refused);
+  ASSERT_TRUE(refusal && refusal->not_run);
+  release.set_value();
+  SystemClock clock;
+  EXPECT_TRUE(threads_->wait(clock, kHangLimit));
+  for (int answers = 0; answers < 4; ++answers) ASSERT_TRUE(link_->next());
+}
+
+TEST_F(CallsTest, may_not_be_waited_for_on_a_thread_of_the_link) {
+  std::optional<Result<SharedBytes>> inner;
+  publish("nested", [&](const NodeId&, SharedBytes, CallReply reply) {
+    inner = calls_->ask({.name = "both", .timeout = std::chrono::hours(1)});
+    reply(SharedBytes{});
+  });
+  hear(peers_[0], transport::Topic::call, 1, CallHeader{"nested", 1000});
+  ASSERT_TRUE(inner && !*inner);
+  EXPECT_EQ(inner->error().code, ErrorCode::wrong_state);
+}
+
+TEST(PublishedName, that_the_runtime_uses_or_nobody_can_ask_for_is_refused) {
+  for (const std::string name : {"", "job.fitness", "queue.accept", "node.x", "model/gpt"})
+    EXPECT_FALSE(check_published_name(name)) << name;
+  EXPECT_FALSE(check_published_name(std::string(kMaxNameBytes + 1, 'x')));
+  EXPECT_TRUE(check_published_name(std::string(kMaxNameBytes, 'x')));
+  EXPECT_TRUE(check_published_name("jobs"));
 }
 
 }  // namespace

@@ -39,6 +39,17 @@ class NodeEnd : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "gpunode-test-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
+    auto node = start();
+    ASSERT_TRUE(node) << node.error().message();
+    node_ = std::move(*node);
+  }
+  void TearDown() override {
+    node_.reset();
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+
+  Result<std::unique_ptr<Node>> start() {
     NodeConfig config;
     config.state_directory = (root_ / "node").string();
     config.name = "node";
@@ -53,14 +64,7 @@ class NodeEnd : public ::testing::Test {
     parts.open_link = [this](const NodeId& id, Boot boot, transport::LinkEvents events) {
       return std::shared_ptr<transport::Link>(network_.open(id, boot, std::move(events)));
     };
-    auto node = start_node(config, parts);
-    ASSERT_TRUE(node) << node.error().message();
-    node_ = std::move(*node);
-  }
-  void TearDown() override {
-    node_.reset();
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
+    return start_node(config, parts);
   }
 
   MemoryNetwork network_;
@@ -78,7 +82,8 @@ TEST_F(NodeEnd, a_stopped_node_answers_every_call_and_command_at_once) {
     json told = json::parse(node_->command(command, "{}"));
     EXPECT_EQ(told["error"].value("code", ""), "cancelled") << told.dump();
   }
-  node_->publish("late", [](std::string_view) -> Result<std::string> { return std::string(); });
+  EXPECT_TRUE(node_->publish(
+      "late", [](std::string_view) -> Result<std::string> { return std::string(); }));
 }
 
 TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {
@@ -90,8 +95,8 @@ TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {
       std::string name = "echo" + std::to_string(i);
       for (bool last = false; !last;) {
         last = stopped;
-        node_->publish(
-            name, [](std::string_view text) -> Result<std::string> { return std::string(text); });
+        EXPECT_TRUE(node_->publish(
+            name, [](std::string_view text) -> Result<std::string> { return std::string(text); }));
         json jobs = json::parse(node_->command(i % 2 ? "jobs" : "models", "{}"));
         bool ok = jobs.value("ok", false);
         EXPECT_TRUE(ok || jobs["error"].value("code", "") == "cancelled") << jobs.dump();
@@ -111,9 +116,9 @@ TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {
 }
 
 TEST_F(NodeEnd, what_a_handler_throws_is_its_callers_error) {
-  node_->publish("fall", [](std::string_view) -> Result<std::string> {
+  ASSERT_TRUE(node_->publish("fall", [](std::string_view) -> Result<std::string> {
     throw std::runtime_error("over a cliff");
-  });
+  }));
   auto answer = node_->call("fall", "", std::chrono::seconds(60));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::internal);
@@ -121,8 +126,8 @@ TEST_F(NodeEnd, what_a_handler_throws_is_its_callers_error) {
 }
 
 TEST_F(NodeEnd, a_timeout_beyond_all_clocks_is_no_overflow) {
-  node_->publish("echo",
-                 [](std::string_view text) -> Result<std::string> { return std::string(text); });
+  ASSERT_TRUE(node_->publish(
+      "echo", [](std::string_view text) -> Result<std::string> { return std::string(text); }));
   auto answer = node_->call("echo", "x", std::chrono::milliseconds::max());
   EXPECT_TRUE(answer);
   auto late = node_->call("nobody", "x", std::chrono::milliseconds::min());
@@ -134,12 +139,13 @@ TEST_F(NodeEnd, comes_though_a_handler_does_not_return) {
   auto left = std::make_shared<std::promise<void>>();
   std::promise<void> release;
   auto released = release.get_future().share();
-  node_->publish("slow", [entered, left, released](std::string_view) -> Result<std::string> {
-    entered->set_value();
-    released.wait();
-    left->set_value();
-    return std::string("late");
-  });
+  ASSERT_TRUE(
+      node_->publish("slow", [entered, left, released](std::string_view) -> Result<std::string> {
+        entered->set_value();
+        released.wait();
+        left->set_value();
+        return std::string("late");
+      }));
   auto asking = std::async(std::launch::async,
                            [&] { return node_->call("slow", "", std::chrono::seconds(600)); });
   entered->get_future().wait();
@@ -148,9 +154,38 @@ TEST_F(NodeEnd, comes_though_a_handler_does_not_return) {
   auto answer = asking.get();
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::cancelled);
-  node_.reset();  // the handler still runs and answers into what is left behind
+  node_.reset();  // the handler still runs, and answers nobody
+  auto again = start();
+  ASSERT_TRUE(again) << "nothing of the node was left behind: " << again.error().message();
   release.set_value();
   left->get_future().wait();
+}
+
+TEST_F(NodeEnd, may_be_asked_for_by_a_handler_and_keeps_nothing) {
+  for (const Node::Run run : {Node::Run::on_handler_thread, Node::Run::at_once}) {
+    ASSERT_TRUE(node_->publish(
+        "end",
+        [this](std::string_view) -> Result<std::string> {
+          node_->stop();
+          return std::string();
+        },
+        run));
+    const auto asked = node_->call("end", "", std::chrono::seconds(60));
+    ASSERT_FALSE(asked) << "it has ended before it could answer";
+    EXPECT_EQ(asked.error().code, ErrorCode::cancelled);
+    node_->wait();
+    node_.reset();
+    auto again = start();
+    ASSERT_TRUE(again) << again.error().message();
+    node_ = std::move(*again);
+  }
+}
+
+TEST_F(NodeEnd, refuses_a_handler_under_a_name_of_its_own) {
+  const auto refused = node_->publish(
+      "job.fitness", [](std::string_view) -> Result<std::string> { return std::string(); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
 }
 
 }  // namespace

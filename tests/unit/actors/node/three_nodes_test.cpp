@@ -153,9 +153,9 @@ TEST_F(Cluster, answers_calls_of_every_node_and_serves_a_trained_model) {
   Node& alpha = start("alpha", network);
   json token = ask(alpha, "token.create");
   Node& beta = start("beta", network, alpha.join_endpoints()[0].substr(6), token["token"]);
-  alpha.publish("shout", [](std::string_view text) -> Result<std::string> {
+  ASSERT_TRUE(alpha.publish("shout", [](std::string_view text) -> Result<std::string> {
     return std::string(text) + "!";
-  });
+  }));
   auto answer = beta.call("shout", "hello", std::chrono::seconds(20));
   ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_EQ(*answer, "hello!");

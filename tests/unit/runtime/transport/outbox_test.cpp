@@ -88,5 +88,33 @@ TEST(Outbox, CountsNoBytesOfARepetitionAndTakesItAnewAfterAReset) {
   EXPECT_FALSE(outbox.take());
 }
 
+TEST(Outbox, SendsDirectlyOnlyWhatOvertakesNothing) {
+  Outbox outbox({10, 100});
+  std::size_t direct = 0;
+  bool blocked = false;
+  outbox.open([&](const Message& message) {
+    if (!blocked) direct += message.body.size();
+    return !blocked;
+  });
+  EXPECT_FALSE(*outbox.push(kPeer, message_of(1)));
+  EXPECT_EQ(direct, 0u) << "the flush of who opened is still to come";
+  EXPECT_TRUE(outbox.take());
+  EXPECT_FALSE(outbox.take());
+  EXPECT_FALSE(*outbox.push(kPeer, message_of(2)));
+  EXPECT_EQ(direct, 2u);
+  EXPECT_TRUE(outbox.empty());
+  blocked = true;
+  EXPECT_TRUE(*outbox.push(kPeer, message_of(4))) << "it waits for the lane's thread";
+  blocked = false;
+  EXPECT_FALSE(*outbox.push(kPeer, message_of(8)));
+  EXPECT_EQ(direct, 2u) << "it may not overtake";
+  EXPECT_EQ(outbox.take()->body.size(), 4u);
+  EXPECT_EQ(outbox.take()->body.size(), 8u);
+  EXPECT_FALSE(outbox.take());
+  outbox.reset();
+  EXPECT_EQ(refusal(outbox, message_of(1)), ErrorCode::unavailable);
+  EXPECT_EQ(direct, 2u) << "the session is gone";
+}
+
 }  // namespace
 }  // namespace gpunode::transport::detail

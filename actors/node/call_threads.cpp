@@ -1,0 +1,122 @@
+#include "actors/node/call_threads.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace gpunode::node {
+
+// Held by each of the threads too: one whose handler hangs outlives the pool.
+struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
+  struct Task {
+    std::size_t bytes = 0;
+    std::function<void()> work;
+  };
+
+  explicit Shared(Limits of) : limits(of) {}
+
+  Result<void> add(const NodeId& caller, Task task) {
+    std::lock_guard lock(mutex);
+    if (closed) return {ErrorCode::unavailable, "this node is stopping"};
+    auto& own = waiting[caller];
+    const std::size_t share = std::max<std::size_t>(1, limits.queue / 2);
+    if (waiting_count >= limits.queue || own.size() >= share ||
+        waiting_bytes + task.bytes > limits.queue_bytes) {
+      if (own.empty()) waiting.erase(caller);
+      return {ErrorCode::resource_exhausted,
+              "too many calls wait for a handler of this node: ask again later, or another node"};
+    }
+    ++waiting_count;
+    waiting_bytes += task.bytes;
+    own.push_back(std::move(task));
+    if (idle > 0) {
+      work_changed.notify_one();
+    } else if (threads < limits.threads) {
+      ++threads;
+      std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    }
+    return {};
+  }
+
+  // The first of the caller whose turn it is.
+  Task take() {
+    auto next = waiting.upper_bound(last_served);
+    if (next == waiting.end()) next = waiting.begin();
+    last_served = next->first;
+    Task task = std::move(next->second.front());
+    next->second.pop_front();
+    if (next->second.empty()) waiting.erase(next);
+    --waiting_count;
+    waiting_bytes -= task.bytes;
+    return task;
+  }
+
+  void serve() {
+    serves = this;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      ++idle;
+      work_changed.wait(lock, [this] { return waiting_count > 0 || closed; });
+      --idle;
+      if (waiting_count == 0) break;
+      ++running;
+      Task task = take();
+      lock.unlock();
+      task.work();
+      task = {};  // what it holds goes before it counts as ended
+      lock.lock();
+      --running;
+      if (closed) ended.notify_all();
+    }
+  }
+
+  bool over() const { return waiting_count == 0 && running == (serves == this ? 1u : 0u); }
+
+  static thread_local const Shared* serves;
+
+  const Limits limits;
+  std::mutex mutex;
+  std::condition_variable work_changed, ended;
+  std::map<NodeId, std::deque<Task>> waiting;
+  NodeId last_served{};
+  std::size_t waiting_count = 0, waiting_bytes = 0;
+  std::size_t threads = 0, idle = 0, running = 0;
+  bool closed = false;
+};
+
+thread_local const CallThreads::Shared* CallThreads::Shared::serves = nullptr;
+
+CallThreads::CallThreads(Limits limits) : shared_(std::make_shared<Shared>(limits)) {}
+
+CallThreads::~CallThreads() {
+  close(false);
+}
+
+Result<void> CallThreads::run(const NodeId& caller, std::size_t bytes, std::function<void()> task) {
+  return shared_->add(caller, {bytes, std::move(task)});
+}
+
+void CallThreads::close(bool finishes) {
+  std::map<NodeId, std::deque<Shared::Task>> lost;  // ends outside of the lock: it may answer
+  std::lock_guard lock(shared_->mutex);
+  shared_->closed = true;
+  if (!finishes) {
+    std::swap(lost, shared_->waiting);
+    shared_->waiting_count = shared_->waiting_bytes = 0;
+  }
+  shared_->work_changed.notify_all();
+}
+
+bool CallThreads::wait(const Clock& clock, Duration timeout) {
+  const Time deadline = clock.now() + timeout;
+  std::unique_lock lock(shared_->mutex);
+  while (!shared_->over() && clock.now() < deadline)
+    shared_->ended.wait_for(lock, std::chrono::milliseconds(5));
+  return shared_->over();
+}
+
+}  // namespace gpunode::node

@@ -1,0 +1,425 @@
+#include "actors/node/calls.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+
+#include "actors/answer_once.hpp"
+
+namespace gpunode::node {
+namespace {
+
+// Larger ones take the bulk lane, whose cipher is the faster one: by gpunode-bench-calls an echo of
+// 32 KiB took 216 us on control, and one of 64 KiB 161 us on bulk.
+constexpr std::size_t kControlPayloadBytes = 16 * 1024;
+constexpr auto kRetryEvery = std::chrono::milliseconds(50);
+// Where the directory names nodes that refuse: for the news of who does it, no longer.
+constexpr auto kStaleOffers = std::chrono::seconds(3);
+// Who waits looks after its call so often, while nobody works on it, and while somebody does.
+constexpr auto kLookUnplaced = std::chrono::milliseconds(20);
+constexpr auto kLookPlaced = std::chrono::milliseconds(200);
+
+thread_local bool on_link = false;
+
+transport::Lane lane_of(const SharedBytes& payload) {
+  return payload.size() > kControlPayloadBytes ? transport::Lane::bulk : transport::Lane::control;
+}
+
+struct Outcome {
+  Result<SharedBytes> result;
+  bool not_run = false;
+};
+
+Error gone(const NodeId& peer) {
+  return {ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
+}
+
+Error stopping() {
+  return {ErrorCode::cancelled, "this node is stopping"};
+}
+
+// Of one that was gone already when it was called, nobody tells that it goes.
+bool is_gone(const ClusterSnapshot& cluster, const NodeId& peer) {
+  const NodeInfo* node = cluster.find(peer);
+  return node && !cluster.alive(peer);
+}
+
+Result<void> check_size(const SharedBytes& request) {
+  if (request.size() <= transport::kMaxBulkPayloadBytes) return {};
+  return {ErrorCode::invalid_argument,
+          "the request has " + std::to_string(request.size()) + " bytes, and a call takes " +
+              std::to_string(transport::kMaxBulkPayloadBytes) + ": send it in parts"};
+}
+
+}  // namespace
+
+std::string service_key(const std::string& name) {
+  return "service/" + name;
+}
+
+Result<void> check_published_name(const std::string& name) {
+  if (name.empty()) return {ErrorCode::invalid_argument, "a published name may not be empty"};
+  if (name.size() > kMaxNameBytes)
+    return {ErrorCode::invalid_argument, "a published name has at most " +
+                                             std::to_string(kMaxNameBytes) + " bytes; this has " +
+                                             std::to_string(name.size())};
+  for (const std::string own : {"job.", "queue.", "node.", "model/"})
+    if (name.starts_with(own))
+      return {ErrorCode::invalid_argument, "names that begin with '" + own +
+                                               "' are gpunode's own: publish '" + name +
+                                               "' under another one"};
+  return {};
+}
+
+Calls::Calls(CallsOptions options) : options_(std::move(options)), rng_(options_.seed) {}
+
+bool Calls::on_link_thread() {
+  return on_link;
+}
+
+void Calls::publish(const Publish& order) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  if (order.handler)
+    offers_[order.name] = {order.handler, order.pooled};
+  else
+    offers_.erase(order.name);
+  if (!order.listed) return;
+  SetEntry entry{service_key(order.name), {}};
+  if (order.handler) entry.value = Bytes{};
+  options_.write_entry(std::move(entry));
+}
+
+// Asking.
+
+std::uint64_t Calls::enter(CallRequest request) {
+  std::unique_lock lock(mutex_);
+  auto fits = closed_ ? Result<void>(stopping()) : check_size(request.request);
+  if (!fits) {
+    lock.unlock();
+    request.done(fits.error());
+    return 0;
+  }
+  const std::uint64_t call = next_call_++;
+  Pending& pending = pending_[call];
+  pending.deadline = options_.clock->now() + request.timeout;
+  pending.request = std::move(request);
+  return call;
+}
+
+void Calls::start(CallRequest request) {
+  if (const std::uint64_t call = enter(std::move(request)); call != 0) dispatch(call);
+}
+
+Result<SharedBytes> Calls::ask(CallRequest request) {
+  if (on_link)
+    return {ErrorCode::wrong_state,
+            "a handler that runs at once may not wait for another call: publish it to run on a "
+            "handler thread"};
+  struct Answer {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Result<SharedBytes>> result;
+  };
+  auto answer = std::make_shared<Answer>();
+  request.done = [answer](Result<SharedBytes> result) {
+    std::lock_guard lock(answer->mutex);
+    answer->result = std::move(result);
+    answer->changed.notify_one();
+  };
+  const std::uint64_t call = enter(std::move(request));
+  if (call != 0) dispatch(call);
+  std::unique_lock lock(answer->mutex);
+  while (!answer->result) {
+    lock.unlock();
+    Duration pause = kLookPlaced;
+    {
+      std::lock_guard table(mutex_);
+      const auto it = pending_.find(call);
+      if (it != pending_.end()) {
+        if (!it->second.at) pause = kLookUnplaced;
+        pause = std::clamp<Duration>(it->second.deadline - options_.clock->now(),
+                                     std::chrono::milliseconds(1), pause);
+      }
+    }
+    lock.lock();
+    if (answer->changed.wait_for(lock, pause, [&] { return answer->result.has_value(); })) break;
+    lock.unlock();
+    tick(call);
+    lock.lock();
+  }
+  return std::move(*answer->result);
+}
+
+bool Calls::waiting() const {
+  std::lock_guard lock(mutex_);
+  return !pending_.empty();
+}
+
+// Live nodes that offer the name and were not tried for this call, in random order.
+std::vector<NodeId> Calls::replicas(const Pending& pending) {
+  std::vector<NodeId> found;
+  if (pending.request.to) {
+    found.push_back(*pending.request.to);
+  } else {
+    const auto cluster = options_.cluster->read();
+    const std::string key = service_key(pending.request.name);
+    for (const DirectoryEntry& entry : cluster->entries)
+      if (entry.key == key && cluster->alive(entry.owner)) found.push_back(entry.owner);
+    if (offers_.contains(pending.request.name) &&
+        std::ranges::find(found, options_.self) == found.end())
+      found.push_back(options_.self);
+  }
+  std::erase_if(found, [&](const NodeId& node) { return pending.tried.contains(node); });
+  for (std::size_t i = found.size(); i > 1; --i) std::swap(found[i - 1], found[rng_.below(i)]);
+  return found;
+}
+
+// Gives the call to a replica. With none left it ends, where one was lost or is full, or waits.
+void Calls::dispatch(std::uint64_t call) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    const auto it = pending_.find(call);
+    if (it == pending_.end()) return;
+    Pending& pending = it->second;
+    const std::vector<NodeId> left = replicas(pending);
+    if (left.empty()) {
+      pending.at.reset();
+      if (pending.last.code == ErrorCode::peer_lost ||
+          pending.last.code == ErrorCode::resource_exhausted) {
+        Ended ended = finish(it, pending.last);
+        lock.unlock();
+        return ended.tell();
+      }
+      pending.tried.clear();
+      pending.retry_at = options_.clock->now() + kRetryEvery;
+      return;
+    }
+    const NodeId node = left.front();
+    pending.at = node;  // before it is sent: the answer may be here before send() returns
+    const CallRequest& request = pending.request;
+    const SharedBytes bytes = request.request;
+    const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        pending.deadline - options_.clock->now());
+    const CallHeader header{request.name, static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+                                              time_left.count(), 1, UINT32_MAX))};
+    lock.unlock();
+    if (node == options_.self) return run_handler(node, call, header.name, bytes);
+    const auto sent = send(node, transport::Topic::call, call, encode(header), bytes);
+    if (sent) return;
+    lock.lock();
+    const auto again = pending_.find(call);
+    if (again == pending_.end() || again->second.at != node) return;
+    again->second.at.reset();
+    again->second.last = {ErrorCode::unavailable, sent.error().detail};
+    again->second.tried.insert(node);
+  }
+}
+
+Calls::Ended Calls::finish(Table::iterator it, Result<SharedBytes> result) {
+  Ended ended{std::move(it->second.request.done), std::move(result)};
+  const std::string outcome =
+      ended.result ? "ok" : std::string(to_string(ended.result.error().code));
+  options_.metrics
+      ->counter("gpunode_calls_total", "Calls of published names that ended, by outcome",
+                {{"outcome", outcome}})
+      .add();
+  pending_.erase(it);
+  return ended;
+}
+
+// Somebody waits for it: on bulk it goes before the chunks of a step.
+Result<void> Calls::send(const NodeId& to, transport::Topic topic, std::uint64_t call, Bytes header,
+                         SharedBytes payload) {
+  const transport::Lane lane = lane_of(payload);
+  transport::Message message{topic, call, std::move(header), std::move(payload)};
+  if (lane == transport::Lane::bulk) message.urgency = transport::Urgency::high;
+  return options_.link->send(to, lane, std::move(message));
+}
+
+// Answering.
+
+// The one place where the name and the caller of a call are known and its handler has not run.
+void Calls::run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
+                        SharedBytes request) {
+  std::optional<Offer> offer;
+  Error refusal{ErrorCode::not_found, "this node does not offer '" + name + "'"};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = offers_.find(name);
+    if (withdrawn_ && from != options_.self)
+      refusal = {ErrorCode::unavailable, "this node is stopping"};
+    else if (found != offers_.end())
+      offer = found->second;
+  }
+  if (!offer) return answer(from, call, refusal, true);
+  // A handler that ends without an answer is as good as one that is away.
+  const AnswerOnce<Outcome> once(
+      [calls = weak_from_this(), from, call](Outcome outcome) {
+        if (const auto here = calls.lock())
+          here->answer(from, call, std::move(outcome.result), outcome.not_run);
+      },
+      {Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"}});
+  CallReply reply = [once](Result<SharedBytes> result) { once({std::move(result)}); };
+  const CallHandler& handler = offer->handler;
+  if (!offer->pooled) return handler(from, std::move(request), std::move(reply));
+  const std::size_t bytes = request.size();
+  const auto queued = options_.threads->run(
+      from, bytes,
+      [handler, from, request = std::move(request), reply] { handler(from, request, reply); });
+  if (!queued) once({queued.error(), true});
+}
+
+void Calls::answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result, bool not_run) {
+  if (to == options_.self)
+    return on_reply(to, call, result ? ReplyHeader{} : ReplyHeader{false, result.error(), not_run},
+                    result ? *result : SharedBytes{});
+  ReplyHeader header;
+  SharedBytes payload;
+  if (result)
+    payload = *result;
+  else
+    header = {false, result.error(), not_run};
+  const std::size_t bytes = payload.size();
+  const auto sent = send(to, transport::Topic::reply, call, encode(header), std::move(payload));
+  if (sent || !header.ok) return;
+  header = {false, sent.error().within("the answer"), false};
+  if (bytes > transport::kMaxBulkPayloadBytes)
+    header.error = {ErrorCode::resource_exhausted,
+                    "the answer has " + std::to_string(bytes) +
+                        " bytes, which is more than one message holds: ask for less of it, or at "
+                        "node " +
+                        options_.self.short_text() + " itself"};
+  (void)send(to, transport::Topic::reply, call, encode(header), {});
+}
+
+void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
+                     SharedBytes payload) {
+  std::unique_lock lock(mutex_);
+  const auto it = pending_.find(call);
+  if (it == pending_.end() || it->second.at != from) return;
+  Pending& pending = it->second;
+  // What a handler says is the answer, an error too, and so is a named node's refusal.
+  const bool lost = pending.request.may_repeat && reply.error.code == ErrorCode::unavailable;
+  if (reply.ok || pending.request.to || !(reply.not_run || lost)) {
+    Ended ended = finish(
+        it, reply.ok ? Result<SharedBytes>(std::move(payload)) : Result<SharedBytes>(reply.error));
+    lock.unlock();
+    return ended.tell();
+  }
+  pending.at.reset();
+  pending.tried.insert(from);
+  pending.last = reply.error;
+  if (!pending.refused_at) pending.refused_at = options_.clock->now();
+  lock.unlock();
+  dispatch(call);
+}
+
+void Calls::on_message(const NodeId& from, const transport::Message& message) {
+  const auto header = decode_call(message.body);
+  if (!header) return;
+  on_link = true;
+  if (const auto* call = std::get_if<CallHeader>(&*header)) {
+    if (message.topic == transport::Topic::call)
+      run_handler(from, message.stream, call->name, message.payload);
+  } else if (message.topic == transport::Topic::reply) {
+    on_reply(from, message.stream, std::get<ReplyHeader>(*header), message.payload);
+  }
+  on_link = false;
+}
+
+// What becomes of them.
+
+// Without its bulk lane it is still there: only what was asked of it on that lane is lost.
+void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
+  std::vector<Ended> ended;
+  std::vector<std::uint64_t> again;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto next = pending_.begin(); next != pending_.end();) {
+      const auto it = next++;
+      Pending& pending = it->second;
+      const bool on_bulk = lane_of(pending.request.request) == transport::Lane::bulk;
+      if (pending.at != peer || (bulk_alone && !on_bulk)) continue;
+      if (pending.request.to || !pending.request.may_repeat) {
+        ended.push_back(finish(it, gone(peer)));
+        continue;
+      }
+      pending.at.reset();
+      pending.tried.insert(peer);
+      pending.last = gone(peer);
+      pending.refused_at.reset();
+      again.push_back(it->first);
+    }
+  }
+  for (Ended& each : ended) each.tell();
+  for (const std::uint64_t call : again) dispatch(call);
+}
+
+// Its end, if it has come; `again` gets it if it is to be given to a replica.
+std::optional<Calls::Ended> Calls::look_after(Table::iterator it, const ClusterSnapshot& cluster,
+                                              std::vector<std::uint64_t>& again) {
+  const Time now = options_.clock->now();
+  const Pending& pending = it->second;
+  const std::string what = "'" + pending.request.name + "'";
+  const Error last = pending.last;
+  if (!pending.at && pending.refused_at && now >= *pending.refused_at + kStaleOffers) {
+    if (last.code != ErrorCode::not_found) return finish(it, last);
+    return finish(it, Error{ErrorCode::not_found, "no live node offers " + what + " any more"});
+  }
+  if (now < pending.deadline) {
+    if (const auto& to = pending.request.to; to && is_gone(cluster, *to))
+      return finish(it, gone(*to));
+    if (!pending.at && now >= pending.retry_at) again.push_back(it->first);
+    return {};
+  }
+  if (pending.at) return finish(it, Error{ErrorCode::timeout, "no answer to " + what + " in time"});
+  return finish(it, Error{ErrorCode::unavailable,
+                          "no live node offers " + what +
+                              (last.detail.empty() ? "" : " (last: " + last.detail + ")")});
+}
+
+// Of one call, or of all.
+void Calls::tick(std::optional<std::uint64_t> only) {
+  std::vector<Ended> ended;
+  std::vector<std::uint64_t> again;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    const auto cluster = options_.cluster->read();
+    auto next = only ? pending_.find(*only) : pending_.begin();
+    while (next != pending_.end()) {
+      if (auto end = look_after(next++, *cluster, again)) ended.push_back(std::move(*end));
+      if (only) break;
+    }
+  }
+  for (Ended& each : ended) each.tell();
+  for (const std::uint64_t call : again) dispatch(call);
+}
+
+void Calls::on_tick() {
+  tick({});
+}
+
+void Calls::withdraw() {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  withdrawn_ = true;
+  const auto cluster = options_.cluster->read();
+  for (const DirectoryEntry& entry : cluster->entries)
+    if (entry.owner == options_.self && entry.key.starts_with(service_key("")))
+      options_.write_entry({entry.key, {}});
+}
+
+void Calls::close() {
+  std::vector<Ended> ended;
+  std::map<std::string, Offer> offers;  // end outside of the lock: they may be anything
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    while (!pending_.empty()) ended.push_back(finish(pending_.begin(), stopping()));
+    std::swap(offers, offers_);
+  }
+  for (Ended& each : ended) each.tell();
+}
+
+}  // namespace gpunode::node

@@ -1,0 +1,122 @@
+// Calls between nodes: what one node publishes under a name, every node can call. Finds the live
+// replicas of a name in the directory and sends the request to one of them, on the caller's thread;
+// what comes from the link is taken on the link's thread; no mailbox lies on the way. Requests and
+// answers travel as shared buffers, without a copy on the way out.
+//
+// A call ends exactly once:
+//   answered                                        the handler's answer, or its error as it is
+//   refused (not run: not offered, full, stopping)  the next replica; none left: the refusal
+//   the node that has it is gone, its session broke peer_lost at once; with `may_repeat` first the
+//                                                   next replica
+//   nobody offers the name                          looked for again until the timeout: unavailable
+//   the timeout is over                             timeout
+// So a handler runs at most once for a call, unless that may be repeated.
+// Owned by the node; any thread. Answers that come after close() are thrown away.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/cluster_state.hpp"
+#include "actors/messages.hpp"
+#include "actors/node/call_codec.hpp"
+#include "actors/node/call_threads.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/telemetry/registry.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace gpunode::node {
+
+struct CallsOptions {
+  NodeId self;
+  std::shared_ptr<transport::Link> link;
+  const ClusterState* cluster = nullptr;
+  const Clock* clock = nullptr;
+  std::function<void(SetEntry)> write_entry;  // to the directory
+  std::uint64_t seed = 0;
+  telemetry::Registry* metrics = nullptr;
+  std::shared_ptr<CallThreads> threads;  // of offers that are pooled
+};
+
+// Key in the directory under which a published name is listed.
+std::string service_key(const std::string& name);
+// Whether an embedder may publish it. Fails with invalid_argument.
+Result<void> check_published_name(const std::string& name);
+
+class Calls : public std::enable_shared_from_this<Calls> {
+ public:
+  explicit Calls(CallsOptions options);
+
+  void publish(const Publish& order);
+  // `done` is told once, on any thread, and perhaps before this returns.
+  void start(CallRequest request);
+  // The same, and waits. Not on a thread of the link: fails with wrong_state there.
+  Result<SharedBytes> ask(CallRequest request);
+  // Whether calls wait that need on_tick().
+  bool waiting() const;
+
+  // What comes from the link, on its threads, and from the detector.
+  void on_message(const NodeId& from, const transport::Message& message);
+  void on_peer_gone(const NodeId& peer, bool bulk_alone = false);
+  void on_tick();
+
+  // Refuses what others ask from now on; what is asked already goes on.
+  void withdraw();
+  void close();
+  // Whether this thread is taking a message from the link, which may not wait for the link.
+  static bool on_link_thread();
+
+ private:
+  struct Pending {
+    CallRequest request;
+    std::optional<NodeId> at;  // who is working on it
+    std::set<NodeId> tried;
+    Time deadline{};
+    Time retry_at{};                 // when nobody is working on it
+    std::optional<Time> refused_at;  // first, and by nothing else since
+    Error last{ErrorCode::unavailable, ""};
+  };
+  using Table = std::map<std::uint64_t, Pending>;
+  // What is to be told once the lock is released.
+  struct Ended {
+    std::function<void(Result<SharedBytes>)> done;
+    Result<SharedBytes> result;
+    void tell() { done(std::move(result)); }
+  };
+
+  std::uint64_t enter(CallRequest request);
+  void dispatch(std::uint64_t call);
+  std::vector<NodeId> replicas(const Pending& pending);
+  Ended finish(Table::iterator it, Result<SharedBytes> result);
+  std::optional<Ended> look_after(Table::iterator it, const ClusterSnapshot& cluster,
+                                  std::vector<std::uint64_t>& again);
+  void tick(std::optional<std::uint64_t> only);
+  void run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
+                   SharedBytes request);
+  void answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result,
+              bool not_run = false);
+  void on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
+                SharedBytes payload);
+  Result<void> send(const NodeId& to, transport::Topic topic, std::uint64_t call, Bytes header,
+                    SharedBytes payload);
+
+  const CallsOptions options_;
+  mutable std::mutex mutex_;  // never held while a handler, an answer or the link is called
+  struct Offer {
+    CallHandler handler;
+    bool pooled = false;
+  };
+  std::map<std::string, Offer> offers_;
+  Table pending_;
+  std::uint64_t next_call_ = 1;
+  Rng rng_;
+  bool withdrawn_ = false;
+  bool closed_ = false;  // from here on only what Calls owns itself is there
+};
+
+}  // namespace gpunode::node

@@ -1,0 +1,157 @@
+// gpunode-bench-calls: calls from one node to another, in two processes, against a bare round trip
+// of libzmq with CURVE between the same two in the same run. They take turns, so that whatever else
+// the machine does hits both alike.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "actors/node/node.hpp"
+#include "tools/bench/peers/zmq_echo.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr auto kTimeout = std::chrono::seconds(20);
+constexpr int kTurns = 20;
+
+std::unique_ptr<Node> start(NodeConfig config) {
+  auto node = Node::start(std::move(config));
+  if (node) return std::move(*node);
+  std::fprintf(stderr, "%s\n", node.error().message().c_str());
+  std::exit(1);
+}
+
+// What the second process does: answers, until the first one is gone.
+int answer(const std::string& folder) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  NodeConfig config;
+  config.state_directory = folder + "/answers";
+  config.listen = "127.0.0.1:0";
+  config.device = "cpu";
+  auto node = start(config);
+  auto echo = [](std::string_view text) -> Result<std::string> { return std::string(text); };
+  if (!node->publish("at once", echo, Node::Run::at_once) || !node->publish("on a thread", echo))
+    return 1;
+  const auto token = nlohmann::json::parse(node->command("token.create", "{}"));
+  const EchoPlace bare = serve_echo();
+  std::cout << node->join_endpoints().at(0) << '\n'
+            << token.value("token", "") << '\n'
+            << bare.endpoint << '\n'
+            << bare.key << std::endl;
+  for (;;) ::pause();
+}
+
+struct Way {
+  const char* name;
+  std::function<bool(std::size_t bytes)> round;
+  std::vector<double> microseconds = {};
+
+  double percentile(int percent) {
+    std::ranges::sort(microseconds);
+    return microseconds[(microseconds.size() - 1) * static_cast<std::size_t>(percent) / 100];
+  }
+};
+
+bool measure(std::vector<Way>& ways, std::size_t bytes, int rounds) {
+  for (Way& way : ways) way.microseconds.clear();
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    for (Way& way : ways) {
+      for (int i = 0; i < rounds / kTurns; ++i) {
+        const auto begin = SteadyClock::now();
+        if (!way.round(bytes)) {
+          std::fprintf(stderr, "%s: no answer\n", way.name);
+          return false;
+        }
+        const std::chrono::duration<double, std::micro> took = SteadyClock::now() - begin;
+        if (turn > 0) way.microseconds.push_back(took.count());  // the first one warms up
+      }
+    }
+  }
+  std::printf("%8zu bytes  ", bytes);
+  const double bare = ways[0].percentile(50);
+  for (Way& way : ways)
+    std::printf("  %s %.0f us, p99 %.0f (%.2f)", way.name, way.percentile(50), way.percentile(99),
+                way.percentile(50) / bare);
+  std::printf("\n");
+  return true;
+}
+
+double calls_a_second(Node& node, const std::string& name, int callers) {
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> answered{0};
+  std::vector<std::jthread> threads;
+  const std::string request(64, 'x');
+  const auto begin = SteadyClock::now();
+  for (int i = 0; i < callers; ++i)
+    threads.emplace_back([&] {
+      while (!over)
+        if (node.call(name, request, kTimeout)) ++answered;
+    });
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  const std::chrono::duration<double> took = SteadyClock::now() - begin;
+  const double rate = static_cast<double>(answered) / took.count();
+  over = true;
+  return rate;
+}
+
+int ask(const std::string& folder) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  FILE* other = ::popen(("exec " + program + " answer " + folder).c_str(), "r");
+  if (!other) return 1;
+  std::string told[4];
+  for (std::string& line : told)
+    for (int byte = std::fgetc(other); byte != '\n' && byte != EOF; byte = std::fgetc(other))
+      line.push_back(static_cast<char>(byte));
+  NodeConfig config;
+  config.state_directory = folder + "/asks";
+  config.listen = "127.0.0.1:0";
+  config.device = "cpu";
+  config.join = told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6);
+  config.token = told[1];
+  auto node = start(config);
+  EchoCaller bare({told[2], told[3]});
+  const auto of = [&](const char* name) {
+    return [&node, name](std::size_t bytes) {
+      const auto answer = node->call(name, std::string(bytes, 'x'), kTimeout);
+      if (!answer) std::fprintf(stderr, "%s\n", answer.error().message().c_str());
+      return answer && answer->size() == bytes;
+    };
+  };
+  std::vector<Way> ways;
+  ways.push_back({"bare", [&](std::size_t bytes) { return bare.round(bytes); }});
+  ways.push_back({"at once", of("at once")});
+  ways.push_back({"on a thread", of("on a thread")});
+  std::printf("p50 and p99 of a round trip, and p50 as a part of bare libzmq's with CURVE\n");
+  if (!measure(ways, 64, 10'000)) return 1;
+  for (const std::size_t kib : {4, 16, 32, 64, 128, 256, 512, 1024})
+    if (!measure(ways, kib << 10, 400)) return 1;
+  for (const char* name : {"at once", "on a thread"})
+    std::printf("64 callers, %s: %.0f calls/s\n", name, calls_a_second(*node, name, 64));
+  node->leave();
+  return 0;
+}
+
+}  // namespace
+}  // namespace gpunode::bench
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "answer") return gpunode::bench::answer(argv[2]);
+  char folder[] = "/tmp/gpunode-bench-XXXXXX";
+  if (!mkdtemp(folder)) return 1;
+  const int status = gpunode::bench::ask(folder);
+  std::filesystem::remove_all(folder);
+  return status;
+}
