@@ -337,6 +337,7 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   options.core.self = {state.options.self, state.options.boot << 20 | ++state.lives};
   options.join = part == Part::joiner;
   options.core.witness_only = part == Part::witness;
+  options.core.signer = state.options.signer;
   if (const std::string& own = environment->options().version; own != spec.version)
     options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
                      ": its bits are compared, its plans are not";

@@ -34,6 +34,7 @@ struct JobBoardOptions {
   caf::actor audit;             // AuditNote
   telemetry::Registry* metrics = nullptr;
   Duration device_timeout = std::chrono::seconds(120);  // of no progress; then a device is lost
+  std::shared_ptr<const view::Signer> signer;           // of this node's votes in jobs
 };
 
 caf::actor spawn_job_board(caf::actor_system& system, JobBoardOptions options);

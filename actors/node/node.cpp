@@ -30,6 +30,7 @@
 #include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
 #include "actors/node/supervisor.hpp"
+#include "actors/node/vote_signer.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
 #include "runtime/base/log.hpp"
@@ -197,14 +198,14 @@ void RunningNode::spawn_children() {
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
                entry.link, &cluster_state_, children_.cluster, parts_.clock});
-  children_.job_board =
-      jobs::spawn_job_board(system, {self, entry.boot, config_.labels, environment_.get(),
-                                     &cluster_state_, entry.link, compute::add_of(devices_->host()),
-                                     [this](std::uint64_t stream, caf::actor job, auto places) {
-                                       router_->set_job(stream, job, std::move(places));
-                                     },
-                                     children_.calls, children_.cluster, children_.admission,
-                                     &metrics_, config_.device_timeout});
+  children_.job_board = jobs::spawn_job_board(
+      system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
+               compute::add_of(devices_->host()),
+               [this](std::uint64_t stream, caf::actor job, auto places) {
+                 router_->set_job(stream, job, std::move(places));
+               },
+               children_.calls, children_.cluster, children_.admission, &metrics_,
+               config_.device_timeout, std::make_shared<VoteSigner>(entry.identity)});
   children_.serving = inference::spawn_serving(
       system, {[this]() -> Result<compute::NodeDevice*> {
                  const auto ready = devices_->ready();

@@ -55,7 +55,8 @@ Written write(FlatBufferBuilder& out, const view::Accept& body) {
 }
 Written write(FlatBufferBuilder& out, const view::Accepted& body) {
   const auto ballot = to_wire(body.ballot);
-  return written(wire::Body::Accepted, wire::CreateAccepted(out, &ballot));
+  const auto signature = to_wire(body.signature);
+  return written(wire::Body::Accepted, wire::CreateAccepted(out, &ballot, &signature));
 }
 Written write(FlatBufferBuilder& out, const view::Probe& body) {
   return written(wire::Body::Probe, wire::CreateProbe(out, body.nonce));
@@ -80,12 +81,11 @@ Written write(FlatBufferBuilder& out, const FreezeHint& body) {
   return written(wire::Body::FreezeHint, wire::CreateFreezeHint(out, reason, suspects));
 }
 Written write(FlatBufferBuilder& out, const ViewNotice& body) {
-  const auto view = to_wire(out, body.decided.view);
-  const auto by = out.CreateVectorOfStructs(to_wire(body.decided.accepted_by));
-  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, view, by));
+  return written(wire::Body::ViewNotice, wire::CreateViewNotice(out, to_wire(out, body.chain)));
 }
-Written write(FlatBufferBuilder& out, const ViewAsk&) {
-  return written(wire::Body::ViewAsk, wire::CreateViewAsk(out));
+Written write(FlatBufferBuilder& out, const ViewAsk& body) {
+  const auto history = to_wire(body.proven.history);
+  return written(wire::Body::ViewAsk, wire::CreateViewAsk(out, &history, body.proven.view_id));
 }
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
@@ -190,11 +190,10 @@ Result<JobBody> read(const wire::FreezeHint& from) {
 }
 
 Result<JobBody> read(const wire::ViewNotice& from) {
-  auto view = from_wire(from.view());
-  if (!view) return view.error();
-  auto by = from_wire(from.accepted_by());
-  if (!by) return by.error();
-  return JobBody{ViewNotice{{std::move(*view), std::move(*by)}}};
+  auto chain = from_wire(from.chain());
+  if (!chain) return chain.error();
+  if (chain->empty()) return corrupted("no view");
+  return JobBody{ViewNotice{std::move(*chain)}};
 }
 
 Result<JobBody> read(const wire::Prepare& from) {
@@ -247,13 +246,15 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
     case wire::Body::Accept:
       return read(*frame.body_as_Accept());
     case wire::Body::Accepted:
-      return JobBody{Vote{view::Accepted{from_wire(frame.body_as_Accepted()->ballot())}}};
+      return JobBody{Vote{view::Accepted{from_wire(frame.body_as_Accepted()->ballot()),
+                                         from_wire(frame.body_as_Accepted()->signature())}}};
     case wire::Body::FreezeHint:
       return read(*frame.body_as_FreezeHint());
     case wire::Body::ViewNotice:
       return read(*frame.body_as_ViewNotice());
     case wire::Body::ViewAsk:
-      return JobBody{ViewAsk{}};
+      return JobBody{ViewAsk{
+          {from_wire(frame.body_as_ViewAsk()->proven()), frame.body_as_ViewAsk()->proven_id()}}};
     case wire::Body::JoinAsk:
       return read(*frame.body_as_JoinAsk());
     case wire::Body::JoinRefused:
@@ -356,7 +357,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
   }
   const Bytes aligned = to_bytes(body);
   const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, aligned.size(), 8, 64);
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, view::kMaxTables);
   if (aligned.size() < 16 || !wire::VerifyJobFrameBuffer(verifier))
     return corrupted("not a frame of this protocol");
   const wire::JobFrame& frame = *wire::GetJobFrame(data);

@@ -9,25 +9,28 @@ namespace gpunode::job {
 
 namespace {
 
+view::View first_view(const JobCore::Options& options) {
+  view::View view;
+  view.job = options.job;
+  view.acceptors = options.candidates;
+  view.tie = options.candidates.front();
+  return view;
+}
+
 view::Votes first_votes(const JobCore::Options& options) {
-  view::Votes votes;
-  if (!options.votes.empty()) {
-    auto kept = view::decode_votes(options.votes);
-    GPUNODE_CHECK(kept.has_value(), "create() has decoded the same bytes");
-    return std::move(*kept);
-  }
-  votes.view.job = options.job;
-  votes.view.acceptors = options.candidates;
-  votes.view.tie = options.candidates.front();
-  return votes;
+  if (options.votes.empty()) return {first_view(options), {}, {}, {}, {}};
+  auto kept = view::decode_votes(options.votes);
+  GPUNODE_CHECK(kept.has_value(), "create() has decoded the same bytes");
+  return std::move(*kept);
 }
 
 view::ViewAgreement::Options agreement_options(const JobCore::Options& options,
                                                view::ViewAgreement::Compose compose,
                                                view::ViewAgreement::Freeze freeze,
                                                std::function<bool(const NodeId&)> suspected) {
-  return {options.self.node,  first_votes(options), options.timings.votes, options.seed,
-          std::move(compose), std::move(freeze),    std::move(suspected)};
+  view::Trust trust{first_view(options), options.signer, options.goes_on_alone, options.may_order};
+  return {options.self.node, first_votes(options), std::move(trust),  options.timings.votes,
+          options.seed,      std::move(compose),   std::move(freeze), std::move(suspected)};
 }
 
 }  // namespace
@@ -63,7 +66,7 @@ JobCore::State::State(Options chosen)
               [this](const auto& promisers, bool forced) { return compose(promisers, forced); },
               [this] { return standing(); },
               [this](const NodeId& node) { return job.suspected(node); })),
-      news(job, {job.view(), job.agreement.votes().decided_by}) {
+      news(job) {
   const auto& candidates = job.options.candidates;
   const bool candidate =
       std::find(candidates.begin(), candidates.end(), job.self()) != candidates.end();
@@ -83,6 +86,7 @@ Result<JobCore> JobCore::create(Options options) {
   if (options.has_result && options.checkpoint.step < options.total_steps)
     return bad("the checkpoint of the job's last step is its result");
   if (!options.add) return bad("no function that adds");
+  if (!options.signer) return bad("nobody to sign this node's votes");
   if (options.state_part_bytes == 0) return bad("state_part_bytes is zero");
   if (!options.votes.empty()) {
     auto votes = view::decode_votes(options.votes);

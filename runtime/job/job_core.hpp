@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,7 @@ struct JobStatus {
   // And nothing more is to come of it here: Stopped was told, or this node is no member.
   bool stop_told = false;
   view::Wish ordered = view::Wish::none;  // at this node, and not carried out yet
+  std::uint64_t unheard = 0;  // messages of nodes that have no part in what they spoke of
 };
 
 class JobCore {
@@ -155,7 +157,11 @@ class JobCore {
     // That is the job's result, and an earlier life of this node was through with the job: nothing
     // is left to do here but to give it to who lacks it.
     bool has_result = false;
-    Bytes votes;             // the job's vote file of an earlier life; empty: none
+    Bytes votes;  // the job's vote file of an earlier life; empty: none
+    // By which this node signs its votes and knows the others' (any thread).
+    std::shared_ptr<const view::Signer> signer;
+    // Whose `job recover --force` goes before a quorum here; none: who has or had a part in the job.
+    std::function<bool(const NodeId&)> may_order;
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;
   };

@@ -8,14 +8,14 @@
 
 namespace gpunode::job {
 
-void JobCore::State::install(const view::DecidedView& next, Actions& out) {
+void JobCore::State::install(view::ViewChain chain, Actions& out) {
   const view::View before = job.view();
   const bool had_result = job.holds_result();
   const Time wanted_since =
       job.is_changing() ? std::min(job.now, job.agreement.wanted_since()) : job.now;
-  news.on_view(next);
+  news.on_view();
   view::ViewAgreement::Effects effects;
-  job.agreement.adopt(next, effects);
+  job.agreement.adopt(std::move(chain), effects);
   carry_out(effects, out);
   const view::View& view = job.view();
   if (const auto later = std::exchange(job.later_checkpoint, std::nullopt);

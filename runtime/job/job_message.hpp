@@ -39,10 +39,13 @@ struct FreezeHint {
   std::string reason;
   std::vector<NodeId> suspects;
 };
+// The last view of it, and those before it that prove it to the receiver.
 struct ViewNotice {
-  view::DecidedView decided;
+  view::ViewChain chain;
 };
-struct ViewAsk {};
+struct ViewAsk {
+  view::ViewName proven;  // the newest one of which the sender has the proof
+};
 // Asks to come in, as a learner at first; repeated until the sender is a member that holds the state.
 struct JoinAsk {
   Digest fingerprint;

@@ -3,6 +3,7 @@
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_state.hpp"
+#include "runtime/job/speakers.hpp"
 
 namespace gpunode::job {
 
@@ -47,21 +48,47 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
   }
   const view::ViewName theirs = message.view, ours = job.view().name();
   const bool one_history = theirs.history == ours.history;
+  const bool heard = may_speak(from, message);
+  if (!heard) job.peers.on_unheard();
   if (const auto* notice = std::get_if<ViewNotice>(&message.body)) {
     // A job that is finished is not done again in another history.
     return job.finished && !one_history ? answer(from, out) : on_notice(from, *notice, out);
   }
   news.on_message(from, theirs);
-  route_state(from, message, out);
-  if (theirs == ours) return route_in_view(from, message, out);
+  if (heard) route_state(from, message, out);
+  if (theirs == ours) return heard ? route_in_view(from, message, out) : void();
   // Which of two histories goes before is for who knows both views: each side tells its own.
   const bool asks = std::holds_alternative<ViewAsk>(message.body);
   const auto* status = std::get_if<StepStatus>(&message.body);
-  if (status && !one_history) on_status(from, theirs.history, *status, out);
+  if (status && heard && !one_history) on_status(from, theirs.history, *status, out);
+  if (const auto* ask = std::get_if<ViewAsk>(&message.body)) news.on_ask(from, *ask);
   if (theirs.view_id <= ours.view_id || (!one_history && asks)) news.tell(from, asks, out);
   if (theirs.view_id < ours.view_id) return;
-  steps.keep_early(from, message);
+  if (heard) steps.keep_early(from, message);
   news.ask(from, out);
+}
+
+// By the table of speakers.hpp.
+bool JobCore::State::may_speak(const NodeId& from, const JobMessage& message) const {
+  if (broken("hears_strangers")) return true;
+  const view::View& view = job.view();
+  const Speaker needed = speaker_of(message.body);
+  const bool is_partner = job.peers.had_part(from) || view.gives(from);
+  switch (message.view != view.name() && needed > Speaker::partner ? Speaker::asker : needed) {
+    case Speaker::anyone:
+      return true;
+    case Speaker::asker:
+      return is_partner || joiners.is_fresh(from);
+    case Speaker::partner:
+      return is_partner;
+    case Speaker::part:
+      return view.has_part(from);
+    case Speaker::member:
+      return view.rank_of(from).has_value();
+    case Speaker::voter:
+      return view.is_acceptor(from);
+  }
+  return false;
 }
 
 // States have their digest for a name, results the step of a history: what is under way to a

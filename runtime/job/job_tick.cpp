@@ -97,6 +97,7 @@ JobStatus JobCore::State::status() const {
       std::max(durability.holders_of(status.durable.name).size(), status.durable.holders.size()));
   status.total_steps = job.options.total_steps;
   status.carried = steps.carried();
+  status.unheard = job.peers.unheard();
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();
   status.hang = watchdog.hang();

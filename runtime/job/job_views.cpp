@@ -241,13 +241,38 @@ void JobCore::State::carry_out(view::ViewAgreement::Effects& effects, Actions& o
   for (auto& [to, message] : effects.sends) job.send(to, Vote{std::move(message)}, out);
   if (effects.noted) durability.on_noted(std::move(*effects.noted), out);
   if (!effects.decided) return;
-  const view::DecidedView next = std::move(*effects.decided);
+  view::DecidedView next = std::move(*effects.decided);
   std::set<NodeId> all;
   for (const NodeId& node : job.everybody()) all.insert(node);
   for (const NodeId& node : everybody_in(next.view)) all.insert(node);
-  install(next, out);
+  install(job.agreement.with(std::move(next)), out);
   for (const NodeId& node : all) news.tell(node, true, out);
 }
+
+namespace {
+
+// What a voter can tell by itself of the view that it is asked to vote for: it goes on in the history
+// of this one, or back to a checkpoint in one of its own; not behind a step that this node knows to
+// be committed, as every survivor holds that; and it keeps what no view may change.
+bool may_follow(const JobContext& job, const view::View& next) {
+  const view::View& now = job.view();
+  const bool back = next.restores;
+  if (next.turns.size() != now.turns.size() + (back ? 1 : 0) ||
+      !std::equal(now.turns.begin(), now.turns.end(), next.turns.begin()))
+    return false;
+  if (back &&
+      (next.turns.back().kind != view::Turn::Kind::rollback ||
+       next.turns.back().view_id != next.view_id || next.turns.back().base_step != next.base_step))
+    return false;
+  if (now.view_id > 0 && next.fingerprint != now.fingerprint) return false;
+  if (next.owner_rotation < now.owner_rotation || next.owner_rotation > now.owner_rotation + 1)
+    return false;
+  if (back) return true;
+  const std::uint64_t committed = job.is_of_history() ? job.progress.committed() : 0;
+  return next.base_step >= std::max(now.base_step, committed) && next.floor.name >= now.floor.name;
+}
+
+}  // namespace
 
 // A view that another version, or a liar, sends may not reach code that trusts its numbers.
 bool JobCore::State::fits_job(const view::View& view) const {
@@ -260,7 +285,8 @@ bool JobCore::State::fits_job(const view::View& view) const {
 }
 
 bool JobCore::State::fits_job(const view::VoteMessage& message) const {
-  if (const auto* accept = std::get_if<view::Accept>(&message)) return fits_job(accept->view);
+  if (const auto* accept = std::get_if<view::Accept>(&message))
+    return fits_job(accept->view) && may_follow(job, accept->view);
   if (const auto* promise = std::get_if<view::Promise>(&message))
     return !promise->accepted || fits_job(promise->accepted->view);
   if (const auto* note = std::get_if<view::NoteFloor>(&message))
@@ -270,29 +296,32 @@ bool JobCore::State::fits_job(const view::VoteMessage& message) const {
 
 void JobCore::State::on_notice(const NodeId& from, const ViewNotice& notice, Actions& out) {
   const view::View& view = job.view();
-  const view::DecidedView& next = notice.decided;
-  if (next.view.job != job.options.job || next.view.name() == view.name()) return;
-  switch (view::precedence(next.view, view)) {
-    case view::Precedence::ours:
-      if (next.view.history() != view.history()) news.tell(from, false, out);
-      return;
-    case view::Precedence::open:
-      return meet(from, next.view, out);
-    case view::Precedence::theirs:
-      break;
-  }
-  const bool splits = view::parted_by(next.view, view) != 0;
-  const bool follows = !splits && next.view.view_id == view.view_id + 1;
-  const bool proven =
-      !follows || broken("half_quorum_without_tie") || view::is_quorum(view, next.accepted_by);
-  if (!proven || !fits_job(next.view)) {
-    if (!news.tells_refusal()) return;
-    job.report("ignored a view " + std::to_string(next.view.view_id) +
-                   " that is not proven or does not fit the job",
-               out);
+  if (notice.chain.empty()) return;
+  const view::View& next = notice.chain.back().view;
+  if (next.job != job.options.job || next.name() == view.name()) return;
+  const view::Precedence precedence = view::precedence(next, view);
+  if (precedence == view::Precedence::ours) {
+    if (next.history() != view.history()) news.tell(from, false, out);
     return;
   }
-  install(next, out);
+  if (!fits_job(next)) return refuse(from, next, "does not fit the job", out);
+  std::optional<view::ViewChain> proven = news.on_told(from, notice.chain, is_astray(), out);
+  if (!proven) return refuse(from, next, "is not proven from what this node knows", out);
+  if (precedence == view::Precedence::open) return meet(from, next, out);
+  install(std::move(*proven), out);
+}
+
+void JobCore::State::refuse(const NodeId& from, const view::View& next, const char* why,
+                            Actions& out) {
+  if (news.tells_refusal())
+    job.report("ignored view " + std::to_string(next.view_id) + " as node " + from.short_text() +
+                   " told it: it " + why,
+               out);
+}
+
+// Who takes part where a quorum is believes nothing but what that quorum signs.
+bool JobCore::State::is_astray() const {
+  return !job.view().has_part(job.self()) || phase == Phase::paused;
 }
 
 // Two parts of the job that went on without a quorum: each forms a view for the comparison, so that

@@ -36,6 +36,8 @@ class Peers {
   void on_farewell(Time now, const NodeId& node);
   // These are candidates, or have a part in a view that is known here.
   void on_part(const std::vector<NodeId>& nodes) { parts_.insert(nodes.begin(), nodes.end()); }
+  // Somebody said what is not for it to say (speakers.hpp).
+  void on_unheard() { ++unheard_; }
   // Another member cannot reach it.
   void on_doubt(Time now, const NodeId& node);
   // Bytes of a step came from it, or a new life of it dials anew: the data connection is sound.
@@ -54,6 +56,7 @@ class Peers {
   bool reached(Time now, const NodeId& node) const;    // as far as this node knows
   bool suspected(Time now, const NodeId& node) const;  // gone, or doubted
   Time heard(const NodeId& node) const;                // newest message; Time{}: never
+  std::uint64_t unheard() const { return unheard_; }
   bool had_part(const NodeId& node) const { return parts_.contains(node); }
   std::vector<NodeId> known() const;
   std::vector<NodeId> unreached(Time now) const;
@@ -75,6 +78,7 @@ class Peers {
 
   std::map<NodeId, Peer> peers_;
   std::set<NodeId> parts_;
+  std::uint64_t unheard_ = 0;
 };
 
 }  // namespace gpunode::job

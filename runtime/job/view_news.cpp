@@ -12,38 +12,65 @@ constexpr Duration kAskPeerEvery = std::chrono::milliseconds(50);
 constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
 constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
 constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
+constexpr Duration kDeafFor = std::chrono::milliseconds(100);
+constexpr std::size_t kMostAhead = 4096;
 }  // namespace
 
-void ViewNews::on_view(view::DecidedView decided) {
-  decided_ = std::move(decided);
+void ViewNews::on_view() {
+  ahead_.clear();
   for (auto& [node, peer] : peers_) peer.ready = false;
 }
 
 void ViewNews::on_message(const NodeId& from, const view::ViewName& theirs) {
   Peer& peer = peers_[from];
   if (theirs.view_id >= peer.view.view_id) peer.view = theirs;
+  peer.proven = theirs;
 }
 
 void ViewNews::tell(const NodeId& to, bool always, Actions& out) {
-  if (decided_.view.view_id == 0) return;
+  if (job_.view().view_id == 0) return;
   Peer& peer = peers_[to];
   if (!always && peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
   peer.told = job_.now;
-  job_.send(to, ViewNotice{decided_}, out);
+  job_.send(to, ViewNotice{view::since(job_.agreement.votes().chain, peer.proven)}, out);
+}
+
+std::optional<view::ViewChain> ViewNews::on_told(const NodeId& from, const view::ViewChain& told,
+                                                 bool astray, Actions& out) {
+  Peer& peer = peers_[from];
+  if (peer.in_vain != Time{} && job_.now < peer.in_vain + kDeafFor) return std::nullopt;
+  view::ViewChain all = ahead_;
+  all.insert(all.end(), told.begin(), told.end());
+  view::Proven proven = job_.agreement.prove(all, astray);
+  if (!proven.chain.empty()) return std::move(proven.chain);
+  if (proven.on_the_way.size() > ahead_.size() && proven.on_the_way.size() < kMostAhead) {
+    ahead_ = std::move(proven.on_the_way);
+    peer.asked = Time{};
+    ask(from, out);
+  } else {
+    peer.in_vain = job_.now;
+  }
+  return std::nullopt;
+}
+
+void ViewNews::on_ask(const NodeId& from, const ViewAsk& ask) {
+  peers_[from].proven = ask.proven;
 }
 
 void ViewNews::ask(const NodeId& from, Actions& out) {
   Peer& peer = peers_[from];
   if (job_.now < peer.asked + kAskPeerEvery) return;
   peer.asked = job_.now;
-  job_.send(from, ViewAsk{}, out);
+  const view::View& proven = ahead_.empty() ? job_.view() : ahead_.back().view;
+  job_.send(from, ViewAsk{proven.name()}, out);
 }
 
 void ViewNews::ask_tick(Actions& out) {
   if (!job_.is_changing()) asked_ = job_.now;
   if (!job_.is_changing() || job_.now < asked_ + kAskEvery) return;
   asked_ = job_.now;
-  for (const NodeId& node : job_.everybody_and_hints()) job_.send(node, ViewAsk{}, out);
+  for (const NodeId& node : job_.everybody_and_hints())
+    job_.send(node, ViewAsk{job_.view().name()}, out);
 }
 
 bool ViewNews::tells_refusal() {
@@ -75,7 +102,7 @@ bool ViewNews::all_know() const {
 
 void ViewNews::ask_members(Actions& out) const {
   for (const view::Member& one : job_.view().members)
-    if (!knows(one.node)) job_.send(one.node, ViewAsk{}, out);
+    if (!knows(one.node)) job_.send(one.node, ViewAsk{job_.view().name()}, out);
 }
 
 }  // namespace gpunode::job

@@ -7,9 +7,12 @@
 //   older         | told ours, at most every 100 ms | -
 //   the same      | -                      | -
 //   newer         | asked for it           | asked for it, while this node waits for a view
+// A view is told with those before it that prove it; where these are too many for one message, the
+// receiver asks for more from the last one that it has the proof of.
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "runtime/job/detail/job_context.hpp"
 
@@ -17,14 +20,18 @@ namespace gpunode::job {
 
 class ViewNews {
  public:
-  ViewNews(const JobContext& job, view::DecidedView decided)
-      : job_(job), decided_(std::move(decided)) {}
+  explicit ViewNews(const JobContext& job) : job_(job) {}
 
-  void on_view(view::DecidedView decided);
+  void on_view();
   void on_ready(const NodeId& member) { peers_[member].ready = true; }  // it has the view's state
   void on_message(const NodeId& from, const view::ViewName& theirs);
   // The view of this node, and how it was decided; `always`: also if it was told a moment ago.
   void tell(const NodeId& to, bool always, Actions& out);
+  // The chain of this node that ends with the view told; nothing if that is not proven yet. Who
+  // tells what brings nobody on is not heard for a moment: signatures cost time.
+  std::optional<view::ViewChain> on_told(const NodeId& from, const view::ViewChain& told,
+                                         bool astray, Actions& out);
+  void on_ask(const NodeId& from, const ViewAsk& ask);
   void ask(const NodeId& from, Actions& out);
   // Frozen for a while: the next view may have been decided without this node hearing of it.
   void ask_tick(Actions& out);
@@ -42,15 +49,17 @@ class ViewNews {
 
  private:
   struct Peer {
-    view::ViewName view;  // newest that it is known to have installed
-    Time told{};          // when a VIEW was last sent to it
-    Time asked{};         // when a VIEW was last asked of it
-    bool ready = false;   // it has said that it holds the state of this view
+    view::ViewName view;    // newest that it is known to have installed
+    view::ViewName proven;  // from which it can follow the views after it
+    Time told{};            // when a VIEW was last sent to it
+    Time asked{};           // when a VIEW was last asked of it
+    Time in_vain{};         // when it last told a view that was not proven
+    bool ready = false;     // it has said that it holds the state of this view
   };
   bool knows(const NodeId& node) const;
 
   const JobContext& job_;
-  view::DecidedView decided_;  // how the current view was decided
+  view::ViewChain ahead_;  // views that are proven, on the way to one that is not yet
   std::map<NodeId, Peer> peers_;
   Time asked_{};
   Time gossiped_{};

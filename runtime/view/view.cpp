@@ -1,24 +1,25 @@
 #include "runtime/view/view.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpunode::view {
 
 namespace {
 
-// Folds values into a digest in one fixed byte order (all our machines are little-endian).
+// Values as bytes in one fixed order (all our machines are little-endian).
 class Fold {
  public:
   template <class T>
   void value(const T& value) {
     static_assert(std::is_integral_v<T>);
-    stream_.add({reinterpret_cast<const std::byte*>(&value), sizeof value});
+    add({reinterpret_cast<const std::byte*>(&value), sizeof value});
   }
   void value(const Digest& digest) {
     value(digest.high);
     value(digest.low);
   }
-  void value(const NodeId& node) { stream_.add(node.value); }
+  void value(const NodeId& node) { add(node.value); }
   void value(const HistoryId& history) {
     value(history.turn);
     value(history.mark);
@@ -38,15 +39,20 @@ class Fold {
     value(static_cast<std::uint64_t>(values.size()));
     for (const T& one : values) value(one);
   }
-  Digest result() const { return stream_.value(); }
+  Bytes result() { return std::move(bytes_); }
 
  private:
-  DigestStream stream_;
+  void add(ByteView more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
+  Bytes bytes_;
 };
 
 }  // namespace
 
 Digest View::digest() const {
+  return digest_of(bytes());
+}
+
+Bytes View::bytes() const {
   Fold fold;
   fold.value(job);
   fold.value(view_id);
@@ -93,6 +99,13 @@ bool View::has_part(const NodeId& node) const {
   return is_acceptor(node) || rank_of(node);
 }
 
+bool View::gives(const NodeId& node) const {
+  const auto names = [&node](const std::vector<NodeId>& nodes) {
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  };
+  return names(sync_sources) || names(floor.holders);
+}
+
 bool View::is_witness(const NodeId& node) const {
   return view_id > 0 && is_acceptor(node) && !rank_of(node);
 }
@@ -101,16 +114,20 @@ bool agree(const Digest& left, const Digest& right) {
   return left == right || left == Digest{} || right == Digest{};
 }
 
-bool is_quorum(const View& view, std::span<const NodeId> yes) {
+bool is_quorum(std::span<const NodeId> acceptors, const NodeId& tie, std::span<const NodeId> yes) {
   std::size_t count = 0;
-  bool tie = false;
-  for (const NodeId& acceptor : view.acceptors) {
+  bool with_tie = false;
+  for (const NodeId& acceptor : acceptors) {
     if (std::find(yes.begin(), yes.end(), acceptor) == yes.end()) continue;
     ++count;
-    tie = tie || acceptor == view.tie;
+    with_tie = with_tie || acceptor == tie;
   }
-  if (2 * count > view.acceptors.size()) return true;
-  return count > 0 && 2 * count == view.acceptors.size() && tie;
+  if (2 * count > acceptors.size()) return true;
+  return count > 0 && 2 * count == acceptors.size() && with_tie;
+}
+
+bool is_quorum(const View& view, std::span<const NodeId> yes) {
+  return is_quorum(view.acceptors, view.tie, yes);
 }
 
 bool needs_lease(const View& view) {
@@ -169,6 +186,13 @@ Precedence precedence(const View& theirs, const View& ours) {
 std::uint64_t parted_by(const View& theirs, const View& ours) {
   const Turn* split = split_of(theirs, ours);
   return split ? split->mark : 0;
+}
+
+bool lies_behind(const View& earlier, const View& later) {
+  if (earlier.view_id >= later.view_id) return false;
+  const auto since = std::find_if(later.turns.begin(), later.turns.end(),
+                                  [&](const Turn& turn) { return turn.view_id > earlier.view_id; });
+  return std::equal(later.turns.begin(), since, earlier.turns.begin(), earlier.turns.end());
 }
 
 }  // namespace gpunode::view

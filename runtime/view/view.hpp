@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/ids.hpp"
 
@@ -87,6 +88,7 @@ struct View {
   Floor floor;
 
   bool operator==(const View&) const = default;
+  Bytes bytes() const;  // in one fixed form, that votes sign
   Digest digest() const;
   // To which its base and all later states belong.
   HistoryId history() const {
@@ -103,6 +105,8 @@ struct View {
   bool is_acceptor(const NodeId& node) const;
   // Is a member, or votes.
   bool has_part(const NodeId& node) const;
+  // Is named to give a state: the base, or the durable checkpoint.
+  bool gives(const NodeId& node) const;
   // Votes and does not compute. Nobody is one in view 0, which has no members yet.
   bool is_witness(const NodeId& node) const;
 };
@@ -110,8 +114,9 @@ struct View {
 // Two words on one state, or on one result: equal, or one of them is zero, which is not known.
 bool agree(const Digest& left, const Digest& right);
 
-// More than half of the view's acceptors are in `yes`, or exactly half including the tie-breaker.
+// More than half of the acceptors are in `yes`, or exactly half including the tie-breaker.
 // Nodes that are no acceptors, and repeated ones, do not count.
+bool is_quorum(std::span<const NodeId> acceptors, const NodeId& tie, std::span<const NodeId> yes);
 bool is_quorum(const View& view, std::span<const NodeId> yes);
 
 // The members alone are no quorum: others may go on without them, from a checkpoint. So the members
@@ -129,5 +134,7 @@ enum class Precedence : std::uint8_t { ours, theirs, open };
 Precedence precedence(const View& theirs, const View& ours);
 // The mark of the first split of `theirs` that `ours` does not share; 0: there is none.
 std::uint64_t parted_by(const View& theirs, const View& ours);
+// Whether `later` has come from `earlier`, by the turns of both.
+bool lies_behind(const View& earlier, const View& later);
 
 }  // namespace gpunode::view

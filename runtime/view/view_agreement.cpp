@@ -242,7 +242,9 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
   votes_.accepted = AcceptedView{message.ballot, message.view};
   standing();
   if (!broken("no_freeze_on_promise")) frozen_ = true;
-  persist_then(from, Accepted{message.ballot}, now, out);
+  const Bytes vote = vote_bytes(message.ballot, votes_.view, message.view);
+  persist_then(from, Accepted{message.ballot, options_.trust.signer->sign(kVotePurpose, vote)}, now,
+               out);
 }
 
 // Somebody else's ballot is at work: our own proposal ends, and our next turn comes only if
@@ -301,7 +303,8 @@ void ViewAgreement::try_value(Time now, Effects& out) {
     proposal.value = std::move(*composed);
   }
   if (proposal.forced) {
-    out.decided = DecidedView{*proposal.value, {options_.self}};
+    const Bytes message = vote_bytes(proposal.ballot, votes_.view, *proposal.value);
+    out.decided = sealed({{options_.self, options_.trust.signer->sign(kSplitPurpose, message)}});
     proposal_.reset();
     return;
   }
@@ -321,52 +324,30 @@ void ViewAgreement::on_refuse(Time now, const NodeId& from, const Refuse& messag
 
 void ViewAgreement::on_accepted(const NodeId& from, const Accepted& message, Effects& out) {
   if (!proposal_ || !proposal_->value || proposal_->ballot != message.ballot) return;
-  if (!votes_.view.is_acceptor(from)) return;
-  proposal_->accepted_by.insert(from);
+  if (!votes_.view.is_acceptor(from) || proposal_->accepted_by.contains(from)) return;
+  const Bytes vote = vote_bytes(message.ballot, votes_.view, *proposal_->value);
+  if (from != options_.self &&
+      !options_.trust.signer->verify(from, kVotePurpose, vote, message.signature))
+    return;
+  proposal_->accepted_by[from] = message.signature;
   try_decide(out);
 }
 
 void ViewAgreement::try_decide(Effects& out) {
-  const std::vector<NodeId> yes(proposal_->accepted_by.begin(), proposal_->accepted_by.end());
+  std::vector<NodeId> yes;
+  std::vector<Seal> seals;
+  for (const auto& [node, signature] : proposal_->accepted_by) {
+    yes.push_back(node);
+    seals.push_back({node, signature});
+  }
   if (!quorum(yes)) return;
-  out.decided = DecidedView{*proposal_->value, yes};
+  out.decided = sealed(std::move(seals));
   proposal_.reset();
 }
 
-void ViewAgreement::note_floor(Time now, Floor floor, Effects& out) {
-  if (noting_ && floor.name <= noting_->floor.name) return;
-  noting_ = Noting{std::move(floor), {}, {}};
-  ask_to_note(now, out);
-}
-
-void ViewAgreement::ask_to_note(Time now, Effects& out) {
-  noting_->asked = now;
-  const NoteFloor note{noting_->floor};
-  for (const NodeId& acceptor : votes_.view.acceptors)
-    if (!noting_->noted_by.contains(acceptor) && acceptor != options_.self)
-      out.sends.emplace_back(acceptor, note);
-  if (is_acceptor() && !noting_->noted_by.contains(options_.self))
-    on_note(now, options_.self, note, out);
-}
-
-// A floor noted after a promise could stay unknown to the proposer that was promised.
-void ViewAgreement::on_note(Time now, const NodeId& from, const NoteFloor& message, Effects& out) {
-  const bool promised = frozen_ && !broken("note_after_promise");
-  if (!is_acceptor() || promised) return;
-  const CheckpointName& name = message.floor.name;
-  if (!votes_.view.rank_of(from) || !votes_.view.descends_from(name.history, name.step)) return;
-  if (name > votes_.floor.name) votes_.floor = message.floor;
-  if (name < votes_.floor.name) return;
-  persist_then(from, FloorNoted{name}, now, out);
-}
-
-void ViewAgreement::on_noted(const NodeId& from, const FloorNoted& message, Effects& out) {
-  if (!noting_ || !votes_.view.is_acceptor(from) || message.name != noting_->floor.name) return;
-  noting_->noted_by.insert(from);
-  const std::vector<NodeId> yes(noting_->noted_by.begin(), noting_->noted_by.end());
-  if (!quorum(yes)) return;
-  out.noted = std::move(noting_->floor);
-  noting_.reset();
+DecidedView ViewAgreement::sealed(std::vector<Seal> seals) const {
+  return {*proposal_->value, proposal_->ballot, votes_.view.acceptors, votes_.view.tie,
+          std::move(seals)};
 }
 
 void ViewAgreement::on_tick(Time now, Effects& out) {
@@ -422,12 +403,16 @@ void ViewAgreement::on_persisted(Time now, std::uint64_t token, Effects& out) {
   }
 }
 
-void ViewAgreement::adopt(const DecidedView& decided, Effects& out) {
+ViewChain ViewAgreement::with(DecidedView decided) const {
+  return extended(options_.trust.first, votes_.chain, std::move(decided));
+}
+
+void ViewAgreement::adopt(ViewChain chain, Effects& out) {
+  View view = chain.back().view;
   // Of another part of the job, or an undone history, nothing noted here is of any meaning.
-  Floor floor = decided.view.floor;
-  if (decided.view.history() == votes_.view.history())
-    floor = std::max(floor, votes_.floor, by_name);
-  votes_ = Votes{decided.view, decided.accepted_by, {}, {}, std::move(floor)};
+  Floor floor = view.floor;
+  if (view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);
+  votes_ = Votes{std::move(view), std::move(chain), {}, {}, std::move(floor)};
   noting_.reset();
   frozen_ = false;
   wanted_at_.reset();

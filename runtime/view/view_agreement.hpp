@@ -12,7 +12,7 @@
 // Members that do not vote (learners) are asked too: they freeze and tell where they stand, but
 // count for no quorum. Lower ballots are answered with REFUSE. A decided view ends the instance:
 // adopt() starts the next. No promise and no vote leaves this node before the bytes behind it are
-// durable.
+// durable. A vote is signed: those of a quorum prove the view to whoever it is told (view_chain.hpp).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,9 @@
 #include "runtime/base/result.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/view/view.hpp"
+#include "runtime/view/view_chain.hpp"
 
 namespace gpunode::view {
-
-struct Ballot {
-  std::uint64_t round = 0;  // 0: none
-  NodeId proposer;
-  auto operator<=>(const Ballot&) const = default;
-};
 
 // What a person asked of the job; the next view carries it out, whoever proposes it.
 enum class Wish : std::uint8_t { none, stop, resume, resume_from };
@@ -98,6 +93,7 @@ struct Accept {
 };
 struct Accepted {
   Ballot ballot;
+  Signature signature{};
 };
 // This checkpoint is on enough disks: no later view may go behind it. Only who has promised nothing
 // in this view notes it, so every quorum that decides the next view knows what a quorum has noted.
@@ -111,16 +107,10 @@ struct FloorNoted {
 using VoteMessage =
     std::variant<Prepare, Promise, Refuse, Accept, Accepted, Probe, Echo, NoteFloor, FloorNoted>;
 
-// A decided view and the acceptors that were seen to accept it.
-struct DecidedView {
-  View view;
-  std::vector<NodeId> accepted_by;
-};
-
 // What an acceptor's disk holds: the newest view it knows and its votes on the next one.
 struct Votes {
   View view;
-  std::vector<NodeId> decided_by;  // proof of `view`, for nodes that know only the one before
+  ViewChain chain;  // that ends with `view`; empty: it is view 0
   Ballot promised;
   std::optional<AcceptedView> accepted;
   Floor floor;  // newest noted
@@ -155,6 +145,7 @@ class ViewAgreement {
   struct Options {
     NodeId self;
     Votes votes;  // of disk, or view 0 and no votes
+    Trust trust;
     VoteTimings timings;
     std::uint64_t seed = 0;
     Compose compose;
@@ -195,8 +186,14 @@ class ViewAgreement {
   void on_message(Time now, const NodeId& from, const VoteMessage& message, Effects& out);
   void on_tick(Time now, Effects& out);
   void on_persisted(Time now, std::uint64_t token, Effects& out);
-  // A decided view with a higher view_id became known: its instance is over.
-  void adopt(const DecidedView& decided, Effects& out);
+  // A decided view became known that goes before the one of now: its instance is over. `chain`,
+  // which is proven, ends with it.
+  void adopt(ViewChain chain, Effects& out);
+  // The chain of this node with the view that it has just decided.
+  ViewChain with(DecidedView decided) const;
+  Proven prove(const ViewChain& told, bool astray) const {
+    return view::prove(options_.trust, votes_.chain, told, astray);
+  }
 
  private:
   struct Received {
@@ -209,7 +206,7 @@ class ViewAgreement {
     Time retry_at;
     std::map<NodeId, Received> promises;
     std::optional<View> value;  // set: the second phase runs
-    std::set<NodeId> accepted_by;
+    std::map<NodeId, Signature> accepted_by;
     bool forced = false;
   };
   // Who hears this node and is heard by it, found out before it proposes.
@@ -247,6 +244,7 @@ class ViewAgreement {
   void on_refuse(Time now, const NodeId& from, const Refuse& message);
   void on_accept(Time now, const NodeId& from, const Accept& message, Effects& out);
   void on_accepted(const NodeId& from, const Accepted& message, Effects& out);
+  DecidedView sealed(std::vector<Seal> seals) const;
   void yield_to(Time now, const Ballot& ballot);
   void persist_then(const NodeId& to, VoteMessage message, Time now, Effects& out);
   void deliver(Time now, const NodeId& to, VoteMessage message, Effects& out);

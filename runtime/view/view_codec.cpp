@@ -206,10 +206,63 @@ Result<View> from_wire(const wire::view::View* wire) {
   return checked(std::move(view));
 }
 
+wire::view::Signature to_wire(const Signature& signature) {
+  std::array<std::uint8_t, 96> value;
+  std::memcpy(value.data(), signature.data(), value.size());
+  return wire::view::Signature(flatbuffers::span<const std::uint8_t, 96>(value.data(), 96));
+}
+
+Signature from_wire(const wire::view::Signature* signature) {
+  Signature result{};
+  if (signature) std::memcpy(result.data(), signature->value()->Data(), result.size());
+  return result;
+}
+
+flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                       const ViewChain& chain) {
+  std::vector<flatbuffers::Offset<wire::view::DecidedView>> links;
+  for (const DecidedView& one : chain) {
+    const auto view_at = to_wire(builder, one.view);
+    const auto voters_at = builder.CreateVectorOfStructs(to_wire(one.voters));
+    std::vector<wire::view::Seal> seals;
+    for (const Seal& seal : one.seals)
+      seals.emplace_back(to_wire(seal.node), to_wire(seal.signature));
+    const auto seals_at = builder.CreateVectorOfStructs(seals);
+    const auto ballot = to_wire(one.ballot);
+    const auto tie = to_wire(one.tie);
+    links.push_back(
+        wire::view::CreateDecidedView(builder, view_at, &ballot, voters_at, &tie, seals_at));
+  }
+  return builder.CreateVector(links);
+}
+
+Result<ViewChain> from_wire(const WireChain* chain) {
+  ViewChain links;
+  if (!chain) return links;
+  if (chain->size() > kMaxLinks) return corrupted("too many views");
+  for (const wire::view::DecidedView* one : *chain) {
+    auto view = from_wire(one->view());
+    if (!view) return view.error();
+    auto voters = from_wire(one->voters());
+    if (!voters) return voters.error();
+    if (view->view_id == 0) return corrupted("a proof of view 0");
+    links.push_back({std::move(*view),
+                     from_wire(one->ballot()),
+                     std::move(*voters),
+                     from_wire(one->tie()),
+                     {}});
+    if (!one->seals()) continue;
+    if (one->seals()->size() > kMaxMembers) return corrupted("too many signatures");
+    for (const wire::view::Seal* seal : *one->seals())
+      links.back().seals.push_back({from_wire(&seal->node()), from_wire(&seal->signature())});
+  }
+  return links;
+}
+
 Bytes encode_votes(const Votes& votes) {
   flatbuffers::FlatBufferBuilder builder;
   const auto view_at = to_wire(builder, votes.view);
-  const auto decided_by_at = builder.CreateVectorOfStructs(to_wire(votes.decided_by));
+  const auto chain_at = to_wire(builder, votes.chain);
   flatbuffers::Offset<wire::view::View> accepted_at;
   if (votes.accepted) accepted_at = to_wire(builder, votes.accepted->view);
   const auto floor_at = to_wire(builder, votes.floor);
@@ -217,7 +270,7 @@ Bytes encode_votes(const Votes& votes) {
   const auto accepted = to_wire(votes.accepted ? votes.accepted->ballot : Ballot{});
   wire::view::VotesBuilder table(builder);
   table.add_view(view_at);
-  table.add_decided_by(decided_by_at);
+  table.add_chain(chain_at);
   table.add_floor(floor_at);
   table.add_promised(&promised);
   if (votes.accepted) {
@@ -242,7 +295,7 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (check != digest_of(aligned))
     return Error{ErrorCode::corrupted, "the vote file does not match its checksum"};
   const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, aligned.size(), 8, 64);
+  flatbuffers::Verifier verifier(data, aligned.size(), 8, kMaxTables);
   if (!wire::view::VerifyVotesBuffer(verifier))
     return Error{ErrorCode::corrupted, "the vote file is not one of gpunode's"};
   const wire::view::Votes* wire = wire::view::GetVotes(data);
@@ -250,9 +303,15 @@ Result<Votes> decode_votes(ByteView bytes) {
   auto view = from_wire(wire->view());
   if (!view) return view.error();
   votes.view = std::move(*view);
-  auto decided_by = from_wire(wire->decided_by());
-  if (!decided_by) return decided_by.error();
-  votes.decided_by = std::move(*decided_by);
+  auto chain = from_wire(wire->chain());
+  if (!chain) return chain.error();
+  votes.chain = std::move(*chain);
+  const bool proven =
+      votes.chain.empty() ? votes.view.view_id == 0 : votes.chain.back().view == votes.view;
+  if (!proven)
+    return Error{ErrorCode::corrupted,
+                 "the vote file has no proof of its view: it is of gpunode "
+                 "0.1, whose jobs have to end there"};
   votes.promised = from_wire(wire->promised());
   auto floor = from_wire(wire->floor());
   if (!floor) return floor.error();

@@ -11,13 +11,20 @@ namespace gpunode::view {
 inline constexpr std::size_t kMaxMembers = 1024;
 inline constexpr std::size_t kMaxSlices = 4096;
 inline constexpr std::size_t kMaxTurns = 4096;
+inline constexpr std::size_t kMaxLinks = 2048;
+// Of a frame or a file with that many views in it.
+inline constexpr flatbuffers::uoffset_t kMaxTables = 64 + 3 * kMaxLinks;
 
 wire::view::Digest to_wire(const Digest& digest);
 wire::view::NodeId to_wire(const NodeId& node);
 wire::view::Ballot to_wire(const Ballot& ballot);
 std::vector<wire::view::NodeId> to_wire(const std::vector<NodeId>& nodes);
+wire::view::Signature to_wire(const Signature& signature);
 flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                               const View& view);
+using WireChain = flatbuffers::Vector<flatbuffers::Offset<wire::view::DecidedView>>;
+flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                       const ViewChain& chain);
 
 wire::view::History to_wire(const HistoryId& history);
 flatbuffers::Offset<wire::view::Floor> to_wire(flatbuffers::FlatBufferBuilder& builder,
@@ -34,5 +41,8 @@ Result<Floor> from_wire(const wire::view::Floor* floor);  // fails with corrupte
 // Fails with corrupted: over a limit, a node twice, a plan that names no member, no acceptor, a
 // tie-breaker that is none.
 Result<View> from_wire(const wire::view::View* view);
+Signature from_wire(const wire::view::Signature* signature);
+// Fails with corrupted: one of its views is, or there are too many of anything.
+Result<ViewChain> from_wire(const WireChain* chain);
 
 }  // namespace gpunode::view

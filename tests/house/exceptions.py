@@ -21,7 +21,7 @@ WIDE_CLASSES = {
     "actors/node/detail/running_node.hpp:RunningNode":
         "the composition root, counted with every setting of a node",
     "tests/sim/job_world.hpp:Node": "all that a simulated machine has, and its faults",
-    "tests/sim/job_world.hpp:WorldOptions": "every knob of the simulator, each with its default",
+    "tests/sim/job_world_options.hpp:WorldOptions": "every knob of the simulator, each with its default",
 }
 
 # Public functions that only tests call, as path:name.

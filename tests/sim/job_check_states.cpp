@@ -102,7 +102,7 @@ void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   // Decided and durable, and then its node died before it told anybody.
   const view::View* earlier = before(view);
   const bool forced = earlier && turn_between(*earlier, view) == Turn::split;
-  if (earlier && !forced && !rules::may_decide(*earlier, votes.decided_by))
+  if (earlier && !forced && !rules::may_decide(*earlier, votes.chain.back().signers()))
     fail("13: the vote file holds a view that no quorum has accepted");
   record(view);
 }

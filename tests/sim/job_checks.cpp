@@ -157,7 +157,7 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
   if (grant && grant->granted && promised_.contains({node.node, name_of(message)}))
     fail("5: a lease was granted after a promise in the same view");
   if (const auto* notice = std::get_if<job::ViewNotice>(&message.body))
-    check_decided(notice->decided.view, notice->decided.accepted_by);
+    for (const view::DecidedView& one : notice->chain) check_decided(one.view, one.signers());
   if (const auto* vote = std::get_if<job::Vote>(&message.body))
     check_vote(node, message, *vote, durable_votes);
 }
@@ -165,7 +165,7 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
 void JobChecks::on_persist(const view::Member& node, const Bytes& bytes) {
   const auto votes = view::decode_votes(bytes);
   if (!votes) return fail("13: node " + node.node.short_text() + " writes votes nobody can read");
-  if (votes->view.view_id > 0) check_decided(votes->view, votes->decided_by);
+  for (const view::DecidedView& one : votes->chain) check_decided(one.view, one.signers());
 }
 
 void JobChecks::on_durable(const NodeId& node, const Bytes& bytes) {

@@ -10,6 +10,7 @@ namespace gpunode::sim {
 using namespace std::chrono_literals;
 
 void JobWorld::send(std::size_t from, const job::Send& send) {
+  if (options_.overhears) options_.overhears(send.message);
   const std::size_t to = index_of(send.to);
   if (to >= nodes_.size()) return;
   Wire& wire = wires_[from][to];
@@ -102,6 +103,14 @@ Duration JobWorld::transfer_time(std::size_t from, std::size_t to, const job::Jo
   const bool slow = from + 1 == nodes_.size() || to + 1 == nodes_.size();
   if (slow) pass(wires_[from][to].free, options_.last_node_rate);
   return through - now_;
+}
+
+void JobWorld::tell(std::size_t to, const NodeId& from, job::JobMessage message) {
+  if (!nodes_[to].core || from == id(to)) return;
+  on_node(to, 0ms, [this, to, from, message = std::move(message)] {
+    feed(to, input_of(message.body),
+         [&](job::Actions& out) { nodes_[to].core->on_message(clock(to), from, message, out); });
+  });
 }
 
 void JobWorld::deliver(std::size_t from, std::size_t to, job::JobMessage message) {

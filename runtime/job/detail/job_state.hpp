@@ -39,6 +39,7 @@ struct JobCore::State {
 
   // job_route.cpp
   void route(const NodeId& from, const JobMessage& message, Actions& out);
+  bool may_speak(const NodeId& from, const JobMessage& message) const;
   void route_state(const NodeId& from, const JobMessage& message, Actions& out);
   void route_in_view(const NodeId& from, const JobMessage& message, Actions& out);
   void on_join(const NodeId& from, const JobMessage& message, const JoinAsk& ask, Actions& out);
@@ -75,11 +76,13 @@ struct JobCore::State {
   bool fits_job(const view::View& view) const;
   bool fits_job(const view::VoteMessage& message) const;
   void on_notice(const NodeId& from, const ViewNotice& notice, Actions& out);
+  void refuse(const NodeId& from, const view::View& next, const char* why, Actions& out);
+  bool is_astray() const;
   void meet(const NodeId& from, const view::View& theirs, Actions& out);
   void carry_out(view::ViewAgreement::Effects& effects, Actions& out);
 
   // job_install.cpp: what a decided view means for this node
-  void install(const view::DecidedView& next, Actions& out);
+  void install(view::ViewChain chain, Actions& out);
   void tell_parts(const view::View& before, bool turned, Actions& out);
   void leave_history(const view::View& before, Actions& out);
   void enter(const view::View& before, std::optional<collective::AllReduce> held, Time wanted_since,
@@ -121,8 +124,8 @@ struct JobCore::State {
   Phase phase = Phase::outsider;
   Time phase_since{};
   PauseReasons paused_for;
-  std::string end_told;     // why the view is to end, as last said
-  std::uint64_t rival = 0;  // mark of another part of the job that was met
+  std::string end_told;       // why the view is to end, as last said
+  std::uint64_t rival = 0;    // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time committed_at{};                                    // in this view
 };

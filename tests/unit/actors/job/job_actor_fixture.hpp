@@ -17,6 +17,7 @@
 
 #include "actors/job/job_actor.hpp"
 #include "actors/messages.hpp"
+#include "tests/support/twin_signer.hpp"
 
 namespace gpunode::jobs {
 
@@ -45,6 +46,7 @@ class JobActor : public ::testing::Test {
     options.spec.checkpoint.every = every;
     options.spec.candidates = {id};
     options.core.self = {id, ++boot_};
+    options.core.signer = std::make_shared<view::TwinSigner>(id);
     options.core.votes = *votes_;
     options.store_votes = [votes = votes_](ByteView bytes) {
       *votes = to_bytes(bytes);

@@ -11,6 +11,7 @@
 
 #include "runtime/job/detail/job_context.hpp"
 #include "tests/support/ids.hpp"
+#include "tests/support/twin_signer.hpp"
 
 namespace gpunode::job {
 
@@ -24,6 +25,7 @@ inline Digest digest(std::uint64_t value) {
 inline JobCore::Options context_options() {
   JobCore::Options options;
   options.self = {node(1), 1};
+  options.signer = std::make_shared<view::TwinSigner>(node(1));
   options.job = {1, 1};
   for (int i = 1; i <= 3; ++i) options.candidates.push_back(node(i));
   options.wanted_nodes = 3;
@@ -104,7 +106,9 @@ class ContextTest : public testing::Test {
   view::View install(view::View view) {
     const view::View before = job_.view();
     view::ViewAgreement::Effects effects;
-    job_.agreement.adopt({std::move(view), {}}, effects);
+    const std::vector<NodeId> voters = before.acceptors;
+    job_.agreement.adopt(job_.agreement.with(view::decided_by(before, std::move(view), voters)),
+                         effects);
     job_.installed_at = job_.now;
     job_.member = job_.state_ready = job_.view().has_member(job_.options.self);
     return before;
@@ -137,6 +141,11 @@ class ContextTest : public testing::Test {
   void die(int number) { job_.peers.on_health(job_.now, node(number), PeerHealth::dead); }
   void pass(Duration time) { job_.now += time; }
 
+  // Before the first view is agreed.
+  struct Forming {
+    JobContext job{context_options(), agreement_options()};
+  };
+
   JobContext job_{context_options(), agreement_options()};
   Actions out_;
 
@@ -147,6 +156,7 @@ class ContextTest : public testing::Test {
     options.votes.view.job = {1, 1};
     for (int i = 1; i <= 3; ++i) options.votes.view.acceptors.push_back(node(i));
     options.votes.view.tie = node(1);
+    options.trust = {options.votes.view, std::make_shared<view::TwinSigner>(node(1)), false, {}};
     options.compose = [](const auto&, bool) -> Result<view::View> {
       return Error{ErrorCode::unavailable, "no view is composed in these tests"};
     };

@@ -75,8 +75,10 @@ class Life : private Liar {
         if (const auto* vote = std::get_if<Vote>(&send->message.body)) {
           if (const auto* prepare = std::get_if<view::Prepare>(&vote->message))
             ballot_ = prepare->ballot;
-          if (const auto* accept = std::get_if<view::Accept>(&vote->message))
+          if (const auto* accept = std::get_if<view::Accept>(&vote->message)) {
             ballot_ = accept->ballot;
+            asked_ = accept->view;
+          }
           if (const auto* probe = std::get_if<view::Probe>(&vote->message)) nonce_ = probe->nonce;
         }
         continue;

@@ -145,6 +145,12 @@ class Liar {
   view::Ballot ballot(const NodeId& from) {
     return {chance(95) ? 1 + rng_.below(6) : number(), from};
   }
+  // What the core asks for, under this node's signature; now and then under a wrong one.
+  view::Accepted accepted(const NodeId& from) {
+    const Bytes vote = view::vote_bytes(ballot_, core_->view(), asked_);
+    const NodeId signer = chance(90) ? from : somebody();
+    return {ballot_, view::TwinSigner(signer).sign(view::kVotePurpose, vote)};
+  }
   JobBody vote(const NodeId& from) {
     switch (rng_.below(11)) {
       case 0:
@@ -161,7 +167,7 @@ class Liar {
       case 5:
         return Vote{view::Accept{ballot(from), some_view()}};
       case 6:
-        return Vote{view::Accepted{ballot_}};
+        return Vote{accepted(from)};
       case 7:
         return Vote{view::Probe{rng_.next()}};
       case 8:
@@ -232,7 +238,7 @@ class Liar {
       case 11: {
         std::vector<NodeId> by = core_->view().acceptors;
         if (chance(20)) by = some_nodes();
-        return ViewNotice{{some_view(), by}};
+        return ViewNotice{{view::decided_by(core_->view(), some_view(), by)}};
       }
       case 12:
         return ViewAsk{};
@@ -291,6 +297,7 @@ class Liar {
   Digest plan_;
   std::optional<collective::Done> done_;
   view::Ballot ballot_;
+  view::View asked_;
   std::uint64_t nonce_ = 0;
 };
 

@@ -33,20 +33,19 @@ TEST(HostileEnd, one_word_of_a_stranger_does_not_stop_a_member_from_computing) {
   EXPECT_EQ(lone.core().committed(), 2u);
 }
 
-TEST(HostilePaces, a_view_with_paces_that_nobody_measured_kills_no_core) {
+TEST(HostilePaces, a_voters_view_with_paces_that_nobody_measured_kills_no_core) {
   LoneCore lone;
   lone.compute();
   view::View next = lone.core().view();
-  next.previous = next.digest();
   ++next.view_id;
   next.base_step = 1;
   next.state_digest = lone.core().state_digest();
   collective::Paces paces = collective::Paces::of_members(1);
   paces.members[0] = {1000, 1, 0xffff};
   next.paces = paces.to_words();
-  lone.hear(kStranger, next.name(), ViewNotice{{next, {node(1)}}});
-  ASSERT_EQ(lone.core().view().view_id, next.view_id)
-      << "nothing tells a forged proof from a true one";
+  const view::View before = lone.core().view();
+  lone.hear(kStranger, next.name(), ViewNotice{{view::decided_by(before, next, {node(1)})}});
+  ASSERT_EQ(lone.core().view().view_id, next.view_id) << "a proof holds whoever brings it";
   lone.compute();
   EXPECT_EQ(lone.core().committed(), 2u);
 }
@@ -59,8 +58,34 @@ TEST(HostileView, a_forged_view_with_the_last_number_is_not_taken) {
   forged.acceptors = {node(kStranger)};
   forged.tie = node(kStranger);
   forged.plan.assign(4, 0);
-  lone.hear(kStranger, forged.name(), ViewNotice{{forged, {}}});
+  lone.hear(kStranger, forged.name(),
+            ViewNotice{{view::decided_by(lone.core().view(), forged, {node(kStranger)})}});
   EXPECT_NE(lone.core().view().view_id, kHuge) << "without one acceptor's word";
+}
+
+// Finding 3 of the review: one message of a node without a part, at a high generation.
+TEST(HostileView, a_stranger_does_not_take_a_job_over_by_a_split_of_its_own) {
+  LoneCore lone;
+  lone.compute();
+  view::View forged = lone.core().view();
+  const view::View before = forged;
+  for (const auto kind : {view::Turn::Kind::ordered, view::Turn::Kind::split}) {
+    ++forged.view_id;
+    forged.members = {{node(kStranger), 1}};
+    forged.acceptors = {node(kStranger)};
+    forged.tie = node(kStranger);
+    forged.plan.assign(4, 0);
+    forged.turns.push_back({forged.view_id, 1, 99, kind});
+    lone.hear(kStranger, forged.name(),
+              ViewNotice{{view::decided_by(before, forged, {node(kStranger)})}});
+    lone.tick(1s);
+    lone.hear(kStranger, forged.name(),
+              ViewNotice{{view::decided_by(before, forged, {node(kStranger), node(1)})}});
+    lone.tick(1s);
+  }
+  EXPECT_EQ(lone.core().view(), before);
+  lone.compute();
+  EXPECT_EQ(lone.core().committed(), 2u);
 }
 
 TEST(HostileReports, a_stranger_does_not_fill_the_log) {

@@ -4,6 +4,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "tests/support/ids.hpp"
+#include "tests/support/twin_signer.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -24,6 +25,13 @@ view::View some_view() {
   view.turns = {{5, 20, 66, view::Turn::Kind::rollback}, {7, 30, 77, view::Turn::Kind::split}};
   view.floor = {{{1, 66}, 25}, {node(2)}};
   return view;
+}
+
+view::DecidedView decided(view::View view) {
+  view::View before;
+  before.acceptors = {node(1), node(2), node(3)};
+  before.tie = node(1);
+  return view::decided_by(before, std::move(view), {node(1), node(3)});
 }
 
 JobMessage framed(JobBody body) {
@@ -52,11 +60,12 @@ std::vector<JobMessage> all_kinds() {
       Vote{view::Promise{{3, node(1)}, view::AcceptedView{{2, node(2)}, some_view()}, standing}}));
   all.push_back(framed(Vote{view::Refuse{{3, node(1)}}}));
   all.push_back(framed(Vote{view::Accept{{3, node(1)}, some_view()}}));
-  all.push_back(framed(Vote{view::Accepted{{3, node(1)}}}));
+  all.push_back(
+      framed(Vote{view::Accepted{{3, node(1)}, decided(some_view()).seals[0].signature}}));
   all.push_back(framed(Vote{view::NoteFloor{{{{1, 5}, 20}, {node(1), node(2)}}}}));
   all.push_back(framed(Vote{view::FloorNoted{{{1, 5}, 20}}}));
   all.push_back(framed(FreezeHint{"why", {node(1)}}));
-  all.push_back(framed(ViewNotice{{some_view(), {node(1)}}}));
+  all.push_back(framed(ViewNotice{{decided(some_view())}}));
   all.push_back(framed(ViewAsk{}));
   all.push_back(framed(JoinAsk{{1, 2}, false, 77, false, 0, {}}));
   all.push_back(framed(JoinRefused{"no"}));
@@ -102,9 +111,9 @@ TEST(JobCodec, votes_come_back_whole) {
 }
 
 TEST(JobCodec, views_and_states_come_back_whole) {
-  const auto notice = back(ViewNotice{{some_view(), {node(1), node(2)}}});
-  EXPECT_EQ(notice.decided.view, some_view());
-  EXPECT_EQ(notice.decided.accepted_by.size(), 2u);
+  const view::ViewChain chain{decided(some_view()), decided(some_view())};
+  EXPECT_EQ(back(ViewNotice{chain}).chain, chain);
+  EXPECT_EQ(back(ViewAsk{{{1, 5}, 7}}).proven, (view::ViewName{{1, 5}, 7}));
   const auto meta = back(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}});
   EXPECT_EQ(meta.size_bytes, 6u);
   EXPECT_EQ(meta.data_fingerprint.sample_count, 4u);
@@ -147,7 +156,7 @@ TEST(JobCodec, a_view_that_makes_no_sense_is_refused) {
   const auto refused = [](auto spoil) {
     view::View view = some_view();
     spoil(view);
-    const collective::EncodedMessage wire = encode_message(framed(ViewNotice{{view, {}}}));
+    const collective::EncodedMessage wire = encode_message(framed(ViewNotice{{decided(view)}}));
     return !decode_message(wire.body, {}, kJob, kElements);
   };
   EXPECT_TRUE(refused([](view::View& v) { v.plan[0] = 2; }));

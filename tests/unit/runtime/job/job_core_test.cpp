@@ -11,6 +11,7 @@ namespace {
 JobCore::Options options_of(int self, int candidates) {
   JobCore::Options options;
   options.self = {node(self), 1};
+  options.signer = std::make_shared<view::TwinSigner>(node(self));
   options.job = {1, 1};
   for (int i = 1; i <= candidates; ++i) options.candidates.push_back(node(i));
   options.wanted_nodes = static_cast<std::uint32_t>(candidates);
@@ -207,10 +208,16 @@ TEST(JobCore, a_newer_view_is_asked_for_and_an_unproven_one_ignored) {
   view.members = {{node(1), 1}, {node(2), 1}};
   view.plan = {0, 0, 1, 1};
   out.clear();
-  core->on_message(Time{} + 1s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1)}}}}, out);
+  core->on_message(
+      Time{} + 1s, node(1),
+      {{1, 1}, {{}, 1}, 1, ViewNotice{{view::decided_by(core->view(), view, {node(1)})}}}, out);
   EXPECT_TRUE(of<ViewInstalled>(out).empty()) << "one of three is no quorum";
-  core->on_message(Time{} + 1s, node(1),
-                   {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}}, out);
+  const auto decided = view::decided_by(core->view(), view, {node(1), node(3)});
+  auto forged = decided;
+  forged.seals[1].signature = forged.seals[0].signature;
+  core->on_message(Time{} + 2s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{forged}}}, out);
+  EXPECT_TRUE(of<ViewInstalled>(out).empty()) << "node 3 did not sign it";
+  core->on_message(Time{} + 3s, node(1), {{1, 1}, {{}, 1}, 1, ViewNotice{{decided}}}, out);
   EXPECT_EQ(of<ViewInstalled>(out).size(), 1u);
 }
 
@@ -225,7 +232,11 @@ TEST(JobCore, a_view_whose_plan_does_not_fit_the_job_is_ignored) {
        {std::vector<std::uint16_t>{0, 1}, std::vector<std::uint16_t>{0, 1, 2, 3}}) {
     view.plan = plan;
     core->on_message(Time{} + 1s, node(1),
-                     {{1, 1}, {{}, 1}, 1, ViewNotice{{view, {node(1), node(3)}}}}, out);
+                     {{1, 1},
+                      {{}, 1},
+                      1,
+                      ViewNotice{{view::decided_by(core->view(), view, {node(1), node(3)})}}},
+                     out);
     core->on_message(Time{} + 1s, node(1),
                      {{1, 1}, {{}, 0}, 1, Vote{view::Accept{{4, node(1)}, view}}}, out);
   }

@@ -9,11 +9,11 @@ class ViewNewsTest : public ContextTest {
  protected:
   ViewNewsTest() {
     enter({1, 2, 3});
-    news_.on_view({job_.view(), {node(2), node(3)}});
+    news_.on_view();
     job_.hints = {node(9)};
   }
 
-  ViewNews news_{job_, {}};
+  ViewNews news_{job_};
 };
 
 TEST_F(ViewNewsTest, a_view_is_told_with_its_proof) {
@@ -21,8 +21,9 @@ TEST_F(ViewNewsTest, a_view_is_told_with_its_proof) {
   const auto notices = sent<ViewNotice>(out_);
   ASSERT_EQ(notices.size(), 1u);
   EXPECT_EQ(notices[0].first, node(2));
-  EXPECT_EQ(notices[0].second.decided.view, job_.view());
-  EXPECT_EQ(notices[0].second.decided.accepted_by.size(), 2u);
+  ASSERT_EQ(notices[0].second.chain.size(), 1u);
+  EXPECT_EQ(notices[0].second.chain.back().view, job_.view());
+  EXPECT_EQ(notices[0].second.chain.back().seals.size(), 3u);
 }
 
 TEST_F(ViewNewsTest, one_node_is_told_every_hundred_milliseconds_at_most) {
@@ -44,8 +45,8 @@ TEST_F(ViewNewsTest, who_asks_is_told_at_once) {
 }
 
 TEST_F(ViewNewsTest, the_view_of_the_manifest_is_told_to_nobody) {
-  ViewNews forming(job_, {});
-  forming.tell(node(2), true, out_);
+  const ContextTest::Forming forming;
+  ViewNews(forming.job).tell(node(2), true, out_);
   EXPECT_TRUE(out_.empty());
 }
 
@@ -95,13 +96,13 @@ TEST_F(ViewNewsTest, whom_this_node_gives_its_state_knows_the_view_once_it_has_t
   view.base_step = 4;
   view.sync_sources = {node(1)};
   install(view);
-  news_.on_view({view, {}});
+  news_.on_view();
   for (int i = 2; i <= 3; ++i) news_.on_message(node(i), view.name());
   news_.on_ready(node(2));
   EXPECT_FALSE(news_.all_know());
   news_.on_ready(node(3));
   EXPECT_TRUE(news_.all_know());
-  news_.on_view({view, {}});
+  news_.on_view();
   EXPECT_FALSE(news_.all_know()) << "it was that of another view";
 }
 

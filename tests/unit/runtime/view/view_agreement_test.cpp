@@ -5,21 +5,35 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ids.hpp"
+#include "tests/support/twin_signer.hpp"
 
 namespace gpunode::view {
 namespace {
 
 using namespace std::chrono_literals;
 
+View first_view() {
+  View first;
+  first.acceptors = {node(1), node(2), node(3)};
+  first.tie = node(1);
+  return first;
+}
+
+// As a view is by now that all nodes have voted for.
+Votes votes_of(View view) {
+  view = decided_by(first_view(), std::move(view), {node(1), node(2), node(3)}).view;
+  return {view, {decided_by(first_view(), view, {node(1), node(2), node(3)})}, {}, {}, {}};
+}
+
 Votes votes_of(int acceptors) {
-  Votes votes;
-  votes.view.view_id = 3;
+  View view;
+  view.view_id = 3;
   for (int i = 1; i <= acceptors; ++i) {
-    votes.view.acceptors.push_back(node(i));
-    votes.view.members.push_back({node(i), 1});
+    view.acceptors.push_back(node(i));
+    view.members.push_back({node(i), 1});
   }
-  votes.view.tie = node(1);
-  return votes;
+  view.tie = node(1);
+  return votes_of(std::move(view));
 }
 
 // One acceptor whose disk answers when the test says so.
@@ -29,6 +43,7 @@ struct Acceptor {
     ViewAgreement::Options options;
     options.self = node(number);
     options.votes = std::move(votes);
+    options.trust = {first_view(), std::make_shared<TwinSigner>(node(number)), false, {}};
     options.compose = [this](const std::vector<ViewAgreement::Promiser>& promisers, bool) {
       composed_of = promisers.size();
       View next = agreement->view();
@@ -175,11 +190,27 @@ TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
   const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
-  effects = proposer.say(node(2), Accepted{ballot});
-  EXPECT_FALSE(effects.decided) << "the proposer's own vote is not durable yet";
-  effects = proposer.durable(asked.persists.at(0).first);
+  const Bytes vote = vote_bytes(ballot, proposer.agreement->view(), sent<Accept>(asked)->view);
+  proposer.say(node(2), Accepted{ballot, TwinSigner(node(3)).sign(kVotePurpose, vote)});
+  EXPECT_FALSE(proposer.durable(asked.persists.at(0).first).decided) << "node 2 signed nothing";
+  effects = proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
   ASSERT_TRUE(effects.decided);
-  EXPECT_EQ(effects.decided->accepted_by.size(), 2u);
+  EXPECT_EQ(effects.decided->signers(), (std::vector{node(1), node(2)}));
+  EXPECT_FALSE(proposer.agreement->prove({*effects.decided}, false).chain.empty());
+}
+
+TEST(ViewAgreement, a_vote_that_is_not_durable_yet_does_not_count) {
+  Acceptor proposer(1);
+  proposer.suspects.insert(node(3));
+  proposer.agreement->want_change(Time{});
+  auto effects = proposer.propose(Time{} + 100ms);
+  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
+  const Ballot ballot = sent<Prepare>(effects)->ballot;
+  const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  const Bytes vote = vote_bytes(ballot, proposer.agreement->view(), sent<Accept>(asked)->view);
+  effects = proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
+  EXPECT_FALSE(effects.decided) << "the proposer's own vote";
+  EXPECT_TRUE(proposer.durable(asked.persists.at(0).first).decided);
 }
 
 TEST(ViewAgreement, a_proposer_does_not_use_a_ballot_that_its_disk_has_not) {
@@ -298,7 +329,10 @@ TEST(ViewAgreement, adopting_a_view_ends_the_instance) {
   Acceptor acceptor(2);
   const auto promise = acceptor.say(node(1), Prepare{{1, node(1)}});
   ViewAgreement::Effects effects;
-  acceptor.agreement->adopt({next_view(acceptor, 9), {node(1), node(3)}}, effects);
+  const View& before = acceptor.agreement->view();
+  acceptor.agreement->adopt(
+      acceptor.agreement->with(decided_by(before, next_view(acceptor, 9), {node(1), node(3)})),
+      effects);
   EXPECT_FALSE(acceptor.agreement->frozen());
   EXPECT_EQ(acceptor.agreement->view().view_id, 4u);
   EXPECT_EQ(effects.persists.size(), 1u);
@@ -319,23 +353,23 @@ TEST(ViewAgreement, a_vote_file_with_a_flipped_bit_is_refused) {
 }
 
 TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
-  Votes votes = votes_of(4);
-  votes.view.plan = {0, 1, 2, 3, 0};
-  votes.view.state_digest = {1, 2};
-  votes.view.sync_sources = {node(1), node(2)};
-  votes.view.disagreed_step = 8;
-  votes.view.turns = {{2, 5, 55, Turn::Kind::rollback}, {3, 7, 66, Turn::Kind::ordered}};
-  votes.view.met = 9;
-  votes.view.restores = true;
-  votes.view.floor = {{{1, 55}, 6}, {node(1)}};
+  View view = votes_of(4).view;
+  view.plan = {0, 1, 2, 3, 0};
+  view.state_digest = {1, 2};
+  view.sync_sources = {node(1), node(2)};
+  view.disagreed_step = 8;
+  view.turns = {{2, 5, 55, Turn::Kind::rollback}, {3, 7, 66, Turn::Kind::ordered}};
+  view.met = 9;
+  view.restores = true;
+  view.floor = {{{1, 55}, 6}, {node(1)}};
+  Votes votes = votes_of(view);
   votes.floor = {{{2, 66}, 9}, {node(2), node(3)}};
-  votes.decided_by = {node(1), node(2), node(3)};
   votes.promised = {9, node(2)};
   votes.accepted = AcceptedView{{8, node(3)}, votes.view};
   const auto back = decode_votes(encode_votes(votes));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->view, votes.view);
-  EXPECT_EQ(back->decided_by, votes.decided_by);
+  EXPECT_EQ(back->chain, votes.chain);
   EXPECT_EQ(back->promised, votes.promised);
   EXPECT_EQ(back->accepted, votes.accepted);
   EXPECT_EQ(back->floor, votes.floor);

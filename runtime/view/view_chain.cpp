@@ -1,0 +1,210 @@
+#include "runtime/view/view_chain.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "runtime/base/broken_rule.hpp"
+
+namespace gpunode::view {
+
+namespace {
+
+// The newest views are kept all, so that whoever missed a few finds one that follows on its own.
+constexpr std::size_t kKeptWhole = 8;
+// More changes of most voters than a job sees. What is older is dropped, and then a node that never
+// heard of the job cannot come in any more.
+constexpr std::size_t kMostLinks = 1024;
+constexpr std::size_t kBytesAtOnce = 256u << 10;
+
+// Acceptors and their tie-breaker.
+bool decides(std::span<const NodeId> voters, const NodeId& tie, std::span<const NodeId> yes) {
+  if (!broken("half_quorum_without_tie")) return is_quorum(voters, tie, yes);
+  const auto count = std::count_if(voters.begin(), voters.end(), [&](const NodeId& node) {
+    return std::find(yes.begin(), yes.end(), node) != yes.end();
+  });
+  return 2 * static_cast<std::size_t>(count) >= voters.size() && count > 0;
+}
+
+bool is_signed(const Signer& signer, const DecidedView& decided, std::string_view purpose) {
+  if (broken("views_unsigned")) return true;
+  View before;
+  before.acceptors = decided.voters;
+  before.tie = decided.tie;
+  const Bytes message = vote_bytes(decided.ballot, before, decided.view);
+  return std::all_of(decided.seals.begin(), decided.seals.end(), [&](const Seal& seal) {
+    return signer.verify(seal.node, purpose, message, seal.signature);
+  });
+}
+
+// Whether a quorum of `known`, by what it was, has signed it.
+bool is_vouched_for(const View& known, const DecidedView& decided) {
+  return decides(known.acceptors, known.tie, decided.signers());
+}
+
+class Judge {
+ public:
+  Judge(const Trust& trust, const ViewChain& own, bool astray) : trust_(trust), astray_(astray) {
+    known_.push_back(&trust.first);
+    for (const DecidedView& one : own) known_.push_back(&one.view);
+  }
+  void add(const View& proven) { known_.push_back(&proven); }
+
+  bool knows(const View& view) const {
+    return std::any_of(known_.begin(), known_.end(), [&](const View* one) { return *one == view; });
+  }
+  bool believes(const DecidedView& next) const {
+    if (next.view.job != trust_.first.job || next.seals.size() > next.voters.size() + 1)
+      return false;
+    return next.is_split() ? may_split(next) : follows(next);
+  }
+
+ private:
+  bool may_split(const DecidedView& next) const {
+    if (next.seals.size() != 1) return false;
+    const NodeId& by = next.seals.front().node;
+    const bool has_part = std::any_of(known_.begin(), known_.end(),
+                                      [&](const View* one) { return one->has_part(by); });
+    const bool ordered = next.view.turns.back().kind == Turn::Kind::ordered;
+    const bool may = ordered ? (trust_.may_order ? trust_.may_order(by) : has_part)
+                             : trust_.parts_go_on && has_part;
+    return may && is_signed(*trust_.signer, next, kSplitPurpose);
+  }
+
+  bool follows(const DecidedView& next) const {
+    if (!decides(next.voters, next.tie, next.signers())) return false;
+    for (auto at = known_.rbegin(); at != known_.rend(); ++at) {
+      const View& earlier = **at;
+      // Not apart by a split, and yet not on the way to it: nothing that a quorum decided.
+      const bool apart = parted_by(earlier, next.view) != 0 || parted_by(next.view, earlier) != 0;
+      if (!lies_behind(earlier, next.view) || earlier.generation() != next.view.generation()) {
+        if (apart || astray_) continue;
+        return false;
+      }
+      if (is_vouched_for(earlier, next) && binds(earlier, next))
+        return is_signed(*trust_.signer, next, kVotePurpose);
+      if (!astray_) return false;
+    }
+    return false;
+  }
+
+  // Who stands right before it knows who its voters were.
+  static bool binds(const View& earlier, const DecidedView& next) {
+    if (next.view.view_id != earlier.view_id + 1) return true;
+    return next.view.previous == earlier.digest() && next.voters == earlier.acceptors &&
+           next.tie == earlier.tie;
+  }
+
+  const Trust& trust_;
+  bool astray_;
+  std::vector<const View*> known_;  // oldest first
+};
+
+// Whether the view in the middle can be left out.
+bool is_spare(const View& before, const DecidedView& middle, const DecidedView& after) {
+  return !middle.is_split() && !after.is_split() &&
+         before.generation() == after.view.generation() && is_vouched_for(before, after);
+}
+
+std::size_t size_of(const DecidedView& one) {
+  return 256 + one.view.members.size() * 40 + one.view.plan.size() * 2 +
+         (one.view.acceptors.size() + one.voters.size() + one.view.sync_sources.size() +
+          one.view.floor.holders.size()) *
+             32 +
+         one.view.turns.size() * 32 + one.seals.size() * sizeof(Seal);
+}
+
+// Up to which number the views of this name's history and those on the way to `newest` are the same.
+std::uint64_t shared_up_to(const View& newest, const ViewName& known) {
+  const std::size_t turn = known.history.turn;
+  if (turn > newest.turns.size()) return 0;
+  if (turn > 0 && newest.turns[turn - 1].mark != known.history.mark) return 0;
+  if (turn == newest.turns.size()) return known.view_id;
+  return std::min(known.view_id, newest.turns[turn].view_id - 1);
+}
+
+}  // namespace
+
+bool DecidedView::is_split() const {
+  return !view.turns.empty() && view.turns.back().is_split() &&
+         view.turns.back().view_id == view.view_id;
+}
+
+std::vector<NodeId> DecidedView::signers() const {
+  std::vector<NodeId> nodes;
+  for (const Seal& seal : seals) nodes.push_back(seal.node);
+  return nodes;
+}
+
+Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next) {
+  Bytes bytes;
+  const auto add = [&bytes](const auto& value) {
+    const auto* data = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), data, data + sizeof value);
+  };
+  add(ballot.round);
+  add(ballot.proposer.value);
+  add(static_cast<std::uint64_t>(before.acceptors.size()));
+  for (const NodeId& voter : before.acceptors) add(voter.value);
+  add(before.tie.value);
+  const Bytes view = next.bytes();
+  bytes.insert(bytes.end(), view.begin(), view.end());
+  return bytes;
+}
+
+ViewChain extended(const View& first, ViewChain chain, DecidedView next) {
+  chain.push_back(std::move(next));
+  if (chain.size() > kKeptWhole + 1) {
+    const std::size_t at = chain.size() - 1 - kKeptWhole;
+    const View& before = at == 1 ? first : chain[at - 2].view;
+    if (is_spare(before, chain[at - 1], chain[at]))
+      chain.erase(chain.begin() + static_cast<std::ptrdiff_t>(at) - 1);
+  }
+  if (chain.size() > kMostLinks) chain.erase(chain.begin());
+  return chain;
+}
+
+Proven prove(const Trust& trust, const ViewChain& own, const ViewChain& told, bool astray) {
+  Proven proven;
+  Judge judge(trust, own, astray);
+  bool last = false;
+  for (const DecidedView& one : told) {
+    last = judge.knows(one.view);
+    if (last) continue;
+    last = judge.believes(one);
+    if (!last) continue;
+    judge.add(one.view);
+    proven.on_the_way.push_back(one);
+  }
+  if (!last) return proven;
+  const View& newest = told.back().view;
+  ViewChain row;
+  for (const DecidedView& one : own)
+    if (lies_behind(one.view, newest) || one.view == newest) row.push_back(one);
+  for (const DecidedView& one : proven.on_the_way)
+    if (lies_behind(one.view, newest) || one.view == newest) row.push_back(one);
+  std::stable_sort(row.begin(), row.end(), [](const auto& left, const auto& right) {
+    return left.view.view_id < right.view.view_id;
+  });
+  for (DecidedView& one : row)
+    proven.chain = extended(trust.first, std::move(proven.chain), std::move(one));
+  return proven;
+}
+
+ViewChain since(const ViewChain& chain, const ViewName& known) {
+  ViewChain told;
+  if (chain.empty()) return told;
+  const std::uint64_t shared = shared_up_to(chain.back().view, known);
+  std::size_t bytes = size_of(chain.back());
+  for (const DecidedView& one : chain) {
+    if (&one == &chain.back()) break;
+    if (one.view.view_id <= shared) continue;
+    bytes += size_of(one);
+    if (bytes > kBytesAtOnce) break;
+    told.push_back(one);
+  }
+  told.push_back(chain.back());
+  return told;
+}
+
+}  // namespace gpunode::view

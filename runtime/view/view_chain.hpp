@@ -1,0 +1,84 @@
+// How a view came about, and the proof of it for who knows only an earlier one. A decided view
+// carries the signatures of the quorum that accepted it; a chain is a row of them, from view 0,
+// which the manifest names, to the view of now. It may leave views out: who is a quorum of an
+// earlier view and signs for a later one has honest nodes among it, which signed only as they had
+// the proof of all that lies between. So a chain stays short where the same nodes vote, however
+// often the view changes. Pure.
+//
+//   a view is proven from an earlier one by     | if
+//   signatures of a quorum of its own voters,   | both are of one part of the job; the earlier view
+//   and of a quorum of the earlier view's       | is the newest that is known of that part
+//   the signature of one that went on by itself | that one has, or had, a part, and the job lets
+//   (View::turns ends with a split)             | parts go on; or it may order it
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/view/signer.hpp"
+#include "runtime/view/view.hpp"
+
+namespace gpunode::view {
+
+struct Ballot {
+  std::uint64_t round = 0;  // 0: none
+  NodeId proposer;
+  auto operator<=>(const Ballot&) const = default;
+};
+
+// One node's signature under a view.
+struct Seal {
+  NodeId node;
+  Signature signature{};
+  bool operator==(const Seal&) const = default;
+};
+
+struct DecidedView {
+  View view;
+  Ballot ballot;               // in which it was accepted
+  std::vector<NodeId> voters;  // the acceptors of the view before it
+  NodeId tie;                  // likewise
+  std::vector<Seal> seals;     // of a quorum of the voters; or of who went on without one
+  bool operator==(const DecidedView&) const = default;
+  bool is_split() const;  // its part went on with it without a quorum
+  std::vector<NodeId> signers() const;
+};
+inline constexpr std::string_view kVotePurpose = "gpunode view vote 1";
+inline constexpr std::string_view kSplitPurpose = "gpunode view split 1";
+
+// What a vote for `next` signs, as one of the acceptors of `before`, or who goes on alone.
+Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next);
+
+// From which a node judges what others say of views.
+struct Trust {
+  View first;  // view 0
+  std::shared_ptr<const Signer> signer;
+  bool parts_go_on = false;  // the job's on_lost_quorum is "continue"
+  // Whose order goes before a quorum; none: who has or had a part in the job.
+  std::function<bool(const NodeId&)> may_order;
+};
+
+// Oldest first; the last is the view of now. Empty: that is view 0.
+using ViewChain = std::vector<DecidedView>;
+
+// One view more, and what is no longer needed is left out.
+ViewChain extended(const View& first, ViewChain chain, DecidedView next);
+
+// `own` brought on by what was `told`: to the last view of `told`, if that is proven. `astray`: this
+// node has long been without a quorum or has no part in its view, so that a view may be proven from
+// any earlier one that it knows.
+struct Proven {
+  ViewChain chain;       // that ends with the last view told; empty: it is not proven
+  ViewChain on_the_way;  // of those told, which are proven, oldest first
+  bool operator==(const Proven&) const = default;
+};
+Proven prove(const Trust& trust, const ViewChain& own, const ViewChain& told, bool astray);
+
+// What a node that knows this view needs; oldest first, the newest always the last, of about a
+// quarter of a megabyte: the rest is to be asked for from the last one that was proven.
+ViewChain since(const ViewChain& chain, const ViewName& known);
+
+}  // namespace gpunode::view

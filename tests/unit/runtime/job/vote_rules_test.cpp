@@ -1,0 +1,112 @@
+// What a voter refuses to vote for, whoever has gathered promises for it.
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/runtime/job/context_fixture.hpp"
+
+namespace gpunode::job {
+namespace {
+
+// Node 1, which votes with nodes 2 and 3 in a view that goes on from step 5, with a durable
+// checkpoint of step 4.
+class VoteRules : public testing::Test {
+ protected:
+  VoteRules() {
+    auto made = JobCore::create(context_options());
+    core_.emplace(std::move(*made));
+    feed([&](Actions& out) { core_->on_start(now_, out); });
+    view::View first = core_->view();
+    first.view_id = 1;
+    for (int i = 1; i <= 3; ++i) first.members.push_back({node(i), 1});
+    first.plan = {0, 0, 1, 2};
+    first.fingerprint = digest(77);
+    first.base_step = 5;
+    first.floor = {{{}, 4}, {node(2), node(3)}};
+    const view::DecidedView decided = view::decided_by(core_->view(), first, {node(1), node(2)});
+    hear(first.name(), ViewNotice{{decided}});
+    EXPECT_EQ(core_->view().view_id, 1u);
+    next_ = core_->view();
+    ++next_.view_id;
+    next_.previous = core_->view().digest();
+  }
+
+  template <class Input>
+  Actions feed(Input input) {
+    Actions all, out;
+    input(out);
+    while (!out.empty()) {
+      Actions more;
+      for (const Action& one : out) {
+        all.push_back(one);
+        if (const auto* write = std::get_if<Persist>(&one))
+          core_->on_persisted(now_, write->token, more);
+      }
+      out = std::move(more);
+    }
+    return all;
+  }
+  Actions hear(const view::ViewName& in, JobBody body) {
+    return feed([&](Actions& out) {
+      core_->on_message(now_, node(2), {{1, 1}, in, 1, std::move(body)}, out);
+    });
+  }
+  bool votes_for(const view::View& view) {
+    const view::Accept accept{{++round_, node(2)}, view};
+    const Actions out = hear(core_->view().name(), Vote{accept});
+    for (const auto& [to, vote] : sent<Vote>(out))
+      if (std::holds_alternative<view::Accepted>(vote.message)) return true;
+    return false;
+  }
+  template <class Change>
+  bool votes_if(Change change) {
+    view::View changed = next_;
+    change(changed);
+    return votes_for(changed);
+  }
+
+  std::optional<JobCore> core_;
+  view::View next_;
+  std::uint64_t round_ = 0;
+  Time now_ = Time{} + 1h;
+};
+
+TEST_F(VoteRules, what_follows_gets_its_vote) {
+  EXPECT_TRUE(votes_for(next_));
+  EXPECT_TRUE(votes_if([](view::View& v) { v.base_step = 7; }));
+  EXPECT_TRUE(votes_if([](view::View& v) { v.floor.name.step = 5; }));
+  EXPECT_TRUE(votes_if([](view::View& v) { ++v.owner_rotation; }));
+}
+
+TEST_F(VoteRules, no_view_goes_behind_the_one_of_now_but_to_a_checkpoint) {
+  EXPECT_FALSE(votes_if([](view::View& v) { v.base_step = 4; }));
+  EXPECT_TRUE(votes_if([](view::View& v) {
+    v.base_step = 4;
+    v.restores = true;
+    v.turns.push_back({v.view_id, 4, 9, view::Turn::Kind::rollback});
+  }));
+}
+
+TEST_F(VoteRules, a_history_is_not_changed_in_passing) {
+  EXPECT_FALSE(votes_if([](view::View& v) {
+    v.turns.push_back({v.view_id, 5, 9, view::Turn::Kind::ordered});
+  }));
+  EXPECT_FALSE(votes_if([](view::View& v) {
+    v.turns.push_back({v.view_id, 5, 9, view::Turn::Kind::rollback});
+  })) << "without going back";
+  EXPECT_FALSE(votes_if([](view::View& v) { v.restores = true; }))
+      << "what it goes back from would be taken for the new history's";
+  EXPECT_FALSE(votes_if([](view::View& v) {
+    v.restores = true;
+    v.turns.push_back({v.view_id, 5, 9, view::Turn::Kind::split});
+  }));
+}
+
+TEST_F(VoteRules, the_durable_floor_the_arithmetic_and_the_rotation_stand) {
+  EXPECT_FALSE(votes_if([](view::View& v) { v.floor = {}; }));
+  EXPECT_FALSE(votes_if([](view::View& v) { v.fingerprint = digest(5); }));
+  EXPECT_FALSE(votes_if([](view::View& v) { v.owner_rotation += 2; }));
+}
+
+}  // namespace
+}  // namespace gpunode::job
