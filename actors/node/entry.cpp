@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "actors/node/advertised.hpp"
+#include "actors/node/detail/devices.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/node_metrics.hpp"
@@ -67,6 +68,8 @@ Result<void> check_text(const char* what, const std::string& text, std::size_t l
   return {};
 }
 
+}  // namespace
+
 Result<void> check_config(const NodeConfig& config) {
   if (config.state_directory.empty())
     return Error{ErrorCode::invalid_argument, "a node needs a state directory"};
@@ -87,8 +90,12 @@ Result<void> check_config(const NodeConfig& config) {
     return Error{ErrorCode::invalid_argument,
                  "device_timeout is " + std::to_string(config.device_timeout.count()) +
                      " ms: a device needs some time to show that it gets on"};
+  if (auto devices = parse_devices(config.device); !devices) return devices.error();
+  if (auto listen = listen_endpoints(config.listen); !listen) return listen.error();
   return {};
 }
+
+namespace {
 
 Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
                        const Addresses& listen, Router& router, Addresses& bound) {

@@ -48,6 +48,9 @@ struct Entry {
                                       const Clock& clock) const;
 };
 
+// Node::check.
+Result<void> check_config(const NodeConfig& config);
+
 Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
                                      Router& router);
 

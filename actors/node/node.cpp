@@ -277,4 +277,8 @@ Result<std::unique_ptr<Node>> Node::start(NodeConfig config) {
   return node::start_node(std::move(config), {});
 }
 
+Result<void> Node::check(const NodeConfig& config) {
+  return node::check_config(config);
+}
+
 }  // namespace gpunode

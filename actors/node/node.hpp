@@ -82,6 +82,8 @@ class Node {
   // cause and a remedy in the detail; nothing is left running then.
   static Result<std::unique_ptr<Node>> start(NodeConfig config);
   virtual ~Node() = default;
+  // Whether start() would take these values; makes and opens nothing. Fails with invalid_argument.
+  static Result<void> check(const NodeConfig& config);
 
   // Bytes of a request, and of an answer that goes to another node.
   static constexpr std::size_t kMaxCallBytes = std::size_t{16} << 20;

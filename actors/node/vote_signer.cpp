@@ -8,7 +8,7 @@ view::Signature VoteSigner::sign(std::string_view purpose, ByteView message) con
   const security::Signature made = identity_.sign(purpose, message);
   view::Signature signature;
   const auto& key = identity_.sign_key().value;
-  static_assert(std::tuple_size_v<view::Signature> == key.size() + made.size());
+  static_assert(sizeof(view::Signature) == sizeof(security::SignKey) + sizeof(security::Signature));
   std::ranges::copy(made, std::ranges::copy(key, signature.begin()).out);
   return signature;
 }

@@ -209,6 +209,8 @@ int run_up(const Invocation& invocation) {
         invocation,
         {ErrorCode::invalid_argument, "--on-device-loss is restart or stay, not '" + on_loss + "'"},
         kUsage);
+  if (auto good = Node::check(*config); !good)
+    return fail(invocation, settings->explained(good.error()));
   std::string sandbox = "off, by --no-sandbox";
   if (!settings->arguments().has("--no-sandbox")) {
     const auto confined = confine(invocation.state(), config->device != "cpu");
