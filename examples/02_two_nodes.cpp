@@ -42,8 +42,8 @@ int main() {
   config.listen = "127.0.0.1:0";
   auto ada = start(config);
 
-  // Any node makes tokens. One admits one node, and only for a while.
-  auto token = nlohmann::json::parse(ada->command("token.create", "{}"));
+  // A token admits one node, only for a while, and says what it may: bob offers something, too.
+  auto token = nlohmann::json::parse(ada->command("token.create", R"({"roles": "serve, call"})"));
 
   config.name = "bob";
   config.state_directory = std::string(scratch) + "/bob";

@@ -232,7 +232,7 @@ row_rejoin() {
   wanted=$digest
   start one || return
   address=$(sed -nE 's/.*"join_endpoints":\["tcp:\/\/([^"]*)".*/\1/p' "$work/one.out")
-  token=$("$gpunode" token create --uses 2 --state "$work/one" 2>/dev/null) || { fail "no token"; return; }
+  token=$("$gpunode" token create --role all --uses 2 --state "$work/one" 2>/dev/null) || { fail "no token"; return; }
   export GPUNODE_TOKEN=$token
   start two join "$address" || return
   "$gpunode" train "$(sed 's/"two"/"alone"/' "$(job two gpt 2 400)" >"$work/both.toml"; echo "$work/both.toml")" \

@@ -114,7 +114,7 @@ node() {  # node NAME COMMAND...: a node of its own process, with its own state 
 }
 
 join() {  # join NAME THROUGH: a token made on one node lets another in
-  "$gpunode" token create --state "$work/$2" --json >"$work/token.json" ||
+  "$gpunode" token create --role all --state "$work/$2" --json >"$work/token.json" ||
     die "no token could be made on $2"
   (umask 077 && json token <"$work/token.json" >"$work/token")
   node "$1" join "$(json endpoints 0 <"$work/token.json")" --token-file "$work/token" \

@@ -192,7 +192,7 @@ void on_manifest(Self* self, const JobId& id, const Result<SharedBytes>& manifes
   const bool asked_for = manifest && job::job_id(manifest->view) == id;
   auto spec = asked_for ? job::decode(manifest->view)
                         : Result<job::JobSpec>(Error{ErrorCode::not_found, "no manifest"});
-  if (!spec) return self->state.attempts.missed(id, now(self));
+  if (!spec || !may_begin(self, *spec)) return self->state.attempts.missed(id, now(self));
   look_whether_fit(self, id, std::move(*spec), to_bytes(manifest->view), false);
 }
 
@@ -224,7 +224,7 @@ void scan(Self* self) {
     if (!parsed || !cluster->alive(from)) continue;
     JobId id = *parsed;
     if (hint.phase == JobPhase::removed) {
-      on_removed_elsewhere(self, id, made);
+      on_removed_elsewhere(self, id, {id_text, from, hint}, made);
       continue;
     }
     state.last_hints.on_hint(now(self), id, from, hint);
@@ -394,6 +394,7 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
     if (!waited_as || (gone != self->state.removed.end() && !gone->second.started))
       return Error{ErrorCode::wrong_state, "it was removed while it waited"};
   }
+  if (auto owned = may_begin(self, *spec); !owned) return owned;
   const JobEnvironment& environment = *self->state.options.environment;
   if (spec->candidates.empty() || spec->candidates.size() > spec->nodes)
     return Error{ErrorCode::invalid_argument, "a job has one to as many candidates as nodes"};
@@ -409,6 +410,7 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
 Result<void> stand_by(Self* self, ByteView manifest) {
   auto spec = job::decode(manifest);
   if (!spec) return spec.error();
+  if (auto owned = may_begin(self, *spec); !owned) return owned;
   State& state = self->state;
   const JobId id = job::job_id(manifest);
   if (spec->nodes > kSmallJob || state.jobs.contains(id) ||

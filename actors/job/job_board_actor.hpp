@@ -12,6 +12,7 @@
 #include "actors/job/job_environment.hpp"
 #include "actors/messages.hpp"
 #include "runtime/job/step_places.hpp"
+#include "runtime/security/authority.hpp"
 #include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -35,6 +36,7 @@ struct JobBoardOptions {
   telemetry::Registry* metrics = nullptr;
   Duration device_timeout = std::chrono::seconds(120);  // of no progress; then a device is lost
   std::shared_ptr<const view::Signer> signer;           // of this node's votes in jobs
+  const security::Authority* authority = nullptr;       // says whose jobs and orders count
 };
 
 caf::actor spawn_job_board(caf::actor_system& system, JobBoardOptions options);

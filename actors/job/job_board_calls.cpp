@@ -9,6 +9,7 @@
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/trace_codec.hpp"
+#include "actors/json_answer.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
 
@@ -36,8 +37,16 @@ void send_refusals(const caf::actor& calls, const NodeId& to, const JobRefusals&
                                     std::chrono::seconds(5), [](const auto&) {}});
 }
 
+// Its owner, those it starts on, and who computes or votes in it as far as is known here.
+bool has_part(const Job& job, const NodeId& node) {
+  const auto is_in = [&](const std::vector<NodeId>& nodes) {
+    return std::ranges::find(nodes, node) != nodes.end();
+  };
+  return node == job.spec.submitter || is_in(job.spec.candidates) || is_in(job.progress.members);
+}
+
 // Answers "<job id>\n<step>" with this node's spans of that job from that step on.
-Result<SharedBytes> spans_of(Self* self, ByteView request) {
+Result<SharedBytes> spans_of(Self* self, const NodeId& from, ByteView request) {
   const std::string text(as_text(request));
   const std::size_t line = text.find('\n');
   const auto id = parse_job_id(text.substr(0, std::min<std::size_t>(line, text.size())));
@@ -48,25 +57,57 @@ Result<SharedBytes> spans_of(Self* self, ByteView request) {
   if (!id || !good) return Error{ErrorCode::invalid_argument, "not a question for spans"};
   const Job* job = job_at(self, *id);
   if (!job || !job->spans) return Error{ErrorCode::not_found, "the job does not run here"};
+  if (!has_part(*job, from))
+    if (auto may = may_read(*self->state.options.authority, *self->state.options.cluster->read(),
+                            job->spec, from);
+        !may)
+      return may.error();
   return SharedBytes::from(encode_spans(job->spans->from_step(step, kMaxTracedSpans)));
 }
 
 // Takes over, for `job show`, who is refused by a job that runs here.
-Result<void> take_refusals(Self* self, ByteView request) {
+Result<void> take_refusals(Self* self, const NodeId& from, ByteView request) {
   const auto note = decode_note(request);
   const auto* refusals = note ? std::get_if<JobRefusals>(&*note) : nullptr;
   if (!refusals) return Error{ErrorCode::invalid_argument, "not a list of refused nodes"};
-  if (const caf::actor actor = actor_at(self, refusals->job))
-    for (const Refusal& one : refusals->refused) self->send(actor, one);
+  const Job* job = job_at(self, refusals->job);
+  if (!job || !job->actor) return {};
+  for (const Refusal& one : refusals->refused)
+    if (one.node == from || has_part(*job, from)) self->send(job->actor, one);
   return {};
 }
 
-Result<void> begin_job(Self* self, ByteView request) {
+Result<void> begin_job(Self* self, const NodeId& from, ByteView request) {
   const auto id = parse_job_id(std::string(as_text(request)));
-  const caf::actor actor = id ? actor_at(self, *id) : nullptr;
-  if (!actor) return Error{ErrorCode::not_found, "no such job here"};
-  self->send(actor, BeginJob{});
+  const Job* job = id ? job_at(self, *id) : nullptr;
+  if (!job || !job->actor) return Error{ErrorCode::not_found, "no such job here"};
+  // One that waited is started by any of those that held it.
+  if (!has_part(*job, from) && job->spec.waited_as.empty())
+    return Error{ErrorCode::permission_denied, "who has no part in the job does not begin it"};
+  self->send(job->actor, BeginJob{});
   return {};
+}
+
+// A wish of its owner starts once: who else brings it has it from a queue, or from what it has heard.
+Result<void> create_for(Self* self, const NodeId& from, ByteView manifest) {
+  const auto spec = job::decode(manifest);
+  if (!spec) return spec.error();
+  if (from != spec->submitter) {
+    const auto is_it = [&](std::int64_t submitted, const NodeId& by, const JobId& id) {
+      return submitted == spec->submitted && by == spec->submitter && id != job::job_id(manifest) &&
+             id.text() != spec->waited_as;
+    };
+    bool known = spec->waited_as.empty();
+    for (const auto& [id, job] : self->state.jobs)
+      known |= is_it(job.spec.submitted, job.spec.submitter, id);
+    for (const HeardHint& heard : hints_of_others(*self->state.options.cluster->read()))
+      known |= is_it(heard.hint.submitted, heard.hint.submitter,
+                     parse_job_id(heard.id).value_or(job::job_id(manifest)));
+    if (known)
+      return Error{ErrorCode::permission_denied,
+                   "it was not submitted by who brings it, and has been started already"};
+  }
+  return create_job(self, manifest, Part::candidate);
 }
 
 // What this node does with the job.
@@ -94,6 +135,7 @@ void tell_history(Self* self, ByteView request, const CallReply& reply) {
 void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   auto spec = job::decode(request);
   if (!spec) return reply(spec.error());
+  if (auto owned = may_begin(self, *spec); !owned) return reply(owned.error());
   if (!labels_fit(spec->labels, self->state.options.labels))
     return reply(Error{ErrorCode::unavailable, "it does not carry the job's labels"});
   const JobEnvironment* environment = self->state.options.environment;
@@ -122,6 +164,17 @@ void obey(Self* self, const NodeId& by, ByteView request, const CallReply& reply
   }
   const auto id = parse_job_id(wanted);
   if (!id) return reply(Error{ErrorCode::invalid_argument, "not a job's id"});
+  const std::string command = text.substr(0, line);
+  const auto order = order_in(arguments_of(arguments));
+  if ((is_order(command) || command == "job.rm") &&
+      (!order || order->by != by || order->job != *id))
+    return reply(Error{ErrorCode::permission_denied, "the order is not that of who brings it"});
+  const Job* job = job_at(self, *id);
+  if (job && !is_order(command) && command != "job.rm" && !has_part(*job, by))
+    if (auto may = may_read(*self->state.options.authority, *self->state.options.cluster->read(),
+                            job->spec, by);
+        !may)
+      return reply(may.error());
   job_command(self,
               Command{text.substr(0, line), arguments,
                       [reply](std::string answer) {
@@ -164,20 +217,27 @@ void publish_all(Self* self) {
   publish(self, "job.command", [self](const NodeId& by, SharedBytes request, CallReply reply) {
     obey(self, by, request.view, reply);
   });
-  publish(
-      self, "job.create",
-      +[](Self* board, ByteView manifest) { return create_job(board, manifest, Part::candidate); });
+  const auto done_by = [self](Result<void> (*work)(Self*, const NodeId&, ByteView)) {
+    return [self, work](const NodeId& from, SharedBytes request, CallReply reply) {
+      const Result<void> done = work(self, from, request.view);
+      reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
+    };
+  };
+  publish(self, "job.create", done_by(create_for));
   publish(self, "job.witness", stand_by);
   publish(self, "job.remove", [self](const NodeId&, SharedBytes request, CallReply reply) {
-    const auto id = parse_job_id(std::string(as_text(request.view)));
-    if (!id) return reply(Error{ErrorCode::invalid_argument, "not a job's id"});
-    remove_here(self, *id, reply);
+    const auto order = job::decode_order(request.view);
+    if (!order || order->kind != job::OrderKind::remove)
+      return reply(Error{ErrorCode::invalid_argument, "not an order to remove a job"});
+    remove_here(self, order->job, *order, reply);
   });
-  publish(self, "job.refused", take_refusals);
-  publish(self, "job.begin", begin_job);
+  publish(self, "job.refused", done_by(take_refusals));
+  publish(self, "job.begin", done_by(begin_job));
   publish(self, "job.phase", phase_of);
   publish(self, "job.manifest", manifest_of);
-  publish(self, "job.spans", spans_of);
+  publish(self, "job.spans", [self](const NodeId& from, SharedBytes request, CallReply reply) {
+    reply(spans_of(self, from, request.view));
+  });
   const Clock* clock = self->state.options.environment->options().clock;
   self->send(self->state.options.calls,
              Publish{"job.clock",

@@ -137,7 +137,19 @@ Error ended_here(const Job& job) {
 // reported, only once it is audited. One that failed here can only be begun again.
 void order_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
   const Job& job = self->state.jobs.at(id);
-  const auto from = resumed_from(command.name, arguments_of(command.arguments));
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  const auto from = resumed_from(command.name, arguments);
+  const auto order = order_in(arguments);
+  const bool part_failed =  // to be taken up again, which is this node's own to decide
+      by == self->state.options.self && command.name == "job.resume" && !from &&
+      job.progress.phase == JobPhase::failed;
+  if (!part_failed) {
+    const auto may =
+        check_order(*self->state.options.authority, *self->state.options.cluster->read(), job.spec,
+                    id, order.value_or(job::SignedOrder{.by = by}),
+                    self->state.options.environment->options().clock->wall());
+    if (!may) return command.answer(error_json(may.error()));
+  }
   if (job.waiting)
     return command.answer(
         error_json({ErrorCode::wrong_state,
@@ -148,13 +160,18 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
         job.progress.phase == JobPhase::failed && command.name == "job.resume" && !from;
     return command.answer(again ? answer_json(begin_again(self, id)) : error_json(ended_here(job)));
   }
-  if (command.name != "job.recover" && !from) return self->send(job.actor, command);
+  // A full disk must not keep a job from being stopped.
+  const bool must_be_logged = command.name == "job.recover" || from;
   std::vector<std::pair<std::string, std::string>> more = {{"asked_at", by.text()},
                                                            {"why", "a person"}};
   if (from) more.emplace_back("from", std::to_string(*from));
-  audit_job(self, id, from ? "job_resumed_from" : "job_recovered", std::move(more),
-            [command, actor = job.actor](Result<void> logged) {
-              if (!logged) return command.answer(error_json(logged.error()));
+  const char* event = from                            ? "job_resumed_from"
+                      : command.name == "job.recover" ? "job_recovered"
+                      : command.name == "job.stop"    ? "job_stopped"
+                                                      : "job_resumed";
+  audit_job(self, id, event, std::move(more),
+            [command, must_be_logged, actor = job.actor](Result<void> logged) {
+              if (!logged && must_be_logged) return command.answer(error_json(logged.error()));
               caf::anon_send(actor, command);
             });
 }
@@ -214,7 +231,7 @@ void submit(Self* self, const Command& command, job::JobSpec spec,
   const auto wall = self->state.options.environment->options().clock->wall();
   spec.submitted =
       std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
-  spec.submitter = self->state.options.self;
+  sign_as_owner(*self->state.options.authority, spec);
   auto tell = [self, me = caf::actor(self), answer = command.answer](const std::string& text) {
     caf::anon_send(me, Request{[=] { on_submitted(self, text, answer); }});
   };
@@ -223,6 +240,8 @@ void submit(Self* self, const Command& command, job::JobSpec spec,
   options.may_wait = field<bool>(arguments_of(command.arguments), "wait", true);
   options.only_check = only_check;
   if (!free) options.refusal = free.error();
+  options.authority = self->state.options.authority;
+  options.clock = self->state.options.environment->options().clock;
   spawn_submission(self->system(), std::move(options));
 }
 
@@ -394,6 +413,7 @@ void about_one_job(Self* self, const Command& command, int tries) {
                               Request{[=] { about_one_job(self, command, tries - 1); }});
   if (!meant) return command.answer(error_json(meant.error()));
   Command named = command;
+  if (is_order(command.name)) named.arguments = ordered(self, command, meant->id);
   if (command.name != "job.trace")  // which is in a format of others
     named.answer = naming(names.shown(meant->id), command.answer);
   job_command(self, named, meant->id, self->state.options.self, true);

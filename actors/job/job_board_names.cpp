@@ -58,8 +58,9 @@ JobNames names_of(Self* self) {
   }
   const std::set<JobId> made = made_elsewhere(*cluster, hints);
   for (const auto& [id_text, from, hint] : hints)
-    if (const auto id = parse_job_id(id_text);
-        id && hint.phase == JobPhase::removed && !made.contains(*id))
+    if (const auto id = parse_job_id(id_text); id && hint.phase == JobPhase::removed &&
+                                               !made.contains(*id) &&
+                                               is_proven(self, *id, {id_text, from, hint}))
       names.forget(*id);
   for (const auto& [id, _] : state.removed) names.forget(id);
   names.forget_started();
@@ -117,7 +118,8 @@ void publish_hint(Self* self, const Job& job) {
                      progress.loss.value_or(0),
                      job.spec.submitted,
                      job.spec.submitter,
-                     job.spec.waited_as};
+                     job.spec.waited_as,
+                     {}};
   tell_hint(self, progress.id, hint, job.spec.submitted);
 }
 

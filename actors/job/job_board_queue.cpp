@@ -35,11 +35,15 @@ bool are_holders(std::vector<NodeId> nodes, const NodeId& self) {
   return holds(nodes, self) && std::ranges::adjacent_find(nodes) == nodes.end();
 }
 
-// Whether the waiting job may start with this: with nothing, which is never, or on some nodes.
-bool may_start_with(const JobId& id, ByteView manifest) {
-  if (manifest.empty()) return true;
-  const auto spec = job::decode(manifest);
-  return spec && !spec->candidates.empty() && spec->waited_as == id.text();
+// Whether the holders of the waiting job `of` may agree on this: a manifest of the same job on some
+// nodes, or the order to remove it.
+bool may_agree_on(Self* self, const JobId& id, const job::JobSpec& of, ByteView value) {
+  if (const auto order = job::decode_order(value))
+    return order->kind == job::OrderKind::remove && is_ordered(self, of, id, *order);
+  const auto spec = job::decode(value);
+  return spec && !spec->candidates.empty() && spec->waited_as == id.text() &&
+         job::owned_bytes(*spec) == job::owned_bytes(of) &&
+         spec->owner_signature == of.owner_signature;
 }
 
 Result<void> store(Self* self, const JobId& id, const Waiting& waiting) {
@@ -57,7 +61,7 @@ void enter(Self* self, const JobId& id, job::JobSpec spec, Waiting waiting) {
   publish_hint(self, job);
 }
 
-Result<void> keep(Self* self, ByteView request) {
+Result<void> keep(Self* self, const NodeId& from, ByteView request) {
   auto note = decode_note(request);
   const auto* draft = note ? std::get_if<QueueNote>(&*note) : nullptr;
   if (!draft || !are_holders(draft->holders, self->state.options.self))
@@ -69,6 +73,9 @@ Result<void> keep(Self* self, ByteView request) {
   if (self->state.jobs.contains(id)) return {};
   auto spec = job::decode(draft->vote.manifest);
   if (!spec) return spec.error();
+  if (from != spec->submitter)
+    return Error{ErrorCode::permission_denied, "who did not submit the job brings it to the queue"};
+  if (auto owned = may_begin(self, *spec); !owned) return owned;
   const JobEnvironment& environment = *self->state.options.environment;
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made.error();
@@ -86,14 +93,16 @@ Result<void> keep(Self* self, ByteView request) {
 Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool accepting) {
   auto note = decode_note(request);
   const auto* asked = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!asked || asked->vote.promised.proposer != from || asked->vote.promised.round > kMostRounds ||
-      !may_start_with(asked->job, asked->vote.manifest))
+  if (!asked || asked->vote.promised.proposer != from || asked->vote.promised.round > kMostRounds)
     return Error{ErrorCode::invalid_argument, "not a question about the queue"};
   Job* job = job_at(self, asked->job);
   if (!job || !job->waiting || self->state.ending.contains(asked->job))
     return Error{ErrorCode::not_found, "the job does not wait here"};
   if (!holds(job->waiting->holders, from))
     return Error{ErrorCode::permission_denied, "who does not hold the job does not start it"};
+  if (accepting && !may_agree_on(self, asked->job, job->spec, asked->vote.manifest))
+    return Error{ErrorCode::permission_denied,
+                 "it is neither the job that waits here nor an order of its owner"};
   Waiting changed = *job->waiting;
   const bool given = accepting ? changed.vote.accept(asked->vote.promised, asked->vote.manifest)
                                : changed.vote.promise(asked->vote.promised);
@@ -105,11 +114,14 @@ Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool 
 }
 
 // The job that waits here under this id has started.
-Result<void> started(Self* self, ByteView request) {
+Result<void> started(Self* self, const NodeId& from, ByteView request) {
   const auto id = parse_job_id(std::string(as_text(request)));
   if (!id) return Error{ErrorCode::invalid_argument, "not a job's id"};
   const Job* job = job_at(self, *id);
-  if (job && job->waiting) leave_queue(self, *id);
+  if (!job || !job->waiting) return {};
+  if (!holds(job->waiting->holders, from))
+    return Error{ErrorCode::permission_denied, "who does not hold the job has not started it"};
+  leave_queue(self, *id);
   return {};
 }
 
@@ -235,8 +247,17 @@ void attempt(Self* self, const JobId& id, Job& job) {
     caf::anon_send(me, Request{[=] { on_attempt(self, id, answer); }});
   };
   spawn_submission(self->system(),
-                   {job.spec, state.options.self, state.options.cluster, state.options.calls, tell,
-                    false, Queued{id, waiting.holders, ballot->round, waiting.vote.manifest}});
+                   {job.spec,
+                    state.options.self,
+                    state.options.cluster,
+                    state.options.calls,
+                    tell,
+                    false,
+                    Queued{id, waiting.holders, ballot->round, waiting.vote.manifest},
+                    {},
+                    {},
+                    state.options.authority,
+                    state.options.environment->options().clock});
 }
 
 // Looks after one job, unless another one is being looked at; `before`: an earlier one that waits for
@@ -266,22 +287,19 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
 
 }  // namespace
 
-void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> then) {
+void take_out(Self* self, const job::SignedOrder& order, std::function<void(Result<void>)> then) {
+  const JobId id = order.job;
   Waiting& waiting = *self->state.jobs.at(id).waiting;
   const auto ballot = next_ballot(self, id, waiting);
   if (!ballot) return then(ballot.error());
   spawn_start_agreement(
       self->system(),
-      {id,
-       waiting.holders,
-       *ballot,
-       {},
-       self->state.options.calls,
+      {id, waiting.holders, *ballot, job::encode(order), self->state.options.calls,
        [me = caf::actor(self), then = std::move(then)](const Result<Bytes>& agreed) {
          Result<void> out;
          if (!agreed)
            out = agreed.error();
-         else if (!agreed->empty())
+         else if (!job::decode_order(*agreed))
            out = Error{ErrorCode::wrong_state,
                        "it starts just now: order it again once `gpunode jobs` shows it"};
          caf::anon_send(me, Request{[=] { then(out); }});
@@ -289,21 +307,27 @@ void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> the
 }
 
 void publish_queue(Self* self) {
-  publish(self, "queue.keep", keep);
+  const auto answer_done = [](const CallReply& reply, const Result<void>& done) {
+    reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
+  };
+  publish(self, "queue.keep", [=](const NodeId& from, SharedBytes request, CallReply reply) {
+    answer_done(reply, keep(self, from, request.view));
+  });
   publish(self, "queue.promise", [self](const NodeId& from, SharedBytes request, CallReply reply) {
     reply(vote(self, from, request.view, false));
   });
   publish(self, "queue.accept", [self](const NodeId& from, SharedBytes request, CallReply reply) {
     reply(vote(self, from, request.view, true));
   });
-  publish(self, "queue.started", started);
+  publish(self, "queue.started", [=](const NodeId& from, SharedBytes request, CallReply reply) {
+    answer_done(reply, started(self, from, request.view));
+  });
 }
 
 Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record) {
   auto note = decode_note(record);
   auto* kept = note ? std::get_if<QueueNote>(&*note) : nullptr;
-  if (!kept || !are_holders(kept->holders, self->state.options.self) ||
-      !may_start_with(id, kept->vote.manifest))
+  if (!kept || !are_holders(kept->holders, self->state.options.self))
     return Error{ErrorCode::corrupted, "its place in the queue cannot be read"};
   Waiting waiting;
   waiting.holders = std::move(kept->holders);

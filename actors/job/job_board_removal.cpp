@@ -1,4 +1,4 @@
-// How jobs and checkpoints go for good. A job that is removed leaves its id behind for a while, on
+// How jobs go for good. A job that is removed leaves its id behind for a while, on
 // disk and in the directory, so that nodes that were away remove it too when they are back, and none
 // brings it back to the others.
 #include <caf/send.hpp>
@@ -16,8 +16,6 @@ namespace gpunode::jobs::board {
 namespace {
 
 constexpr auto kRemembered = std::chrono::hours(24 * 30);
-// The reason in the hint of one that left the queue as it has started.
-constexpr const char* kStarted = "it has started";
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
 constexpr auto kAskTimeout = std::chrono::seconds(10);
 
@@ -74,6 +72,7 @@ void tell_removed(Self* self, const JobId& id, const Gone& gone) {
   JobHint hint;
   hint.name = gone.name;
   if (gone.started) hint.reason = kStarted;
+  hint.removal = gone.order;
   hint.phase = JobPhase::removed;
   hint.ended = true;
   tell_hint(self, id, hint, gone.at * 1'000'000);
@@ -94,16 +93,19 @@ void clear_away(Self* self, const JobId& id, const CallReply& reply) {
   if (!begun) reply(begun.error());
 }
 
-Gone gone_now(Self* self, const std::string& name, bool started) {
+Gone gone_now(Self* self, const std::string& name, bool started, Bytes order) {
   const auto wall = self->state.options.environment->options().clock->wall();
-  return {name, started, std::chrono::system_clock::to_time_t(wall)};
+  return {name, started, std::chrono::system_clock::to_time_t(wall), std::move(order)};
 }
 
 Result<void> store_removed(Self* self, const JobId& id, const Gone& gone) {
   const JobEnvironment& environment = *self->state.options.environment;
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made;
-  const nlohmann::json note = {{"name", gone.name}, {"started", gone.started}, {"at", gone.at}};
+  const nlohmann::json note = {{"name", gone.name},
+                               {"started", gone.started},
+                               {"at", gone.at},
+                               {"order", to_hex(gone.order)}};
   return record(self, id, kRemoved).store(as_bytes(note.dump()));
 }
 
@@ -123,14 +125,6 @@ void forget(Self* self, const JobId& id, const Gone& gone, const CallReply& repl
   clear_away(self, id, reply);
 }
 
-// Ends the job's actor, if there is one, and goes on then.
-void end_first(Self* self, const JobId& id, std::function<void()> then) {
-  Job& job = self->state.jobs.at(id);
-  if (!job.actor) return then();
-  self->state.ending[id] = std::move(then);
-  self->send(job.actor, Shutdown{});
-}
-
 // Whether anybody says that the job has left the queue to start, and was not removed from it.
 bool has_started(Self* self, const JobId& id) {
   const auto cluster = self->state.options.cluster->read();
@@ -145,6 +139,7 @@ struct Removal {
   Command command;
   NamedJob job;
   std::string shown;
+  job::SignedOrder order = {};
   bool force = false, over = false;
   std::vector<NodeId> nodes = {};  // that answer
   std::size_t answers = 0;         // to the question that they were asked last
@@ -155,21 +150,22 @@ using OnAnswer = void (*)(Self*, const std::shared_ptr<Removal>&, const NodeId&,
                           const Result<SharedBytes>&);
 
 void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* question,
-             Duration timeout, OnAnswer then) {
+             const SharedBytes& request, Duration timeout, OnAnswer then) {
   removal->answers = 0;
   for (const NodeId& node : removal->nodes)
-    self->send(
-        self->state.options.calls,
-        CallRequest{node, question, SharedBytes::from(to_bytes(as_bytes(removal->job.id.text()))),
-                    timeout, [=, me = caf::actor(self)](const auto& answer) {
-                      caf::anon_send(me, Request{[=] { then(self, removal, node, answer); }});
-                    }});
+    self->send(self->state.options.calls,
+               CallRequest{node, question, request, timeout,
+                           [=, me = caf::actor(self)](const auto& answer) {
+                             caf::anon_send(me,
+                                            Request{[=] { then(self, removal, node, answer); }});
+                           }});
 }
 
 // Who is away hears of the removal from this node, also where it has never had a part in the job.
-Result<void> remember_for_others(Self* self, const NamedJob& job) {
+Result<void> remember_for_others(Self* self, const Removal& removal) {
+  const NamedJob& job = removal.job;
   if (self->state.removed.contains(job.id) || job_at(self, job.id)) return {};
-  const Gone gone = gone_now(self, job.name, false);
+  const Gone gone = gone_now(self, job.name, false, job::encode(removal.order));
   if (auto stored = store_removed(self, job.id, gone); !stored) return stored;
   forget(self, job.id, gone, [](const auto&) {});
   return {};
@@ -184,7 +180,7 @@ void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeI
     removal->missing.push_back({{"node", name}, {"reason", answer.error().detail}});
   if (++removal->answers < removal->nodes.size()) return;
   if (!removal->missing.empty())
-    if (auto stored = remember_for_others(self, removal->job); !stored)
+    if (auto stored = remember_for_others(self, *removal); !stored)
       removal->missing.push_back({{"node", "the nodes that are away"},
                                   {"reason", "they are not told of it: " + stored.error().detail}});
   removal->command.answer(ok_json({{"job", removal->job.id.text()},
@@ -212,7 +208,8 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
         {ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
                                      removal->missing[0].value("reason", "nobody answers")}));
   if (removal->refused) return removal->command.answer(error_json(*removal->refused));
-  ask_all(self, removal, "job.remove", kRemoveTimeout, on_removed);
+  ask_all(self, removal, "job.remove", SharedBytes::from(job::encode(removal->order)),
+          kRemoveTimeout, on_removed);
 }
 
 bool is_made(JobPhase phase) {
@@ -230,33 +227,14 @@ void settle(Self* self, const JobId& id) {
   std::erase_if(self->state.contested, [&](const auto& one) { return one.first.first == id; });
 }
 
-nlohmann::json nodes_with_result(Self* self, const JobId& id) {
-  const auto cluster = self->state.options.cluster->read();
-  auto names = nlohmann::json::array();
-  for (const HeardHint& heard : hints_of(*cluster, id))
-    if (cluster->alive(heard.from) && has_result(heard.hint))
-      names.push_back(cluster->name_of(heard.from));
-  return names;
-}
-
-// Of a job that is over: its report says from now on that its result is not here.
-void take_result_away(Self* self, const JobId& id) {
-  Job& job = self->state.jobs.at(id);
-  job.progress.reason = kNoResult;
-  publish_hint(self, job);
-  storage::DurableRecord outcome = record(self, id, kOutcome);
-  const auto stored = outcome.load();
-  if (!stored || !*stored) return;
-  nlohmann::json report = arguments_of(std::string(as_text(**stored)));
-  report.erase("checkpoint");
-  report.erase("durable");
-  report["reason"] = kNoResult;
-  job.outcome = text_of(report);
-  if (auto kept = outcome.store(as_bytes(job.outcome)); !kept)
-    log::warning("jobs", job.spec.name + ": " + kept.error().message());
-}
-
 }  // namespace
+
+void end_first(Self* self, const JobId& id, std::function<void()> then) {
+  Job& job = self->state.jobs.at(id);
+  if (!job.actor) return then();
+  self->state.ending[id] = std::move(then);
+  self->send(job.actor, Shutdown{});
+}
 
 void remove_job(Self* self, const Command& command) {
   const nlohmann::json arguments = arguments_of(command.arguments);
@@ -267,6 +245,18 @@ void remove_job(Self* self, const Command& command) {
   const auto cluster = self->state.options.cluster->read();
   const std::vector<HeardHint> hints = hints_of(*cluster, meant->id);
   const Job* own = job_at(self, meant->id);
+  const security::Authority& authority = *self->state.options.authority;
+  const auto order = order_in(arguments);  // of the node that has handed this on
+  removal->order = order
+                       ? *order
+                       : signed_order(authority, {.job = meant->id, .kind = job::OrderKind::remove},
+                                      self->state.options.environment->options().clock->wall());
+  // Each node that has it looks for itself; who may not is told so before any is asked.
+  const NodeId owner = own             ? own->spec.submitter
+                       : hints.empty() ? NodeId{}
+                                       : hints.front().hint.submitter;
+  if (auto may = may_order(authority, *cluster, meant->name, owner, removal->order.by); !may)
+    return command.answer(error_json(may.error()));
   const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };
   removal->force = field<bool>(arguments, "force", false);
   const JobHint* last = self->state.last_hints.newest(meant->id);
@@ -295,9 +285,12 @@ void remove_job(Self* self, const Command& command) {
                           ? "it has left; if it has the job, it removes it when it is back"
                           : "it does not answer, and removes it when it is back"}});
   }
-  const auto ask = [self, removal] { ask_all(self, removal, "job.phase", kAskTimeout, on_asked); };
+  const auto ask = [self, removal] {
+    const auto id = SharedBytes::from(to_bytes(as_bytes(removal->job.id.text())));
+    ask_all(self, removal, "job.phase", id, kAskTimeout, on_asked);
+  };
   if (own && own->waiting && !removal->force)
-    return take_out(self, meant->id, [command, removal, ask](const Result<void>& out) {
+    return take_out(self, removal->order, [command, removal, ask](const Result<void>& out) {
       if (out) return ask();
       command.answer(error_json(out.error().within("job " + removal->shown)));
     });
@@ -306,25 +299,35 @@ void remove_job(Self* self, const Command& command) {
   });
   if (own || holder == hints.end()) return ask();
   Command forwarded = command;  // what was meant is decided here
-  forwarded.arguments = text_of({{"job", meant->id.text()}, {"force", removal->force}});
+  forwarded.arguments = text_of({{"job", meant->id.text()},
+                                 {"force", removal->force},
+                                 {"order", to_hex(job::encode(removal->order))}});
   forward(self, forwarded, holder->from, meant->id);
 }
 
-void remove_here(Self* self, const JobId& id, const CallReply& reply) {
+void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrder>& order,
+                 const CallReply& reply) {
   State& state = self->state;
   if (state.removed.contains(id)) return reply(SharedBytes{});
   const Job* job = job_at(self, id);
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  const Gone gone = gone_now(self, job->spec.name, job->waiting && has_started(self, id));
+  if (order) {
+    const auto may =
+        check_order(*state.options.authority, *state.options.cluster->read(), job->spec, id, *order,
+                    state.options.environment->options().clock->wall());
+    if (!may) return reply(may.error());
+  }
+  const Gone gone = gone_now(self, job->spec.name, job->waiting && has_started(self, id),
+                             order ? job::encode(*order) : Bytes{});
   if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());
   state.options.route_bulk(id.low, nullptr, nullptr);
   end_first(self, id, [self, id, gone, reply] { forget(self, id, gone, reply); });
 }
 
 void leave_queue(Self* self, const JobId& id) {
-  const Gone gone = gone_now(self, self->state.jobs.at(id).spec.name, true);
+  const Gone gone = gone_now(self, self->state.jobs.at(id).spec.name, true, {});
   if (auto stored = store_removed(self, id, gone); !stored)
     return log::warning("jobs", gone.name + " has started, and stays in the queue here: " +
                                     stored.error().message());
@@ -341,9 +344,11 @@ std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster,
   return made;
 }
 
-void on_removed_elsewhere(Self* self, const JobId& id, const std::set<JobId>& made) {
+void on_removed_elsewhere(Self* self, const JobId& id, const HeardHint& heard,
+                          const std::set<JobId>& made) {
   State& state = self->state;
   const Job* job = job_at(self, id);
+  if (!is_proven(self, id, heard)) return;
   if (job && is_under_way(*job)) {
     if (!gets_on(self, id, state.options.self, job->progress.phase, job->progress.step))
       return;  // it is looked again
@@ -352,7 +357,9 @@ void on_removed_elsewhere(Self* self, const JobId& id, const std::set<JobId>& ma
   if (state.overruled.contains(id) || made.contains(id)) return;
   settle(self, id);
   state.last_hints.forget(id);
-  if (job) remove_here(self, id, [](const auto&) {});
+  if (!job) return;
+  const auto order = job::decode_order(heard.hint.removal);
+  remove_here(self, id, order ? std::optional(*order) : std::nullopt, [](const auto&) {});
 }
 
 // What was removed at a node that was cut off may be at work with the others.
@@ -382,7 +389,8 @@ void take_removed(Self* self, const JobId& id, ByteView bytes) {
   const nlohmann::json note = arguments_of(std::string(as_text(bytes)));
   const JobEnvironment& environment = *self->state.options.environment;
   const Gone gone{field<std::string>(note, "name", ""), field<bool>(note, "started", false),
-                  field<std::int64_t>(note, "at", 0)};
+                  field<std::int64_t>(note, "at", 0),
+                  from_hex(field<std::string>(note, "order", ""))};
   const auto at = std::chrono::system_clock::from_time_t(gone.at);
   if (environment.options().clock->wall() - at > kRemembered) {
     (void)environment.options().files->remove(environment.job_folder(id));
@@ -391,50 +399,6 @@ void take_removed(Self* self, const JobId& id, ByteView bytes) {
   self->state.removed[id] = gone;
   tell_removed(self, id, gone);
   clear_away(self, id, [](const auto&) {});
-}
-
-void remove_checkpoints(Self* self, const Command& command) {
-  const nlohmann::json arguments = arguments_of(command.arguments);
-  const auto id = parse_job_id(field<std::string>(arguments, "job", ""));
-  if (!id) return command.answer(error_json({ErrorCode::invalid_argument, "not a job's id"}));
-  std::optional<std::uint64_t> step;
-  if (arguments.contains("step")) step = field<std::uint64_t>(arguments, "step", 0);
-  const JobEnvironment* environment = self->state.options.environment;
-  Job* job = job_at(self, *id);
-  // Without its result who has it by their own word is told, too.
-  std::optional<nlohmann::json> kept_on;
-  if (job && job->progress.phase == JobPhase::finished && (!step || *step == job->spec.train.steps))
-    kept_on = nodes_with_result(self, *id);
-  auto remove = [self, environment, id = *id, step, kept_on, answer = command.answer] {
-    auto begun = on_own_thread(self, [=](const auto&) {
-      snapshot::CheckpointStore store(*environment->options().files,
-                                      environment->checkpoint_root());
-      const auto removed = store.remove_of(id, step);
-      if (!removed) return answer(error_json(removed.error()));
-      auto steps = nlohmann::json::array();
-      for (const snapshot::CheckpointKey& key : *removed) steps.push_back(key.step);
-      nlohmann::json body = {{"job", id.text()}, {"removed_steps", steps}};
-      if (kept_on) body["kept_on"] = *kept_on;
-      answer(ok_json(std::move(body)));
-    });
-    if (!begun) answer(error_json(begun.error()));
-  };
-  if (!job) return remove();
-  if (self->state.ending.contains(*id))
-    return command.answer(error_json({ErrorCode::wrong_state, "the job is being removed already"}));
-  if (!is_over(job->progress.phase))
-    return command.answer(error_json(
-        {ErrorCode::wrong_state,
-         "job '" + job->spec.name + "' is " + std::string(to_string(job->progress.phase)) +
-             " here, and goes on from its checkpoints: `gpunode job rm` removes a job that is "
-             "stopped, with all it has"}));
-  // Who gives its result to others has it no more.
-  if (step && *step != job->spec.train.steps) return remove();
-  self->state.options.route_bulk(id->low, nullptr, nullptr);
-  end_first(self, *id, [self, id = *id, remove] {
-    take_result_away(self, id);
-    remove();
-  });
 }
 
 }  // namespace gpunode::jobs::board

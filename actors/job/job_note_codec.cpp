@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::size_t kMaxRefusals = 32, kMaxReasonBytes = 400;
 
+auto write_bytes(flatbuffers::FlatBufferBuilder& builder, ByteView bytes) {
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
 flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const Fitness& fitness) {
   auto digest =
       builder.CreateVector(reinterpret_cast<const std::uint8_t*>(fitness.data_digest.data()),
@@ -34,9 +38,10 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const J
   auto submitter = builder.CreateVector(
       reinterpret_cast<const std::uint8_t*>(hint.submitter.value.data()), sizeof(NodeId));
   auto waited_as = builder.CreateString(hint.waited_as);
+  auto removal = write_bytes(builder, hint.removal);
   return wire::CreateHint(builder, name, phase, reason, hint.step, hint.steps, hint.view_id,
                           hint.members, hint.wanted, hint.ended, labels, hint.loss, hint.submitted,
-                          submitter, waited_as)
+                          submitter, waited_as, removal)
       .Union();
 }
 
@@ -52,10 +57,6 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder,
   }
   auto refused = builder.CreateVector(list);
   return wire::CreateRefusals(builder, refusals.job.high, refusals.job.low, refused).Union();
-}
-
-auto write_bytes(flatbuffers::FlatBufferBuilder& builder, ByteView bytes) {
-  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
 }
 
 ByteView view(const flatbuffers::Vector<std::uint8_t>* bytes) {
@@ -164,7 +165,8 @@ Result<JobNote> decode_note(ByteView bytes) {
               in->loss(),
               in->submitted(),
               {},
-              GetString(in->waited_as()).substr(0, 32)};
+              GetString(in->waited_as()).substr(0, 32),
+              to_bytes(view(in->removal()))};
   if (in->submitter())
     out.submitter = NodeId::from({reinterpret_cast<const std::byte*>(in->submitter()->data()),
                                   in->submitter()->size()})

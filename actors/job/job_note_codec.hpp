@@ -39,6 +39,7 @@ struct JobHint {
   std::int64_t submitted = 0;  // as in the job's manifest, as the next two
   NodeId submitter;
   std::string waited_as;
+  Bytes removal = {};  // of one that is removed: the signed order
 };
 // A node that takes no part in a job, and why; the job board hands it to the job's actor.
 struct Refusal {

@@ -10,6 +10,7 @@
 
 #include "actors/job/job_fitness.hpp"
 #include "actors/job/job_plan.hpp"
+#include "actors/job/job_rights.hpp"
 #include "actors/job/start_agreement.hpp"
 #include "actors/job/timeouts.hpp"
 #include "actors/json_answer.hpp"
@@ -77,10 +78,13 @@ void begin_at(Self* self, const NodeId& node) {
 
 // The user has heard that the job is not started: it is not to start after all.
 void withdraw_from(Self* self, const NodeId& node) {
-  const std::string id = job::job_id(self->state.manifest).text();
-  self->send(self->state.options.calls,
-             CallRequest{node, "job.remove", SharedBytes::from(to_bytes(as_bytes(id))),
-                         kCreateTimeout, [](const auto&) {}});
+  const SubmissionOptions& options = self->state.options;
+  const job::SignedOrder order =
+      signed_order(*options.authority,
+                   {.job = job::job_id(self->state.manifest), .kind = job::OrderKind::remove},
+                   options.clock->wall());
+  self->send(options.calls, CallRequest{node, "job.remove", SharedBytes::from(job::encode(order)),
+                                        kCreateTimeout, [](const auto&) {}});
 }
 
 void on_created(Self* self, const NodeId& node, const Result<SharedBytes>& answer);
@@ -333,7 +337,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
       [self](const Agreed& agreed) {
-        if (agreed.manifest && !agreed.manifest->empty()) return hand_out(self, *agreed.manifest);
+        if (agreed.manifest && !job::decode_order(*agreed.manifest))
+          return hand_out(self, *agreed.manifest);
         end(self, error_json(agreed.manifest ? Error{ErrorCode::cancelled, "it was taken out"}
                                              : agreed.manifest.error()));
         self->quit();

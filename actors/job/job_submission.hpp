@@ -17,6 +17,7 @@
 #include "actors/job/job_note_codec.hpp"
 #include "actors/messages.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/security/authority.hpp"
 
 namespace gpunode::jobs {
 
@@ -64,6 +65,8 @@ struct SubmissionOptions {
   // Tells what would become of the job (job_plan.hpp), and hands out nothing.
   std::optional<ModelFigures> only_check = {};
   std::optional<Error> refusal = {};  // of the check: why it would not even be looked at
+  const security::Authority* authority = nullptr;  // signs that a job is not started after all
+  const Clock* clock = nullptr;
 };
 void spawn_submission(caf::actor_system& system, SubmissionOptions options);
 

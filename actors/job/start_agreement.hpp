@@ -17,9 +17,9 @@ struct StartAgreement {
   JobId waiting;
   std::vector<NodeId> holders;
   view::Ballot ballot;
-  Bytes manifest;  // proposed; empty: that it never starts
+  Bytes manifest;  // proposed; or the order to remove the job: that it never starts
   caf::actor calls;
-  // The manifest that is agreed on. Fails with: unavailable (too few holders answer, or another
+  // The manifest or order that is agreed on. Fails with: unavailable (too few holders answer, or another
   // node is about to start the job).
   std::function<void(Result<Bytes>)> done;
 };

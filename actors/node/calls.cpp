@@ -4,6 +4,7 @@
 #include <condition_variable>
 
 #include "actors/answer_once.hpp"
+#include "actors/node/needed_rights.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -164,7 +165,9 @@ std::vector<NodeId> Calls::replicas(const Pending& pending) {
     const auto cluster = options_.cluster->read();
     const std::string key = service_key(pending.request.name);
     for (const DirectoryEntry& entry : cluster->entries)
-      if (entry.key == key && cluster->alive(entry.owner)) found.push_back(entry.owner);
+      if (entry.key == key && cluster->alive(entry.owner) &&
+          options_.authority->may(entry.owner, security::kRightServe))
+        found.push_back(entry.owner);
     if (offers_.contains(pending.request.name) &&
         std::ranges::find(found, options_.self) == found.end())
       found.push_back(options_.self);
@@ -241,6 +244,9 @@ Result<void> Calls::send(const NodeId& to, transport::Topic topic, std::uint64_t
 // The one place where the name and the caller of a call are known and its handler has not run.
 void Calls::run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
                         SharedBytes request) {
+  if (from != options_.self)
+    if (auto may = may_ask(Asked::call, name, options_.authority->rights(from)); !may)
+      return answer(from, call, may.error());
   std::optional<Offer> offer;
   Error refusal{ErrorCode::not_found, "this node does not offer '" + name + "'"};
   {

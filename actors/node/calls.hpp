@@ -27,6 +27,7 @@
 #include "actors/node/call_codec.hpp"
 #include "actors/node/call_threads.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/security/authority.hpp"
 #include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -40,7 +41,8 @@ struct CallsOptions {
   std::function<void(SetEntry)> write_entry;  // to the directory
   std::uint64_t seed = 0;
   telemetry::Registry* metrics = nullptr;
-  std::shared_ptr<CallThreads> threads;  // of offers that are pooled
+  std::shared_ptr<CallThreads> threads;            // of offers that are pooled
+  const security::Authority* authority = nullptr;  // says who may call what, and who may offer
 };
 
 // Key in the directory under which a published name is listed.

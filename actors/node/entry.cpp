@@ -348,6 +348,25 @@ membership::MemberRecord Entry::record(const NodeConfig& config) const {
   return record;
 }
 
+security::Authority Entry::authority(const Clock& clock) const {
+  const security::Identity* keys = &identity;
+  security::Admissions* list = admissions.get();
+  return {
+      keys->id(),
+      [list, now = &clock](const NodeId& node) {
+        const auto snapshot = list->snapshot();
+        const security::Standing* standing = snapshot->find(node);
+        return standing ? standing->rights(now->wall()) : security::Rights{0};
+      },
+      [keys](std::string_view purpose, ByteView message) { return keys->sign(purpose, message); },
+      [list](const NodeId& by, std::string_view purpose, ByteView message,
+             const security::Signature& signature) {
+        const auto snapshot = list->snapshot();
+        const security::Standing* standing = snapshot->find(by);
+        return standing && security::verify(standing->sign_key(), purpose, message, signature);
+      }};
+}
+
 ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterState& state_out,
                                            const Clock& clock) const {
   ClusterActorOptions options;

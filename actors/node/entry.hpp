@@ -16,6 +16,7 @@
 #include "actors/node/router.hpp"
 #include "runtime/security/admission.hpp"
 #include "runtime/security/audit_log.hpp"
+#include "runtime/security/authority.hpp"
 #include "runtime/security/join_token.hpp"
 #include "runtime/storage/state_directory.hpp"
 #include "runtime/transport/join_socket.hpp"
@@ -43,6 +44,8 @@ struct Entry {
   std::vector<membership::MemberRecord> seeds;
 
   membership::MemberRecord record(const NodeConfig& config) const;
+  // What this node can prove and check. The entry and the clock outlive it.
+  security::Authority authority(const Clock& clock) const;
   // What the cluster actor needs to drive membership and directory under this node's keys.
   ClusterActorOptions cluster_options(const NodeConfig& config, ClusterState& state_out,
                                       const Clock& clock) const;

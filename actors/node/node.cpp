@@ -142,6 +142,7 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   config_.token.clear();
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
+  authority_ = entry_->authority(*parts_.clock);
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
       devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
       parts_.version, config_.data_sets, config_.bulk_plain});
@@ -193,7 +194,7 @@ void RunningNode::spawn_children() {
   calls_ = std::make_shared<Calls>(
       CallsOptions{self, entry.link, &cluster_state_, parts_.clock,
                    [this](SetEntry order) { send(&Children::cluster, std::move(order)); },
-                   mix(entry.boot, 3), &metrics_, call_threads_});
+                   mix(entry.boot, 3), &metrics_, call_threads_, &authority_});
   children_.calls = spawn_calls(system, calls_);
   children_.admission = spawn_admission(
       system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit, entry.name,
@@ -205,7 +206,7 @@ void RunningNode::spawn_children() {
                  router_->set_job(stream, job, std::move(places));
                },
                children_.calls, children_.cluster, children_.admission, &metrics_,
-               config_.device_timeout, std::make_shared<VoteSigner>(entry.identity)});
+               config_.device_timeout, std::make_shared<VoteSigner>(entry.identity), &authority_});
   children_.serving = inference::spawn_serving(
       system, {[this]() -> Result<compute::NodeDevice*> {
                  const auto ready = devices_->ready();
@@ -231,7 +232,8 @@ void RunningNode::spawn_children() {
                                           [this](std::string reason) { fail(std::move(reason)); });
   for (const caf::actor& child : {children_.calls, children_.job_board, children_.admission})
     caf::anon_send(children_.cluster, Subscribe{child});
-  router_->set_targets({children_.cluster, children_.job_board, children_.admission, calls_});
+  router_->set_targets(
+      {children_.cluster, children_.job_board, children_.admission, calls_, &authority_});
   caf::anon_send(children_.cluster, Begin{});
 }
 

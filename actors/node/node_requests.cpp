@@ -8,6 +8,7 @@
 #include "actors/node/command_arguments.hpp"
 #include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
+#include "actors/node/needed_rights.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -39,6 +40,8 @@ std::string RunningNode::metrics() {
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
   if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
+  if (auto may = may_ask(Asked::command, name, authority_.rights(entry_->identity.id())); !may)
+    return answer(error_json(may.error()));
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics()}}));
   if (name == "node.info")
@@ -83,6 +86,10 @@ std::string RunningNode::command(const std::string& name, const std::string& arg
 
 Result<void> RunningNode::publish(const std::string& name, Node::Handler handler, Node::Run run) {
   if (auto good = check_published_name(name); !good) return good;
+  if (handler && !authority_.may(authority_.self, security::kRightServe))
+    return {ErrorCode::permission_denied,
+            "this node may not offer '" + name +
+                "' to others: it lacks the role serve, which the token gives that it joined with"};
   Publish order{name, nullptr, true, run == Node::Run::on_handler_thread};
   if (handler)
     order.handler = [handler = std::move(handler)](const NodeId&, SharedBytes request,

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 
 #include "actors/node/admission_actor.hpp"
+#include "actors/node/needed_rights.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -43,6 +44,11 @@ bool Router::due(const NodeId& peer) {
   return true;
 }
 
+bool Router::may_speak(const NodeId& from, transport::Topic topic) const {
+  return topic != transport::Topic::job ||
+         may_ask(Asked::topic, "job", targets_.authority->rights(from));
+}
+
 const caf::actor* Router::target_of(transport::Topic topic) const {
   switch (topic) {
     case transport::Topic::membership:
@@ -62,7 +68,7 @@ const caf::actor* Router::target_of(transport::Topic topic) const {
 void Router::on_message(const NodeId& from, transport::Lane lane, transport::Message message) {
   std::shared_lock lock(mutex_);
   const caf::actor* target = target_of(message.topic);
-  if (!targets_.cluster || (target && !*target)) return;
+  if (!targets_.cluster || (target && !*target) || !may_speak(from, message.topic)) return;
   if (target != &targets_.cluster && due(from)) caf::anon_send(targets_.cluster, Heard{from});
   if (!target) {
     const std::shared_ptr<Calls> calls = targets_.calls;

@@ -16,6 +16,7 @@
 #include "actors/messages.hpp"
 #include "actors/node/calls.hpp"
 #include "runtime/job/step_places.hpp"
+#include "runtime/security/authority.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -29,6 +30,7 @@ class Router {
   struct Targets {
     caf::actor cluster, job_board, admission;
     std::shared_ptr<Calls> calls;
+    const security::Authority* authority = nullptr;  // says who may speak about jobs
   };
   explicit Router(const Clock& clock) : clock_(clock) {}
 
@@ -48,6 +50,7 @@ class Router {
 
  private:
   bool due(const NodeId& peer);
+  bool may_speak(const NodeId& from, transport::Topic topic) const;
   const caf::actor* target_of(transport::Topic topic) const;  // null: it has none
 
   const Clock& clock_;

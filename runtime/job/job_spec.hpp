@@ -114,6 +114,7 @@ struct JobSpec {
   std::int64_t submitted = 0;      // microseconds since 1970, by the submitter's clock
   NodeId submitter;
   std::string waited_as;  // the id that it had in the queue; empty: it did not wait
+  Bytes owner_signature;  // of the submitter, over owned_bytes()
 };
 
 // The keys of a job file by section ("", "data", "model", "train", "checkpoint", "exchange"); the
@@ -143,5 +144,8 @@ collective::Tree tree_of(const TrainSpec& train);
 Bytes encode(const JobSpec& spec);
 Result<JobSpec> decode(ByteView manifest);
 JobId job_id(ByteView manifest);
+
+// What the owner signs: all that it wished for, without what is found out as the job starts.
+Bytes owned_bytes(const JobSpec& spec);
 
 }  // namespace gpunode::job

@@ -57,10 +57,12 @@ Bytes encode(const JobSpec& spec) {
   auto by = octets(spec.submitter.value);
   auto submitter = builder.CreateVector(by.data(), by.size());
   auto waited_as = builder.CreateString(spec.waited_as);
+  auto signed_by = octets(spec.owner_signature);
+  auto signature = builder.CreateVector(signed_by.data(), signed_by.size());
   builder.Finish(
       wire::CreateManifest(builder, kFormat, settings, model, labels, digest, spec.data_bytes,
                            candidates, fingerprint, spec.sample_count, print_text, version,
-                           model_digest, spec.submitted, submitter, waited_as),
+                           model_digest, spec.submitted, submitter, waited_as, signature),
       wire::ManifestIdentifier());
   return finished_bytes(builder);
 }
@@ -102,8 +104,23 @@ Result<JobSpec> decode(ByteView manifest) {
   spec.submitted = table->submitted();
   spec.submitter = NodeId::from(view(table->submitter())).value_or(NodeId{});
   spec.waited_as = text(table->waited_as());
+  spec.owner_signature = to_bytes(view(table->owner_signature()));
   if (auto valid = validate(spec); !valid) return valid.error().within("job manifest");
   return spec;
+}
+
+Bytes owned_bytes(const JobSpec& spec) {
+  JobSpec wished = spec;
+  wished.data_digest.clear();
+  wished.data_bytes = wished.sample_count = 0;
+  wished.candidates.clear();
+  wished.fingerprint.clear();
+  wished.fingerprint_text.clear();
+  wished.version.clear();
+  wished.model_digest.clear();
+  wished.waited_as.clear();
+  wished.owner_signature.clear();
+  return encode(wished);
 }
 
 JobId job_id(ByteView manifest) {

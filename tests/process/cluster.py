@@ -150,7 +150,9 @@ class World:
         return node
 
     def token(self, node, *flags):
-        made = node.ask("token", "create", *flags)
+        """One that gives all roles, unless the flags name some."""
+        roles = () if "--role" in flags else ("--role", "all")
+        made = node.ask("token", "create", *roles, *flags)
         if made.code != 0:
             raise AssertionError(f"no token: {made}")
         return made.out.strip()
@@ -165,7 +167,7 @@ class World:
         os.remove(self.path("slow"))
 
     def join(self, name, through, flags=(), **options):
-        token = self.token(through, "--role", "all")
+        token = self.token(through)
         environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}
         return self.start(name, "join", through.join_address, *flags, env=environment, **options)
 

@@ -207,6 +207,7 @@ class Removal(cluster.ProcessTest):
         other = next(node for name, node in nodes.items() if name not in members)
         still.signal(19)
         self.wait_for_phase(nodes[tie], "small")
+        self.wait_for_phase(other, "small")  # it has heard of it
         removed = other.ask("job", "rm", "small", "--json")
         self.assertEqual(removed.code, 0, str(removed))
         self.assertEqual([one["node"] for one in removed.json["missing"]], [still.name])

@@ -27,8 +27,8 @@ class Rights(cluster.ProcessTest):
         roles = {name: one["roles"] for name, one in self.nodes(first).items()}
         self.assertEqual(roles["plain"], "compute, call")
         self.assertEqual(roles["first"], roles["ruler"])
-        self.assert_fails(plain.ask("token", "create"), 1, "may not let in others")
-        self.assert_fails(plain.ask("node", "revoke", "ruler"), 1, "may not put others out")
+        self.assert_fails(plain.ask("token", "create"), 1, "needs the role admit")
+        self.assert_fails(plain.ask("node", "revoke", "ruler"), 1, "needs the role operate")
         self.assertEqual(ruler.ask("token", "create", "--role", "compute").code, 0)
         self.assert_fails(first.ask("token", "create", "--role", "compote"), 1, "compute")
 
@@ -66,9 +66,54 @@ class Rights(cluster.ProcessTest):
         third = self.world.start("third")
         away = self.world.start("away")
         self.sees_alive(first, "away")
-        cluster.wait_until(lambda: self.nodes(away)["third"]["health"] in ("left", "dead"),
+        cluster.wait_until(lambda: self.nodes(away).get("third", {}).get("health") in ("left", "dead"),
                            "who was away knows it, too")
         self.assertEqual(self.nodes(first)["third"]["health"], "left")
+
+
+class Owners(cluster.ProcessTest):
+    """Jobs are their submitter's; others stop, resume and remove them only where they operate."""
+
+    def setUp(self):
+        super().setUp()
+        self.first = self.world.start("first", **self.world.slow_steps(50))
+        self.plain = self.joined("plain", "compute,call")
+        self.owner = self.joined("owner", "compute,submit,call")
+        self.rival = self.joined("rival", "submit")
+
+    def joined(self, name, roles):
+        token = self.world.token(self.first, "--role", roles)
+        return self.world.start(name, "join", self.first.join_address,
+                                **{**self.world.slow_steps(50), "env": {
+                                    **self.world.slow_steps(50)["env"], "GPUNODE_TOKEN": token}})
+
+    def test_only_who_may_submit_has_jobs_and_only_who_may_serve_serves(self):
+        job = self.job_file(steps=3, every=3)
+        self.assert_fails(self.plain.ask("train", job), 1, "needs the role submit", "compute, call")
+        self.assert_fails(self.plain.ask("serve", "small"), 1, "needs the role serve")
+        self.assert_fails(self.rival.ask("generate", "--model", "small", "--prompt", "x"), 1,
+                          "needs the role call")
+
+    def test_a_job_is_its_owners(self):
+        job = self.job_file(steps=2000, every=1000, nodes=1)
+        self.assertEqual(self.owner.ask("train", job).code, 0)
+        self.wait_for_phase(self.owner, "small", "running")
+        cluster.wait_until(lambda: self.rival.ask("jobs", "--json").json["jobs"], "rival hears of it")
+        for words in (("job", "stop"), ("job", "rm", "--force")):
+            for node in (self.rival, self.plain):
+                self.assert_fails(node.ask(*words[:2], "small", *words[2:]), 1, "role", "operate")
+        self.assert_fails(self.rival.ask("job", "log", "small"), 1, "observe")
+        self.assertEqual(self.owner.ask("job", "show", "small", "--json").json["phase"], "running")
+        self.world.full_speed()
+        stopped = self.owner.ask("job", "stop", "small")
+        self.assertEqual(stopped.code, 0, str(stopped))
+        # Who operates may go on with it and take it away, from a node that has no part in it.
+        resumed = self.first.ask("job", "resume", "small")
+        self.assertEqual(resumed.code, 0, str(resumed))
+        self.assertEqual(self.first.ask("job", "stop", "small").code, 0)
+        removed = self.first.ask("job", "rm", "small", "--json")
+        self.assertEqual(removed.code, 0, str(removed))
+        self.assertIn("owner", removed.json["removed_on"])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
-// which one is meant), job_board_queue.cpp (jobs that wait) and job_board_removal.cpp (jobs and
-// checkpoints go for good) alone. What others tell is decoded once a scan, and handed on.
+// which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (jobs go for good),
+// job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count) alone. What others tell is decoded once a scan, and handed on.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -23,6 +23,7 @@
 #include "actors/job/job_board_actor.hpp"
 #include "actors/job/job_line.hpp"
 #include "actors/job/job_names.hpp"
+#include "actors/job/job_rights.hpp"
 #include "actors/job/last_hints.hpp"
 #include "actors/job/start_vote.hpp"
 #include "actors/job/told_ends.hpp"
@@ -74,6 +75,7 @@ struct Gone {
   std::string name;
   bool started = false;
   std::int64_t at = 0;  // by the clock of this node, in seconds since 1970
+  Bytes order = {};     // by which it is; empty where it has started
 };
 
 struct State {
@@ -116,6 +118,17 @@ void publish_queue(Self* self);
 void publish(Self* self, const char* name, CallHandler handler);
 void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView));
 void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView));
+
+// Whether its owner wants the job, and may have one. Fails with permission_denied.
+Result<void> may_begin(Self* self, const job::JobSpec& spec);
+// The arguments of a command about the job with this node's order in them, for whoever carries it
+// out.
+std::string ordered(Self* self, const Command& command, const JobId& id);
+// Whether it is an order about this job by who may give one.
+bool is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
+                const job::SignedOrder& order);
+// The order in the arguments of a command that is handed on from node to node, if there is one.
+std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments);
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
@@ -171,12 +184,18 @@ void forward(Self* self, const Command& command, const NodeId& to, const JobId& 
 
 // `job rm`: on every node that answers; the others remove it when they are back.
 void remove_job(Self* self, const Command& command);
-// Removes the job and its checkpoints from this node, whatever it does with them. Answers when they
-// are gone.
-void remove_here(Self* self, const JobId& id, const CallReply& reply);
-// Another node says that the job is removed: so it is here, unless steps of it are made here, or it is
-// among those that others `made`.
-void on_removed_elsewhere(Self* self, const JobId& id, const std::set<JobId>& made);
+// Removes the job and its checkpoints from this node, whatever it does with them, by an order of who
+// may give it, or as it has started from the queue (no order). Answers when they are gone.
+void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrder>& order,
+                 const CallReply& reply);
+// Another node says that the job is removed: so it is here, if it shows by whose order, unless steps
+// of it are made here, or it is among those that others `made`.
+void on_removed_elsewhere(Self* self, const JobId& id, const HeardHint& heard,
+                          const std::set<JobId>& made);
+// The reason in the hint of one that left the queue as it has started.
+inline constexpr const char* kStarted = "it has started";
+// Whether what is heard of a removal shows that it was ordered by one that may have.
+bool is_proven(Self* self, const JobId& id, const HeardHint& heard);
 // Takes back what this node says of jobs that it has removed, of which others make steps still.
 void look_after_removed(Self* self, const ClusterSnapshot& cluster,
                         const std::vector<HeardHint>& hints);
@@ -186,7 +205,7 @@ std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster, const std::vector
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),
 // unavailable (too few of them answer).
-void take_out(Self* self, const JobId& id, std::function<void(Result<void>)> then);
+void take_out(Self* self, const job::SignedOrder& order, std::function<void(Result<void>)> then);
 // The job has started from the queue.
 void leave_queue(Self* self, const JobId& id);
 // Looks whether jobs that wait can start.
@@ -196,6 +215,9 @@ void look_after_queue(Self* self, const ClusterSnapshot& cluster,
 Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record);
 // Whether the node is up, and has not said that it leaves.
 bool stays(const ClusterSnapshot& cluster, const NodeId& node);
+
+// Ends the job's actor, if there is one, and goes on then.
+void end_first(Self* self, const JobId& id, std::function<void()> then);
 
 // `checkpoint rm`, of a job that is over here.
 void remove_checkpoints(Self* self, const Command& command);

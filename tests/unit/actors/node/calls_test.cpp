@@ -137,8 +137,10 @@ class CallsTest : public ::testing::Test {
   NodeId peers_[2];
   std::shared_ptr<CallThreads> threads_ =
       std::make_shared<CallThreads>(CallThreads::Limits{.threads = 2, .queue = 4});
-  std::shared_ptr<Calls> calls_ = std::make_shared<Calls>(
-      CallsOptions{NodeId{}, link_, &cluster_, &clock_, [](SetEntry) {}, 1, &metrics_, threads_});
+  security::Authority all_may_{
+      {}, [](const NodeId&) { return security::kAllRights; }, nullptr, nullptr};
+  std::shared_ptr<Calls> calls_ = std::make_shared<Calls>(CallsOptions{
+      NodeId{}, link_, &cluster_, &clock_, [](SetEntry) {}, 1, &metrics_, threads_, &all_may_});
 };
 
 constexpr std::size_t kLong = 300 * 1024;

@@ -120,7 +120,7 @@ TEST_F(Cluster, of_three_trains_to_the_bits_of_a_lone_node_though_one_node_vanis
   ASSERT_FALSE(alpha.join_endpoints().empty());
   std::string address = alpha.join_endpoints()[0].substr(6);
   for (const char* name : {"beta", "gamma"}) {
-    json token = ask(alpha, "token.create", {{"uses", 1}});
+    json token = ask(alpha, "token.create", {{"uses", 1}, {"roles", "all"}});
     ASSERT_TRUE(token.value("ok", false)) << token.dump();
     start(name, network, address, token["token"]);
   }
@@ -151,7 +151,7 @@ TEST_F(Cluster, of_three_trains_to_the_bits_of_a_lone_node_though_one_node_vanis
 TEST_F(Cluster, answers_calls_of_every_node_and_serves_a_trained_model) {
   MemoryNetwork network;
   Node& alpha = start("alpha", network);
-  json token = ask(alpha, "token.create");
+  json token = ask(alpha, "token.create", {{"roles", "all"}});
   Node& beta = start("beta", network, alpha.join_endpoints()[0].substr(6), token["token"]);
   ASSERT_TRUE(alpha.publish("shout", [](std::string_view text) -> Result<std::string> {
     return std::string(text) + "!";
