@@ -395,6 +395,7 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
       return Error{ErrorCode::wrong_state, "it was removed while it waited"};
   }
   if (auto owned = may_begin(self, *spec); !owned) return owned;
+  if (auto takes = takes_part(self); !takes) return takes;
   const JobEnvironment& environment = *self->state.options.environment;
   if (spec->candidates.empty() || spec->candidates.size() > spec->nodes)
     return Error{ErrorCode::invalid_argument, "a job has one to as many candidates as nodes"};

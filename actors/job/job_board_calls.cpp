@@ -136,6 +136,7 @@ void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   auto spec = job::decode(request);
   if (!spec) return reply(spec.error());
   if (auto owned = may_begin(self, *spec); !owned) return reply(owned.error());
+  if (auto takes = takes_part(self); !takes) return reply(takes.error());
   if (!labels_fit(spec->labels, self->state.options.labels))
     return reply(Error{ErrorCode::unavailable, "it does not carry the job's labels"});
   const JobEnvironment* environment = self->state.options.environment;

@@ -139,17 +139,12 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
   const Job& job = self->state.jobs.at(id);
   const nlohmann::json arguments = arguments_of(command.arguments);
   const auto from = resumed_from(command.name, arguments);
-  const auto order = order_in(arguments);
   const bool part_failed =  // to be taken up again, which is this node's own to decide
       by == self->state.options.self && command.name == "job.resume" && !from &&
       job.progress.phase == JobPhase::failed;
-  if (!part_failed) {
-    const auto may =
-        check_order(*self->state.options.authority, *self->state.options.cluster->read(), job.spec,
-                    id, order.value_or(job::SignedOrder{.by = by}),
-                    self->state.options.environment->options().clock->wall());
-    if (!may) return command.answer(error_json(may.error()));
-  }
+  if (!part_failed)
+    if (auto may = may_carry_out(self, command, id); !may)
+      return command.answer(error_json(may.error()));
   if (job.waiting)
     return command.answer(
         error_json({ErrorCode::wrong_state,

@@ -252,9 +252,11 @@ void remove_job(Self* self, const Command& command) {
                        : signed_order(authority, {.job = meant->id, .kind = job::OrderKind::remove},
                                       self->state.options.environment->options().clock->wall());
   // Each node that has it looks for itself; who may not is told so before any is asked.
-  const NodeId owner = own             ? own->spec.submitter
-                       : hints.empty() ? NodeId{}
-                                       : hints.front().hint.submitter;
+  NodeId owner = own ? own->spec.submitter : NodeId{};
+  for (const HeardHint& heard : hints)
+    if (owner == NodeId{}) owner = heard.hint.submitter;
+  if (const JobHint* last = self->state.last_hints.newest(meant->id); last && owner == NodeId{})
+    owner = last->submitter;
   if (auto may = may_order(authority, *cluster, meant->name, owner, removal->order.by); !may)
     return command.answer(error_json(may.error()));
   const auto is_finished = [](JobPhase phase) { return phase == JobPhase::finished; };

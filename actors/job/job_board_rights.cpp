@@ -6,9 +6,39 @@
 
 namespace gpunode::jobs::board {
 
+namespace {
+
+job::OrderKind kind_of(const std::string& command, bool from_step) {
+  if (command == "job.stop") return job::OrderKind::stop;
+  if (command == "job.recover") return job::OrderKind::recover;
+  return from_step ? job::OrderKind::resume_from : job::OrderKind::resume;
+}
+
+}  // namespace
+
 std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments) {
   const auto order = job::decode_order(from_hex(field<std::string>(arguments, "order", "")));
   return order ? std::optional(*order) : std::nullopt;
+}
+
+Result<void> may_carry_out(Self* self, const Command& command, const JobId& id) {
+  const JobBoardOptions& options = self->state.options;
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  const auto order = order_in(arguments);
+  const auto from = resumed_from(command.name, arguments);
+  if (!order || order->kind != kind_of(command.name, from.has_value()) ||
+      order->step != from.value_or(0) || order->anew != field<bool>(arguments, "anew", false))
+    return {ErrorCode::permission_denied, "what is to be done is not what was ordered"};
+  return check_order(*options.authority, *options.cluster->read(), self->state.jobs.at(id).spec, id,
+                     *order, options.environment->options().clock->wall());
+}
+
+Result<void> takes_part(Self* self) {
+  const security::Authority& authority = *self->state.options.authority;
+  if (authority.may(authority.self, security::kRightCompute)) return {};
+  return {ErrorCode::permission_denied, "this node takes no part in jobs: it has the roles " +
+                                            security::to_text(authority.rights(authority.self)) +
+                                            ", and not compute"};
 }
 
 Result<void> may_begin(Self* self, const job::JobSpec& spec) {
@@ -27,14 +57,10 @@ bool is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
 std::string ordered(Self* self, const Command& command, const JobId& id) {
   nlohmann::json arguments = arguments_of(command.arguments);
   const auto from = resumed_from(command.name, arguments);
-  const job::OrderKind kind = command.name == "job.stop"      ? job::OrderKind::stop
-                              : command.name == "job.recover" ? job::OrderKind::recover
-                              : from                          ? job::OrderKind::resume_from
-                                                              : job::OrderKind::resume;
   const job::SignedOrder order =
       signed_order(*self->state.options.authority,
                    {.job = id,
-                    .kind = kind,
+                    .kind = kind_of(command.name, from.has_value()),
                     .step = from.value_or(0),
                     .anew = field<bool>(arguments, "anew", false)},
                    self->state.options.environment->options().clock->wall());

@@ -94,6 +94,16 @@ class Owners(cluster.ProcessTest):
         self.assert_fails(self.rival.ask("generate", "--model", "small", "--prompt", "x"), 1,
                           "needs the role call")
 
+    def test_who_may_only_submit_has_its_job_computed_by_others(self):
+        self.world.full_speed()
+        begun = self.rival.ask("train", self.job_file(steps=10, every=5, nodes=2), "--json")
+        self.assertEqual(begun.code, 0, str(begun))
+        self.assertNotIn("rival", begun.json["candidates"])
+        refused = {one["node"]: one["reason"] for one in begun.json["refused"]}
+        self.assert_says(refused["rival"], "not compute")
+        self.wait_for_phase(self.rival, "small")
+        self.assertEqual(self.rival.ask("job", "rm", "small").code, 0)
+
     def test_a_job_is_its_owners(self):
         job = self.job_file(steps=2000, every=1000, nodes=1)
         self.assertEqual(self.owner.ask("train", job).code, 0)

@@ -88,6 +88,7 @@ class ExchangeWork final : public RankWork {
     if (!opened) return opened.error();
     link_ = std::move(opened->link);
     options_.members = opened->members;
+    options_.signer = opened->signer;
     options_.link = link_.get();
     return {};
   }

@@ -35,6 +35,7 @@ struct DriverOptions {
   std::uint64_t site = 0;                              // of the rank, see collective::StepTimes
   std::shared_ptr<const collective::WireForms> forms;  // of the mode
   transport::Link* link = nullptr;                     // open to all members; outlives the driver
+  std::shared_ptr<const view::Signer> signer;          // of the rank's votes
 };
 
 class JobDriver {
@@ -201,6 +202,7 @@ class JobDriver {
     job.spec.checkpoint.every = 0;
     job.spec.candidates = options_.members;
     job.core.self = {options_.members[options_.rank], 1};
+    job.core.signer = options_.signer;
     job.store_votes = [](ByteView) { return Result<void>(); };
     job.send = [link = options_.link](const NodeId& to, Lane lane, Message message) {
       return link->send(to, lane, std::move(message));

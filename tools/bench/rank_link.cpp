@@ -7,11 +7,18 @@
 #include <mutex>
 #include <sstream>
 
+#include "actors/node/vote_signer.hpp"
 #include "runtime/security/identity.hpp"
 
 namespace gpunode::bench {
 
 namespace {
+
+// The keys of a rank, as long as somebody signs with them.
+struct RankKeys {
+  security::Identity identity = security::Identity::create();
+  node::VoteSigner signer{identity};
+};
 
 constexpr auto kTimeout = std::chrono::seconds(20);
 
@@ -61,7 +68,8 @@ transport::LinkEvents watched(transport::LinkEvents events, const std::shared_pt
 
 Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options,
                                 transport::LinkEvents events) {
-  const security::Identity identity = security::Identity::create();
+  const auto keys = std::make_shared<RankKeys>();
+  const security::Identity& identity = keys->identity;
   auto roll = std::make_shared<Roll>();
   transport::MeshLinkOptions chosen;
   chosen.node = identity.id();
@@ -87,6 +95,7 @@ Result<RankLink> open_rank_link(RankBoard& board, const RankLinkOptions& options
                                (*link)->bulk_endpoints().front());
   board.meet();
   RankLink result;
+  result.signer = std::shared_ptr<const view::Signer>(keys, &keys->signer);
   std::vector<transport::PeerAddress> peers;
   for (std::uint32_t rank = 0; rank < board.ranks(); ++rank) {
     transport::PeerAddress address = read_address(board.told(rank));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/transport/mesh_link.hpp"
+#include "runtime/view/signer.hpp"
 #include "tools/bench/rank_board.hpp"
 
 namespace gpunode::bench {
@@ -19,7 +20,8 @@ struct RankLinkOptions {
 
 struct RankLink {
   std::unique_ptr<transport::MeshLink> link;
-  std::vector<NodeId> members;  // by rank
+  std::vector<NodeId> members;                 // by rank
+  std::shared_ptr<const view::Signer> signer;  // of the rank's votes
 };
 
 // Fails with: what MeshLink::open fails with, timeout (a rank is not reached).

@@ -121,6 +121,11 @@ void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView)
 
 // Whether its owner wants the job, and may have one. Fails with permission_denied.
 Result<void> may_begin(Self* self, const job::JobSpec& spec);
+// Whether this node may compute and vote. Fails with permission_denied.
+Result<void> takes_part(Self* self);
+// Whether the command about a job that is here has its order with it, of one that may give it. Fails
+// with permission_denied.
+Result<void> may_carry_out(Self* self, const Command& command, const JobId& id);
 // The arguments of a command about the job with this node's order in them, for whoever carries it
 // out.
 std::string ordered(Self* self, const Command& command, const JobId& id);
