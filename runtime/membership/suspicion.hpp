@@ -13,6 +13,7 @@ namespace gpunode::membership {
 
 struct Suspicion {
   Time started{};
+  Time asked{};                      // the others, again, for a second observer
   std::set<NodeId> observers = {};   // who found it silent, this node perhaps among them
   std::set<NodeId> refused_by = {};  // who saw a reset and a refused dial
 };

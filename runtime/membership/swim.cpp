@@ -193,7 +193,11 @@ void Swim::apply_claim(const NodeId& from, const Rumor& rumor) {
   if (!member || rumor.incarnation > member->record.incarnation) return send_table(from, true);
   if (rumor.incarnation < member->record.incarnation)
     return send_rumor(from, rumor_of(*member, true));
-  if (!member->is_live()) return;
+  // Who still looks for a second observer has missed what the others came to.
+  if (!member->is_live()) {
+    if (rumor.state == PeerHealth::suspect) send_rumor(from, rumor_of(*member, false));
+    return;
+  }
   const bool is_news = member->state == PeerHealth::alive || rumor.state == PeerHealth::dead;
   if (is_news && contradicts(*member, rumor)) return contest(*member, rumor);
   if (rumor.state == PeerHealth::suspect) return apply_suspect(*member, rumor);
@@ -318,14 +322,16 @@ bool Swim::judge(Member& member) {
   const std::size_t wanted = confirmers(id) >= 2 ? 2 : 1;
   const Duration allowed =
       suspicion_time(config_, live_count(), health_, suspicion.observers.size(), wanted);
-  if (now_ - suspicion.started < allowed) return false;
-  if (suspicion.observers.size() < wanted) {
-    // A single observer may only have a broken link of its own. Look again, ask again.
-    suspicion.started = now_ - allowed + suspicion_minimum(config_, live_count(), health_);
+  const bool alone = suspicion.observers.size() < wanted;
+  const Duration least = suspicion_minimum(config_, live_count(), health_);
+  if (alone && now_ - std::max(suspicion.started, suspicion.asked) >= least) {
+    // A single observer may only have a broken link of its own, or have missed what the others have
+    // come to. Look again, ask again.
+    suspicion.asked = now_;
     urge(id);
     tell(member, false);
-    return false;
   }
+  if (alone || now_ - suspicion.started < allowed) return false;
   set_dead(member, "silent");
   return true;
 }

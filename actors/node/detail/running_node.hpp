@@ -109,7 +109,7 @@ class RunningNode {
   SystemClock system_clock_;
   std::unique_ptr<compute::DeviceRoster> devices_;
   std::unique_ptr<Router> router_;
-  std::unique_ptr<Entry> entry_;  // identity, admissions, link: what makes us a member
+  std::unique_ptr<Entry> entry_;   // identity, admissions, link: what makes us a member
   security::Authority authority_;  // of the entry
   ClusterState cluster_state_;
   std::atomic<bool> caught_up_{false};  // with what another node knew

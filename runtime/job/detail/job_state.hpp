@@ -124,8 +124,8 @@ struct JobCore::State {
   Phase phase = Phase::outsider;
   Time phase_since{};
   PauseReasons paused_for;
-  std::string end_told;       // why the view is to end, as last said
-  std::uint64_t rival = 0;    // mark of another part of the job that was met
+  std::string end_told;     // why the view is to end, as last said
+  std::uint64_t rival = 0;  // mark of another part of the job that was met
   view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
   Time committed_at{};                                    // in this view
 };

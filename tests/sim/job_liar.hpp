@@ -1,0 +1,45 @@
+// A node that lies in a job, in its own name, as long as the world runs: it has a key of the cluster,
+// sees all that is told of views, and signs what it likes, but only for itself. A stranger has no
+// part in the job; a member computes honestly besides.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/rng.hpp"
+#include "runtime/job/job_message.hpp"
+#include "tests/sim/job_model.hpp"
+
+namespace gpunode::sim {
+
+class Liar {
+ public:
+  Liar(const NodeId& self, bool has_part, const JobModel& model, std::uint64_t seed);
+
+  const NodeId& self() const { return self_; }
+  void overhear(const job::JobMessage& message);
+  // What it tells one node next, in order.
+  std::vector<job::JobMessage> lies();
+
+ private:
+  job::JobMessage said(job::JobBody body) const;
+  NodeId somebody();
+  view::View forged_view();
+  view::Seal seal_of(const NodeId& node, const view::DecidedView& decided);
+  job::JobBody forged_notice();
+  std::vector<job::JobMessage> false_end();
+  job::JobBody small_lie();
+
+  NodeId self_;
+  bool has_part_;
+  std::uint64_t total_steps_;
+  std::uint64_t state_bytes_;
+  Rng rng_;
+  // It was a quorum by itself once, and no proof holds against a quorum: it is silent from then on.
+  bool decides_alone_ = false;
+  view::ViewChain newest_;        // the best proof of a view that it has seen
+  std::vector<view::Seal> seen_;  // signatures of others, under other views
+  std::vector<NodeId> nodes_;
+};
+
+}  // namespace gpunode::sim
