@@ -6,7 +6,6 @@ that decode or answer, by their names, and the functions on_... of the modules t
 usage: foreign_bytes.py ROOT | foreign_bytes.py --self-test
 """
 import re
-import sys
 import tempfile
 
 import outline
@@ -85,8 +84,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--self-test":
-        self_test()
-    else:
-        found, count = check(sys.argv[1])
-        source_tree.report(found, f"{count} files")
+    source_tree.main(check, self_test)

@@ -7,7 +7,6 @@ usage: house_rules.py ROOT | house_rules.py --self-test
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import source_tree
@@ -134,8 +133,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--self-test":
-        self_test()
-    else:
-        found, count = check(sys.argv[1])
-        source_tree.report(found, f"{count} files")
+    source_tree.main(check, self_test)

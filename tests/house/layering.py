@@ -7,7 +7,6 @@ usage: layering.py ROOT | layering.py --self-test
 """
 import os
 import re
-import sys
 import tempfile
 
 import source_tree
@@ -207,8 +206,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--self-test":
-        self_test()
-    else:
-        found, count = check(sys.argv[1])
-        source_tree.report(found, f"{count} files")
+    source_tree.main(check, self_test)

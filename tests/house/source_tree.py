@@ -43,6 +43,15 @@ def report(findings, checked):
     sys.exit(1 if findings else 0)
 
 
+def main(check, self_test):
+    """A script's whole command line: the root of the tree to check, or --self-test."""
+    if sys.argv[1] == "--self-test":
+        self_test()
+    else:
+        found, count = check(sys.argv[1])
+        report(found, f"{count} files")
+
+
 def write_tree(root, content):
     """Writes {path: text} below root: the seeded trees of the self-tests."""
     for path, text in content.items():
