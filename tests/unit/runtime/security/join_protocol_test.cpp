@@ -105,24 +105,25 @@ TEST(JoinFrames, carry_a_request_that_proves_the_token) {
   EXPECT_EQ(request->sign_key, fixture.joiner.sign_key());
 }
 
-TEST(JoinFrames, refuse_a_request_with_another_nodes_signing_key) {
+// Whether the issuer believes a joiner's request that `change` was done to on its way.
+Result<JoinRequest> believed(const std::function<void(JoinRequest&)>& change) {
   Fixture fixture;
   auto opened = open_request(*encode_request(fixture.request(), fixture.joiner, fixture.token),
                              fixture.issuer);
-  ASSERT_TRUE(opened);
-  opened->request.sign_key = Identity::create().sign_key();
-  EXPECT_FALSE(believe_request(*opened));
+  EXPECT_TRUE(opened);
+  change(opened->request);
+  return believe_request(*opened);
+}
+
+TEST(JoinFrames, refuse_a_request_with_another_nodes_signing_key) {
+  EXPECT_FALSE(believed([](JoinRequest& one) { one.sign_key = Identity::create().sign_key(); }));
 }
 
 TEST(JoinFrames, refuse_a_request_with_another_nodes_link_key) {
-  Fixture fixture;
-  auto opened = open_request(*encode_request(fixture.request(), fixture.joiner, fixture.token),
-                             fixture.issuer);
-  ASSERT_TRUE(opened);
-  opened->request.link_key = Identity::create().link_key();
-  auto believed = believe_request(*opened);
-  ASSERT_FALSE(believed);
-  EXPECT_EQ(believed.error().code, ErrorCode::unauthenticated);
+  const auto answer =
+      believed([](JoinRequest& one) { one.link_key = Identity::create().link_key(); });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::unauthenticated);
 }
 
 TEST(JoinFrames, bound_what_a_joiner_says) {

@@ -1,13 +1,12 @@
 // Two nodes whose link protocols differ: both ends name the versions, and neither hangs or floods.
 // The other version is spoken by hand, through a socket with an admitted node's keys.
-#include <poll.h>
-
 #include <flatbuffers/flatbuffers.h>
 
 #include "runtime/transport/detail/envelope_codec.hpp"
 #include "runtime/transport/detail/zap_door.hpp"
 #include "runtime/transport/detail/zmq_socket.hpp"
 #include "tests/unit/runtime/transport/link_fixture.hpp"
+#include "tests/unit/runtime/transport/socket_wait.hpp"
 
 namespace gpunode::transport::test {
 namespace {
@@ -25,17 +24,6 @@ detail::Frame frame_of(const detail::Envelope& envelope, std::uint16_t major) {
   std::memcpy(bytes.data(), &size, sizeof size);
   std::memcpy(bytes.data() + 4, head.data(), head.size());
   return detail::Frame(bytes);
-}
-
-detail::Frames wait_for(detail::Socket& socket) {
-  auto deadline = std::chrono::steady_clock::now() + kHangLimit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    detail::Frames parts = socket.receive(4);
-    if (!parts.empty()) return parts;
-    pollfd waiting{socket.fd(), POLLIN, 0};
-    ::poll(&waiting, 1, 20);
-  }
-  return {};
 }
 
 class LinkVersionTest : public ::testing::Test {

@@ -1,26 +1,14 @@
 // A peer chooses the routing id that it sends. One that guesses the number which a ROUTER of libzmq
 // gives next to a connection without an id ends the process; here it sees the numbers and need not
 // guess. The inbox of a node takes no id from anybody.
-#include <poll.h>
-
 #include "runtime/transport/detail/control_frame.hpp"
 #include "runtime/transport/detail/zap_door.hpp"
 #include "runtime/transport/detail/zmq_socket.hpp"
 #include "tests/unit/runtime/transport/link_fixture.hpp"
+#include "tests/unit/runtime/transport/socket_wait.hpp"
 
 namespace gpunode::transport::test {
 namespace {
-
-detail::Frames wait_for(detail::Socket& socket) {
-  auto deadline = std::chrono::steady_clock::now() + kHangLimit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    detail::Frames parts = socket.receive(4);
-    if (!parts.empty()) return parts;
-    pollfd waiting{socket.fd(), POLLIN, 0};
-    ::poll(&waiting, 1, 20);
-  }
-  return {};
-}
 
 // The number that the ROUTER gives to the connection after one of `name`.
 Bytes number_after(Bytes name) {

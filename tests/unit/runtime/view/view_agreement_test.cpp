@@ -171,29 +171,34 @@ TEST(ViewAgreement, it_waits_for_the_unsuspected_and_no_longer_than_the_grace) {
   EXPECT_EQ(proposer.composed_of, 2u);
 }
 
-TEST(ViewAgreement, it_does_not_wait_for_the_suspected) {
-  Acceptor proposer(1);
+// What acceptors 1 and 2 of three come to, as 3 is suspected: 1 has its own promise on disk, and
+// that of 2 in hand.
+struct Asked {
+  Ballot ballot;
+  ViewAgreement::Effects effects;
+};
+Asked ask_for_votes(Acceptor& proposer) {
   proposer.suspects.insert(node(3));
   proposer.agreement->want_change(Time{});
   auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
-  effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
-  EXPECT_NE(sent<Accept>(effects), nullptr);
+  return {ballot, proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms)};
+}
+
+TEST(ViewAgreement, it_does_not_wait_for_the_suspected) {
+  Acceptor proposer(1);
+  EXPECT_NE(sent<Accept>(ask_for_votes(proposer).effects), nullptr);
 }
 
 TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
   Acceptor proposer(1);
-  proposer.suspects.insert(node(3));
-  proposer.agreement->want_change(Time{});
-  auto effects = proposer.propose(Time{} + 100ms);
-  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
-  const Ballot ballot = sent<Prepare>(effects)->ballot;
-  const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  const auto [ballot, asked] = ask_for_votes(proposer);
   const Bytes vote = vote_bytes(ballot, proposer.agreement->view(), sent<Accept>(asked)->view);
   proposer.say(node(2), Accepted{ballot, TwinSigner(node(3)).sign(kVotePurpose, vote)});
   EXPECT_FALSE(proposer.durable(asked.persists.at(0).first).decided) << "node 2 signed nothing";
-  effects = proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
+  const auto effects =
+      proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
   ASSERT_TRUE(effects.decided);
   EXPECT_EQ(effects.decided->signers(), (std::vector{node(1), node(2)}));
   EXPECT_FALSE(proposer.agreement->prove({*effects.decided}, false).chain.empty());
@@ -201,14 +206,10 @@ TEST(ViewAgreement, a_view_is_decided_by_a_quorum_of_durable_votes) {
 
 TEST(ViewAgreement, a_vote_that_is_not_durable_yet_does_not_count) {
   Acceptor proposer(1);
-  proposer.suspects.insert(node(3));
-  proposer.agreement->want_change(Time{});
-  auto effects = proposer.propose(Time{} + 100ms);
-  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
-  const Ballot ballot = sent<Prepare>(effects)->ballot;
-  const auto asked = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  const auto [ballot, asked] = ask_for_votes(proposer);
   const Bytes vote = vote_bytes(ballot, proposer.agreement->view(), sent<Accept>(asked)->view);
-  effects = proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
+  const auto effects =
+      proposer.say(node(2), Accepted{ballot, TwinSigner(node(2)).sign(kVotePurpose, vote)});
   EXPECT_FALSE(effects.decided) << "the proposer's own vote";
   EXPECT_TRUE(proposer.durable(asked.persists.at(0).first).decided);
 }
