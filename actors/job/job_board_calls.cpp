@@ -37,14 +37,6 @@ void send_refusals(const caf::actor& calls, const NodeId& to, const JobRefusals&
                                     std::chrono::seconds(5), [](const auto&) {}});
 }
 
-// Its owner, those it starts on, and who computes or votes in it as far as is known here.
-bool has_part(const Job& job, const NodeId& node) {
-  const auto is_in = [&](const std::vector<NodeId>& nodes) {
-    return std::ranges::find(nodes, node) != nodes.end();
-  };
-  return node == job.spec.submitter || is_in(job.spec.candidates) || is_in(job.progress.members);
-}
-
 // Answers "<job id>\n<step>" with this node's spans of that job from that step on.
 Result<SharedBytes> spans_of(Self* self, const NodeId& from, ByteView request) {
   const std::string text(as_text(request));
@@ -57,11 +49,7 @@ Result<SharedBytes> spans_of(Self* self, const NodeId& from, ByteView request) {
   if (!id || !good) return Error{ErrorCode::invalid_argument, "not a question for spans"};
   const Job* job = job_at(self, *id);
   if (!job || !job->spans) return Error{ErrorCode::not_found, "the job does not run here"};
-  if (!has_part(*job, from))
-    if (auto may = may_read(*self->state.options.authority, *self->state.options.cluster->read(),
-                            job->spec, from);
-        !may)
-      return may.error();
+  if (auto may = may_look(self, *job, from); !may) return may.error();
   return SharedBytes::from(encode_spans(job->spans->from_step(step, kMaxTracedSpans)));
 }
 
@@ -171,11 +159,8 @@ void obey(Self* self, const NodeId& by, ByteView request, const CallReply& reply
       (!order || order->by != by || order->job != *id))
     return reply(Error{ErrorCode::permission_denied, "the order is not that of who brings it"});
   const Job* job = job_at(self, *id);
-  if (job && !is_order(command) && command != "job.rm" && !has_part(*job, by))
-    if (auto may = may_read(*self->state.options.authority, *self->state.options.cluster->read(),
-                            job->spec, by);
-        !may)
-      return reply(may.error());
+  if (job && !is_order(command) && command != "job.rm")
+    if (auto may = may_look(self, *job, by); !may) return reply(may.error());
   job_command(self,
               Command{text.substr(0, line), arguments,
                       [reply](std::string answer) {
@@ -194,17 +179,42 @@ void publish(Self* self, const char* name, CallHandler handler) {
   self->send(self->state.options.calls, Publish{name, std::move(hop), false});
 }
 
-void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView)) {
-  publish(self, name, [self, answer](const NodeId&, SharedBytes request, CallReply reply) {
-    reply(answer(self, request.view));
+namespace {
+
+Result<SharedBytes> answer_of(Result<SharedBytes> answer) {
+  return answer;
+}
+Result<SharedBytes> answer_of(const Result<void>& done) {
+  return done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error());
+}
+
+template <class Answer>
+void publish_work(Self* self, const char* name, Answer (*work)(Self*, ByteView)) {
+  publish(self, name, [self, work](const NodeId&, SharedBytes request, CallReply reply) {
+    reply(answer_of(work(self, request.view)));
+  });
+}
+template <class Answer>
+void publish_work(Self* self, const char* name, Answer (*work)(Self*, const NodeId&, ByteView)) {
+  publish(self, name, [self, work](const NodeId& from, SharedBytes request, CallReply reply) {
+    reply(answer_of(work(self, from, request.view)));
   });
 }
 
+}  // namespace
+
+void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView)) {
+  publish_work(self, name, answer);
+}
+void publish(Self* self, const char* name,
+             Result<SharedBytes> (*answer)(Self*, const NodeId&, ByteView)) {
+  publish_work(self, name, answer);
+}
 void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView)) {
-  publish(self, name, [self, work](const NodeId&, SharedBytes request, CallReply reply) {
-    const Result<void> done = work(self, request.view);
-    reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
-  });
+  publish_work(self, name, work);
+}
+void publish(Self* self, const char* name, Result<void> (*work)(Self*, const NodeId&, ByteView)) {
+  publish_work(self, name, work);
 }
 
 void publish_all(Self* self) {
@@ -218,13 +228,7 @@ void publish_all(Self* self) {
   publish(self, "job.command", [self](const NodeId& by, SharedBytes request, CallReply reply) {
     obey(self, by, request.view, reply);
   });
-  const auto done_by = [self](Result<void> (*work)(Self*, const NodeId&, ByteView)) {
-    return [self, work](const NodeId& from, SharedBytes request, CallReply reply) {
-      const Result<void> done = work(self, from, request.view);
-      reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
-    };
-  };
-  publish(self, "job.create", done_by(create_for));
+  publish(self, "job.create", create_for);
   publish(self, "job.witness", stand_by);
   publish(self, "job.remove", [self](const NodeId&, SharedBytes request, CallReply reply) {
     const auto order = job::decode_order(request.view);
@@ -232,13 +236,11 @@ void publish_all(Self* self) {
       return reply(Error{ErrorCode::invalid_argument, "not an order to remove a job"});
     remove_here(self, order->job, *order, reply);
   });
-  publish(self, "job.refused", done_by(take_refusals));
-  publish(self, "job.begin", done_by(begin_job));
+  publish(self, "job.refused", take_refusals);
+  publish(self, "job.begin", begin_job);
   publish(self, "job.phase", phase_of);
   publish(self, "job.manifest", manifest_of);
-  publish(self, "job.spans", [self](const NodeId& from, SharedBytes request, CallReply reply) {
-    reply(spans_of(self, from, request.view));
-  });
+  publish(self, "job.spans", spans_of);
   const Clock* clock = self->state.options.environment->options().clock;
   self->send(self->state.options.calls,
              Publish{"job.clock",

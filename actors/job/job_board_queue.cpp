@@ -39,7 +39,7 @@ bool are_holders(std::vector<NodeId> nodes, const NodeId& self) {
 // nodes, or the order to remove it.
 bool may_agree_on(Self* self, const JobId& id, const job::JobSpec& of, ByteView value) {
   if (const auto order = job::decode_order(value))
-    return order->kind == job::OrderKind::remove && is_ordered(self, of, id, *order);
+    return order->kind == job::OrderKind::remove && is_ordered(self, of, id, *order).has_value();
   const auto spec = job::decode(value);
   return spec && !spec->candidates.empty() && spec->waited_as == id.text() &&
          job::owned_bytes(*spec) == job::owned_bytes(of) &&
@@ -307,21 +307,14 @@ void take_out(Self* self, const job::SignedOrder& order, std::function<void(Resu
 }
 
 void publish_queue(Self* self) {
-  const auto answer_done = [](const CallReply& reply, const Result<void>& done) {
-    reply(done ? Result<SharedBytes>(SharedBytes{}) : Result<SharedBytes>(done.error()));
-  };
-  publish(self, "queue.keep", [=](const NodeId& from, SharedBytes request, CallReply reply) {
-    answer_done(reply, keep(self, from, request.view));
-  });
+  publish(self, "queue.keep", keep);
   publish(self, "queue.promise", [self](const NodeId& from, SharedBytes request, CallReply reply) {
     reply(vote(self, from, request.view, false));
   });
   publish(self, "queue.accept", [self](const NodeId& from, SharedBytes request, CallReply reply) {
     reply(vote(self, from, request.view, true));
   });
-  publish(self, "queue.started", [=](const NodeId& from, SharedBytes request, CallReply reply) {
-    answer_done(reply, started(self, from, request.view));
-  });
+  publish(self, "queue.started", started);
 }
 
 Result<void> load_waiting(Self* self, const JobId& id, job::JobSpec spec, ByteView record) {

@@ -315,12 +315,8 @@ void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrd
   if (!job) return reply(Error{ErrorCode::not_found, "no such job here"});
   if (state.ending.contains(id))
     return reply(Error{ErrorCode::wrong_state, "it is being removed already"});
-  if (order) {
-    const auto may =
-        check_order(*state.options.authority, *state.options.cluster->read(), job->spec, id, *order,
-                    state.options.environment->options().clock->wall());
-    if (!may) return reply(may.error());
-  }
+  if (order)
+    if (auto may = is_ordered(self, job->spec, id, *order); !may) return reply(may.error());
   const Gone gone = gone_now(self, job->spec.name, job->waiting && has_started(self, id),
                              order ? job::encode(*order) : Bytes{});
   if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());

@@ -22,15 +22,13 @@ std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments) {
 }
 
 Result<void> may_carry_out(Self* self, const Command& command, const JobId& id) {
-  const JobBoardOptions& options = self->state.options;
   const nlohmann::json arguments = arguments_of(command.arguments);
   const auto order = order_in(arguments);
   const auto from = resumed_from(command.name, arguments);
   if (!order || order->kind != kind_of(command.name, from.has_value()) ||
       order->step != from.value_or(0) || order->anew != field<bool>(arguments, "anew", false))
     return {ErrorCode::permission_denied, "what is to be done is not what was ordered"};
-  return check_order(*options.authority, *options.cluster->read(), self->state.jobs.at(id).spec, id,
-                     *order, options.environment->options().clock->wall());
+  return is_ordered(self, self->state.jobs.at(id).spec, id, *order);
 }
 
 Result<void> takes_part(Self* self) {
@@ -46,12 +44,24 @@ Result<void> may_begin(Self* self, const job::JobSpec& spec) {
   return check_owner(*options.authority, *options.cluster->read(), spec);
 }
 
-bool is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
-                const job::SignedOrder& order) {
+Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
+                        const job::SignedOrder& order) {
   const JobBoardOptions& options = self->state.options;
   return check_order(*options.authority, *options.cluster->read(), spec, id, order,
-                     options.environment->options().clock->wall())
-      .has_value();
+                     options.environment->options().clock->wall());
+}
+
+bool has_part(const Job& job, const NodeId& node) {
+  const auto is_in = [&](const std::vector<NodeId>& nodes) {
+    return std::ranges::find(nodes, node) != nodes.end();
+  };
+  return node == job.spec.submitter || is_in(job.spec.candidates) || is_in(job.progress.members);
+}
+
+Result<void> may_look(Self* self, const Job& job, const NodeId& by) {
+  if (has_part(job, by)) return {};
+  const JobBoardOptions& options = self->state.options;
+  return may_read(*options.authority, *options.cluster->read(), job.spec, by);
 }
 
 std::string ordered(Self* self, const Command& command, const JobId& id) {
@@ -77,7 +87,7 @@ bool is_proven(Self* self, const JobId& id, const HeardHint& heard) {
   if (!order || order->kind != job::OrderKind::remove) return false;
   job::JobSpec of;  // of one that is not here its name and owner play no part
   of.submitter = order->by;
-  return is_ordered(self, job ? job->spec : of, id, *order);
+  return is_ordered(self, job ? job->spec : of, id, *order).has_value();
 }
 
 }  // namespace gpunode::jobs::board

@@ -28,10 +28,7 @@ bool decides(std::span<const NodeId> voters, const NodeId& tie, std::span<const 
 
 bool is_signed(const Signer& signer, const DecidedView& decided, std::string_view purpose) {
   if (broken("views_unsigned")) return true;
-  View before;
-  before.acceptors = decided.voters;
-  before.tie = decided.tie;
-  const Bytes message = vote_bytes(decided.ballot, before, decided.view);
+  const Bytes message = vote_bytes(decided);
   return std::all_of(decided.seals.begin(), decided.seals.end(), [&](const Seal& seal) {
     return signer.verify(seal.node, purpose, message, seal.signature);
   });
@@ -136,7 +133,10 @@ std::vector<NodeId> DecidedView::signers() const {
   return nodes;
 }
 
-Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next) {
+namespace {
+
+Bytes vote_bytes(const Ballot& ballot, std::span<const NodeId> voters, const NodeId& tie,
+                 const View& next) {
   Bytes bytes;
   const auto add = [&bytes](const auto& value) {
     const auto* data = reinterpret_cast<const std::byte*>(&value);
@@ -144,12 +144,22 @@ Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next) {
   };
   add(ballot.round);
   add(ballot.proposer.value);
-  add(static_cast<std::uint64_t>(before.acceptors.size()));
-  for (const NodeId& voter : before.acceptors) add(voter.value);
-  add(before.tie.value);
+  add(static_cast<std::uint64_t>(voters.size()));
+  for (const NodeId& voter : voters) add(voter.value);
+  add(tie.value);
   const Bytes view = next.bytes();
   bytes.insert(bytes.end(), view.begin(), view.end());
   return bytes;
+}
+
+}  // namespace
+
+Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next) {
+  return vote_bytes(ballot, before.acceptors, before.tie, next);
+}
+
+Bytes vote_bytes(const DecidedView& decided) {
+  return vote_bytes(decided.ballot, decided.voters, decided.tie, decided.view);
 }
 
 ViewChain extended(const View& first, ViewChain chain, DecidedView next) {

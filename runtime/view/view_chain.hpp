@@ -51,6 +51,7 @@ inline constexpr std::string_view kSplitPurpose = "gpunode view split 1";
 
 // What a vote for `next` signs, as one of the acceptors of `before`, or who goes on alone.
 Bytes vote_bytes(const Ballot& ballot, const View& before, const View& next);
+Bytes vote_bytes(const DecidedView& decided);
 
 // From which a node judges what others say of views.
 struct Trust {

@@ -40,7 +40,7 @@ inline DecidedView decided_by(const View& before, View next, const std::vector<N
   next.previous = before.digest();
   DecidedView decided{std::move(next), {1, before.tie}, before.acceptors, before.tie, {}};
   const std::string_view purpose = decided.is_split() ? kSplitPurpose : kVotePurpose;
-  const Bytes vote = vote_bytes(decided.ballot, before, decided.view);
+  const Bytes vote = vote_bytes(decided);
   for (const NodeId& voter : voters)
     decided.seals.push_back({voter, TwinSigner(voter).sign(purpose, vote)});
   return decided;

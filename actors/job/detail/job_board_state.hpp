@@ -2,8 +2,9 @@
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
-// which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (jobs go for good),
-// job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count) alone. What others tell is decoded once a scan, and handed on.
+// which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (jobs go for
+// good), job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count)
+// alone. What others tell is decoded once a scan, and handed on.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -117,7 +118,11 @@ void publish_queue(Self* self);
 // Answers calls of this name on the job board; at once; or with nothing but that it is done.
 void publish(Self* self, const char* name, CallHandler handler);
 void publish(Self* self, const char* name, Result<SharedBytes> (*answer)(Self*, ByteView));
+void publish(Self* self, const char* name,
+             Result<SharedBytes> (*answer)(Self*, const NodeId& from, ByteView));
 void publish(Self* self, const char* name, Result<void> (*work)(Self*, ByteView));
+void publish(Self* self, const char* name,
+             Result<void> (*work)(Self*, const NodeId& from, ByteView));
 
 // Whether its owner wants the job, and may have one. Fails with permission_denied.
 Result<void> may_begin(Self* self, const job::JobSpec& spec);
@@ -129,9 +134,13 @@ Result<void> may_carry_out(Self* self, const Command& command, const JobId& id);
 // The arguments of a command about the job with this node's order in them, for whoever carries it
 // out.
 std::string ordered(Self* self, const Command& command, const JobId& id);
-// Whether it is an order about this job by who may give one.
-bool is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
-                const job::SignedOrder& order);
+// Whether it is an order about this job by who may give one. Fails with permission_denied.
+Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
+                        const job::SignedOrder& order);
+// Whether the node may read what this one tells of the job. Fails with permission_denied.
+Result<void> may_look(Self* self, const Job& job, const NodeId& by);
+// Its owner, those it starts on, and who computes or votes in it as far as is known here.
+bool has_part(const Job& job, const NodeId& node);
 // The order in the arguments of a command that is handed on from node to node, if there is one.
 std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments);
 
