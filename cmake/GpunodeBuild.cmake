@@ -19,6 +19,26 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
                     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+# What turns a fault that somebody could use into an end of the process: guarded stacks, checked
+# copies, jumps and tables that cannot be bent, addresses that nobody knows before. Not beside
+# sanitizers, which guard all of it closer; not for nvcc's device code, which has none of it.
+# tests/house/hardening.py looks for them in the programs.
+include(CheckCXXCompilerFlag)
+if(NOT GPUNODE_SANITIZE)
+  foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+    string(MAKE_C_IDENTIFIER GPUNODE_HAS${flag} known)
+    check_cxx_compiler_flag(${flag} ${known})
+    if(${known})
+      add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${flag}>)
+    endif()
+  endforeach()
+  # Undefined first, as some compilers define it themselves; without optimisation it only warns.
+  set(fortified $<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>)
+  add_compile_options($<${fortified}:-U_FORTIFY_SOURCE> $<${fortified}:-D_FORTIFY_SOURCE=2>)
+  add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)
+endif()
 if(GPUNODE_SANITIZE)
   add_compile_options(-fsanitize=${GPUNODE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${GPUNODE_SANITIZE})
