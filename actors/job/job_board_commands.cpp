@@ -198,6 +198,9 @@ void on_submitted(Self* self, const std::string& text,
                   const std::function<void(std::string)>& answer) {
   const nlohmann::json told = arguments_of(text);
   Job* job = nullptr;
+  if (const auto id = field<std::string>(told, "job", ""); !id.empty() && told.value("ok", false))
+    note_in_audit(self, "job_submitted",
+                  {{"job", id}, {"name", field<std::string>(told, "name", "")}});
   if (const auto id = parse_job_id(field<std::string>(told, "job", ""))) job = job_at(self, *id);
   if (job && job->waiting && field<std::string>(told, "reason", "") != "") {
     job->progress.reason = field<std::string>(told, "reason", "");
@@ -327,6 +330,11 @@ bool stays(const ClusterSnapshot& cluster, const NodeId& node) {
   return cluster.alive(node) && std::ranges::none_of(cluster.entries, [&](const auto& entry) {
            return entry.owner == node && entry.key == kLeaving;
          });
+}
+
+void note_in_audit(Self* self, const std::string& event,
+                   std::vector<std::pair<std::string, std::string>> fields) {
+  self->send(self->state.options.audit, AuditNote{event, std::move(fields), [](const auto&) {}});
 }
 
 void audit_job(Self* self, const JobId& id, const std::string& event,

@@ -183,6 +183,11 @@ void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeI
     if (auto stored = remember_for_others(self, *removal); !stored)
       removal->missing.push_back({{"node", "the nodes that are away"},
                                   {"reason", "they are not told of it: " + stored.error().detail}});
+  note_in_audit(self, "job_removed",
+                {{"job", removal->job.id.text()},
+                 {"name", removal->job.name},
+                 {"by", removal->order.by.text()},
+                 {"forced", removal->force ? "yes" : "no"}});
   removal->command.answer(ok_json({{"job", removal->job.id.text()},
                                    {"name", removal->job.name},
                                    {"removed_on", removal->removed_on},

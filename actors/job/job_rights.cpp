@@ -79,8 +79,11 @@ job::SignedOrder signed_order(const Authority& authority, job::SignedOrder wante
 Result<void> check_order(const Authority& authority, const ClusterSnapshot& cluster,
                          const job::JobSpec& spec, const JobId& id, const job::SignedOrder& order,
                          WallTime now) {
-  if (auto may = may_order(authority, cluster, spec.name, spec.submitter, order.by); !may)
+  if (auto may = may_order(authority, cluster, spec.name, spec.submitter, order.by); !may) {
+    if (authority.verify(order.by, job::kOrderPurpose, order.signed_bytes(), order.signature))
+      authority.refused(order.by, "an order about job " + spec.name);
     return may;
+  }
   const auto margin = std::chrono::duration_cast<std::chrono::microseconds>(kClockMargin).count();
   if (order.job != id) return denied("the order is about another job");
   if (!authority.verify(order.by, job::kOrderPurpose, order.signed_bytes(), order.signature))

@@ -26,6 +26,9 @@ struct DialBackDone {
 };
 
 constexpr auto kTick = std::chrono::milliseconds(100);
+// How often a log that grows is told of, and what is known of others' is written down.
+constexpr Duration kTellAudit = std::chrono::seconds(10);
+constexpr Duration kCountRefusals = std::chrono::minutes(1);
 
 struct State {
   static inline const char* name = "admission";
@@ -33,6 +36,8 @@ struct State {
   std::optional<security::JoinServer> server;
   std::map<security::JoinExchange, std::function<void(Bytes)>> replies;
   security::JoinExchange next_exchange = 1;
+  security::AuditHead told;  // to all
+  Time next_told, next_count;
 };
 using Self = caf::stateful_actor<State>;
 
@@ -89,6 +94,53 @@ void take_in(Self* self, const security::Credentials& added) {
   }
   self->send(self->state.options.cluster_actor, AdmissionsChanged{});
   spread(self, added);
+}
+
+void on_audit_head(Self* self, const NodeId& from, ByteView bytes) {
+  const AdmissionOptions& options = self->state.options;
+  const auto list = options.admissions->snapshot();
+  const security::Standing* standing = list->find(from);
+  if (!standing || !options.audit) return;
+  auto heard = options.witness->on_told(from, standing->sign_key(), bytes, *options.audit,
+                                        *options.identity);
+  if (heard.answer) (void)send(self, from, RelayKind::audit_head, 0, std::move(*heard.answer));
+  if (heard.event.empty()) return;
+  note(self, heard.event, heard.fields);
+  log::error("admission",
+             (heard.event == "audit_rolled_back"
+                  ? "the audit log of this node was deleted or put back, as is remembered by "
+                  : "the audit log was deleted or put back of ") +
+                 name_of(self, from) + ": `gpunode audit show --kind " + heard.event + "`");
+}
+
+void tell_audit_head(Self* self, const NodeId& to) {
+  const AdmissionOptions& options = self->state.options;
+  if (options.audit)
+    (void)send(self, to, RelayKind::audit_head, 0,
+               security::AuditWitness::told(*options.audit, *options.identity));
+}
+
+void look_after_audit(Self* self) {
+  State& state = self->state;
+  if (!state.options.audit) return;
+  if (now(self) >= state.next_count) {
+    state.next_count = now(self) + kCountRefusals;
+    for (const auto& [node, refused] : state.options.refusals->take())
+      note(self, "member_refused",
+           {{"node", node.text()},
+            {"count", std::to_string(refused.count)},
+            {"newest", refused.newest}});
+  }
+  if (now(self) < state.next_told) return;
+  state.next_told = now(self) + kTellAudit;
+  if (auto stored = state.options.witness->store(); !stored)
+    log::warning("admission", stored.error().message());
+  if (state.told == state.options.audit->head()) return;
+  state.told = state.options.audit->head();
+  const auto list = state.options.admissions->snapshot();
+  for (const auto& [node, standing] : list->nodes())
+    if (!standing.revoked && state.options.cluster->read()->alive(node))
+      tell_audit_head(self, node);
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
@@ -153,6 +205,8 @@ void on_net(Self* self, const NetMessage& net) {
           self, state.server->on_relayed(now(self), wall(self), net.from, message->relay, bytes));
     case RelayKind::relay_answer:
       return carry_out(self, state.server->on_relay_answer(message->relay, bytes));
+    case RelayKind::audit_head:
+      return on_audit_head(self, net.from, bytes);
   }
 }
 
@@ -178,6 +232,8 @@ void write_audit(Self* self, const AuditNote& entry) {
   std::vector<security::AuditField> fields;
   for (const auto& [name, value] : entry.fields) fields.push_back({name, value});
   auto logged = self->state.options.audit->append(wall(self), entry.event, fields);
+  if (!logged)
+    log::error("admission", "the audit log cannot be written: " + logged.error().message());
   entry.done(logged ? logged : Result<void>(logged.error().within("audit log")));
 }
 
@@ -208,14 +264,16 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         carry_out(self, self->state.server->on_dial_back(wall(self), done.check, done.reached));
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
-        if (link.lane == transport::Lane::control && link.state == LinkState::up)
-          (void)send(self, link.peer, RelayKind::credentials, 0,
-                     security::encode_credentials(self->state.options.admissions->all()));
+        if (link.lane != transport::Lane::control || link.state != LinkState::up) return;
+        (void)send(self, link.peer, RelayKind::credentials, 0,
+                   security::encode_credentials(self->state.options.admissions->all()));
+        tell_audit_head(self, link.peer);
       },
       [](const PeerChanged&) {},  // comes with LinkChanged; admissions outlive their owners
       [self](const Tick&) {
         self->delayed_send(self, kTick, Tick{});
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
+        look_after_audit(self);
       },
       [self](const Command& command) { on_command(self, command); },
       [self](const AuditNote& entry) { write_audit(self, entry); },

@@ -1,6 +1,7 @@
 // Who may come in: makes join tokens, answers strangers at the join port, relays their requests to
 // the issuer of their token, and spreads admission records to all members. All rules are in
-// runtime/security; this actor moves frames and keeps time. The one writer of the allow-list.
+// runtime/security; this actor moves frames and keeps time. The one writer of the allow-list and of
+// the audit log; it tells peers how far that has come.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -10,7 +11,9 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/messages.hpp"
+#include "runtime/security/audit_witness.hpp"
 #include "runtime/security/join_server.hpp"
+#include "runtime/security/refusal_counts.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
@@ -20,6 +23,8 @@ struct AdmissionOptions {
   security::Admissions* admissions = nullptr;
   std::shared_ptr<security::TokenBook> tokens;
   std::shared_ptr<security::AuditLog> audit;
+  std::shared_ptr<security::AuditWitness> witness;
+  std::shared_ptr<security::RefusalCounts> refusals;
   std::string name;
   std::shared_ptr<transport::Link> link;
   const ClusterState* cluster = nullptr;

@@ -245,8 +245,10 @@ Result<void> Calls::send(const NodeId& to, transport::Topic topic, std::uint64_t
 void Calls::run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
                         SharedBytes request) {
   if (from != options_.self)
-    if (auto may = may_ask(Asked::call, name, options_.authority->rights(from)); !may)
+    if (auto may = may_ask(Asked::call, name, options_.authority->rights(from)); !may) {
+      options_.authority->refused(from, name);
       return answer(from, call, may.error());
+    }
   std::optional<Offer> offer;
   Error refusal{ErrorCode::not_found, "this node does not offer '" + name + "'"};
   {

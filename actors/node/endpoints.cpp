@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/base/ip_address.hpp"
+
 namespace gpunode::node {
 
 Result<HostPort> parse_host_port(const std::string& written, std::uint16_t fallback_port) {
@@ -73,6 +75,22 @@ std::vector<std::string> own_addresses() {
   std::ranges::stable_partition(
       found, [](const std::string& text) { return !text.starts_with("169.254."); });
   return found;
+}
+
+std::string open_to_all(const std::string& listen, const std::vector<std::string>& allow,
+                        const std::vector<std::string>& own) {
+  const auto place = parse_host_port(listen, kDefaultPort);
+  if (listen.empty() || !allow.empty() || !place) return {};
+  std::vector<std::string> hosts = own;
+  if (!is_wildcard(place->host)) hosts = {place->host};
+  for (std::string host : hosts) {
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+    const auto address = IpAddress::parse(host);
+    if (address && address->is_public())
+      return "anybody can knock at this node: it listens on the public address " + host +
+             "; --allow 198.51.100.0/24 (repeatable, or allow in gpunode.toml) names those who may";
+  }
+  return {};
 }
 
 }  // namespace gpunode::node

@@ -27,4 +27,9 @@ bool is_wildcard(const std::string& host);
 // not loopback; last those that a machine gives itself (169.254).
 std::vector<std::string> own_addresses();
 
+// What a person is to be warned of who listens on a public address for anybody; empty: nothing.
+// `own`: own_addresses().
+std::string open_to_all(const std::string& listen, const std::vector<std::string>& allow,
+                        const std::vector<std::string>& own);
+
 }  // namespace gpunode::node

@@ -92,6 +92,8 @@ Result<void> check_config(const NodeConfig& config) {
                      " ms: a device needs some time to show that it gets on"};
   if (auto devices = parse_devices(config.device); !devices) return devices.error();
   if (auto listen = listen_endpoints(config.listen); !listen) return listen.error();
+  if (auto allowed = IpRanges::parse(config.allow); !allowed)
+    return allowed.error().within("allow");
   return {};
 }
 
@@ -130,6 +132,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   options.control_listen = listen.control;
   options.bulk_listen = listen.bulk;
   options.bulk_plain = config.bulk_plain;
+  options.allowed = *IpRanges::parse(config.allow);
   options.admit = [allowed = entry.allowed,
                    clock = parts.clock](const transport::CurveKey& key) -> transport::KeyVerdict {
     security::Admissions* admissions = allowed->load();
@@ -147,15 +150,18 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   return {};
 }
 
-Result<void> open_join_port(Entry& entry, const Addresses& listen, Router& router,
-                            Addresses& bound) {
+Result<void> open_join_port(Entry& entry, const NodeConfig& config, const Addresses& listen,
+                            Router& router, Addresses& bound) {
   if (listen.join.empty()) return {};
   transport::JoinSocket::Callbacks callbacks;
   callbacks.on_frame = [&router](const std::string& address, Bytes frame,
                                  transport::JoinSocket::Reply reply) {
     router.on_knock(address, std::move(frame), std::move(reply));
   };
-  auto socket = transport::JoinSocket::listen(listen.join[0], std::move(callbacks));
+  transport::JoinSocket::Limits limits;
+  limits.from = *IpRanges::parse(config.allow);
+  auto socket =
+      transport::JoinSocket::listen(listen.join[0], std::move(callbacks), std::move(limits));
   if (!socket) return socket.error();
   bound.join = {(*socket)->endpoint()};
   entry.join_socket = std::move(*socket);
@@ -314,19 +320,26 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   Addresses bound;
   if (auto done = open_link(*entry, config, parts, *listen, router, bound); !done)
     return done.error();
-  if (auto done = open_join_port(*entry, *listen, router, bound); !done) return done.error();
+  if (auto done = open_join_port(*entry, config, *listen, router, bound); !done)
+    return done.error();
   auto told = advertise(config.listen, config.advertise, bound);
   if (!told) return told.error();
   entry->addresses = std::move(told->addresses);
   entry->look_at_addresses = std::move(told->look);
+  if (const std::string open = open_to_all(config.listen, config.allow, own_addresses());
+      !open.empty())
+    log::warning("node", open);
   if (auto done = open_cluster(*entry, config, parts); !done) return done.error();
   load_peers(*entry);
   auto tokens = security::TokenBook::open(*parts.files, entry->state.path());
   if (!tokens) return tokens.error();
   entry->tokens = std::make_shared<security::TokenBook>(std::move(*tokens));
-  auto audit = security::AuditLog::open(*parts.files, entry->state.path(), entry->identity);
+  auto audit = security::AuditLog::open_or_begin_anew(*parts.files, entry->state.path(),
+                                                      entry->identity, parts.clock->wall());
   if (!audit) return audit.error();
   entry->audit = std::make_shared<security::AuditLog>(std::move(*audit));
+  entry->witness = std::make_shared<security::AuditWitness>(
+      security::AuditWitness::open(*parts.files, entry->state.path()));
   return entry;
 }
 
@@ -364,7 +377,8 @@ security::Authority Entry::authority(const Clock& clock) const {
         const auto snapshot = list->snapshot();
         const security::Standing* standing = snapshot->find(by);
         return standing && security::verify(standing->sign_key(), purpose, message, signature);
-      }};
+      },
+      [counts = refusals](const NodeId& by, std::string_view what) { counts->add(by, what); }};
 }
 
 ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterState& state_out,

@@ -16,8 +16,10 @@
 #include "actors/node/router.hpp"
 #include "runtime/security/admission.hpp"
 #include "runtime/security/audit_log.hpp"
+#include "runtime/security/audit_witness.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/security/join_token.hpp"
+#include "runtime/security/refusal_counts.hpp"
 #include "runtime/storage/state_directory.hpp"
 #include "runtime/transport/join_socket.hpp"
 
@@ -36,6 +38,9 @@ struct Entry {
   std::shared_ptr<std::atomic<security::Admissions*>> allowed;
   std::shared_ptr<security::TokenBook> tokens;
   std::shared_ptr<security::AuditLog> audit;
+  std::shared_ptr<security::AuditWitness> witness;
+  // Members that asked for what they may not, until the audit log has them.
+  std::shared_ptr<security::RefusalCounts> refusals = std::make_shared<security::RefusalCounts>();
   std::shared_ptr<transport::Link> link;
   std::unique_ptr<transport::JoinSocket> join_socket;
   Addresses addresses;  // at the start; what others are told now is in the cluster's snapshot

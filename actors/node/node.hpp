@@ -36,6 +36,9 @@ struct NodeConfig {
   // "host:port" of the control port; bulk is port + 1 and join is port + 2. Port 0 takes free ones.
   // Empty: this node dials and cannot be dialled.
   std::string listen = "0.0.0.0:7601";
+  // Where those who dial any of the three ports may come from, "10.0.0.0/8" or an address, this
+  // machine apart; others are hung up on before a byte is read. Empty: from anywhere.
+  std::vector<std::string> allow = {};
   // "host" or "host:port" under which others reach it; empty: found out, and where it cannot be
   // reached the node is dial-only and says so.
   std::string advertise;

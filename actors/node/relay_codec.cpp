@@ -22,7 +22,7 @@ Result<RelayMessage> decode_relay(ByteView bytes) {
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 16);
   if (!wire::VerifyRelayBuffer(verifier)) return corrupted;
   const wire::Relay* table = wire::GetRelay(copy.data());
-  if (table->kind() > wire::Kind::relay_answer) return corrupted;
+  if (table->kind() > wire::Kind::audit_head) return corrupted;
   return RelayMessage{static_cast<RelayKind>(table->kind()), table->relay()};
 }
 

@@ -8,11 +8,16 @@
 
 namespace gpunode::node {
 
-enum class RelayKind : std::uint8_t { credentials = 0, relay_request = 1, relay_answer = 2 };
-// The header; credentials or the join frame travel beside it as the message's payload.
+enum class RelayKind : std::uint8_t {
+  credentials = 0,
+  relay_request = 1,
+  relay_answer = 2,
+  audit_head = 3
+};
+// The header; credentials, the join frame or the head of an audit log travel beside it as the message's payload.
 struct RelayMessage {
   RelayKind kind = RelayKind::credentials;
-  std::uint64_t relay = 0;  // 0 for credentials
+  std::uint64_t relay = 0;  // 0 for the others
 };
 
 Bytes encode(const RelayMessage& message);

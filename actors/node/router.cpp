@@ -45,8 +45,10 @@ bool Router::due(const NodeId& peer) {
 }
 
 bool Router::may_speak(const NodeId& from, transport::Topic topic) const {
-  return topic != transport::Topic::job ||
-         may_ask(Asked::topic, "job", targets_.authority->rights(from));
+  if (topic != transport::Topic::job) return true;
+  const bool may = may_ask(Asked::topic, "job", targets_.authority->rights(from)).has_value();
+  if (!may) targets_.authority->refused(from, "job");
+  return may;
 }
 
 const caf::actor* Router::target_of(transport::Topic topic) const {

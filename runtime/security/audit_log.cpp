@@ -1,41 +1,34 @@
 #include "runtime/security/audit_log.hpp"
 
+#include "runtime/base/log.hpp"
 #include "runtime/base/utf8.hpp"
-#include "runtime/security/detail/layout.hpp"
 
 #include <algorithm>
 #include <cstdio>
 
 namespace gpunode::security {
-
 namespace {
 
-constexpr std::string_view kLinePurpose = "gpunode audit line 1";
-constexpr std::string_view kHeadPurpose = "gpunode audit head 1";
-constexpr storage::RecordFormat kHeadFormat{{'G', 'P', 'A', 'H'}, 1};
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
-constexpr std::string_view kPrevMark = ",\"prev\":\"";
-constexpr std::string_view kSigMark = "\",\"sig\":\"";
-constexpr std::string_view kEnd = "\"}";
+constexpr std::size_t kLongestValue = 1024;
 
-std::string file_name(std::uint64_t number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%06llu.log", static_cast<unsigned long long>(number));
-  return text;
-}
-
-bool is_utf8(std::string_view text) {
-  while (const std::size_t length = utf8_length(text)) text.remove_prefix(length);
-  return text.empty();
+// Well-formed UTF-8 is kept, and cut where a character ends.
+std::string_view shortened(std::string_view text, bool& is_utf8) {
+  std::size_t kept = 0;
+  while (const std::size_t length = utf8_length(text.substr(kept))) {
+    if (kept + length > kLongestValue) break;
+    kept += length;
+  }
+  is_utf8 = kept == text.size() || kept + 4 > kLongestValue;
+  return text.substr(0, is_utf8 ? kept : std::min(text.size(), kLongestValue));
 }
 
 // One JSON string from any bytes, with the quotes: well-formed UTF-8 is kept, else every byte above
 // 0x7e becomes \u00xx, so that a stranger's name can neither break a line of the log nor end its
 // string.
 std::string json_text(std::string_view bytes) {
-  bool keep = is_utf8(bytes);
+  bool keep = false;
   std::string out = "\"";
-  for (char letter : bytes) {
+  for (char letter : shortened(bytes, keep)) {
     auto byte = static_cast<unsigned char>(letter);
     if (letter == '"' || letter == '\\') {
       out += '\\';
@@ -51,143 +44,72 @@ std::string json_text(std::string_view bytes) {
   return out + '"';
 }
 
-// The part that is signed ends behind the previous line's hash.
-std::string statement_of(std::uint64_t number, WallTime now, std::string_view event,
-                         const std::vector<AuditField>& fields, const Sha256& last) {
-  std::string line = "{\"seq\":" + std::to_string(number) + ",\"time\":\"" +
-                     utc_text(now, "%Y-%m-%dT%H:%M:%SZ") + "\",\"event\":" + json_text(event);
-  for (const AuditField& field : fields) {
-    line += "," + json_text(field.name) + ":" + json_text(field.value);
-  }
-  return line + std::string(kPrevMark) + to_hex(last);
+std::string json_fields(const std::vector<AuditField>& fields) {
+  std::string text;
+  for (const AuditField& field : fields)
+    text += "," + json_text(field.name) + ":" + json_text(field.value);
+  return text;
 }
 
-Bytes head_statement(const Sha256& last, std::uint64_t entries) {
-  detail::LayoutWriter writer;
-  writer.raw(last);
-  writer.u64(entries);
-  return writer.take();
-}
-
-struct Head {
-  Sha256 last{};
-  std::uint64_t entries = 0;
-};
-
-struct Chain : Head {
-  std::uint64_t files = 0;
-};
-
-// Nothing: the line is good and now the newest. Else what is wrong with it.
-std::optional<std::string> follow(Chain& chain, std::string_view line, const SignKey& key) {
-  std::size_t tail = kSigMark.size() + 128 + kEnd.size();
-  std::size_t back = kPrevMark.size() + 64 + tail;
-  if (line.size() < back || !line.ends_with(kEnd)) return "is not an entry";
-  std::string_view statement = line.substr(0, line.size() - tail);
-  std::string_view rest = line.substr(statement.size());
-  Bytes signature = from_hex(rest.substr(kSigMark.size(), 128));
-  std::string begin = "{\"seq\":" + std::to_string(chain.entries + 1) + ",";
-  if (!rest.starts_with(kSigMark) || signature.size() != 64) return "is not an entry";
-  if (!statement.ends_with(std::string(kPrevMark) + to_hex(chain.last))) {
-    return "does not follow the line before it";
-  }
-  if (!statement.starts_with(begin)) return "has the wrong number";
-  Signature signed_by;
-  std::copy(signature.begin(), signature.end(), signed_by.begin());
-  if (!verify(key, kLinePurpose, as_bytes(statement), signed_by)) return "was changed";
-  chain.last = sha256(as_bytes(line));
-  ++chain.entries;
-  return std::nullopt;
-}
-
-// Without entries: there is none yet.
-Result<Head> load_head(storage::FileSystem& files, const storage::Path& folder,
-                       const SignKey& key) {
-  storage::DurableRecord record(files, folder / "head", kHeadFormat);
-  auto stored = record.load();
-  if (!stored) return stored.error();
-  if (!stored->has_value()) return Head{};
-  detail::LayoutReader reader(**stored);
-  Head head{reader.array<32>(), reader.u64()};
-  Signature signature = reader.array<64>();
-  if (!reader.ok() ||
-      !verify(key, kHeadPurpose, head_statement(head.last, head.entries), signature)) {
-    return {ErrorCode::corrupted, record.path().string() + " was changed"};
-  }
-  return head;
-}
-
-Result<std::vector<std::string>> log_files(storage::FileSystem& files,
-                                           const storage::Path& folder) {
-  std::vector<std::string> names;
-  auto entries = files.list(folder);
-  if (!entries && entries.error().code == ErrorCode::not_found) return names;
-  if (!entries) return entries.error();
-  for (const storage::Entry& entry : *entries) {
-    if (entry.name.ends_with(".log")) names.push_back(entry.name);
-  }
-  std::sort(names.begin(), names.end(), [](const auto& left, const auto& right) {
-    return left.size() != right.size() ? left.size() < right.size() : left < right;
-  });
-  return names;
-}
-
-// Walks all files. A line without an end was torn by a crash before it counted.
-Result<Chain> walk(storage::FileSystem& files, const storage::Path& folder, const SignKey& key) {
-  auto head = load_head(files, folder, key);
-  if (!head) return head.error().within("audit log");
-  auto names = log_files(files, folder);
-  if (!names) return names.error().within("audit log");
-  Chain chain;
-  bool head_met = head->entries == 0;
-  for (const std::string& name : *names) {
-    chain.files = std::max<std::uint64_t>(chain.files, std::strtoull(name.c_str(), nullptr, 10));
-    auto bytes = files.read(folder / name, kMaxFileBytes);
-    if (!bytes) return bytes.error().within("audit log");
-    std::string_view text = as_text(*bytes);
-    std::uint64_t number = 1;
-    for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-      if (auto wrong = follow(chain, text.substr(0, end), key)) {
-        return {ErrorCode::corrupted,
-                (folder / name).string() + ":" + std::to_string(number) + ": the entry " + *wrong};
-      }
-      ++number;
-      if (chain.entries == head->entries) head_met = chain.last == head->last;
-    }
-  }
-  if (!head_met || (head->entries == 0 && chain.entries > 1)) {
-    return {ErrorCode::corrupted, folder.string() +
-                                      ": entries at the end of the audit log are "
-                                      "missing"};
-  }
-  return chain;
+// Moves what does not verify out of the way; both parts keep what they show.
+Result<storage::Path> set_aside(storage::FileSystem& files, const storage::Path& state) {
+  storage::Path aside;
+  for (int number = 1; files.exists(aside = state / ("audit.damaged-" + std::to_string(number)));)
+    ++number;
+  if (auto made = files.create_folder(audit_folder(state)); !made) return made.error();
+  if (auto moved = files.rename(audit_folder(state), aside); !moved) return moved.error();
+  if (files.exists(audit_head_path(state)))
+    if (auto moved = files.rename(audit_head_path(state), aside / "head"); !moved)
+      return moved.error();
+  if (auto synced = files.sync_folder(state); !synced) return synced.error();
+  return aside;
 }
 
 }  // namespace
 
-AuditLog::AuditLog(storage::FileSystem& files, storage::Path folder, const Identity& identity)
+AuditLog::AuditLog(storage::FileSystem& files, storage::Path state, const Identity& identity,
+                   Limits limits)
     : files_(&files),
-      folder_(std::move(folder)),
+      state_(std::move(state)),
       identity_(&identity),
-      head_(files, folder_ / "head", kHeadFormat) {}
+      limits_(limits),
+      head_(files, audit_head_path(state_), kAuditHeadFormat) {}
 
 Result<AuditLog> AuditLog::open(storage::FileSystem& files, const storage::Path& state_directory,
-                                const Identity& identity) {
-  storage::Path folder = state_directory / "audit";
-  auto made = files.create_folder(folder);
-  if (!made) return made.error().within("audit log");
-  AuditLog log(files, folder, identity);
-  auto read = log.reload();
-  if (!read) return read.error();
+                                const Identity& identity, Limits limits) {
+  AuditLog log(files, state_directory, identity, limits);
+  if (auto read = log.reload(); !read) return read.error();
+  if (auto made = files.create_folder(audit_folder(state_directory)); !made)
+    return made.error().within("audit log");
+  log.remove_given_up();
   return log;
 }
 
+Result<AuditLog> AuditLog::open_or_begin_anew(storage::FileSystem& files,
+                                              const storage::Path& state_directory,
+                                              const Identity& identity, WallTime now) {
+  auto log = open(files, state_directory, identity);
+  if (log ||
+      (log.error().code != ErrorCode::corrupted && log.error().code != ErrorCode::unsupported))
+    return log;
+  const std::string why = log.error().detail;
+  const auto aside = set_aside(files, state_directory);
+  if (!aside) return aside.error().within("audit log");
+  log::error("security", "the audit log does not verify: " + why + "; it is kept as " +
+                             aside->string() + ", and a new one begins");
+  auto anew = open(files, state_directory, identity);
+  if (!anew) return anew;
+  if (auto noted = anew->append(now, "audit_begun_anew",
+                                {{"reason", why}, {"kept_as", aside->filename().string()}});
+      !noted)
+    return noted.error();
+  return anew;
+}
+
 Result<void> AuditLog::reload() {
-  auto chain = walk(*files_, folder_, identity_->sign_key());
+  auto chain = read_audit(*files_, state_, identity_->sign_key());
   if (!chain) return chain.error();
-  last_ = chain->last;
-  entries_ = chain->entries;
-  file_number_ = chain->files + 1;
+  chain_ = std::move(*chain);
   file_.reset();
   return {};
 }
@@ -197,7 +119,7 @@ Result<void> AuditLog::append(WallTime now, std::string_view event,
   if (broken_) {
     if (auto mended = mend(); !mended) return mended;
   }
-  auto written = append_line(now, event, fields);
+  auto written = append_line(utc_text(now, "%Y-%m-%dT%H:%M:%SZ"), event, fields);
   broken_ = !written;
   if (!written) return written.error().within("audit log");
   return {};
@@ -206,39 +128,86 @@ Result<void> AuditLog::append(WallTime now, std::string_view event,
 // After a failed write nobody knows which lines would survive power loss: those that can be read
 // are written anew, and the log goes on behind them in another file.
 Result<void> AuditLog::mend() {
-  storage::Path path = folder_ / file_name(file_number_);
-  auto read = reload();
-  if (!read) return read;
-  auto bytes = files_->read(path, kMaxFileBytes);
-  if (!bytes && bytes.error().code == ErrorCode::not_found) return {};
+  if (auto read = reload(); !read) return read;
+  if (chain_.segments.empty()) return {};
+  const storage::Path path = audit_folder(state_) / audit_file_name(chain_.segments.back().number);
+  auto bytes = files_->read(path, kLargestAuditFile);
   if (!bytes) return bytes.error().within("audit log");
-  std::size_t whole = as_text(*bytes).rfind('\n') + 1;  // 0 when there is no whole line
+  const std::size_t whole = as_text(*bytes).rfind('\n') + 1;  // 0 when there is no whole line
   auto written = files_->write_atomic(path, {ByteView(*bytes).first(whole)});
   if (!written) return written.error().within("audit log");
   return {};
 }
 
-Result<void> AuditLog::append_line(WallTime now, std::string_view event,
+Result<void> AuditLog::open_segment() {
+  auto file = files_->write_new(audit_folder(state_) / audit_file_name(chain_.next_file));
+  if (!file) return file.error();
+  file_ = std::move(*file);
+  if (auto named = files_->sync_folder(audit_folder(state_)); !named) return named;
+  chain_.segments.push_back({chain_.next_file++, 0, chain_.end});
+  return {};
+}
+
+Result<void> AuditLog::append_line(const std::string& time, std::string_view event,
                                    const std::vector<AuditField>& fields) {
-  if (!file_) {
-    auto file = files_->write_new(folder_ / file_name(file_number_));
-    if (!file) return file.error();
-    file_ = std::move(*file);
-    if (auto named = files_->sync_folder(folder_); !named) return named;
-  }
-  std::string statement = statement_of(entries_ + 1, now, event, fields, last_);
-  Signature signature = identity_->sign(kLinePurpose, as_bytes(statement));
-  std::string line =
-      statement + std::string(kSigMark) + to_hex(signature) + std::string(kEnd) + "\n";
-  auto appended = file_->append(as_bytes(line));
+  const std::string statement = audit_statement(chain_.end.entries + 1, time, json_text(event),
+                                                json_fields(fields), chain_.end.last);
+  const std::string line =
+      audit_line(statement, identity_->sign(kAuditLinePurpose, as_bytes(statement)));
+  if (file_ && chain_.segments.back().bytes + line.size() > limits_.segment_bytes) file_.reset();
+  if (!file_)
+    if (auto opened = open_segment(); !opened) return opened;
+  auto appended = file_->append(as_bytes(line + "\n"));
   if (appended) appended = file_->sync();
   if (!appended) return appended;
-  last_ = sha256(as_bytes(std::string_view(line).substr(0, line.size() - 1)));
-  ++entries_;
-  Bytes head = head_statement(last_, entries_);
-  Signature head_signature = identity_->sign(kHeadPurpose, head);
-  head.insert(head.end(), head_signature.begin(), head_signature.end());
-  return head_.store(head);
+  chain_.end = {chain_.end.entries + 1, sha256(as_bytes(line))};
+  chain_.hashes.push_back(chain_.end.last);
+  AuditSegment& segment = chain_.segments.back();
+  segment.bytes += line.size() + 1;
+  segment.end = chain_.end;
+  const bool less = give_up_oldest();
+  if (auto stored = store_head(); !stored) return stored;
+  if (less) remove_given_up();
+  return {};
+}
+
+Result<void> AuditLog::store_head() {
+  const std::uint64_t first =
+      chain_.segments.empty() ? chain_.next_file : chain_.segments.front().number;
+  Bytes bytes = audit_head_statement({chain_.end, chain_.begin, first});
+  const Signature signature = identity_->sign(kAuditHeadPurpose, bytes);
+  bytes.insert(bytes.end(), signature.begin(), signature.end());
+  return head_.store(bytes);
+}
+
+// Never the newest. The head says that they are gone before they are.
+bool AuditLog::give_up_oldest() {
+  std::uint64_t bytes = 0;
+  for (const AuditSegment& segment : chain_.segments) bytes += segment.bytes;
+  bool any = false;
+  while (chain_.segments.size() > 1 &&
+         (bytes > limits_.total_bytes || chain_.segments.size() > limits_.segments)) {
+    const AuditSegment& oldest = chain_.segments.front();
+    bytes -= oldest.bytes;
+    chain_.hashes.erase(chain_.hashes.begin(),
+                        chain_.hashes.begin() +
+                            static_cast<std::ptrdiff_t>(oldest.end.entries - chain_.begin.entries));
+    chain_.begin = oldest.end;
+    chain_.segments.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+// Those that a crash or a full disk leaves are removed with the next.
+void AuditLog::remove_given_up() {
+  const auto entries = files_->list(audit_folder(state_));
+  if (!entries || chain_.segments.empty()) return;
+  for (const storage::Entry& entry : *entries) {
+    const std::uint64_t number = std::strtoull(entry.name.c_str(), nullptr, 10);
+    if (number < chain_.segments.front().number && entry.name == audit_file_name(number))
+      (void)files_->remove(audit_folder(state_) / entry.name);
+  }
 }
 
 }  // namespace gpunode::security

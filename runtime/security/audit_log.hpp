@@ -1,8 +1,7 @@
-// Who did what, in a log that shows tampering: one JSON object a line, each with the hash of the
-// line before it and a signature of this node, so that a line cannot be changed, dropped or added
-// unnoticed; the newest line's hash is kept beside them, so that the end cannot be cut off either.
-// One file a boot (audit/000001.log ...), the chain running through all of them. Owned by the
-// control thread; an entry costs a signature and the fsyncs of a line and of the head record.
+// Who did what, in a log that shows tampering (audit_chain.hpp tells how it looks): one file a boot,
+// and a new one whenever one is full. The oldest are given up where all together grow too large, so
+// that no stranger fills the disk. Owned by the control thread; an entry costs a signature and the
+// fsyncs of a line and of the head record.
 #pragma once
 
 #include <memory>
@@ -11,46 +10,65 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/security/audit_chain.hpp"
 #include "runtime/security/cluster_identity.hpp"
-#include "runtime/security/crypto.hpp"
-#include "runtime/storage/durable_record.hpp"
 
 namespace gpunode::security {
 
 struct AuditField {
-  std::string name;  // of ours; "event", "time", "prev", "seq" and "sig" are taken
-  std::string value;
+  std::string name;   // of ours; "event", "time", "prev", "seq" and "sig" are taken
+  std::string value;  // of which 1 KiB is kept
 };
 
 class AuditLog {
  public:
-  // Verifies the log in `state_directory`/audit and goes on in a new file of it. `files` and
-  // `identity` must outlive the log. A last line torn by a power loss is passed over. Fails with
-  // corrupted (it does not verify, naming the first line that is wrong and how; the entries stay as
-  // they are), permission_denied, io_error.
+  // What is kept: with 400 bytes an entry some 160,000 of them. A boot's file may hold few.
+  struct Limits {
+    std::uint64_t segment_bytes = 4u << 20;
+    std::uint64_t total_bytes = 64u << 20;
+    std::size_t segments = 1024;
+  };
+
+  // Verifies the log in `state_directory` and goes on in a new file of it. `files` and `identity`
+  // must outlive the log. Fails as read_audit does; the entries stay as they are.
   static Result<AuditLog> open(storage::FileSystem& files, const storage::Path& state_directory,
-                               const Identity& identity);
+                               const Identity& identity, Limits limits);
+  static Result<AuditLog> open(storage::FileSystem& files, const storage::Path& state_directory,
+                               const Identity& identity) {
+    return open(files, state_directory, identity, Limits());
+  }
+  // The same for a node that has to start: a log that does not verify is set aside, as
+  // audit.damaged-1 and so on, and a new one begins by saying so.
+  static Result<AuditLog> open_or_begin_anew(storage::FileSystem& files,
+                                             const storage::Path& state_directory,
+                                             const Identity& identity, WallTime now);
 
   // Adds an entry; durable when this returns. Fails with io_error, disk_full.
   Result<void> append(WallTime now, std::string_view event, const std::vector<AuditField>& fields);
 
-  std::uint64_t entries() const { return entries_; }
+  std::uint64_t entries() const { return chain_.end.entries; }
+  const AuditHead& head() const { return chain_.end; }
+  bool holds(const AuditHead& head) const { return chain_.holds(head); }
 
  private:
-  AuditLog(storage::FileSystem& files, storage::Path folder, const Identity& identity);
+  AuditLog(storage::FileSystem& files, storage::Path state, const Identity& identity,
+           Limits limits);
   Result<void> reload();
   Result<void> mend();
-  Result<void> append_line(WallTime now, std::string_view event,
+  Result<void> append_line(const std::string& time, std::string_view event,
                            const std::vector<AuditField>& fields);
+  Result<void> open_segment();
+  Result<void> store_head();
+  bool give_up_oldest();
+  void remove_given_up();
 
   storage::FileSystem* files_;
-  storage::Path folder_;
+  storage::Path state_;
   const Identity* identity_;
-  std::unique_ptr<storage::WritableFile> file_;  // made by the first append of this boot
+  Limits limits_;
+  std::unique_ptr<storage::WritableFile> file_;  // of the newest segment, once it is written to
   storage::DurableRecord head_;
-  std::uint64_t file_number_ = 1;
-  Sha256 last_{};  // hash of the newest line; zeros before the first
-  std::uint64_t entries_ = 0;
+  AuditChain chain_;
   bool broken_ = false;  // a write failed: what is on disk is not known
 };
 

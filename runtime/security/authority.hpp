@@ -19,8 +19,13 @@ struct Authority {
   std::function<bool(const NodeId& by, std::string_view purpose, ByteView message,
                      const Signature& signature)>
       verify;
+  // Told of each member that asked for what it may not; counted for the audit log. May be null.
+  std::function<void(const NodeId& by, std::string_view what)> on_refused = {};
 
   bool may(const NodeId& node, Rights any_of) const { return (rights(node) & any_of) != 0; }
+  void refused(const NodeId& by, std::string_view what) const {
+    if (on_refused && by != self) on_refused(by, what);
+  }
 };
 
 }  // namespace gpunode::security

@@ -1,5 +1,6 @@
 #include "runtime/security/join_server.hpp"
 
+#include "runtime/base/ip_address.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/security/detail/layout.hpp"
 
@@ -17,6 +18,12 @@ void append(JoinServer::Actions& to, JoinServer::Actions from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
+// Whose attempts count together: an address, and of IPv6 the network, as one party has all of it.
+std::string party(std::string_view address) {
+  const auto ip = IpAddress::parse(address);
+  return ip && !ip->is_v4() ? ip->network().text() : std::string(address);
+}
+
 std::string joined(const std::vector<std::string>& texts) {
   std::string out;
   for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
@@ -31,7 +38,7 @@ JoinServer::Actions JoinServer::on_frame(Time now, WallTime wall, JoinExchange e
                                          std::string_view address, ByteView frame) {
   auto kind = frame_kind(frame);
   if (kind != JoinFrame::hello && kind != JoinFrame::request) return {};
-  if (!rate_.allow(address, now)) {
+  if (!rate_.allow(party(address), now)) {
     return refuse_in_clear({exchange, {}}, JoinRefusal::too_many,
                            "too many attempts to join from " + std::string(address));
   }
@@ -208,7 +215,7 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
   if (origin.via)
     rate_.give_back(origin.via->text(), 1);
   else
-    rate_.give_back(origin.address, kFramesOfAJoin);
+    rate_.give_back(party(origin.address), kFramesOfAJoin);
   audit(wall, "node_admitted",
         {{"node", node.text()},
          {"name", request.record.name},

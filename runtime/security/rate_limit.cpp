@@ -17,7 +17,7 @@ bool RateLimit::allow(std::string_view address, Time now) {
       std::erase_if(buckets_,
                     [&](const auto& item) { return level_of(item.second, now) >= options_.burst; });
     }
-    if (buckets_.size() >= options_.addresses) key.clear();  // the bucket that strangers share
+    if (buckets_.size() >= options_.addresses) buckets_.erase(buckets_.begin());
     found = buckets_.try_emplace(key, Bucket{options_.burst, now}).first;
   }
   Bucket& bucket = found->second;

@@ -1,6 +1,5 @@
 // A token bucket an address: bounds what one stranger's address may ask of us. Pure; the table is
-// bounded, and an address whose bucket is full again is forgotten first. Owned by JoinServer and by
-// the ZAP thread, one each.
+// bounded, and an address whose bucket is full again is forgotten first. Owned by JoinServer.
 #pragma once
 
 #include <string>
@@ -14,9 +13,11 @@ namespace gpunode::security {
 class RateLimit {
  public:
   struct Options {
-    double burst = 16;             // requests at once
-    double per_second = 1;         // refill
-    std::size_t addresses = 4096;  // remembered at most; beyond it strangers share one bucket
+    double burst = 16;      // requests at once
+    double per_second = 1;  // refill
+    // Remembered at most; beyond it one makes room. Whoever has as many gains a burst of each by it,
+    // and could not be told from so many honest ones.
+    std::size_t addresses = 4096;
   };
   RateLimit() : RateLimit(Options{}) {}
   explicit RateLimit(Options options) : options_(options) {}

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/security/crypto.hpp"
 #include "runtime/transport/detail/acceptor.hpp"
 #include "runtime/transport/detail/join_wire.hpp"
 #include "runtime/transport/detail/reactor.hpp"
@@ -42,17 +43,12 @@ struct Visitor {
   std::size_t written = 0;
 };
 
-std::string address_of(const SocketAddress& peer) {
-  constexpr std::string_view kMapped = "::ffff:";  // IPv4 at a listener of both families
-  std::string text = peer.text();
-  bool mapped = text.starts_with(kMapped) && text.find('.') != std::string::npos;
-  return mapped ? text.substr(kMapped.size()) : text;
-}
-
 class Listener final : public JoinSocket {
  public:
   Listener(Callbacks callbacks, Limits limits)
-      : callbacks_(std::move(callbacks)), limits_(limits) {}
+      : callbacks_(std::move(callbacks)),
+        limits_(std::move(limits)),
+        quota_(limits_.connections, security::random_nonce()) {}
   ~Listener() override { close(); }
 
   Result<void> start(const std::string& endpoint) {
@@ -62,8 +58,8 @@ class Listener final : public JoinSocket {
     gate_->send = [this](std::uint64_t number, Bytes frame) {
       reactor_.post([this, number, frame = std::move(frame)] { answer(number, frame); });
     };
-    door_.emplace(reactor_, *listening,
-                  [this](int fd, const SocketAddress& from) { admit(fd, address_of(from)); });
+    door_.emplace(reactor_, *listening, limits_.from,
+                  [this](int fd, const IpAddress& from) { admit(fd, from); });
     door_->start();
     reactor_.start();
     return {};
@@ -83,17 +79,16 @@ class Listener final : public JoinSocket {
   }
 
  private:
-  void admit(int fd, std::string address) {
+  void admit(int fd, const IpAddress& from) {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     std::uint64_t number = next_number_++;
     Visitor& visitor = visitors_[number];
     visitor.fd = fd;
-    visitor.address = std::move(address);
+    visitor.address = from.text();
     visitor.until = reactor_.now() + limits_.life;
     visitor.out = to_bytes(as_bytes(kJoinGreeting));
     watch(number, visitor, false);
-    // The oldest goes: who joins is through in a moment, who floods is not.
-    if (visitors_.size() > limits_.connections) drop(visitors_.begin()->first);
+    if (const auto one = quota_.enter(number, from)) drop(*one);
     if (!sweeping_) sweep();
     flush(number);
   }
@@ -112,6 +107,7 @@ class Listener final : public JoinSocket {
     auto found = visitors_.find(number);
     if (found == visitors_.end()) return;
     reactor_.unwatch(found->second.watch);
+    quota_.leave(number);
     ::close(found->second.fd);
     visitors_.erase(found);
   }
@@ -201,6 +197,7 @@ class Listener final : public JoinSocket {
   std::string endpoint_;
   std::optional<Acceptor> door_;
   std::map<std::uint64_t, Visitor> visitors_;  // by number: the oldest first
+  security::AddressQuota quota_;
   std::uint64_t next_number_ = 1;
   bool sweeping_ = false;  // a timer is set
   std::shared_ptr<ReplyGate> gate_ = std::make_shared<ReplyGate>();
@@ -211,7 +208,7 @@ class Listener final : public JoinSocket {
 
 Result<std::unique_ptr<JoinSocket>> JoinSocket::listen(const std::string& endpoint,
                                                        Callbacks callbacks, Limits limits) {
-  auto listener = std::make_unique<Listener>(std::move(callbacks), limits);
+  auto listener = std::make_unique<Listener>(std::move(callbacks), std::move(limits));
   if (auto started = listener->start(endpoint); !started) return started.error();
   return std::unique_ptr<JoinSocket>(std::move(listener));
 }

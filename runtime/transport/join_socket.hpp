@@ -3,8 +3,10 @@
 // is not fit for strangers, libzmq 4.3.4 aborts the process when a socket closes while a peer of
 // ZMTP 1 or 2 connects.
 //
-// Bounded against strangers: frames of at most 4 KiB in, 64 connections at a time, each dropped
-// after 10 s, one question a connection at a time. One thread a listening socket. The dialling side
+// Bounded against strangers: frames of at most 4 KiB in, 512 connections at a time, fewer of one
+// address or network (address_quota.hpp), each dropped after 10 s, one question a connection at a
+// time. That an address is a caller's own is known without any state of ours: TCP's handshake is it,
+// and the kernel keeps none before (its SYN cookies). One thread a listening socket. The dialling side
 // tells name, port, silence and a foreign service apart, as a person who joins must be told.
 #pragma once
 
@@ -15,7 +17,9 @@
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/ip_address.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/security/address_quota.hpp"
 
 namespace gpunode::transport {
 
@@ -33,8 +37,9 @@ class JoinSocket {
     std::function<bool(const std::string& address)> may_speak;
   };
   struct Limits {
-    std::size_t connections = 64;
+    security::AddressQuota::Limits connections = {};
     Duration life = std::chrono::seconds(10);
+    IpRanges from = {};  // where callers may come from, this machine apart
   };
 
   // Fails with: already_exists (port taken; names it), invalid_argument.

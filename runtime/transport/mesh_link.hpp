@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/ip_address.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace gpunode::transport {
@@ -43,6 +44,8 @@ struct MeshLinkOptions {
   // "tcp://0.0.0.0:7601"; port 0 takes a free one; empty: this node only dials.
   std::vector<std::string> control_listen;
   std::vector<std::string> bulk_listen;
+  // Where those who dial may come from, this machine apart; without a range: from anywhere.
+  IpRanges allowed = {};
   // Bulk frames travel unsealed to peers that allow it too. Trusts all who can read or inject on
   // the network between; default off.
   bool bulk_plain = false;

@@ -115,7 +115,15 @@ class Schema(cluster.ProcessTest):
         self.check_removal(a, b)
         self.ask(b, "leave", "--anyway")
         self.ask(a, "node revoke", "b", "--reason", "sold")
+        self.check_audit(a)
         self.assertEqual(set(self.table) - self.seen, set(), "forms that were not looked at")
+
+    def check_audit(self, a):
+        self.ask(a, "audit verify")
+        lines = a.ask("audit", "show", "--json").out.splitlines()
+        self.assertTrue(lines)
+        for line in lines:
+            self.check_line(line, "audit show", record=True)
 
     def check_nodes(self, a):
         cluster.wait_until(lambda: all("health_report" in one for one in

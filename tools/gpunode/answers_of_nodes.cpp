@@ -138,6 +138,24 @@ name           | text     | | its name
 with_admitted  | truth    | | whether those that it let in are out with it
 kept           | whole    | | how many of them stay
 
+= audit show
+# A line each, an entry of the log each, without ok; {"ok":false, ...} if it does not verify.
+ok             | truth    | it failed | false
+seq            | whole    | it did not fail | its number
+time           | text     | it did not fail | UTC, as 2026-11-21T14:37:33Z
+event          | text     | it did not fail | what was done
+fields         | texts by name | it did not fail | by whom, to what
+
+= audit verify
+entries        | whole    | | how many there were
+given_up       | whole    | | of them, to keep the log small
+files          | whole    | | that hold the rest
+head           | text     | | the newest entry's hash
+oldest         | text     | there are entries | when the oldest that is kept was written
+newest         | text     | there are entries | when the newest was
+rolled_back    | whole    | | how often peers have shown that entries are gone
+set_aside      | texts    | | earlier logs of this node that did not verify
+
 = metrics
 text           | text     | | the page in the Prometheus text format
 )";

@@ -16,6 +16,10 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--listen", "HOST:PORT",
        "control port; bulk is one higher, join two (default 0.0.0.0:7601; port 0 takes free "
        "ones; 'none' listens nowhere and only dials)"},
+      {"--allow", "CIDR",
+       "who may dial the three ports: 10.0.0.0/8, fd00::/8 or an address (default: anybody); this "
+       "machine may in any case",
+       true},
       {"--advertise", "HOST[:PORT]",
        "the address under which others reach this node; it must be reachable"},
       {"--name", "NAME", "a label for people (default: the host's name)"},
@@ -171,6 +175,25 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_node_revoke},
+      {"audit show",
+       "show who was let in, refused and put out, and what was ordered",
+       "Of this state directory's node, oldest first, also when it does not run. The newest 64 MiB "
+       "are kept.",
+       {},
+       {{"--since", "TIME", "no older than this: 30m, 2h"},
+        {"--kind", "EVENT", "these alone: node_admitted, job_recovered, member_refused and so on"},
+        kState,
+        kJson},
+       run_audit_show},
+      {"audit verify",
+       "check that no entry of the audit log was changed, dropped or added",
+       "Each entry is signed and holds the hash of the one before it. What a node's own disk "
+       "cannot "
+       "show, a log that was put back as it was some other day, its peers tell when it is back. "
+       "Needs no node.",
+       {},
+       {kState, kJson},
+       run_audit_verify},
       {"train",
        "start a training job",
        "Reads a job file (TOML). Answers once a quorum of the candidates has the job on disk. "

@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
     {"name", "--name", Kind::text, "", true},
     {"labels", "--label", Kind::list, "", true},
     {"listen", "--listen", Kind::text, "0.0.0.0:7601", true},
+    {"allow", "--allow", Kind::list, "", true},
     {"advertise", "--advertise", Kind::text, "", true},
     {"threads", "--threads", Kind::whole, "", false},
     {"device", "--device", Kind::text, "auto", false},

@@ -120,6 +120,7 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.name = arguments.text("--name");
   config.listen = listen_address(arguments.text("--listen", config.listen));
   if (config.listen == "none") config.listen.clear();
+  config.allow = arguments.all("--allow");
   config.advertise = arguments.text("--advertise");
   config.labels = arguments.all("--label");
   config.data_sets = settings.data_sets();

@@ -236,6 +236,9 @@ void end_first(Self* self, const JobId& id, std::function<void()> then);
 // `checkpoint rm`, of a job that is over here.
 void remove_checkpoints(Self* self, const Command& command);
 
+// Writes to the audit log what has been done; that it cannot be written is the log's to say.
+void note_in_audit(Self* self, const std::string& event,
+                   std::vector<std::pair<std::string, std::string>> fields);
 // Writes to the audit log what is done to a job, then calls `done`, on the log's thread.
 void audit_job(Self* self, const JobId& id, const std::string& event,
                std::vector<std::pair<std::string, std::string>> more,

@@ -11,7 +11,6 @@ namespace {
 
 constexpr Duration kTicketDeadline = std::chrono::seconds(3);
 constexpr Duration kTestTimeout = std::chrono::seconds(5);
-constexpr std::size_t kMostKnocks = 64;
 
 }  // namespace
 
@@ -20,7 +19,8 @@ Result<void> BulkDoor::listen(const std::vector<std::string>& endpoints) {
     auto listening = listen_tcp(endpoint);
     if (!listening) return listening.error();
     acceptors_.push_back(std::make_unique<Acceptor>(
-        reactor_, *listening, [this](int fd, const SocketAddress&) { take_knock(fd); }));
+        reactor_, *listening, allowed_,
+        [this](int fd, const IpAddress& from) { take_knock(fd, from); }));
     system_pacing_ = take_off_pacing(listening->fd);
     endpoints_.push_back(listening->endpoint);
   }
@@ -44,15 +44,14 @@ bool BulkDoor::show_ticket(int fd, const std::string& ticket) {
   return ::send(fd, &frame, sizeof frame, MSG_NOSIGNAL) == ssize_t{sizeof frame};
 }
 
-void BulkDoor::take_knock(int fd) {
+void BulkDoor::take_knock(int fd, const IpAddress& from) {
   const std::uint64_t number = next_knock_++;
   Knock& knock = knocks_[number];
   knock.fd = share_descriptor(fd);
   knock.watch =
       reactor_.watch(fd, Reactor::Wanted::reading, [this, number] { service_knock(number); });
   reactor_.after(kTicketDeadline, [this, number] { drop_knock(number); });
-  // The oldest goes: an honest one shows its ticket within milliseconds.
-  if (knocks_.size() > kMostKnocks) drop_knock(knocks_.begin()->first);
+  if (const auto one = quota_.enter(number, from)) drop_knock(*one);
 }
 
 void BulkDoor::service_knock(std::uint64_t number) {
@@ -73,6 +72,7 @@ void BulkDoor::service_knock(std::uint64_t number) {
 
 void BulkDoor::judge(std::uint64_t number) {
   auto knock = knocks_.extract(number);
+  quota_.leave(number);
   reactor_.unwatch(knock.mapped().watch);
   TicketFrame frame, expected;
   std::memcpy(&frame, knock.mapped().shown.data(), sizeof frame);
@@ -93,6 +93,7 @@ void BulkDoor::drop_knock(std::uint64_t number) {
   if (found == knocks_.end()) return;
   ++refused_;
   reactor_.unwatch(found->second.watch);
+  quota_.leave(number);
   knocks_.erase(found);
 }
 

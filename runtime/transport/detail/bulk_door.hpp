@@ -1,5 +1,5 @@
 // The listening end of the bulk lane: hands on a connection once it has shown a ticket that was
-// given out, and bounds those that have not. A ticket only selects the keys to try; that its bearer
+// given out, and bounds those that have not (address_quota.hpp). A ticket only selects the keys to try; that its bearer
 // has them is shown by the first message. Runs on the lane's thread.
 //
 // A connection begins with 64 bytes: "GPBT", version 2, ticket length 2, ticket 56; little-endian.
@@ -8,7 +8,9 @@
 #include <array>
 #include <map>
 
+#include "runtime/security/address_quota.hpp"
 #include "runtime/security/bulk_tickets.hpp"
+#include "runtime/security/crypto.hpp"
 #include "runtime/transport/detail/acceptor.hpp"
 
 namespace gpunode::transport::detail {
@@ -17,7 +19,8 @@ class BulkDoor {
  public:
   // A connection, and the peer and session that its ticket was given out for.
   using Admit = std::function<void(SharedDescriptor, const security::TicketOwner&)>;
-  BulkDoor(Reactor& reactor, Admit admit) : reactor_(reactor), admit_(std::move(admit)) {}
+  BulkDoor(Reactor& reactor, IpRanges allowed, Admit admit)
+      : reactor_(reactor), allowed_(std::move(allowed)), admit_(std::move(admit)) {}
 
   // Before start(), which is before the reactor's.
   Result<void> listen(const std::vector<std::string>& endpoints);
@@ -52,18 +55,20 @@ class BulkDoor {
     std::array<std::byte, sizeof(TicketFrame)> shown{};
     std::size_t filled = 0;
   };
-  void take_knock(int fd);
+  void take_knock(int fd, const IpAddress& from);
   void service_knock(std::uint64_t number);
   void judge(std::uint64_t number);
   void drop_knock(std::uint64_t number);
 
   Reactor& reactor_;
+  const IpRanges allowed_;
   const Admit admit_;
   security::BulkTickets tickets_;
   std::vector<std::string> endpoints_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
-  std::string system_pacing_;              // TCP's congestion control as the system has it
-  std::map<std::uint64_t, Knock> knocks_;  // oldest first
+  std::string system_pacing_;  // TCP's congestion control as the system has it
+  std::map<std::uint64_t, Knock> knocks_;
+  security::AddressQuota quota_{{}, security::random_nonce()};  // of knocks
   std::uint64_t next_knock_ = 1;
   std::atomic<std::uint64_t> refused_{0};
 };

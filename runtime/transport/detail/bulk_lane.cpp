@@ -20,9 +20,10 @@ BulkLane::BulkLane(const MeshLinkOptions& options, const LinkEvents& events,
     : PeerLane({Lane::bulk, &PeerAddress::bulk_endpoints, {kUnbounded, options.bulk_budget_bytes}},
                options, events),
       post_over_control_(std::move(post_over_control)),
-      door_(reactor_, [this](SharedDescriptor fd, const security::TicketOwner& owner) {
-        admit(std::move(fd), owner);
-      }) {
+      door_(reactor_, options.allowed,
+            [this](SharedDescriptor fd, const security::TicketOwner& owner) {
+              admit(std::move(fd), owner);
+            }) {
   reactor_.spin_up_to(kSpin);
 }
 

@@ -11,9 +11,8 @@ namespace gpunode::transport::detail {
 
 namespace {
 
-constexpr int kBatch = 256;                  // messages taken before other sockets get their turn
-constexpr std::size_t kMostHandshakes = 64;  // of a mebibyte each
-constexpr std::size_t kMaxParts = 3;         // route, frame, and one more to know a wrong one
+constexpr int kBatch = 256;           // messages taken before other sockets get their turn
+constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wrong one
 
 }  // namespace
 
@@ -111,20 +110,30 @@ void ControlLane::read_inbox_monitor() {
   } while (inbox_monitor_.events() & ZMQ_POLLIN);
 }
 
-// Who has not proven a key yet may hold a frame's worth of our memory: only so many may. The oldest
-// goes, as an honest one says hello within milliseconds. (The monitor's own event for a handshake
-// that succeeded does not name the connection.)
+// Who has not proven a key yet may hold a frame's worth of our memory: only so many may, and only
+// from where they may come. (The monitor's own event for a handshake that succeeded does not name the
+// connection.)
 void ControlLane::begin_handshake(int fd) {
   end_handshake(fd);
-  handshakes_.emplace_back(fd, duplicate_connection(fd, ports_));
-  if (handshakes_.size() <= kMostHandshakes) return;
+  SharedDescriptor connection = duplicate_connection(fd, ports_);
+  const auto from = connection ? peer_of(*connection) : std::nullopt;
+  if (!from) return;  // it has gone
+  if (!may_enter(*connection, options_.allowed)) {
+    ++dropped_;
+    ::shutdown(*connection, SHUT_RDWR);
+    return;
+  }
+  handshakes_[fd] = std::move(connection);
+  const auto one = handshake_quota_.enter(static_cast<std::uint64_t>(fd), *from);
+  if (!one) return;
   ++dropped_;
-  if (const auto& oldest = handshakes_.front().second) ::shutdown(*oldest, SHUT_RDWR);
-  handshakes_.pop_front();
+  const int dropped = static_cast<int>(*one);
+  ::shutdown(*handshakes_.at(dropped), SHUT_RDWR);
+  end_handshake(dropped);
 }
 
 void ControlLane::end_handshake(int fd) {
-  std::erase_if(handshakes_, [fd](const auto& handshake) { return handshake.first == fd; });
+  if (handshakes_.erase(fd) > 0) handshake_quota_.leave(static_cast<std::uint64_t>(fd));
 }
 
 void ControlLane::apply_disconnects() {

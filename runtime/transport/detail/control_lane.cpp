@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include "runtime/security/crypto.hpp"
 #include "runtime/transport/detail/control_frame.hpp"
 
 namespace gpunode::transport::detail {
@@ -12,6 +13,9 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;
 constexpr std::size_t kTurnBytes = std::size_t{4} << 20;  // sent to one peer before the next
 constexpr std::size_t kMessageCost = 64;                  // so that empty ones end a turn too
+// Of a mebibyte each, at most.
+constexpr security::AddressQuota::Limits kHandshakes{
+    .all = 128, .of_address = 48, .of_network = 64};
 
 }  // namespace
 
@@ -21,7 +25,8 @@ ControlLane::ControlLane(const MeshLinkOptions& options, const LinkEvents& event
                 {options.control_queue, kMaxQueuedBytes}},
                options, events),
       bulk_(std::move(bulk)),
-      door_(options) {}
+      door_(options),
+      handshake_quota_(kHandshakes, security::random_nonce()) {}
 
 Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
   if (endpoints.empty()) return {};

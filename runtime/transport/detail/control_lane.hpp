@@ -20,11 +20,11 @@
 // the connection (ignore_routing_ids).
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "runtime/security/address_quota.hpp"
 #include "runtime/transport/detail/control_door.hpp"
 #include "runtime/transport/detail/control_wire.hpp"
 #include "runtime/transport/detail/peer_lane.hpp"
@@ -131,7 +131,8 @@ class ControlLane final : public PeerLane<ControlPeer> {
   std::vector<std::uint16_t> ports_;
   std::unordered_map<int, NodeId> session_of_fd_;
   std::vector<int> disconnected_;
-  std::deque<std::pair<int, SharedDescriptor>> handshakes_;  // by the monitor's descriptor
+  std::unordered_map<int, SharedDescriptor> handshakes_;  // by the monitor's descriptor
+  security::AddressQuota handshake_quota_;
 };
 
 }  // namespace gpunode::transport::detail

@@ -112,6 +112,27 @@ std::string reachable(std::string endpoint) {
   return endpoint;
 }
 
+IpAddress SocketAddress::ip() const {
+  return IpAddress::parse(text()).value_or(IpAddress{});
+}
+
+std::optional<IpAddress> peer_of(int fd) {
+  SocketAddress peer;
+  peer.size = sizeof peer.storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0)
+    return std::nullopt;
+  return peer.ip();
+}
+
+bool may_enter(int fd, const IpRanges& from) {
+  if (from.empty()) return true;
+  const auto peer = peer_of(fd);
+  SocketAddress here;
+  here.size = sizeof here.storage;
+  const bool known = ::getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.size) == 0;
+  return peer && (from.allow(*peer) || (known && here.ip() == *peer));
+}
+
 std::string SocketAddress::text() const {
   char text[INET6_ADDRSTRLEN] = {};
   if (storage.ss_family == AF_INET) {

@@ -13,6 +13,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/host_port.hpp"
+#include "runtime/base/ip_address.hpp"
 #include "runtime/base/result.hpp"
 
 namespace gpunode::transport::detail {
@@ -36,7 +37,12 @@ struct SocketAddress {
   socklen_t size = 0;
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
   std::string text() const;  // "10.0.0.5", "fe80::1"
+  IpAddress ip() const;
 };
+// Who is at the other end of a connection; nothing where it has gone.
+std::optional<IpAddress> peer_of(int fd);
+// Whether it comes from one of the ranges, or from the address that it has reached: this machine.
+bool may_enter(int fd, const IpRanges& from);
 // The address of a numeric host, or nothing: never asks a name server.
 std::optional<SocketAddress> numeric_address(const HostPort& target);
 // Asks the system's resolver; may block for seconds. Fails with not_found.

@@ -157,5 +157,92 @@ TEST(AuditLog, cannot_be_forged_through_a_name) {
   EXPECT_NE(log.text().find("J\xc3\xbcrgen"), std::string::npos);
 }
 
+TEST(AuditLog, keeps_as_much_of_a_value_as_fits_in_a_line) {
+  Log log;
+  AuditLog open = log.open();
+  ASSERT_TRUE(open.append(kNow, "a", {{"b", std::string(100'000, 'x')}}));
+  ASSERT_TRUE(open.append(kNow, "a", {{"b", std::string(1023, 'x') + "\xc3\xbc"}}));
+  EXPECT_LT(log.text().size(), 4000u);
+  EXPECT_EQ(log.text().find("\xc3"), std::string::npos);
+  EXPECT_EQ(log.verdict(), "2");
+}
+
+TEST(AuditLog, gives_up_its_oldest_files_and_goes_on) {
+  Log log;
+  const AuditLog::Limits small{2000, 6000, 100};
+  auto open = AuditLog::open(log.files, "/state", log.identity, small);
+  ASSERT_TRUE(open);
+  std::vector<AuditHead> heads;
+  for (int number = 0; number < 60; ++number) {
+    ASSERT_TRUE(open->append(kNow, "a", {{"number", std::to_string(number)}}));
+    heads.push_back(open->head());
+  }
+  std::uint64_t bytes = 0;
+  const auto listed = log.disk.list("/state/audit");
+  ASSERT_TRUE(listed);
+  for (const auto& entry : *listed) bytes += entry.size_bytes;
+  EXPECT_LE(bytes, 8000u);
+  EXPECT_FALSE(log.disk.exists(kFile));
+  log.disk.crash();
+  auto again = AuditLog::open(log.files, "/state", log.identity, small);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->entries(), 60u);
+  for (const AuditHead& head : heads) EXPECT_TRUE(again->holds(head));
+  AuditHead other = heads.back();
+  other.last[3] ^= std::byte{1};
+  EXPECT_FALSE(again->holds(other));
+  EXPECT_FALSE(again->holds({61, heads.back().last}));
+  ASSERT_TRUE(again->append(kNow, "a", {}));
+}
+
+TEST(AuditLog, takes_files_that_a_crash_kept_from_being_removed_for_given_up) {
+  Log log;
+  const AuditLog::Limits small{500, 1500, 100};
+  auto open = AuditLog::open(log.files, "/state", log.identity, small);
+  ASSERT_TRUE(open);
+  log.files.fail(FileOperation::remove, 0);
+  while (log.files.fired() == 0) ASSERT_TRUE(open->append(kNow, "a", {}));
+  ASSERT_TRUE(log.disk.exists(kFile));
+  EXPECT_EQ(log.verdict(), std::to_string(open->entries()));
+  EXPECT_FALSE(log.disk.exists(kFile));
+}
+
+TEST(AuditLog, keeps_few_files_however_often_the_node_starts) {
+  Log log;
+  for (int boot = 0; boot < 10; ++boot) {
+    auto open = AuditLog::open(log.files, "/state", log.identity, {1 << 20, 1 << 20, 4});
+    ASSERT_TRUE(open) << open.error().message();
+    ASSERT_TRUE(open->append(kNow, "a", {}));
+  }
+  EXPECT_EQ(log.disk.list("/state/audit")->size(), 4u);
+  EXPECT_EQ(log.verdict(), "10");
+}
+
+TEST(AuditLog, misses_its_folder) {
+  Log log;
+  log.write(3);
+  ASSERT_TRUE(log.disk.remove("/state/audit"));
+  EXPECT_NE(log.verdict().find("missing"), std::string::npos);
+}
+
+TEST(AuditLog, begins_anew_and_says_so_where_it_does_not_verify) {
+  for (const bool too_long : {false, true}) {
+    Log log;
+    log.write(3);
+    log.replace(too_long ? std::string(kLargestAuditFile + 1, 'x') : std::string("{}\n"));
+    auto anew = AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow);
+    ASSERT_TRUE(anew) << anew.error().message();
+    EXPECT_EQ(anew->entries(), 1u);
+    EXPECT_NE(log.text().find("audit_begun_anew"), std::string::npos);
+    EXPECT_NE(log.text().find(too_long ? "is longer" : "is not an entry"), std::string::npos);
+    EXPECT_TRUE(log.disk.exists("/state/audit.damaged-1/000001.log"));
+    EXPECT_TRUE(log.disk.exists("/state/audit.damaged-1/head"));
+    ASSERT_TRUE(log.disk.remove("/state/audit"));
+    ASSERT_TRUE(AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow));
+    EXPECT_TRUE(log.disk.exists("/state/audit.damaged-2/head"));
+    EXPECT_EQ(log.verdict(), "1");
+  }
+}
+
 }  // namespace
 }  // namespace gpunode::security

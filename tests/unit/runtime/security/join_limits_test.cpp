@@ -58,6 +58,17 @@ TEST(JoinLimits, limits_what_one_address_may_ask) {
   EXPECT_TRUE(world.ask(world.founder, encode_hello(hello), "10.0.0.10"));
 }
 
+TEST(JoinLimits, takes_a_network_of_the_sixth_version_for_one_party) {
+  World world;
+  int banners = 0;
+  for (int round = 0; round < 100; ++round) {
+    auto answer = world.ask(world.founder, encode_hello(JoinHello{}),
+                            "2001:db8:0:7::" + std::to_string(round + 1));
+    banners += answer && frame_kind(*answer) == JoinFrame::banner;
+  }
+  EXPECT_EQ(banners, 16);
+}
+
 TEST(JoinLimits, many_with_a_token_get_in_from_one_address_at_once) {
   World world;
   const std::string token = world.founder.tokens

@@ -143,9 +143,9 @@ TEST(JoinSocketTest, AFrameOverTheLimitIsRefusedBeforeItLeaves) {
   EXPECT_EQ(frames, 0);
 }
 
-TEST(JoinSocketTest, ASilentConnectionIsDroppedAndSoIsTheOldestOfTooMany) {
+TEST(JoinSocketTest, ASilentConnectionIsDroppedAndSoIsOneOfTooMany) {
   JoinSocket::Limits limits;
-  limits.connections = 2;
+  limits.connections = {.all = 2, .of_address = 2, .of_network = 2};
   limits.life = std::chrono::milliseconds(200);
   auto socket = echo(limits);
   std::vector<pollfd> silent;
@@ -159,6 +159,56 @@ TEST(JoinSocketTest, ASilentConnectionIsDroppedAndSoIsTheOldestOfTooMany) {
     EXPECT_EQ(::poll(&connection, 1, 10'000), 1) << "still open";
     ::close(connection.fd);
   }
+}
+
+TEST(JoinSocketTest, AFloodOfSilentConnectionsFromOneAddressKeepsNobodyElseOut) {
+  auto socket = echo();
+  std::vector<int> flood;
+  for (int i = 0; i < 300; ++i) {
+    flood.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 6);
+    ASSERT_EQ(::bind(flood.back(), reinterpret_cast<sockaddr*>(&from), sizeof from), 0);
+    auto address = detail::numeric_address({"127.0.0.1", port_of(*socket)});
+    ASSERT_EQ(::connect(flood.back(), address->raw(), address->size), 0);
+  }
+  auto honest = JoinConnection::dial("127.0.0.1", port_of(*socket));
+  ASSERT_TRUE(honest) << honest.error().message();
+  EXPECT_TRUE((*honest)->ask(as_bytes("x"), std::chrono::seconds(10)));
+  // All of one address but its share were hung up on.
+  std::size_t open = 0;
+  for (int fd : flood) {
+    std::byte greeting[16];
+    ssize_t got;
+    do got = ::recv(fd, greeting, sizeof greeting, MSG_DONTWAIT);
+    while (got > 0);
+    open += got < 0 && errno == EAGAIN;
+    ::close(fd);
+  }
+  EXPECT_LE(open, JoinSocket::Limits().connections.of_address);
+}
+
+TEST(JoinSocketTest, WhoComesFromElsewhereThanItMayIsHungUpOn) {
+  JoinSocket::Limits limits;
+  limits.from = *IpRanges::parse({"127.0.0.8/30"});
+  auto socket = echo(limits);
+  const auto heard = [&](unsigned last) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) | last);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&from), sizeof from), 0);
+    auto address = detail::numeric_address({"127.0.0.1", port_of(*socket)});
+    EXPECT_EQ(::connect(fd, address->raw(), address->size), 0);
+    std::byte greeting[16];
+    const auto got = ::recv(fd, greeting, sizeof greeting, 0);
+    ::close(fd);
+    return got > 0;
+  };
+  EXPECT_TRUE(heard(9));
+  EXPECT_FALSE(heard(7));
+  EXPECT_TRUE(heard(1)) << "this machine itself";
 }
 
 TEST(JoinSocketTest, GarbageDisturbsNobodyWhoJoins) {

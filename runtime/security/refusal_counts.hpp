@@ -1,0 +1,39 @@
+// How often members asked for what they may not: counted, and written to the audit log now and then,
+// so that none fills it. As many lines as there are members. Any thread.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/ids.hpp"
+
+namespace gpunode::security {
+
+class RefusalCounts {
+ public:
+  struct Refused {
+    std::uint64_t count = 0;
+    std::string newest;  // what it asked for
+  };
+
+  void add(const NodeId& by, std::string_view what) {
+    std::lock_guard lock(mutex_);
+    Refused& refused = counts_[by];
+    ++refused.count;
+    refused.newest = what;
+  }
+  // All since the last time.
+  std::map<NodeId, Refused> take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(counts_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<NodeId, Refused> counts_;
+};
+
+}  // namespace gpunode::security
