@@ -25,7 +25,7 @@ struct DialBackDone {
   std::string reached;
 };
 
-constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kTick = std::chrono::milliseconds(500);
 // How often a log that grows is told of, and what is known of others' is written down.
 constexpr Duration kTellAudit = std::chrono::seconds(10);
 constexpr Duration kCountRefusals = std::chrono::minutes(1);

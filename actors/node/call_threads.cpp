@@ -9,6 +9,12 @@
 #include <utility>
 
 namespace gpunode::node {
+namespace {
+
+// What a task itself takes, with all that its closure holds besides the request.
+constexpr std::size_t kTaskBytes = 1024;
+
+}  // namespace
 
 // Held by each of the threads too: one whose handler hangs outlives the pool.
 struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
@@ -16,23 +22,30 @@ struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
     std::size_t bytes = 0;
     std::function<void()> work;
   };
+  struct Line {  // of one caller
+    std::deque<Task> tasks;
+    std::size_t bytes = 0;
+  };
 
   explicit Shared(Limits of) : limits(of) {}
 
   Result<void> add(const NodeId& caller, Task task) {
     std::lock_guard lock(mutex);
     if (closed) return {ErrorCode::unavailable, "this node is stopping"};
-    auto& own = waiting[caller];
+    task.bytes += kTaskBytes;
+    Line& own = waiting[caller];
     const std::size_t share = std::max<std::size_t>(1, limits.queue / 2);
-    if (waiting_count >= limits.queue || own.size() >= share ||
-        waiting_bytes + task.bytes > limits.queue_bytes) {
-      if (own.empty()) waiting.erase(caller);
+    if (waiting_count >= limits.queue || own.tasks.size() >= share ||
+        waiting_bytes + task.bytes > limits.queue_bytes ||
+        (own.bytes > 0 && own.bytes + task.bytes > limits.queue_bytes / 2)) {
+      if (own.tasks.empty()) waiting.erase(caller);
       return {ErrorCode::resource_exhausted,
               "too many calls wait for a handler of this node: ask again later, or another node"};
     }
     ++waiting_count;
     waiting_bytes += task.bytes;
-    own.push_back(std::move(task));
+    own.bytes += task.bytes;
+    own.tasks.push_back(std::move(task));
     if (idle > 0) {
       work_changed.notify_one();
     } else if (threads < limits.threads) {
@@ -47,11 +60,13 @@ struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
     auto next = waiting.upper_bound(last_served);
     if (next == waiting.end()) next = waiting.begin();
     last_served = next->first;
-    Task task = std::move(next->second.front());
-    next->second.pop_front();
-    if (next->second.empty()) waiting.erase(next);
+    Line& own = next->second;
+    Task task = std::move(own.tasks.front());
+    own.tasks.pop_front();
+    own.bytes -= task.bytes;
     --waiting_count;
     waiting_bytes -= task.bytes;
+    if (own.tasks.empty()) waiting.erase(next);
     return task;
   }
 
@@ -81,7 +96,7 @@ struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
   const Limits limits;
   std::mutex mutex;
   std::condition_variable work_changed, ended;
-  std::map<NodeId, std::deque<Task>> waiting;
+  std::map<NodeId, Line> waiting;
   NodeId last_served{};
   std::size_t waiting_count = 0, waiting_bytes = 0;
   std::size_t threads = 0, idle = 0, running = 0;
@@ -101,7 +116,7 @@ Result<void> CallThreads::run(const NodeId& caller, std::size_t bytes, std::func
 }
 
 void CallThreads::close(bool finishes) {
-  std::map<NodeId, std::deque<Shared::Task>> lost;  // ends outside of the lock: it may answer
+  std::map<NodeId, Shared::Line> lost;  // ends outside of the lock: it may answer
   std::lock_guard lock(shared_->mutex);
   shared_->closed = true;
   if (!finishes) {

@@ -1,7 +1,7 @@
 // The threads on which the embedder's own handlers run: a bounded number, started when they are
 // needed, and a bounded queue before them, which is fair between callers: each has its turn, and
-// none takes more than half of it. What a handler holds is its own: one that does not return keeps
-// its thread and nothing of the node. Owned by the node; any thread.
+// none takes more than half of it, in calls and in bytes. What a handler holds is its own: one that
+// does not return keeps its thread and nothing of the node. Owned by the node; any thread.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ class CallThreads {
  public:
   struct Limits {
     std::size_t threads = 8;
-    std::size_t queue = 1024;                          // that wait for a thread
-    std::size_t queue_bytes = std::size_t{256} << 20;  // their requests
+    std::size_t queue = 32 * 1024;                     // that wait for a thread
+    std::size_t queue_bytes = std::size_t{256} << 20;  // their requests, and 1 KiB for each
   };
   explicit CallThreads(Limits limits);
   // Throws away what waits, and waits for nothing.

@@ -206,7 +206,7 @@ void Calls::dispatch(std::uint64_t call) {
     const CallHeader header{request.name, static_cast<std::uint32_t>(std::clamp<std::int64_t>(
                                               time_left.count(), 1, UINT32_MAX))};
     lock.unlock();
-    if (node == options_.self) return run_handler(node, call, header.name, bytes);
+    if (node == options_.self) return run_handler(node, call, header, bytes);
     const auto sent = send(node, transport::Topic::call, call, encode(header), bytes);
     if (sent) return;
     lock.lock();
@@ -242,8 +242,9 @@ Result<void> Calls::send(const NodeId& to, transport::Topic topic, std::uint64_t
 // Answering.
 
 // The one place where the name and the caller of a call are known and its handler has not run.
-void Calls::run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
+void Calls::run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
                         SharedBytes request) {
+  const std::string& name = header.name;
   if (from != options_.self)
     if (auto may = may_ask(Asked::call, name, options_.authority->rights(from)); !may) {
       options_.authority->refused(from, name);
@@ -271,9 +272,14 @@ void Calls::run_handler(const NodeId& from, std::uint64_t call, const std::strin
   const CallHandler& handler = offer->handler;
   if (!offer->pooled) return handler(from, std::move(request), std::move(reply));
   const std::size_t bytes = request.size();
+  // One that nobody waits for any more when its turn comes is not run.
+  const Time until = options_.clock->now() + std::chrono::milliseconds(header.timeout_ms);
   const auto queued = options_.threads->run(
       from, bytes,
-      [handler, from, request = std::move(request), reply] { handler(from, request, reply); });
+      [handler, from, request = std::move(request), reply, once, until, clock = options_.clock] {
+        if (clock->now() < until) return handler(from, request, reply);
+        once({Error{ErrorCode::timeout, "no thread was free for it in time"}, true});
+      });
   if (!queued) once({queued.error(), true});
 }
 
@@ -328,7 +334,7 @@ void Calls::on_message(const NodeId& from, const transport::Message& message) {
   on_link = true;
   if (const auto* call = std::get_if<CallHeader>(&*header)) {
     if (message.topic == transport::Topic::call)
-      run_handler(from, message.stream, call->name, message.payload);
+      run_handler(from, message.stream, *call, message.payload);
   } else if (message.topic == transport::Topic::reply) {
     on_reply(from, message.stream, std::get<ReplyHeader>(*header), message.payload);
   }

@@ -98,7 +98,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   std::optional<Ended> look_after(Table::iterator it, const ClusterSnapshot& cluster,
                                   std::vector<std::uint64_t>& again);
   void tick(std::optional<std::uint64_t> only);
-  void run_handler(const NodeId& from, std::uint64_t call, const std::string& name,
+  void run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
                    SharedBytes request);
   void answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result,
               bool not_run = false);

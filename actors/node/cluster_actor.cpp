@@ -265,8 +265,8 @@ void look_at_addresses(Self* self) {
 
 void on_tick(Self* self) {
   State& state = self->state;
-  self->delayed_send(self, state.swim->tick_interval(), Tick{});
   carry_out(self, state.swim->on_tick(now(self)));
+  self->delayed_send(self, state.swim->tick_interval(), Tick{});
   if (state.leaving) return leave_if_heard(self);
   if (now(self) >= state.next_directory_tick) {
     state.next_directory_tick = now(self) + std::chrono::milliseconds(200);

@@ -74,7 +74,7 @@ struct NodeConfig {
   // beyond that is refused with resource_exhausted. Raising the first lets more slow handlers run
   // beside each other, and costs a stack each.
   std::size_t handler_threads = 8;
-  std::size_t handler_queue = 1024;
+  std::size_t handler_queue = 32 * 1024;
   // Answer commands of the gpunode program on <state_directory>/node.sock.
   bool local_commands = true;
 };

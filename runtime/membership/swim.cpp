@@ -19,6 +19,7 @@ Swim::Swim(MemberRecord self, SwimConfig config, RecordSigning signing, std::uin
       now_(now),
       self_(std::move(self)),
       last_run_(now),
+      until_tick_(config.period),
       next_probe_(now + jittered(config.period)),
       next_gossip_(now + jittered(config.period)),
       next_sync_(now + jittered(config.sync_interval)),

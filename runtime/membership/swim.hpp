@@ -79,7 +79,7 @@ class Swim {
   Swim(Swim&&) = default;  // there is one of each node
   Swim& operator=(Swim&&) = default;
 
-  // Time passed. Call every tick_interval(); calls that come late are noticed and forgiven to
+  // Time passed. Call again after tick_interval(); calls that come late are noticed and forgiven to
   // the others.
   Actions on_tick(Time now);
   // A control message of kind membership from an authenticated peer. Bad bytes are counted and
@@ -101,7 +101,8 @@ class Swim {
   // raises the counter and tells the others.
   Actions announce(Time now, const MemberRecord& changed);
 
-  Duration tick_interval() const { return config_.period / 4; }
+  // Seldom while nobody else lives: there is nobody to probe.
+  Duration tick_interval() const { return live_count() > 1 ? config_.period / 4 : config_.period; }
   const MemberRecord& self() const { return self_; }
   // Everybody known but this node itself, in order of id.
   const std::map<NodeId, Member>& members() const { return members_; }
@@ -229,6 +230,7 @@ class Swim {
   bool goodbye_answered_ = false;
   std::uint64_t rejected_ = 0;
   Time last_run_{};
+  Duration until_tick_;  // as tick_interval() was at the last tick
   Time next_probe_{};
   Time next_gossip_{};
   Time next_sync_{};

@@ -127,7 +127,7 @@ void Swim::repeat_goodbyes() {
 }
 
 Actions Swim::on_tick(Time now) {
-  return run(now, [&] {
+  Actions actions = run(now, [&] {
     if (self_.left) return repeat_goodbyes();
     advance_relays();
     advance_probes();
@@ -139,12 +139,14 @@ Actions Swim::on_tick(Time now) {
     retry_seeds();
     forget_old();
   });
+  until_tick_ = tick_interval();
+  return actions;
 }
 
 // This machine did not run for a while, so the others' silence proves nothing: all waits begin
 // that much later, and this machine counts as slow.
 void Swim::forgive_lateness() {
-  const Duration late = now_ - last_run_ - config_.period / 4;
+  const Duration late = now_ - last_run_ - until_tick_;
   last_run_ = now_;
   if (late < config_.period / 2) return;
   shift_health(+1);

@@ -299,6 +299,82 @@ TEST_F(CallsTest, beyond_the_bound_of_the_handlers_are_refused_unrun) {
   EXPECT_EQ(entered, 5);
 }
 
+TEST_F(CallsTest, that_nobody_waits_for_any_more_are_not_run) {
+  std::promise<void> release;
+  auto released = release.get_future().share();
+  std::atomic<int> entered{0};
+  publish(
+      "slow",
+      [&entered, released](const NodeId&, SharedBytes, CallReply reply) {
+        ++entered;
+        released.wait();
+        reply(SharedBytes{});
+      },
+      true);
+  for (std::uint64_t asked = 0; asked < 2; ++asked)
+    hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 1000});
+  while (entered < 2) std::this_thread::yield();
+  hear(peers_[0], transport::Topic::call, 7, CallHeader{"slow", 1000});
+  hear(peers_[0], transport::Topic::call, 8, CallHeader{"slow", 3000});
+  clock_.advance(std::chrono::seconds(2));
+  release.set_value();
+  for (int answers = 0; answers < 4; ++answers) {
+    const auto sent = link_->next();
+    ASSERT_TRUE(sent);
+    const auto header = refusal_in(sent);
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->ok, sent->message.stream != 7) << sent->message.stream;
+    EXPECT_EQ(header->not_run, sent->message.stream == 7);
+  }
+  EXPECT_EQ(entered, 3);
+}
+
+TEST_F(CallsTest, are_answered_ten_thousand_at_once_by_a_few_threads) {
+  auto threads = std::make_shared<CallThreads>(CallThreads::Limits{});
+  calls_ = std::make_shared<Calls>(CallsOptions{NodeId{}, link_, &cluster_, &clock_,
+                                                [](SetEntry) {}, 1, &metrics_, threads, &all_may_});
+  std::atomic<int> at_once{0}, most{0};
+  publish(
+      "slow",
+      [&](const NodeId&, SharedBytes request, CallReply reply) {
+        const int now = ++at_once;
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        --at_once;
+        reply(std::move(request));
+      },
+      true);
+  constexpr std::uint64_t kCalls = 10'000;
+  for (std::uint64_t asked = 0; asked < kCalls; ++asked)
+    hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 60'000});
+  for (std::uint64_t answers = 0; answers < kCalls; ++answers) {
+    const auto header = refusal_in(link_->next());
+    ASSERT_TRUE(header && header->ok) << answers;
+  }
+  EXPECT_LE(most, 8);
+  EXPECT_GT(most, 1);
+}
+
+TEST_F(CallsTest, of_one_caller_leave_room_in_bytes_for_others) {
+  CallThreads threads({.threads = 1, .queue = 100, .queue_bytes = 1 << 20});
+  std::promise<void> release;
+  auto released = release.get_future().share();
+  std::promise<void> entered;
+  ASSERT_TRUE(threads.run(peers_[0], 0, [&entered, released] {
+    entered.set_value();
+    released.wait();
+  }));
+  entered.get_future().wait();
+  ASSERT_TRUE(threads.run(peers_[0], 400 << 10, [] {}));
+  EXPECT_FALSE(threads.run(peers_[0], 400 << 10, [] {}));
+  EXPECT_TRUE(threads.run(peers_[1], 400 << 10, [] {}));
+  release.set_value();
+  SystemClock clock;
+  threads.close(true);
+  EXPECT_TRUE(threads.wait(clock, kHangLimit));
+}
+
 TEST_F(CallsTest, of_a_node_that_ends_are_answered_and_new_ones_refused) {
   std::promise<void> release;
   auto released = release.get_future().share();
