@@ -9,12 +9,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 usage() {
   cat <<'TEXT'
 usage: tools/check.sh [flags]
-  (none)       packages, format, build; then unit, parity, house, sim, process, install, and peers
+  (none)       packages, format, build; then unit, parity, house, sim, fuzz (a second each), process,
+               install, and peers
                where their environment is already
   --quick      build and run the unit tests only
   --sanitize   unit and sim under the address and undefined-behaviour sanitizers (preset asan)
   --threads    unit (with a job of three nodes in one process) and sim under the thread sanitizer
                (preset tsan), with a CAF and a libzmq that are fetched and built for it first
+  --fuzz       each fuzzer for 60 seconds: with libFuzzer where clang is (preset fuzz), else with
+               our own driver under the sanitizers (preset asan)
+  --fuzz-seconds N  likewise, for N seconds each
   --learn      also train on the real text of the learning test (minutes)
   --kill-all   also kill every member at every point and at 20 random moments, run 50 faults of
                every kind in one job, and hang what has never been done before (minutes)
@@ -31,11 +35,14 @@ die() {  # die CODE CAUSE REMEDY
 }
 
 # ---- flags
-sanitize=no threads=no learn=no kill_all=no pace=no quick=no jobs=
+sanitize=no threads=no fuzz=no learn=no kill_all=no pace=no quick=no jobs=
 while [ $# -gt 0 ]; do
   case "$1" in
     --sanitize) sanitize=yes ;;
     --threads) threads=yes ;;
+    --fuzz) fuzz=yes ;;
+    --fuzz-seconds) shift; fuzz=yes; fuzz_seconds=${1:-} ; [[ $fuzz_seconds =~ ^[1-9][0-9]*$ ]] ||
+              die 2 "--fuzz-seconds needs a number, got '${fuzz_seconds}'" "tools/check.sh --fuzz" ;;
     --learn) learn=yes ;;
     --kill-all) kill_all=yes ;;
     --pace) pace=yes ;;
@@ -166,7 +173,16 @@ if [ $threads = yes ]; then
   tests "unit (tsan)" build/tsan "$jobs" -L '^unit$' -LE '^(learn|killall)$'
   tests "sim (tsan)" build/tsan "$jobs" -L '^sim$' -LE '^(learn|killall)$'
 fi
-if [ $sanitize = no ] && [ $threads = no ]; then
+if [ $fuzz = yes ]; then
+  export GPUNODE_FUZZ_SECONDS="${fuzz_seconds:-60}" GPUNODE_FUZZ_SEED="${GPUNODE_FUZZ_SEED:-$RANDOM}"
+  export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}"
+  export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:suppressions=$PWD/tests/house/ubsan.supp"
+  preset=asan
+  printf 'int main() {}' | clang++ -x c++ -fsanitize=fuzzer-no-link - -o /dev/null 2>"$log" && preset=fuzz
+  stage "build ($preset)" build $preset OFF tests_fuzz
+  tests "fuzz ($preset)" build/$preset "$jobs" -L '^fuzz$'
+fi
+if [ $sanitize = no ] && [ $threads = no ] && [ $fuzz = no ]; then
   dir=build/release
   if [ $quick = yes ]; then
     stage build build release ON tests_unit
@@ -178,6 +194,7 @@ if [ $sanitize = no ] && [ $threads = no ]; then
     tests parity $dir "$jobs" -L '^(parity|gpu)$'
     tests house $dir "$jobs" -L '^house$'
     tests sim $dir "$jobs" -L '^sim$' -LE '^(learn|killall)$'
+    tests fuzz $dir "$jobs" -L '^fuzz$'
     tests process $dir 1 -L '^process$' -LE '^(learn|killall)$'
     tests install $dir 1 -L '^install$'
     # They skip themselves where their environment is not.

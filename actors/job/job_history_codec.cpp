@@ -76,7 +76,8 @@ Result<SliceCounts> from_wire(const wire::Slices* from) {
 // Of a flatbuffer that is verified: the places of commits and the sums are not.
 class Reader {
  public:
-  Reader(const wire::History& from, const WallTimes& times) : from_(from), times_(times) {}
+  Reader(const wire::History& from, std::size_t bytes, const WallTimes& times)
+      : from_(from), budget_(bytes), times_(times) {}
 
   Result<JobHistory> read() {
     auto all = from_wire(from_.slices());
@@ -128,6 +129,7 @@ class Reader {
     for (const wire::Slices* one : *from_.computed()) {
       auto slices = from_wire(one);
       if (!slices) return slices.error();
+      if (!budget_.take(slices->size() * (kIdBytes + sizeof(std::uint64_t)))) return corrupted();
       computed_.push_back(std::make_shared<const SliceCounts>(std::move(*slices)));
     }
     return {};
@@ -147,6 +149,7 @@ class Reader {
   }
 
   const wire::History& from_;
+  WireBudget budget_;
   const WallTimes& times_;
   std::vector<std::shared_ptr<const SliceCounts>> computed_;
   std::vector<Commit> commits_;
@@ -193,14 +196,16 @@ Result<JobHistory> decode_history(ByteView bytes, const WallTimes& times, const 
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 100'000);
   if (!wire::VerifyHistoryBuffer(verifier)) return corrupted();
   const wire::History* from = wire::GetHistory(copy.data());
-  auto history = Reader(*from, times).read();
+  auto history = Reader(*from, bytes.size(), times).read();
   if (!history || !from->events()) return history;
   if (from->events()->size() > JobHistory::kEventsKept) return corrupted();
+  WireBudget texts(bytes.size());
   for (const wire::Event* one : *from->events()) {
     const auto by = one->by() ? NodeId::from({reinterpret_cast<const std::byte*>(one->by()->data()),
                                               one->by()->size()})
                               : std::nullopt;
-    if (!by || !is_a_time(one->at())) return corrupted();
+    if (!by || !is_a_time(one->at()) || !texts.take(one->text() ? one->text()->size() : 0))
+      return corrupted();
     history->add_event(
         {times.time(one->at()), flatbuffers::GetString(one->text()), *by == self ? NodeId{} : *by});
   }

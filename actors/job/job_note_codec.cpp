@@ -1,6 +1,7 @@
 #include "actors/job/job_note_codec.hpp"
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/jobs_generated.h"
 
 namespace gpunode::jobs {
@@ -171,8 +172,13 @@ Result<JobNote> decode_note(ByteView bytes) {
     out.submitter = NodeId::from({reinterpret_cast<const std::byte*>(in->submitter()->data()),
                                   in->submitter()->size()})
                         .value_or(NodeId{});
+  WireBudget budget(bytes.size());
   if (in->labels())
-    for (const auto* label : *in->labels()) out.labels.push_back(label->str());
+    for (const auto* label : *in->labels()) {
+      // Longer ones than there are bytes lie in one another.
+      if (!budget.take(label->size() + sizeof(flatbuffers::uoffset_t))) return corrupted;
+      out.labels.push_back(label->str());
+    }
   return JobNote(std::move(out));
 }
 

@@ -19,13 +19,13 @@ Bytes encode(const CallMessage& message) {
   wire::Body kind;
   if (const auto* call = std::get_if<CallHeader>(&message)) {
     kind = wire::Body::Call;
-    body = wire::CreateCallDirect(builder, call->name.c_str(), call->timeout_ms).Union();
+    body = wire::CreateCall(builder, builder.CreateString(call->name), call->timeout_ms).Union();
   } else {
     const auto& reply = std::get<ReplyHeader>(message);
     kind = wire::Body::Reply;
     std::string detail = reply.error.detail.substr(0, 4096);
-    body = wire::CreateReplyDirect(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
-                                   detail.c_str(), reply.not_run)
+    body = wire::CreateReply(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
+                             builder.CreateString(detail), reply.not_run)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());

@@ -41,7 +41,7 @@ bool read_bytes(const flatbuffers::Vector<std::uint8_t>* in, std::size_t limit, 
   return true;
 }
 
-bool read_delta(const wire::Delta& in, Delta& delta) {
+bool read_delta(const wire::Delta& in, WireBudget& budget, Delta& delta) {
   if (!in.owner() || !in.root()) return false;
   delta.owner = NodeId{array_of(in.owner())};
   delta.epoch = in.epoch();
@@ -61,6 +61,7 @@ bool read_delta(const wire::Delta& in, Delta& delta) {
     if (!item->key() || item->key()->size() > kMaxKeyBytes) return false;
     if (!read_bytes(item->value(), kMaxValueBytes, out.value)) return false;
     out.key = item->key()->str();
+    if (!budget.take(out.key.size() + out.value.size())) return false;
     out.version = item->version();
     out.tombstone = item->tombstone();
     if (out.version <= last || out.version > delta.upto) return false;
@@ -116,8 +117,9 @@ Result<Message> decode(ByteView bytes) {
   if (in.deltas()) {
     if (in.deltas()->size() > kMaxDeltas)
       return {ErrorCode::resource_exhausted, "directory message with too many deltas"};
+    WireBudget budget(bytes.size());
     for (const wire::Delta* delta : *in.deltas())
-      if (!read_delta(*delta, message.deltas.emplace_back()))
+      if (!read_delta(*delta, budget, message.deltas.emplace_back()))
         return {ErrorCode::corrupted, "directory message with a delta out of bounds"};
   }
   return message;

@@ -189,8 +189,8 @@ Result<JobBody> read(const wire::FreezeHint& from) {
   return JobBody{FreezeHint{from.reason() ? from.reason()->str() : "", std::move(*suspects)}};
 }
 
-Result<JobBody> read(const wire::ViewNotice& from) {
-  auto chain = from_wire(from.chain());
+Result<JobBody> read(const wire::ViewNotice& from, std::size_t frame_bytes) {
+  auto chain = from_wire(from.chain(), frame_bytes);
   if (!chain) return chain.error();
   if (chain->empty()) return corrupted("no view");
   return JobBody{ViewNotice{std::move(*chain)}};
@@ -235,7 +235,8 @@ Result<JobBody> read(const wire::StateMeta& from) {
   return JobBody{meta};
 }
 
-Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
+Result<JobBody> read_body(const wire::JobFrame& frame, std::size_t frame_bytes,
+                          SharedBytes payload) {
   switch (frame.body_type()) {
     case wire::Body::Prepare:
       return read(*frame.body_as_Prepare());
@@ -251,7 +252,7 @@ Result<JobBody> read_body(const wire::JobFrame& frame, SharedBytes payload) {
     case wire::Body::FreezeHint:
       return read(*frame.body_as_FreezeHint());
     case wire::Body::ViewNotice:
-      return read(*frame.body_as_ViewNotice());
+      return read(*frame.body_as_ViewNotice(), frame_bytes);
     case wire::Body::ViewAsk:
       return JobBody{ViewAsk{
           {from_wire(frame.body_as_ViewAsk()->proven()), frame.body_as_ViewAsk()->proven_id()}}};
@@ -368,7 +369,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
   if (frame.body_type() != wire::Body::NONE && frame.body() == nullptr) return corrupted("no body");
   message.view = {from_wire(frame.history()), frame.view_id()};
   message.boot = frame.boot();
-  auto decoded = read_body(frame, std::move(payload));
+  auto decoded = read_body(frame, aligned.size(), std::move(payload));
   if (!decoded) return decoded.error();
   message.body = std::move(*decoded);
   return message;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "schemas/manifest_generated.h"
 
@@ -33,7 +34,8 @@ template <class Settings>
 auto write_settings(flatbuffers::FlatBufferBuilder& builder, const Settings& settings) {
   std::vector<flatbuffers::Offset<wire::Setting>> offsets;
   for (const auto& [key, value] : settings)
-    offsets.push_back(wire::CreateSettingDirect(builder, key.c_str(), value.c_str()));
+    offsets.push_back(
+        wire::CreateSetting(builder, builder.CreateString(key), builder.CreateString(value)));
   return builder.CreateVector(offsets);
 }
 
@@ -86,10 +88,18 @@ Result<JobSpec> decode(ByteView manifest) {
   for (const wire::Setting* setting : *table->settings())
     if (auto done = set(spec, setting->key()->str(), setting->value()->str()); !done)
       return done.error().within("job manifest");
-  for (const wire::Setting* setting : *table->model_settings())
+  WireBudget budget(manifest.size());
+  for (const wire::Setting* setting : *table->model_settings()) {
+    if (!budget.take(setting->key()->size() + setting->value()->size()))
+      return corrupted("settings that lie in one another");
     spec.model_settings[setting->key()->str()] = setting->value()->str();
+  }
   if (table->labels())
-    for (const auto* label : *table->labels()) spec.labels.push_back(label->str());
+    for (const auto* label : *table->labels()) {
+      if (!budget.take(label->size() + sizeof(flatbuffers::uoffset_t)))
+        return corrupted("labels that lie in one another");
+      spec.labels.push_back(label->str());
+    }
   spec.data_digest = to_bytes(view(table->data_digest()));
   spec.data_bytes = table->data_bytes();
   spec.sample_count = table->sample_count();

@@ -1,5 +1,6 @@
 // Wire and disk form of credentials, join records, answers and tokens (schemas/join.fbs).
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/security/detail/join_records.hpp"
 #include "runtime/security/detail/layout.hpp"
 
@@ -141,13 +142,24 @@ bool unpack(const wire::Revocation* packed, Revocation& out) {
   return true;
 }
 
+// About what it takes on the wire, and never more.
+std::size_t wire_bytes(const Admission& admission) {
+  return 176 + admission.name.size();
+}
+std::size_t wire_bytes(const LinkKey&) {
+  return 192;
+}
+std::size_t wire_bytes(const Revocation& revocation) {
+  return 144 + revocation.reason.size() + 32 * revocation.kept.size();
+}
+
 template <class Record, class Packed>
-bool unpack(const flatbuffers::Vector<flatbuffers::Offset<Packed>>* packed,
+bool unpack(const flatbuffers::Vector<flatbuffers::Offset<Packed>>* packed, WireBudget& budget,
             std::vector<Record>& out) {
   if (packed == nullptr) return true;
   if (packed->size() > Admissions::kLimit) return false;
   for (const Packed* each : *packed)
-    if (!unpack(each, out.emplace_back())) return false;
+    if (!unpack(each, out.emplace_back()) || !budget.take(wire_bytes(out.back()))) return false;
   return true;
 }
 
@@ -165,10 +177,11 @@ flatbuffers::Offset<wire::Credentials> pack(flatbuffers::FlatBufferBuilder& buil
   return wire::CreateCredentials(builder, admissions, link_keys, revocations);
 }
 
-bool unpack(const wire::Credentials* packed, Credentials& out) {
-  return packed != nullptr && unpack(packed->admissions(), out.admissions) &&
-         unpack(packed->link_keys(), out.link_keys) &&
-         unpack(packed->revocations(), out.revocations);
+bool unpack(const wire::Credentials* packed, std::size_t bytes, Credentials& out) {
+  WireBudget budget(bytes);
+  return packed != nullptr && unpack(packed->admissions(), budget, out.admissions) &&
+         unpack(packed->link_keys(), budget, out.link_keys) &&
+         unpack(packed->revocations(), budget, out.revocations);
 }
 
 // A guess at how many bytes they take.
@@ -216,7 +229,8 @@ Bytes encode_credentials(const Credentials& credentials) {
 Result<Credentials> decode_credentials(ByteView bytes) {
   Root root(bytes);
   Credentials credentials;
-  if (!unpack(root.get(&wire::Join::credentials), credentials)) return damaged("credentials");
+  if (!unpack(root.get(&wire::Join::credentials), bytes.size(), credentials))
+    return damaged("credentials");
   return credentials;
 }
 
@@ -283,7 +297,7 @@ Result<JoinAnswer> decode_answer_body(ByteView bytes) {
   answer.reachable = packed->reachable();
   if (answer.refusal != JoinRefusal::none) return answer;
   if (!unpack(packed->admission(), answer.admission) ||
-      !unpack(packed->credentials(), answer.credentials)) {
+      !unpack(packed->credentials(), bytes.size(), answer.credentials)) {
     return damaged("a join answer's credentials");
   }
   if (packed->members() != nullptr) {

@@ -162,7 +162,8 @@ Bytes encode_manifest(const Manifest& manifest) {
   const CheckpointMeta& meta = manifest.meta;
   std::vector<flatbuffers::Offset<wire::Setting>> settings;
   for (const auto& [key, value] : meta.model.settings)
-    settings.push_back(wire::CreateSettingDirect(builder, key.c_str(), value.c_str()));
+    settings.push_back(
+        wire::CreateSetting(builder, builder.CreateString(key), builder.CreateString(value)));
   std::vector<flatbuffers::Offset<wire::Shard>> shards;
   for (const ShardRecord& shard : manifest.shards) {
     std::vector<wire::Hash128> blocks;
@@ -175,17 +176,22 @@ Bytes encode_manifest(const Manifest& manifest) {
   std::vector<flatbuffers::Offset<wire::Parameter>> parameters;
   for (const ParameterRecord& parameter : manifest.parameters) {
     const auto& [weight, first_moment, second_moment] = parameter.shards;
-    parameters.push_back(wire::CreateParameterDirect(
-        builder, parameter.name.c_str(), static_cast<wire::Element>(parameter.type),
-        &parameter.shape, weight, first_moment, second_moment));
+    parameters.push_back(wire::CreateParameter(
+        builder, builder.CreateString(parameter.name), static_cast<wire::Element>(parameter.type),
+        builder.CreateVector(parameter.shape), weight, first_moment, second_moment));
   }
   const wire::Hash128 job = to_wire(meta.key.job), sum = to_wire(meta.sample_sum),
                       state = to_wire(meta.state_digest);
+  const auto job_name = builder.CreateString(meta.job_name);
+  const auto kind = builder.CreateString(meta.model.kind);
+  const auto all_settings = builder.CreateVector(settings);
+  const auto all_parameters = builder.CreateVector(parameters);
+  const auto all_shards = builder.CreateVector(shards);
   wire::FinishManifestBuffer(
-      builder, wire::CreateManifestDirect(
-                   builder, kManifestFormat, &job, meta.job_name.c_str(), meta.key.history.turn,
-                   meta.key.history.mark, meta.key.step, meta.model.kind.c_str(), &settings, &sum,
-                   meta.sample_count, &state, meta.unix_seconds, &parameters, &shards));
+      builder, wire::CreateManifest(builder, kManifestFormat, &job, job_name, meta.key.history.turn,
+                                    meta.key.history.mark, meta.key.step, kind, all_settings, &sum,
+                                    meta.sample_count, &state, meta.unix_seconds, all_parameters,
+                                    all_shards));
   Bytes bytes = finished_bytes(builder);
   const storage::Sha256 hash = storage::sha256_of(bytes);
   bytes.insert(bytes.end(), hash.value.begin(), hash.value.end());

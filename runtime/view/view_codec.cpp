@@ -236,9 +236,25 @@ flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
   return builder.CreateVector(links);
 }
 
-Result<ViewChain> from_wire(const WireChain* chain) {
+namespace {
+
+// About what it takes on the wire without its seals, and never more.
+std::size_t wire_bytes(const DecidedView& decided) {
+  const View& view = decided.view;
+  return view.members.size() * sizeof(wire::view::Member) +
+         (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size() +
+          decided.voters.size()) *
+             sizeof(wire::view::NodeId) +
+         view.turns.size() * sizeof(wire::view::Turn) + view.plan.size() * sizeof(std::uint16_t) +
+         view.paces.size() * sizeof(std::uint64_t);
+}
+
+}  // namespace
+
+Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes) {
   ViewChain links;
   if (!chain) return links;
+  WireBudget budget(bytes);
   if (chain->size() > kMaxLinks) return corrupted("too many views");
   for (const wire::view::DecidedView* one : *chain) {
     auto view = from_wire(one->view());
@@ -251,8 +267,11 @@ Result<ViewChain> from_wire(const WireChain* chain) {
                      std::move(*voters),
                      from_wire(one->tie()),
                      {}});
+    const std::size_t seals = one->seals() ? one->seals()->size() : 0;
+    if (seals > kMaxMembers) return corrupted("too many signatures");
+    if (!budget.take(wire_bytes(links.back()) + seals * sizeof(wire::view::Seal)))
+      return corrupted("views that lie in one another");
     if (!one->seals()) continue;
-    if (one->seals()->size() > kMaxMembers) return corrupted("too many signatures");
     for (const wire::view::Seal* seal : *one->seals())
       links.back().seals.push_back({from_wire(&seal->node()), from_wire(&seal->signature())});
   }
@@ -303,7 +322,7 @@ Result<Votes> decode_votes(ByteView bytes) {
   auto view = from_wire(wire->view());
   if (!view) return view.error();
   votes.view = std::move(*view);
-  auto chain = from_wire(wire->chain());
+  auto chain = from_wire(wire->chain(), bytes.size());
   if (!chain) return chain.error();
   votes.chain = std::move(*chain);
   const bool proven =

@@ -42,7 +42,8 @@ Result<Floor> from_wire(const wire::view::Floor* floor);  // fails with corrupte
 // tie-breaker that is none.
 Result<View> from_wire(const wire::view::View* view);
 Signature from_wire(const wire::view::Signature* signature);
-// Fails with corrupted: one of its views is, or there are too many of anything.
-Result<ViewChain> from_wire(const WireChain* chain);
+// `bytes`: of all that it lies in. Fails with corrupted: one of its views is, or there are too many
+// of anything.
+Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes);
 
 }  // namespace gpunode::view
