@@ -9,7 +9,8 @@ std::map<NodeId, std::string> display_names(const std::vector<MemberRecord>& mem
   for (const MemberRecord& record : members)
     by_name[record.name.empty() ? record.id.short_text() : record.name].push_back(record.id);
   std::map<NodeId, std::string> shown;
-  for (auto& [name, ids] : by_name) {
+  for (auto& [name, of_name] : by_name) {
+    std::vector<NodeId>& ids = of_name;  // clang 14 captures no binding
     std::sort(ids.begin(), ids.end());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const bool ambiguous = std::count_if(ids.begin(), ids.end(), [&](const NodeId& other) {

@@ -1,7 +1,7 @@
 // The rules of time: ticks, probes and their helpers, full tables, the dead who are tried again.
 #include <algorithm>
 #include <cmath>
-#include <ranges>
+#include <iterator>
 
 #include "runtime/membership/membership_codec.hpp"
 #include "runtime/membership/swim.hpp"
@@ -329,8 +329,8 @@ Rumor Swim::rumor_of(const Member& member, bool with_record) const {
   const auto track = tracks_.find(member.record.id);
   if (track == tracks_.end() || !track->second.suspicion) return rumor;
   const auto first_of = [](const std::set<NodeId>& ids) {
-    const auto first = ids | std::views::take(kMaxObservers) | std::views::common;
-    return std::vector<NodeId>(first.begin(), first.end());
+    const auto count = std::min(ids.size(), kMaxObservers);
+    return std::vector<NodeId>(ids.begin(), std::next(ids.begin(), static_cast<long>(count)));
   };
   rumor.observers = first_of(track->second.suspicion->observers);
   rumor.refused_by = first_of(track->second.suspicion->refused_by);

@@ -76,8 +76,8 @@ BulkConnection* BulkLane::find_connection(std::uint64_t nonce) {
 BulkConnection* BulkLane::add_connection(std::uint64_t nonce, SharedDescriptor fd, Role role) {
   auto channel = channels_.extract(nonce);
   if (channel.empty() || find_connection(nonce)) return nullptr;
-  auto connection = std::make_unique<BulkConnection>(
-      BulkStream(std::move(fd), std::move(channel.mapped()), nonce, pool_), role);
+  std::unique_ptr<BulkConnection> connection(new BulkConnection{
+      BulkStream(std::move(fd), std::move(channel.mapped()), nonce, pool_), role});
   connection->watch = reactor_.watch(connection->stream.descriptor(), Reactor::Wanted::edges,
                                      [this, nonce] { service(nonce); });
   reactor_.post([this, nonce] { service(nonce); });  // its bytes may have come before the watch
