@@ -22,6 +22,8 @@ usage: tools/check.sh [flags]
   --learn      also train on the real text of the learning test (minutes)
   --kill-all   also kill every member at every point and at 20 random moments, run 50 faults of
                every kind in one job, and hang what has never been done before (minutes)
+  --hostile    also five minutes of a hostile member beside five nodes, with the bars on speed, calls
+               and memory; on a quiet machine only
   --peers      fetch the peers' environment first (tests/peers/environment.sh: 600 MB of PyPI)
   --pace       also measure throughput and who is slowest; on a quiet machine only
   --jobs N     run N compilers and tests at once (default: the cores, bounded by free memory)
@@ -35,7 +37,7 @@ die() {  # die CODE CAUSE REMEDY
 }
 
 # ---- flags
-sanitize=no threads=no fuzz=no learn=no kill_all=no pace=no quick=no jobs=
+sanitize=no threads=no fuzz=no hostile=no learn=no kill_all=no pace=no quick=no jobs=
 while [ $# -gt 0 ]; do
   case "$1" in
     --sanitize) sanitize=yes ;;
@@ -43,6 +45,7 @@ while [ $# -gt 0 ]; do
     --fuzz) fuzz=yes ;;
     --fuzz-seconds) shift; fuzz=yes; fuzz_seconds=${1:-} ; [[ $fuzz_seconds =~ ^[1-9][0-9]*$ ]] ||
               die 2 "--fuzz-seconds needs a number, got '${fuzz_seconds}'" "tools/check.sh --fuzz" ;;
+    --hostile) hostile=yes ;;
     --learn) learn=yes ;;
     --kill-all) kill_all=yes ;;
     --pace) pace=yes ;;
@@ -200,11 +203,12 @@ if [ $sanitize = no ] && [ $threads = no ] && [ $fuzz = no ]; then
     # They skip themselves where their environment is not.
     tests peers $dir 1 -L '^peers$'
   fi
-  if [ $learn = yes ] || [ $kill_all = yes ] || [ $pace = yes ]; then
+  if [ $learn = yes ] || [ $kill_all = yes ] || [ $hostile = yes ] || [ $pace = yes ]; then
     [ $quick = no ] || stage "build (rest)" build release ON
   fi
   [ $learn = no ] || tests learn $dir 1 -L '^learn$'
   [ $kill_all = no ] || tests kill-all $dir 1 -L '^killall$'
+  [ $hostile = no ] || tests hostile $dir 1 -L '^hostile$'
   [ $pace = no ] || tests pace $dir 1 -L '^pace$'
 fi
 

@@ -109,7 +109,7 @@ Result<TextSource> TextSource::open(const storage::FileSystem& files, const Path
       if (!bytes) return bytes.error();
       file.bytes = std::move(*bytes);
     } else {
-      file.open = [&files, place, size] { return open_again(files, place, size); };
+      file.open = [&files, place, size = size] { return open_again(files, place, size); };
       const Opened opened = file.open();
       if (!opened) return opened.error();
       if (loaded.size() < options.open_files) file.open = [opened] { return opened; };
