@@ -155,8 +155,8 @@ class Forged : public ByMessages {
     // And a true word of its own, newer each time.
     MemberRecord own = options_.member->own_record();
     own.incarnation.counter = ++told_;
-    own.signature = to_bytes(
-        options_.member->identity().sign("member record", membership::signed_bytes(own)));
+    own.signature =
+        to_bytes(options_.member->identity().sign("member record", membership::signed_bytes(own)));
     message.rumors.push_back({PeerHealth::alive, own.id, own.incarnation, {}, {}, own});
     say(Topic::membership, encode(message));
   }
