@@ -2,10 +2,13 @@
 // by the cluster actor alone; hints for routing and for people, nothing here decides a step.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/messages.hpp"
@@ -25,6 +28,8 @@ struct NodeInfo {
   bool self = false;
   Time since{};              // of this health, on this node's clock
   std::uint32_t rights = 0;  // bits of security::Rights; 0 also for one that was put out
+
+  bool lives() const { return health == PeerHealth::alive || health == PeerHealth::suspect; }
 };
 
 struct DirectoryEntry {
@@ -62,7 +67,15 @@ struct ClusterSnapshot {
   }
   bool alive(const NodeId& id) const {
     const NodeInfo* node = find(id);
-    return node && (node->health == PeerHealth::alive || node->health == PeerHealth::suspect);
+    return node && node->lives();
+  }
+  // Null: the owner lists no such key.
+  const DirectoryEntry* entry(const NodeId& owner, std::string_view key) const {
+    const auto found = std::ranges::lower_bound(
+        entries, std::pair(owner, key), {},
+        [](const DirectoryEntry& one) { return std::pair(one.owner, std::string_view(one.key)); });
+    const bool is_there = found != entries.end() && found->owner == owner && found->key == key;
+    return is_there ? &*found : nullptr;
   }
 };
 

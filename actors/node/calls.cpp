@@ -9,21 +9,15 @@
 namespace gpunode::node {
 namespace {
 
-// Larger ones take the bulk lane, whose cipher is the faster one: by gpunode-bench-calls an echo of
-// 32 KiB took 216 us on control, and one of 64 KiB 161 us on bulk.
-constexpr std::size_t kControlPayloadBytes = 16 * 1024;
 constexpr auto kRetryEvery = std::chrono::milliseconds(50);
 // Where the directory names nodes that refuse: for the news of who does it, no longer.
 constexpr auto kStaleOffers = std::chrono::seconds(3);
 // Who waits looks after its call so often, while nobody works on it, and while somebody does.
-constexpr auto kLookUnplaced = std::chrono::milliseconds(20);
-constexpr auto kLookPlaced = std::chrono::milliseconds(200);
+constexpr Duration kLookUnplaced = std::chrono::milliseconds(20);
+constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
+constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 
 thread_local bool on_link = false;
-
-transport::Lane lane_of(const SharedBytes& payload) {
-  return payload.size() > kControlPayloadBytes ? transport::Lane::bulk : transport::Lane::control;
-}
 
 struct Outcome {
   Result<SharedBytes> result;
@@ -123,32 +117,32 @@ Result<SharedBytes> Calls::ask(CallRequest request) {
   };
   auto answer = std::make_shared<Answer>();
   request.done = [answer](Result<SharedBytes> result) {
-    std::lock_guard lock(answer->mutex);
-    answer->result = std::move(result);
+    {
+      std::lock_guard lock(answer->mutex);
+      answer->result = std::move(result);
+    }
     answer->changed.notify_one();
   };
+  Duration pause = std::clamp<Duration>(request.timeout, kShortestLook, kLookUnplaced);
   const std::uint64_t call = enter(std::move(request));
   if (call != 0) dispatch(call);
   std::unique_lock lock(answer->mutex);
-  while (!answer->result) {
-    lock.unlock();
-    Duration pause = kLookPlaced;
-    {
-      std::lock_guard table(mutex_);
-      const auto it = pending_.find(call);
-      if (it != pending_.end()) {
-        if (!it->second.at) pause = kLookUnplaced;
-        pause = std::clamp<Duration>(it->second.deadline - options_.clock->now(),
-                                     std::chrono::milliseconds(1), pause);
-      }
-    }
-    lock.lock();
-    if (answer->changed.wait_for(lock, pause, [&] { return answer->result.has_value(); })) break;
+  while (!answer->changed.wait_for(lock, pause, [&] { return answer->result.has_value(); })) {
     lock.unlock();
     tick(call);
+    pause = next_look(call);
     lock.lock();
   }
   return std::move(*answer->result);
+}
+
+// When who waits for the call looks after it again.
+Duration Calls::next_look(std::uint64_t call) const {
+  std::lock_guard lock(mutex_);
+  const auto it = pending_.find(call);
+  if (it == pending_.end()) return kLookPlaced;
+  return std::clamp<Duration>(it->second.deadline - options_.clock->now(), kShortestLook,
+                              it->second.at ? kLookPlaced : kLookUnplaced);
 }
 
 bool Calls::waiting() const {
@@ -164,10 +158,10 @@ std::vector<NodeId> Calls::replicas(const Pending& pending) {
   } else {
     const auto cluster = options_.cluster->read();
     const std::string key = service_key(pending.request.name);
-    for (const DirectoryEntry& entry : cluster->entries)
-      if (entry.key == key && cluster->alive(entry.owner) &&
-          options_.authority->may(entry.owner, security::kRightServe))
-        found.push_back(entry.owner);
+    for (const NodeInfo& node : cluster->nodes)
+      if (node.lives() && cluster->entry(node.id, key) &&
+          options_.authority->may(node.id, security::kRightServe))
+        found.push_back(node.id);
     if (offers_.contains(pending.request.name) &&
         std::ranges::find(found, options_.self) == found.end())
       found.push_back(options_.self);
@@ -198,7 +192,8 @@ void Calls::dispatch(std::uint64_t call) {
       return;
     }
     const NodeId node = left.front();
-    pending.at = node;  // before it is sent: the answer may be here before send() returns
+    pending.at = node;  // before it is sent: the answer may be here before send_soon() returns
+    pending.lane.reset();
     const CallRequest& request = pending.request;
     const SharedBytes bytes = request.request;
     const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -207,11 +202,15 @@ void Calls::dispatch(std::uint64_t call) {
                                               time_left.count(), 1, UINT32_MAX))};
     lock.unlock();
     if (node == options_.self) return run_handler(node, call, header, bytes);
-    const auto sent = send(node, transport::Topic::call, call, encode(header), bytes);
-    if (sent) return;
+    const auto sent =
+        options_.link->send_soon(node, {transport::Topic::call, call, encode(header), bytes});
     lock.lock();
     const auto again = pending_.find(call);
     if (again == pending_.end() || again->second.at != node) return;
+    if (sent) {
+      again->second.lane = *sent;
+      return;
+    }
     again->second.at.reset();
     again->second.last = {ErrorCode::unavailable, sent.error().detail};
     again->second.tried.insert(node);
@@ -220,23 +219,16 @@ void Calls::dispatch(std::uint64_t call) {
 
 Calls::Ended Calls::finish(Table::iterator it, Result<SharedBytes> result) {
   Ended ended{std::move(it->second.request.done), std::move(result)};
-  const std::string outcome =
-      ended.result ? "ok" : std::string(to_string(ended.result.error().code));
-  options_.metrics
-      ->counter("gpunode_calls_total", "Calls of published names that ended, by outcome",
-                {{"outcome", outcome}})
-      .add();
+  const std::optional<ErrorCode> failed =
+      ended.result ? std::nullopt : std::optional(ended.result.error().code);
+  telemetry::Counter*& counter = ended_[failed];
+  if (!counter)
+    counter = &options_.metrics->counter(
+        "gpunode_calls_total", "Calls of published names that ended, by outcome",
+        {{"outcome", failed ? std::string(to_string(*failed)) : "ok"}});
+  counter->add();
   pending_.erase(it);
   return ended;
-}
-
-// Somebody waits for it: on bulk it goes before the chunks of a step.
-Result<void> Calls::send(const NodeId& to, transport::Topic topic, std::uint64_t call, Bytes header,
-                         SharedBytes payload) {
-  const transport::Lane lane = lane_of(payload);
-  transport::Message message{topic, call, std::move(header), std::move(payload)};
-  if (lane == transport::Lane::bulk) message.urgency = transport::Urgency::high;
-  return options_.link->send(to, lane, std::move(message));
 }
 
 // Answering.
@@ -294,7 +286,8 @@ void Calls::answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> res
   else
     header = {false, result.error(), not_run};
   const std::size_t bytes = payload.size();
-  const auto sent = send(to, transport::Topic::reply, call, encode(header), std::move(payload));
+  const auto sent = options_.link->send_soon(
+      to, {transport::Topic::reply, call, encode(header), std::move(payload)});
   if (sent || !header.ok) return;
   header = {false, sent.error().within("the answer"), false};
   if (bytes > transport::kMaxBulkPayloadBytes)
@@ -303,7 +296,7 @@ void Calls::answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> res
                         " bytes, which is more than one message holds: ask for less of it, or at "
                         "node " +
                         options_.self.short_text() + " itself"};
-  (void)send(to, transport::Topic::reply, call, encode(header), {});
+  (void)options_.link->send_soon(to, {transport::Topic::reply, call, encode(header)});
 }
 
 void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
@@ -352,8 +345,8 @@ void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
     for (auto next = pending_.begin(); next != pending_.end();) {
       const auto it = next++;
       Pending& pending = it->second;
-      const bool on_bulk = lane_of(pending.request.request) == transport::Lane::bulk;
-      if (pending.at != peer || (bulk_alone && !on_bulk)) continue;
+      if (pending.at != peer) continue;
+      if (bulk_alone && pending.lane == transport::Lane::control) continue;
       if (pending.request.to || !pending.request.may_repeat) {
         ended.push_back(finish(it, gone(peer)));
         continue;

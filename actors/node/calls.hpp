@@ -77,6 +77,8 @@ class Calls : public std::enable_shared_from_this<Calls> {
   struct Pending {
     CallRequest request;
     std::optional<NodeId> at;  // who is working on it
+    // By which it went there; none: that is not known yet.
+    std::optional<transport::Lane> lane;
     std::set<NodeId> tried;
     Time deadline{};
     Time retry_at{};                 // when nobody is working on it
@@ -98,15 +100,13 @@ class Calls : public std::enable_shared_from_this<Calls> {
   std::optional<Ended> look_after(Table::iterator it, const ClusterSnapshot& cluster,
                                   std::vector<std::uint64_t>& again);
   void tick(std::optional<std::uint64_t> only);
+  Duration next_look(std::uint64_t call) const;
   void run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
                    SharedBytes request);
   void answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result,
               bool not_run = false);
   void on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
                 SharedBytes payload);
-  Result<void> send(const NodeId& to, transport::Topic topic, std::uint64_t call, Bytes header,
-                    SharedBytes payload);
-
   const CallsOptions options_;
   mutable std::mutex mutex_;  // never held while a handler, an answer or the link is called
   struct Offer {
@@ -115,6 +115,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   };
   std::map<std::string, Offer> offers_;
   Table pending_;
+  std::map<std::optional<ErrorCode>, telemetry::Counter*> ended_;  // by outcome
   std::uint64_t next_call_ = 1;
   Rng rng_;
   bool withdrawn_ = false;

@@ -169,8 +169,7 @@ void write_snapshot(Self* self) {
       info.health = member->state;
       info.since = member->since;
     }
-    if (info.health == PeerHealth::alive || info.health == PeerHealth::suspect)
-      snapshot.records.push_back(membership::encode_record(record));
+    if (info.lives()) snapshot.records.push_back(membership::encode_record(record));
     snapshot.nodes.push_back(std::move(info));
   }
   std::sort(snapshot.nodes.begin(), snapshot.nodes.end(),

@@ -105,6 +105,10 @@ class Link {
   // for this peer), invalid_argument (over a size limit). After a failure nothing was sent.
   virtual Result<void> send(const NodeId& to, Lane lane, Message message) = 0;
 
+  // The same for what somebody waits for, on the lane by which it is there sooner, which is told:
+  // bulk for what is long, or where a sealed session is up and has little to send; else control.
+  virtual Result<Lane> send_soon(const NodeId& to, Message message) = 0;
+
   virtual LinkCounters counters(Lane lane) const = 0;
 
   // Stops intake, closes the sockets in their threads, joins the threads. No event comes after it.

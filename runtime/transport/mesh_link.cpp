@@ -63,6 +63,15 @@ Result<void> MeshLink::send(const NodeId& to, Lane lane, Message message) {
   return control_->send(to, std::move(message));
 }
 
+Result<Lane> MeshLink::send_soon(const NodeId& to, Message message) {
+  message.urgency = Urgency::high;
+  const bool is_long = message.payload.size() > detail::kShortBytes;
+  if (!is_long && bulk_->send_soon(to, message)) return Lane::bulk;
+  const Lane lane = is_long ? Lane::bulk : Lane::control;
+  if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
+  return lane;
+}
+
 LinkCounters MeshLink::counters(Lane lane) const {
   return lane == Lane::bulk ? bulk_->counters() : control_->counters();
 }

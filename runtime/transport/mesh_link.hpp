@@ -77,6 +77,7 @@ class MeshLink final : public Link {
   void set_peer(PeerAddress address) override;
   void drop_peer(const NodeId& node) override;
   Result<void> send(const NodeId& to, Lane lane, Message message) override;
+  Result<Lane> send_soon(const NodeId& to, Message message) override;
   LinkCounters counters(Lane lane) const override;
   void close() override;
 

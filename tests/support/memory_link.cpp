@@ -63,6 +63,12 @@ class MemoryLink final : public Link {
     return {};
   }
 
+  Result<Lane> send_soon(const NodeId& to, Message message) override {
+    const Lane lane = message.payload.size() > detail::kShortBytes ? Lane::bulk : Lane::control;
+    if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
+    return lane;
+  }
+
   LinkCounters counters(Lane lane) const override {
     std::lock_guard lock(hub_->mutex);
     return self_->counters[lane_index(lane)];

@@ -10,7 +10,11 @@ constexpr Duration kSpin = std::chrono::microseconds(50);
 // Taken of one connection, or sent to one peer, before the others get their turn: about a chunk, so
 // that what follows from it leaves while it is hot.
 constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
-constexpr std::size_t kMessageCost = 64;  // so that empty ones end a turn too
+constexpr std::size_t kMessageCost = 64;                       // so that empty ones end a turn too
+constexpr std::size_t kTogetherBytes = std::size_t{16} << 10;  // of short messages, in one write
+constexpr std::size_t kSoonUnsentBytes = std::size_t{64}
+                                         << 10;  // may lie before a call, in the kernel
+constexpr Duration kCrowd = std::chrono::microseconds(25);
 constexpr std::size_t kUnbounded = ~std::size_t{0};
 
 }  // namespace
@@ -76,8 +80,8 @@ BulkConnection* BulkLane::find_connection(std::uint64_t nonce) {
 BulkConnection* BulkLane::add_connection(std::uint64_t nonce, SharedDescriptor fd, Role role) {
   auto channel = channels_.extract(nonce);
   if (channel.empty() || find_connection(nonce)) return nullptr;
-  std::unique_ptr<BulkConnection> connection(new BulkConnection{
-      BulkStream(std::move(fd), std::move(channel.mapped()), nonce, pool_), role});
+  auto connection = std::make_shared<BulkConnection>(
+      BulkConnection{BulkStream(std::move(fd), std::move(channel.mapped()), nonce, pool_), role});
   connection->watch = reactor_.watch(connection->stream.descriptor(), Reactor::Wanted::edges,
                                      [this, nonce] { service(nonce); });
   reactor_.post([this, nonce] { service(nonce); });  // its bytes may have come before the watch
@@ -185,14 +189,14 @@ void BulkLane::open_session(BulkPeer& peer, BulkConnection& connection) {
       return events_.memory_for(node, {static_cast<Topic>(envelope.topic), envelope.stream,
                                        head.body, envelope.payload_bytes});
     });
-  peer.outbox->open();  // before `up`: its reader may send at once
+  peer.outbox->open({}, write_on(connection));  // before `up`: its reader may send at once
   report(peer, LinkState::up);
   reactor_.post([this, node = peer.address.node] { service_peer(node); });
 }
 
 void BulkLane::end_session(BulkPeer& peer) {
-  close_connection(std::exchange(peer.session, 0));
   peer.outbox->reset();
+  close_connection(std::exchange(peer.session, 0));
 }
 
 // The peer is told by TCP.
@@ -208,25 +212,63 @@ void BulkLane::service_peer(const NodeId& node) {
   if (peer->outbox->rest() && is_idle(*peer)) seek(*peer);
 }
 
-// Sends what waits, as far as the kernel takes it; it tells when it takes more. One message at a
-// time: what is urgent overtakes all that has not begun.
+bool BulkLane::begin(BulkConnection& session, const Message& message) {
+  Envelope envelope = data_envelope(message);
+  envelope.session = session.stream.session();
+  envelope.seq = ++session.seq_out;
+  if (!session.stream.begin(reactor_.now(), envelope, message.body, message.payload)) return false;
+  note_sent(message);
+  return true;
+}
+
+// Sends what waits, as far as the kernel takes it; it tells when it takes more. Short ones together,
+// others one at a time: what is urgent overtakes all that has not begun.
 void BulkLane::flush(BulkPeer& peer) {
+  if (!peer.outbox->hold()) return;
   BulkConnection& session = *find_connection(peer.session);
   for (std::size_t bytes = 0; bytes < kTurnBytes;) {
     const BulkStream::Written written = session.stream.write();
     if (written == BulkStream::Written::blocked) return;
     if (written == BulkStream::Written::broken) return break_session(peer, false);
-    const std::optional<Message> message = peer.outbox->take();
-    if (!message) return;
-    Envelope envelope = data_envelope(*message);
-    envelope.session = session.stream.session();
-    envelope.seq = ++session.seq_out;
-    if (!session.stream.begin(reactor_.now(), envelope, message->body, message->payload))
-      return break_session(peer, false);
-    note_sent(*message);
-    bytes += size_of(*message) + kMessageCost;
+    const std::size_t before = bytes;
+    do {
+      const std::optional<Message> message = peer.outbox->take();
+      if (!message) return;
+      if (!begin(session, *message)) return break_session(peer, false);
+      bytes += size_of(*message) + kMessageCost;
+    } while (bytes - before < kTogetherBytes && !peer.outbox->empty());
   }
   reactor_.post([this, node = peer.address.node] { service_peer(node); });
+}
+
+// A call and its answer go without a change of threads; who waits for them would wait for that too.
+// Plain channels are for what their owner lets others read: calls may be anything.
+Outbox::Write BulkLane::write_on(const BulkConnection& opened) {
+  if (opened.stream.is_plain()) return {};
+  return [this, session = connections_.at(opened.stream.session())](const Message& message) {
+    if (session->stream.unsent_bytes() > kSoonUnsentBytes) return Outbox::Written::nothing;
+    if (!begin(*session, message)) {
+      reactor_.post([this, nonce = session->stream.session()] {
+        if (find_connection(nonce)) lose(nonce);
+      });
+      return Outbox::Written::all;
+    }
+    const bool all = session->stream.write() == BulkStream::Written::all;
+    return all ? Outbox::Written::all : Outbox::Written::rest;
+  };
+}
+
+bool BulkLane::send_soon(const NodeId& to, const Message& message) {
+  const std::shared_ptr<Outbox> outbox = find_outbox(to);
+  if (!outbox || !check_limits(Lane::bulk, message)) return false;
+  // Answers of this lane's thread go together, and so do the calls of many.
+  const Time now = reactor_.now();
+  const bool alone =
+      now - Time(Duration(last_soon_.exchange(now.time_since_epoch().count()))) > kCrowd;
+  const Outbox::Pushed pushed = outbox->push_soon(message, alone && !reactor_.on_its_thread());
+  if (pushed.wakes || (!pushed.taken && outbox->misses_session()))
+    reactor_.post([this, to] { service_peer(to); });
+  return pushed.taken;
 }
 
 }  // namespace gpunode::transport::detail

@@ -28,7 +28,8 @@ struct BulkConnection {
   BulkStream stream;
   Role role;
   std::uint64_t watch = 0;
-  std::uint64_t seq_in = 0, seq_out = 0;
+  std::uint64_t seq_in = 0;
+  std::uint64_t seq_out = 0;  // of who writes, like the stream's writing half
 };
 
 // On the way to a ticket.
@@ -63,6 +64,8 @@ class BulkLane final : public PeerLane<BulkPeer> {
   Result<void> listen(const std::vector<std::string>& endpoints) { return door_.listen(endpoints); }
   const std::vector<std::string>& endpoints() const { return door_.endpoints(); }
   void start();
+  // Any thread: a short message that somebody waits for. False: control brings it sooner.
+  bool send_soon(const NodeId& to, const Message& message);
   // Closes all in its thread and joins it.
   void stop();
   // Knocks with a ticket that nobody gave out. Fails with internal unless it is refused.
@@ -93,6 +96,8 @@ class BulkLane final : public PeerLane<BulkPeer> {
   void take_hello(BulkConnection& guest, const Envelope& hello);
   bool say(BulkConnection& connection, Kind kind);
   void open_session(BulkPeer& peer, BulkConnection& connection);
+  bool begin(BulkConnection& session, const Message& message);
+  Outbox::Write write_on(const BulkConnection& session);
   void flush(BulkPeer& peer);
 
   // How one comes about (bulk_opening.cpp).
@@ -119,8 +124,10 @@ class BulkLane final : public PeerLane<BulkPeer> {
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   BulkDoor door_;
   std::unordered_map<std::uint64_t, BulkChannel> channels_;  // by nonce, until they are connected
-  std::unordered_map<std::uint64_t, std::unique_ptr<BulkConnection>> connections_;  // by nonce
+  // By nonce. Who writes on another thread keeps its own alive meanwhile.
+  std::unordered_map<std::uint64_t, std::shared_ptr<BulkConnection>> connections_;
   std::uint64_t next_attempt_ = 1;
+  std::atomic<Duration::rep> last_soon_{0};
 };
 
 }  // namespace gpunode::transport::detail

@@ -17,8 +17,8 @@ constexpr std::uint8_t kOnlyStream = 0;  // a session could have several connect
 // Asking.
 
 void BulkLane::seek(BulkPeer& peer) {
-  // Opened by the first message only: most peers of a large cluster never exchange a gradient.
-  if (peer.outbox->empty() || peer.opening) return;
+  // Opened by the first message, or by many calls: most peers of a large cluster exchange no more.
+  if (!peer.outbox->wants_session() || peer.opening) return;
   if (!endpoints_of(peer).empty()) return ask_to_dial(peer);
   open_by(peer, {.kind = Kind::bulk_want}, std::nullopt);
 }
@@ -45,7 +45,7 @@ void BulkLane::open_by(BulkPeer& peer, Envelope request,
 
 void BulkLane::give_up_or_retry(BulkPeer& peer) {
   peer.opening.reset();
-  if (peer.outbox->empty()) return;
+  if (peer.outbox->empty()) return give_up(peer);
   if (peer.outbox->may_wait_without_session() && ++peer.failures < kMaxFailures)
     return redial_later(peer);
   give_up(peer);

@@ -1,6 +1,8 @@
 #include "runtime/transport/detail/bulk_stream.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -81,8 +83,6 @@ BulkStream::BulkStream(SharedDescriptor connection, BulkChannel channel, std::ui
 
 bool BulkStream::begin(Time now, const Envelope& envelope, ByteView body,
                        const SharedBytes& payload) {
-  // Ours: who sends begins the next message when this one has left.
-  GPUNODE_CHECK(out_.empty(), "a message begins inside another");
   const Bytes head = encode_envelope(envelope);
   const std::size_t content = 4 + head.size() + body.size();
   const std::size_t tag = tag_bytes();
@@ -123,24 +123,31 @@ bool BulkStream::begin(Time now, const Envelope& envelope, ByteView body,
 
 BulkStream::Written BulkStream::write() {
   while (!out_.empty()) {
-    iovec parts[2];
+    std::array<iovec, 64> parts;
     msghdr message{};
-    message.msg_iov = parts;
-    for (const Part& part : out_)
-      parts[message.msg_iovlen++] = {const_cast<std::byte*>(part.left.data()), part.left.size()};
+    message.msg_iov = parts.data();
+    for (; message.msg_iovlen < std::min(out_.size(), parts.size()); ++message.msg_iovlen) {
+      const ByteView left = out_[message.msg_iovlen].left;
+      parts[message.msg_iovlen] = {const_cast<std::byte*>(left.data()), left.size()};
+    }
     ssize_t sent = ::sendmsg(*connection_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
       return errno == EAGAIN ? Written::blocked : Written::broken;
     }
     auto left = static_cast<std::size_t>(sent);
-    while (!out_.empty() && left >= out_.front().left.size()) {
-      left -= out_.front().left.size();
-      out_.erase(out_.begin());
-    }
+    auto through = out_.begin();
+    for (; through != out_.end() && left >= through->left.size(); ++through)
+      left -= through->left.size();
+    out_.erase(out_.begin(), through);
     if (!out_.empty()) out_.front().left = out_.front().left.subspan(left);
   }
   return Written::all;
+}
+
+std::size_t BulkStream::unsent_bytes() const {
+  int bytes = 0;
+  return ::ioctl(*connection_, SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 // Reading.

@@ -1,6 +1,7 @@
 // One TCP connection of the bulk lane: messages in and out of its bytes. Bare TCP and not ZeroMQ,
 // as measured: handing every chunk to ZeroMQ's threads and back costs twice what sending it does,
-// and what one core has just read is summed on another. Owned by the bulk thread; never blocks.
+// and what one core has just read is summed on another. Never blocks. Read by the bulk thread; written by one
+// thread at a time, which is mostly that too.
 //
 // One message is
 //   [header 24][number 8][ [envelope length 4][envelope][body] ][tag 16] [payload][tag 16]
@@ -42,11 +43,14 @@ class BulkStream {
   using MemoryFn = std::function<WritableBytes(const WireMessage& head)>;
   void read_payloads_to(MemoryFn memory_for) { memory_for_ = std::move(memory_for); }
 
-  // Begins a message; the one before must be through. False: the session has run out of numbers.
+  // Begins a message, behind those that are not through. False: the session has run out of numbers.
   bool begin(Time now, const Envelope& envelope, ByteView body, const SharedBytes& payload);
   enum class Written { all, blocked, broken };
-  // Goes on with the message; all: it is in the kernel's hands, or there is none.
+  // Goes on with what has begun; all: it is in the kernel's hands, or there is none.
   Written write();
+  // What the kernel has not sent yet, or of which it does not know that it has come.
+  std::size_t unsent_bytes() const;
+  bool is_plain() const { return channel_.plain; }
 
   enum class Read {
     message,

@@ -51,11 +51,14 @@ void Reactor::stop(Task last) {
 }
 
 void Reactor::post(Task task) {
-  std::lock_guard lock(mutex_);
-  if (stopped_) return;
-  posted_.push_back(std::move(task));
-  if (awake_ || std::this_thread::get_id() == self_.load()) return;  // it looks before it waits
-  awake_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    posted_.push_back(std::move(task));
+    if (awake_ || on_its_thread()) return;  // it looks before it waits
+    awake_ = true;
+  }
+  // Outside of the lock, which who wakes takes first.
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = ::write(wake_, &one, sizeof one);
 }

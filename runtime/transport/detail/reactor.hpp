@@ -35,6 +35,8 @@ class Reactor {
   // Runs `last` on the thread as its final task, then joins. Once; not from the thread itself.
   void stop(Task last);
 
+  bool on_its_thread() const { return std::this_thread::get_id() == self_.load(); }
+
   // Any thread. Tasks run in the order of posting; after stop() they are thrown away.
   void post(Task task);
 

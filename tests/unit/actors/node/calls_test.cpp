@@ -23,6 +23,7 @@ struct Sent {
   NodeId to;
   Lane lane;
   transport::Message message;
+  bool soon = false;  // for somebody who waits
 };
 
 class NotingLink final : public transport::Link {
@@ -36,6 +37,13 @@ class NotingLink final : public transport::Link {
     sent_.push_back({to, lane, std::move(message)});
     changed_.notify_all();
     return {};
+  }
+  Result<Lane> send_soon(const NodeId& to, transport::Message message) override {
+    const Lane lane = message.payload.size() > (16u << 10) ? Lane::bulk : Lane::control;
+    if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
+    std::lock_guard lock(mutex_);
+    sent_.back().soon = true;
+    return lane;
   }
   transport::LinkCounters counters(Lane) const override { return {}; }
   void close() override {}
@@ -85,8 +93,8 @@ class CallsTest : public ::testing::Test {
       info.id = peers_[i];
       known.nodes.push_back(info);
     }
-    known.entries = {{peers_[0], service_key("one"), {}},
-                     {peers_[0], service_key("both"), {}},
+    known.entries = {{peers_[0], service_key("both"), {}},
+                     {peers_[0], service_key("one"), {}},
                      {peers_[1], service_key("both"), {}}};
     cluster_.write(known);
   }
@@ -145,14 +153,16 @@ class CallsTest : public ::testing::Test {
 
 constexpr std::size_t kLong = 300 * 1024;
 
-TEST_F(CallsTest, on_bulk_go_before_the_chunks_of_a_step) {
-  auto small = answer_of(10);
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->lane, Lane::control);
-  auto large = answer_of(kLong);
-  ASSERT_TRUE(large);
-  EXPECT_EQ(large->lane, Lane::bulk);
-  EXPECT_EQ(large->message.urgency, Urgency::high);
+TEST_F(CallsTest, and_their_answers_go_as_what_somebody_waits_for) {
+  for (const std::size_t bytes : {std::size_t{10}, kLong}) {
+    auto sent = answer_of(bytes);
+    ASSERT_TRUE(sent);
+    EXPECT_TRUE(sent->soon);
+  }
+  call_name("one");
+  auto sent = link_->next();
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(sent->soon);
 }
 
 TEST_F(CallsTest, whose_answer_is_too_large_are_told_so) {

@@ -71,7 +71,8 @@ TEST_P(BulkStreamTest, MessagesOfAllSizesArriveWholeAndInOrder) {
   std::uint64_t next = 1, here = 0;
   std::vector<Bytes> bodies, payloads;
   for (int turn = 0; here < 60 && turn < 1'000'000; ++turn) {
-    if (next <= 60 && out.write() == BulkStream::Written::all) {
+    // Sometimes behind one that is not through.
+    if (next <= 60 && (rng.below(3) == 0 || out.write() == BulkStream::Written::all)) {
       bodies.emplace_back(rng.below(3) == 0 ? 0 : rng.below(20'000), std::byte(next));
       payloads.emplace_back(rng.below(3) == 0 ? 0 : rng.below(900'000), std::byte(next * 3));
       ASSERT_TRUE(out.begin(Time{}, envelope(next, payloads.back().size()), bodies.back(),

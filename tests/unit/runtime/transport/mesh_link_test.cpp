@@ -13,7 +13,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "runtime/base/rng.hpp"
 #include "runtime/transport/detail/envelope_codec.hpp"
@@ -52,8 +54,84 @@ class MeshLinkTest : public ::testing::Test {
   static int raw_connection(const std::string& endpoint) {
     return detail::begin_connect(*detail::numeric_address(*detail::parse_endpoint(endpoint)));
   }
+  static std::optional<Lane> lane_of(const Result<Lane>& sent) {
+    return sent ? std::optional(*sent) : std::nullopt;
+  }
   MeshNet net_;
 };
+
+TEST_F(MeshLinkTest, WhatSomebodyWaitsForOpensTheSoonerLaneAndTakesIt) {
+  auto one = start(1), two = start(2);
+  introduce(1, *one, 2, *two);
+  std::uint64_t sent = 0;
+  const auto lane = [&](Node& from, int to) {
+    const auto went = from.link->send_soon(node_id(to), text_message(++sent, "call"));
+    EXPECT_TRUE(went);
+    return went ? *went : Lane::control;
+  };
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(lane(*one, 2), Lane::control);
+  ASSERT_TRUE(one->journal.wait_state(node_id(2), Lane::bulk, LinkState::up));
+  ASSERT_TRUE(two->journal.wait_state(node_id(1), Lane::bulk, LinkState::up));
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(lane(*one, 2), Lane::bulk);
+    EXPECT_EQ(lane(*two, 1), Lane::bulk);
+  }
+  ASSERT_TRUE(two->journal.wait_messages(116));
+  ASSERT_TRUE(one->journal.wait_messages(100));
+  std::uint64_t before = 0;
+  for (const Received& received : two->journal.messages()) {
+    if (received.lane != Lane::bulk) continue;
+    EXPECT_GT(received.message.stream, before) << "in the order of sending";
+    before = received.message.stream;
+  }
+}
+
+TEST_F(MeshLinkTest, WhatSomebodyWaitsForDoesNotGoBehindMuchElseNorInPlainText) {
+  auto one = start(1), two = start(2);
+  introduce(1, *one, 2, *two);
+  ASSERT_TRUE(one->link->send(node_id(2), Lane::bulk, text_message(1, "opens it")));
+  ASSERT_TRUE(two->journal.wait_messages(1));
+  const Message megabytes = text_message(2, "chunk", 8 << 20);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(one->link->send(node_id(2), Lane::bulk, megabytes));
+  EXPECT_EQ(lane_of(one->link->send_soon(node_id(2), text_message(3, "call"))), Lane::control);
+  EXPECT_EQ(lane_of(one->link->send_soon(node_id(2), text_message(4, "call", 100'000))), Lane::bulk)
+      << "it is long itself";
+  ASSERT_TRUE(two->journal.wait_messages(11));
+
+  auto three = start(3, {.plain = true}), four = start(4, {.plain = true});
+  introduce(3, *three, 4, *four);
+  ASSERT_TRUE(three->link->send(node_id(4), Lane::bulk, text_message(1, "opens it")));
+  ASSERT_TRUE(four->journal.wait_messages(1));
+  EXPECT_EQ(lane_of(three->link->send_soon(node_id(4), text_message(2, "call"))), Lane::control);
+}
+
+TEST_F(MeshLinkTest, ManyWhoSendAtOnceEachFindTheirWordsOnceAndInOrder) {
+  auto one = start(1), two = start(2);
+  introduce(1, *one, 2, *two);
+  ASSERT_TRUE(one->link->send(node_id(2), Lane::bulk, text_message(1'000'000, "opens it")));
+  ASSERT_TRUE(two->journal.wait_messages(1));
+  constexpr std::uint64_t kSenders = 8, kEach = 500;
+  {
+    std::vector<std::jthread> senders;
+    for (std::uint64_t sender = 0; sender < kSenders; ++sender)
+      senders.emplace_back([&, sender] {
+        for (std::uint64_t i = 0; i < kEach; ++i)
+          EXPECT_TRUE(one->link->send_soon(node_id(2), text_message(sender * kEach + i, "call")));
+      });
+  }
+  ASSERT_TRUE(two->journal.wait_messages(1 + kSenders * kEach));
+  std::map<std::pair<Lane, std::uint64_t>, std::uint64_t> last;
+  std::set<std::uint64_t> streams;
+  for (const Received& received : two->journal.messages()) {
+    const std::uint64_t stream = received.message.stream;
+    EXPECT_TRUE(streams.insert(stream).second) << stream << " came twice";
+    auto [at, first] = last.try_emplace({received.lane, stream / kEach}, stream);
+    if (!first) {
+      EXPECT_GT(stream, at->second);
+    }
+    at->second = stream;
+  }
+}
 
 TEST_F(MeshLinkTest, AKeyThatIsNotAdmittedGetsInOnlyOnceItIs) {
   std::atomic<int> knocks{0};

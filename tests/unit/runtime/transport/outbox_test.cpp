@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace gpunode::transport::detail {
 namespace {
 
@@ -114,6 +117,126 @@ TEST(Outbox, SendsDirectlyOnlyWhatOvertakesNothing) {
   outbox.reset();
   EXPECT_EQ(refusal(outbox, message_of(1)), ErrorCode::unavailable);
   EXPECT_EQ(direct, 2u) << "the session is gone";
+}
+
+// Writes nothing, and notes what it was asked to.
+struct NotingWay {
+  Outbox::Write write() {
+    return [this](const Message& message) {
+      written.push_back(message.stream);
+      if (meanwhile) std::exchange(meanwhile, nullptr)();
+      return answer;
+    };
+  }
+  Outbox::Written answer = Outbox::Written::all;
+  std::function<void()> meanwhile;
+  std::vector<std::uint64_t> written;
+};
+
+Message call(std::uint64_t stream, std::size_t bytes = 100) {
+  Message message = message_of(bytes);
+  message.stream = stream;
+  return message;
+}
+
+class SoonTest : public ::testing::Test {
+ protected:
+  void open() {
+    outbox_.open({}, way_.write());
+    EXPECT_FALSE(outbox_.take());  // the flush of who opens
+  }
+  NotingWay way_;
+  Outbox outbox_{{1000, 1 << 20}};
+};
+
+TEST_F(SoonTest, WhoBringsItWritesWhereNobodyElseDoes) {
+  EXPECT_FALSE(outbox_.push_soon(call(1), true).taken) << "no session";
+  open();
+  const auto pushed = outbox_.push_soon(call(2), true);
+  EXPECT_TRUE(pushed.taken);
+  EXPECT_FALSE(pushed.wakes);
+  EXPECT_EQ(way_.written, std::vector<std::uint64_t>{2});
+  const auto left = outbox_.push_soon(call(3), false);
+  EXPECT_TRUE(left.taken && left.wakes) << "for the lane's thread";
+  EXPECT_TRUE(outbox_.push_soon(call(4), true).taken) << "behind it";
+  EXPECT_EQ(way_.written.size(), 1u);
+  EXPECT_TRUE(outbox_.hold());
+  EXPECT_EQ(outbox_.take()->stream, 3u);
+  EXPECT_EQ(outbox_.take()->stream, 4u);
+}
+
+TEST_F(SoonTest, WhatOthersBringMeanwhileIsForTheLanesThread) {
+  open();
+  way_.meanwhile = [this] {
+    EXPECT_FALSE(outbox_.hold()) << "one writes at a time";
+    const auto other = outbox_.push_soon(call(2), true);
+    EXPECT_TRUE(other.taken);
+    EXPECT_FALSE(other.wakes) << "the writer does";
+    EXPECT_FALSE(*outbox_.push(kPeer, call(3)));
+  };
+  EXPECT_TRUE(outbox_.push_soon(call(1), true).wakes);
+  EXPECT_EQ(way_.written, std::vector<std::uint64_t>{1});
+  EXPECT_TRUE(outbox_.hold());
+  EXPECT_EQ(outbox_.take()->stream, 2u);
+  EXPECT_EQ(outbox_.take()->stream, 3u);
+  EXPECT_FALSE(outbox_.take());
+  EXPECT_FALSE(outbox_.push_soon(call(4), true).wakes);
+}
+
+TEST_F(SoonTest, WhatIsWrittenInPartIsEndedByTheLanesThread) {
+  open();
+  way_.answer = Outbox::Written::rest;
+  const auto pushed = outbox_.push_soon(call(1), true);
+  EXPECT_TRUE(pushed.taken && pushed.wakes);
+  EXPECT_TRUE(outbox_.push_soon(call(2), true).taken);
+  EXPECT_EQ(way_.written.size(), 1u) << "never behind half a message";
+}
+
+TEST_F(SoonTest, WhereMuchLiesAheadItIsNotTaken) {
+  open();
+  way_.answer = Outbox::Written::nothing;
+  const auto pushed = outbox_.push_soon(call(1), true);
+  EXPECT_FALSE(pushed.taken || pushed.wakes);
+  way_.answer = Outbox::Written::all;
+  EXPECT_TRUE(outbox_.push_soon(call(2), true).taken);
+  ASSERT_TRUE(outbox_.push(kPeer, message_of(100'000)));
+  EXPECT_FALSE(outbox_.push_soon(call(3), true).taken);
+  ASSERT_TRUE(outbox_.take());
+  EXPECT_FALSE(outbox_.push_soon(call(3), true).taken) << "it is being sent";
+  EXPECT_FALSE(outbox_.take());
+  EXPECT_TRUE(outbox_.push_soon(call(3), true).taken);
+}
+
+TEST_F(SoonTest, ASessionThatEndsMeanwhileKeepsNobodyFromWriting) {
+  open();
+  way_.meanwhile = [this] {
+    outbox_.reset();
+    open();
+  };
+  const auto pushed = outbox_.push_soon(call(1), true);
+  EXPECT_TRUE(pushed.taken) << "and lost with its session";
+  EXPECT_FALSE(pushed.wakes);
+  outbox_.push_soon(call(2), true);
+  EXPECT_EQ(way_.written, (std::vector<std::uint64_t>{1, 2}));
+}
+
+TEST_F(SoonTest, ManyThatFindNoSessionAskForOneAndEachTimeItTakesMore) {
+  outbox_.wait_without_session(true);
+  const auto until_asked = [this] {
+    for (int missed = 1; missed < 1000; ++missed)
+      if (outbox_.misses_session()) return missed;
+    return 0;
+  };
+  EXPECT_EQ(until_asked(), 16);
+  EXPECT_TRUE(outbox_.wants_session());
+  EXPECT_EQ(until_asked(), 0) << "once";
+  outbox_.reset();
+  EXPECT_FALSE(outbox_.wants_session());
+  EXPECT_EQ(until_asked(), 32);
+  open();
+  EXPECT_EQ(until_asked(), 0) << "there is one";
+  outbox_.reset();
+  EXPECT_EQ(until_asked(), 16);
 }
 
 }  // namespace
