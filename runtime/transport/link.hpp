@@ -5,7 +5,8 @@
 // control). Inside a lane the messages of one urgency to one peer arrive in the order of sending or
 // not at all: a break loses what was in flight, and is reported through on_state before anything
 // newer arrives. On bulk the more urgent overtake the others, and messages may have an order.
-// A bulk session is opened by the first message to be sent; control must be up, later ones wait.
+// A bulk session is opened by the first message to be sent, or by many calls that would be sooner
+// there with one; control must be up, later messages wait.
 // A peer is who its key says: `from` is proven by the link, never read from a message.
 #pragma once
 
