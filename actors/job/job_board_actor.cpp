@@ -294,6 +294,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->state.slow_work = std::make_shared<SlowWork>(self->state.options.self, SlowWork::Limits{});
   publish_all(self);
   load_jobs(self);
   self->delayed_send(self, kScanEvery, Tick{});
@@ -317,6 +318,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       },
       [self](const Shutdown& shutdown) {
         tell_all(self, shutdown);
+        self->state.slow_work->close();
         self->quit();
       },
   };
@@ -396,6 +398,7 @@ Result<void> create_job(Self* self, ByteView manifest, Part part) {
   }
   if (auto owned = may_begin(self, *spec); !owned) return owned;
   if (auto takes = takes_part(self); !takes) return takes;
+  if (auto room = has_room_for(self, spec->submitter); !room) return room;
   const JobEnvironment& environment = *self->state.options.environment;
   if (spec->candidates.empty() || spec->candidates.size() > spec->nodes)
     return Error{ErrorCode::invalid_argument, "a job has one to as many candidates as nodes"};

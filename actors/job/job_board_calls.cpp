@@ -3,6 +3,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <charconv>
 
 #include "actors/job/detail/job_board_state.hpp"
@@ -15,19 +16,35 @@
 
 namespace gpunode::jobs::board {
 
+std::function<Result<void>(SlowWork::Work)> slow_work_of(Self* self, const NodeId& by) {
+  return [system = &self->system(), slow = self->state.slow_work,
+          by](SlowWork::Work work) -> Result<void> {
+    const auto starts = slow->add(by, std::move(work));
+    if (!starts) return starts.error();
+    if (*starts) system->spawn<caf::detached>([slow] { slow->serve(); });
+    return {};
+  };
+}
+
+Result<void> on_own_thread(Self* self, const NodeId& by,
+                           std::function<void(const caf::actor&)> work) {
+  return slow_work_of(self,
+                      by)([work = std::move(work), board = caf::actor(self)] { work(board); });
+}
+
 Result<void> on_own_thread(Self* self, std::function<void(const caf::actor&)> work) {
-  constexpr int kMost = 32;
-  const auto running = self->state.slow_work;
-  if (running->fetch_add(1) >= kMost) {
-    --*running;
-    return {ErrorCode::resource_exhausted,
-            "this node looks at " + std::to_string(kMost) + " jobs already: try again later"};
-  }
-  self->system().spawn<caf::detached>([work = std::move(work), board = caf::actor(self), running] {
-    work(board);
-    --*running;
+  return on_own_thread(self, self->state.options.self, std::move(work));
+}
+
+Result<void> has_room_for(Self* self, const NodeId& submitter) {
+  constexpr std::ptrdiff_t kMost = 64;
+  const auto count = std::ranges::count_if(self->state.jobs, [&](const auto& one) {
+    return one.second.spec.submitter == submitter && !one.second.progress.ended;
   });
-  return {};
+  if (submitter == self->state.options.self || count < kMost) return {};
+  return {ErrorCode::resource_exhausted,
+          "this node has " + std::to_string(count) +
+              " jobs of its submitter that are not over: stop some of them"};
 }
 
 namespace {
@@ -120,7 +137,7 @@ void tell_history(Self* self, ByteView request, const CallReply& reply) {
   self->send(actor, TellHistory{reply});
 }
 
-void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
+void tell_fitness(Self* self, const NodeId& from, ByteView request, const CallReply& reply) {
   auto spec = job::decode(request);
   if (!spec) return reply(spec.error());
   if (auto owned = may_begin(self, *spec); !owned) return reply(owned.error());
@@ -130,8 +147,8 @@ void tell_fitness(Self* self, ByteView request, const CallReply& reply) {
   const JobEnvironment* environment = self->state.options.environment;
   const auto site =
       site_of(spec->exchange.group_by, self->state.options.labels, probe::machine_text());
-  auto begun =
-      on_own_thread(self, [environment, spec = std::move(*spec), site, reply](const caf::actor&) {
+  auto begun = on_own_thread(
+      self, from, [environment, spec = std::move(*spec), site, reply](const caf::actor&) {
         auto fitness = environment->fitness(spec);
         if (!fitness) return reply(fitness.error());
         fitness->site = site;
@@ -219,8 +236,8 @@ void publish(Self* self, const char* name, Result<void> (*work)(Self*, const Nod
 
 void publish_all(Self* self) {
   publish_queue(self);
-  publish(self, "job.fitness", [self](const NodeId&, SharedBytes request, CallReply reply) {
-    tell_fitness(self, request.view, reply);
+  publish(self, "job.fitness", [self](const NodeId& from, SharedBytes request, CallReply reply) {
+    tell_fitness(self, from, request.view, reply);
   });
   publish(self, "job.history", [self](const NodeId&, SharedBytes request, CallReply reply) {
     tell_history(self, request.view, reply);

@@ -61,28 +61,29 @@ void forward_to_owner(Self* self, const Command& command, const JobId& id) {
   forward(self, command, *best, id);
 }
 
-void show_job(Self* self, const Command& command, const JobId& id) {
+void show_job(Self* self, const Command& command, const JobId& id, const NodeId& by) {
   const Job& job = self->state.jobs.at(id);
   const JobEnvironment* environment = self->state.options.environment;
-  caf::actor_system* system = &self->system();
   nlohmann::json elsewhere;
   if (job.progress.phase == JobPhase::failed) {
     const auto cluster = self->state.options.cluster->read();
     elsewhere = elsewhere_json(hints_of(*cluster, id), *cluster);
   }
-  auto finish = [system, environment, elsewhere, spec = job.spec, name = command.name,
-                 answer = command.answer, actor = job.actor](std::string report) {
+  auto finish = [slowly = slow_work_of(self, by), environment, elsewhere, spec = job.spec,
+                 name = command.name, answer = command.answer,
+                 actor = job.actor](std::string report) {
     nlohmann::json told = arguments_of(report);
     tell_of_the_end(told);
     if (!elsewhere.is_null()) told["elsewhere"] = elsewhere;
     if (name != "job.show") return answer(ok_json(std::move(told)));
     report = text_of(told);
-    system->spawn<caf::detached>([=] {
+    const auto begun = slowly([=] {
       const auto tell_job = [&](std::uint64_t steps) {
         caf::anon_send(actor, ProofDiffers{steps});
       };
       answer(with_proof(*environment, spec, report, tell_job));
     });
+    if (!begun) answer(error_json(begun.error()));
   };
   // What it had come to is in the report of its end; the log is kept with its history.
   const bool logs = command.name == "job.log" && job.actor;
@@ -360,7 +361,7 @@ void job_command(Self* self, const Command& command, const JobId& id, const Node
   if (forward && (!job || outside)) return forward_to_owner(self, command, id);
   if (!job) return command.answer(error_json({ErrorCode::not_found, "no such job is here"}));
   if (command.name == "job.trace") return trace_job(self, command, id);
-  if (!orders) return show_job(self, command, id);
+  if (!orders) return show_job(self, command, id, by);
   order_job(self, command, id, by);
 }
 

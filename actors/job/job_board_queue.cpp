@@ -76,6 +76,7 @@ Result<void> keep(Self* self, const NodeId& from, ByteView request) {
   if (from != spec->submitter)
     return Error{ErrorCode::permission_denied, "who did not submit the job brings it to the queue"};
   if (auto owned = may_begin(self, *spec); !owned) return owned;
+  if (auto room = has_room_for(self, spec->submitter); !room) return room;
   const JobEnvironment& environment = *self->state.options.environment;
   if (auto made = environment.options().files->create_folder(environment.job_folder(id)); !made)
     return made.error();

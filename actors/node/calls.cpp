@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 
-#include "actors/answer_once.hpp"
 #include "actors/node/needed_rights.hpp"
 
 namespace gpunode::node {
@@ -18,11 +17,6 @@ constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 
 thread_local bool on_link = false;
-
-struct Outcome {
-  Result<SharedBytes> result;
-  bool not_run = false;
-};
 
 Error gone(const NodeId& peer) {
   return {ErrorCode::peer_lost, "node " + peer.short_text() + " is gone"};
@@ -229,74 +223,6 @@ Calls::Ended Calls::finish(Table::iterator it, Result<SharedBytes> result) {
   counter->add();
   pending_.erase(it);
   return ended;
-}
-
-// Answering.
-
-// The one place where the name and the caller of a call are known and its handler has not run.
-void Calls::run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
-                        SharedBytes request) {
-  const std::string& name = header.name;
-  if (from != options_.self)
-    if (auto may = may_ask(Asked::call, name, options_.authority->rights(from)); !may) {
-      options_.authority->refused(from, name);
-      return answer(from, call, may.error());
-    }
-  std::optional<Offer> offer;
-  Error refusal{ErrorCode::not_found, "this node does not offer '" + name + "'"};
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = offers_.find(name);
-    if (withdrawn_ && from != options_.self)
-      refusal = {ErrorCode::unavailable, "this node is stopping"};
-    else if (found != offers_.end())
-      offer = found->second;
-  }
-  if (!offer) return answer(from, call, refusal, true);
-  // A handler that ends without an answer is as good as one that is away.
-  const AnswerOnce<Outcome> once(
-      [calls = weak_from_this(), from, call](Outcome outcome) {
-        if (const auto here = calls.lock())
-          here->answer(from, call, std::move(outcome.result), outcome.not_run);
-      },
-      {Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"}});
-  CallReply reply = [once](Result<SharedBytes> result) { once({std::move(result)}); };
-  const CallHandler& handler = offer->handler;
-  if (!offer->pooled) return handler(from, std::move(request), std::move(reply));
-  const std::size_t bytes = request.size();
-  // One that nobody waits for any more when its turn comes is not run.
-  const Time until = options_.clock->now() + std::chrono::milliseconds(header.timeout_ms);
-  const auto queued = options_.threads->run(
-      from, bytes,
-      [handler, from, request = std::move(request), reply, once, until, clock = options_.clock] {
-        if (clock->now() < until) return handler(from, request, reply);
-        once({Error{ErrorCode::timeout, "no thread was free for it in time"}, true});
-      });
-  if (!queued) once({queued.error(), true});
-}
-
-void Calls::answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result, bool not_run) {
-  if (to == options_.self)
-    return on_reply(to, call, result ? ReplyHeader{} : ReplyHeader{false, result.error(), not_run},
-                    result ? *result : SharedBytes{});
-  ReplyHeader header;
-  SharedBytes payload;
-  if (result)
-    payload = *result;
-  else
-    header = {false, result.error(), not_run};
-  const std::size_t bytes = payload.size();
-  const auto sent = options_.link->send_soon(
-      to, {transport::Topic::reply, call, encode(header), std::move(payload)});
-  if (sent || !header.ok) return;
-  header = {false, sent.error().within("the answer"), false};
-  if (bytes > transport::kMaxBulkPayloadBytes)
-    header.error = {ErrorCode::resource_exhausted,
-                    "the answer has " + std::to_string(bytes) +
-                        " bytes, which is more than one message holds: ask for less of it, or at "
-                        "node " +
-                        options_.self.short_text() + " itself"};
-  (void)options_.link->send_soon(to, {transport::Topic::reply, call, encode(header)});
 }
 
 void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,

@@ -10,7 +10,8 @@
 //                                                   next replica
 //   nobody offers the name                          looked for again until the timeout: unavailable
 //   the timeout is over                             timeout
-// So a handler runs at most once for a call, unless that may be repeated.
+// So a handler runs at most once for a call, unless that may be repeated. What other nodes call counts
+// against their limits until it is answered, and the answer until it has left.
 // Owned by the node; any thread. Answers that come after close() are thrown away.
 #pragma once
 
@@ -26,6 +27,7 @@
 #include "actors/messages.hpp"
 #include "actors/node/call_codec.hpp"
 #include "actors/node/call_threads.hpp"
+#include "actors/node/peer_limits.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/telemetry/registry.hpp"
@@ -43,6 +45,7 @@ struct CallsOptions {
   telemetry::Registry* metrics = nullptr;
   std::shared_ptr<CallThreads> threads;            // of offers that are pooled
   const security::Authority* authority = nullptr;  // says who may call what, and who may offer
+  std::shared_ptr<PeerLimits> limits;              // of what others call
 };
 
 // Key in the directory under which a published name is listed.
@@ -103,7 +106,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   Duration next_look(std::uint64_t call) const;
   void run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
                    SharedBytes request);
-  void answer(const NodeId& to, std::uint64_t call, Result<SharedBytes> result,
+  void answer(const NodeId& to, std::uint64_t call, Load load, Result<SharedBytes> result,
               bool not_run = false);
   void on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
                 SharedBytes payload);

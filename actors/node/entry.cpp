@@ -117,7 +117,8 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
       },
       [&router](const NodeId& from, const transport::MessageHead& head) {
         return router.place_of(from, head);
-      }};
+      },
+      [&router](const NodeId& from) { return router.may_read(from); }};
   if (parts.open_link) {
     entry.link = parts.open_link(entry.identity.id(), entry.boot, std::move(events));
     bound.control = bound.bulk = {"memory://" + entry.identity.id().text()};

@@ -15,30 +15,31 @@ constexpr Rights kCompute = security::kRightCompute, kSubmit = security::kRightS
 constexpr Rights kOfJobs = kCompute | kSubmit | kOperate | kObserve;
 
 constexpr std::array kNeeded{
-    NeededRights{Asked::topic, "membership", 0},
-    NeededRights{Asked::topic, "directory", 0},
-    NeededRights{Asked::topic, "admission", 0},
-    NeededRights{Asked::topic, "call", 0},  // see the call's name
-    NeededRights{Asked::topic, "reply", 0},
-    NeededRights{Asked::topic, "job", kCompute},
+    NeededRights{Asked::topic, "membership", 0, Load::gossip},
+    NeededRights{Asked::topic, "directory", 0, Load::directory},
+    NeededRights{Asked::topic, "admission", 0, Load::admission},
+    // A call counts by its name; a reply to what was not asked is thrown away unread.
+    NeededRights{Asked::topic, "call", 0, Load::none},
+    NeededRights{Asked::topic, "reply", 0, Load::none},
+    NeededRights{Asked::topic, "job", kCompute, Load::job},
 
     // A job that waited is started by a node that holds it, under its owner's signature.
-    NeededRights{Asked::call, "job.fitness", kSubmit | kCompute},
-    NeededRights{Asked::call, "job.create", kSubmit | kCompute},
-    NeededRights{Asked::call, "job.begin", kSubmit | kCompute},
-    NeededRights{Asked::call, "job.refused", kSubmit | kCompute},
-    NeededRights{Asked::call, "job.witness", kCompute},
-    NeededRights{Asked::call, "job.manifest", kCompute},
-    NeededRights{Asked::call, "job.history", kCompute},
-    NeededRights{Asked::call, "job.phase", kOfJobs},
-    NeededRights{Asked::call, "job.spans", kOfJobs},
-    NeededRights{Asked::call, "job.clock", kOfJobs},
-    NeededRights{Asked::call, "job.command", kOfJobs},
-    NeededRights{Asked::call, "job.remove", kSubmit | kOperate},
-    NeededRights{Asked::call, "queue.keep", kSubmit},
-    NeededRights{Asked::call, "queue.promise", kSubmit | kCompute},
-    NeededRights{Asked::call, "queue.accept", kSubmit | kCompute},
-    NeededRights{Asked::call, "queue.started", kSubmit | kCompute},
+    NeededRights{Asked::call, "job.fitness", kSubmit | kCompute, Load::work},
+    NeededRights{Asked::call, "job.create", kSubmit | kCompute, Load::work},
+    NeededRights{Asked::call, "job.begin", kSubmit | kCompute, Load::question},
+    NeededRights{Asked::call, "job.refused", kSubmit | kCompute, Load::question},
+    NeededRights{Asked::call, "job.witness", kCompute, Load::work},
+    NeededRights{Asked::call, "job.manifest", kCompute, Load::question},
+    NeededRights{Asked::call, "job.history", kCompute, Load::question},
+    NeededRights{Asked::call, "job.phase", kOfJobs, Load::question},
+    NeededRights{Asked::call, "job.spans", kOfJobs, Load::question},
+    NeededRights{Asked::call, "job.clock", kOfJobs, Load::question},
+    NeededRights{Asked::call, "job.command", kOfJobs, Load::work},
+    NeededRights{Asked::call, "job.remove", kSubmit | kOperate, Load::work},
+    NeededRights{Asked::call, "queue.keep", kSubmit, Load::work},
+    NeededRights{Asked::call, "queue.promise", kSubmit | kCompute, Load::question},
+    NeededRights{Asked::call, "queue.accept", kSubmit | kCompute, Load::question},
+    NeededRights{Asked::call, "queue.started", kSubmit | kCompute, Load::question},
 
     NeededRights{Asked::command, "node.info", 0},
     NeededRights{Asked::command, "nodes", 0},
@@ -87,6 +88,12 @@ std::string one_of(Rights rights) {
   return text;
 }
 
+const NeededRights* row_of(Asked kind, std::string_view name) {
+  const auto row = std::ranges::find_if(
+      kNeeded, [&](const NeededRights& one) { return one.kind == kind && one.name == name; });
+  return row == kNeeded.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
 std::span<const NeededRights> needed_rights() {
@@ -94,18 +101,21 @@ std::span<const NeededRights> needed_rights() {
 }
 
 Result<void> may_ask(Asked kind, std::string_view name, Rights held) {
-  const auto row = std::ranges::find_if(
-      kNeeded, [&](const NeededRights& one) { return one.kind == kind && one.name == name; });
-  const bool known = row != kNeeded.end();
-  if (!known && (kind != Asked::call || is_reserved(name)))
+  const NeededRights* row = row_of(kind, name);
+  if (!row && (kind != Asked::call || is_reserved(name)))
     return Error{ErrorCode::not_found, "nothing is named '" + std::string(name) + "'"};
-  const Rights any_of = known ? row->any_of : kCall;
+  const Rights any_of = row ? row->any_of : kCall;
   if (any_of == 0 || (held & any_of) != 0) return {};
   return Error{ErrorCode::permission_denied,
                "'" + std::string(name) + "' needs the role " + one_of(any_of) +
                    ", and the node that asks for it has " + security::to_text(held) +
                    ": roles are given by the token with which a node joins (`gpunode token create "
                    "--role`); `gpunode nodes` tells who has which"};
+}
+
+Load load_of(Asked kind, std::string_view name) {
+  if (const NeededRights* row = row_of(kind, name)) return row->load;
+  return is_reserved(name) ? Load::question : Load::service;
 }
 
 }  // namespace gpunode::node

@@ -143,6 +143,7 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
   authority_ = entry_->authority(*parts_.clock);
+  limits_ = std::make_shared<PeerLimits>(PeerLimits::Options{parts_.clock, &metrics_, &authority_});
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
       devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
       parts_.version, config_.data_sets, config_.bulk_plain});
@@ -194,7 +195,7 @@ void RunningNode::spawn_children() {
   calls_ = std::make_shared<Calls>(
       CallsOptions{self, entry.link, &cluster_state_, parts_.clock,
                    [this](SetEntry order) { send(&Children::cluster, std::move(order)); },
-                   mix(entry.boot, 3), &metrics_, call_threads_, &authority_});
+                   mix(entry.boot, 3), &metrics_, call_threads_, &authority_, limits_});
   children_.calls = spawn_calls(system, calls_);
   children_.admission =
       spawn_admission(system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit,
@@ -234,7 +235,7 @@ void RunningNode::spawn_children() {
   for (const caf::actor& child : {children_.calls, children_.job_board, children_.admission})
     caf::anon_send(children_.cluster, Subscribe{child});
   router_->set_targets(
-      {children_.cluster, children_.job_board, children_.admission, calls_, &authority_});
+      {children_.cluster, children_.job_board, children_.admission, calls_, &authority_, limits_});
   caf::anon_send(children_.cluster, Begin{});
 }
 

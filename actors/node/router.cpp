@@ -10,6 +10,30 @@ namespace {
 
 constexpr auto kHeardEvery = std::chrono::milliseconds(50);
 
+std::string_view name_of(transport::Topic topic) {
+  switch (topic) {
+    case transport::Topic::membership:
+      return "membership";
+    case transport::Topic::directory:
+      return "directory";
+    case transport::Topic::call:
+      return "call";
+    case transport::Topic::reply:
+      return "reply";
+    case transport::Topic::job:
+      return "job";
+    case transport::Topic::admission:
+      return "admission";
+  }
+  return "";
+}
+
+// A message with what it takes of its sender's share, while it waits.
+struct Waiting {
+  transport::Message message;
+  PeerLimits::Place place;
+};
+
 }  // namespace
 
 void Router::set_targets(Targets targets) {
@@ -46,8 +70,9 @@ bool Router::due(const NodeId& peer) {
 
 bool Router::may_speak(const NodeId& from, transport::Topic topic) const {
   if (topic != transport::Topic::job) return true;
-  const bool may = may_ask(Asked::topic, "job", targets_.authority->rights(from)).has_value();
-  if (!may) targets_.authority->refused(from, "job");
+  const std::string_view name = name_of(topic);
+  const bool may = may_ask(Asked::topic, name, targets_.authority->rights(from)).has_value();
+  if (!may) targets_.authority->refused(from, name);
   return may;
 }
 
@@ -77,8 +102,14 @@ void Router::on_message(const NodeId& from, transport::Lane lane, transport::Mes
     lock.unlock();  // a handler may take its time
     return calls->on_message(from, message);
   }
-  auto shared = std::make_shared<const transport::Message>(std::move(message));
-  if (lane == transport::Lane::bulk && target == &targets_.job_board) {
+  const bool job_on_bulk = lane == transport::Lane::bulk && message.topic == transport::Topic::job;
+  auto place = targets_.limits->enter(
+      from, job_on_bulk ? Load::job_bulk : load_of(Asked::topic, name_of(message.topic)),
+      message.body.size() + message.payload.size());
+  if (!place) return;
+  auto waiting = std::make_shared<const Waiting>(std::move(message), std::move(place));
+  std::shared_ptr<const transport::Message> shared(waiting, &waiting->message);
+  if (job_on_bulk) {
     auto job = jobs_.find(shared->stream);
     if (job == jobs_.end()) return;  // it repeats what matters
     caf::actor actor = job->second.actor;
@@ -96,6 +127,11 @@ WritableBytes Router::place_of(const NodeId& from, const transport::MessageHead&
     if (auto job = jobs_.find(head.stream); job != jobs_.end()) places = job->second.places;
   }
   return places ? places->lend(from, head.body, head.payload_bytes) : WritableBytes{};
+}
+
+bool Router::may_read(const NodeId& from) {
+  std::shared_lock lock(mutex_);
+  return !targets_.limits || targets_.limits->has_room(from, Load::job_bulk);
 }
 
 void Router::on_state(const NodeId& peer, transport::Lane lane, LinkState state) {

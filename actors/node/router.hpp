@@ -2,7 +2,8 @@
 // link's thread, and bulk of a running job
 // goes straight to that job's actor, which is run on the bulk thread if it is idle. Also tells the
 // detector, at most twenty times a second and peer, that a peer was heard, as any authenticated
-// traffic is a life sign. Owned by the node; called on the link's threads.
+// traffic is a life sign. What waits in a mailbox counts against its sender's limits until it was
+// read there; what is over them goes no further. Owned by the node; called on the link's threads.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -15,6 +16,7 @@
 #include "actors/inline_delivery.hpp"
 #include "actors/messages.hpp"
 #include "actors/node/calls.hpp"
+#include "actors/node/peer_limits.hpp"
 #include "runtime/job/step_places.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/transport/link.hpp"
@@ -31,6 +33,7 @@ class Router {
     caf::actor cluster, job_board, admission;
     std::shared_ptr<Calls> calls;
     const security::Authority* authority = nullptr;  // says who may speak about jobs
+    std::shared_ptr<PeerLimits> limits;
   };
   explicit Router(const Clock& clock) : clock_(clock) {}
 
@@ -44,6 +47,8 @@ class Router {
   void on_message(const NodeId& from, transport::Lane lane, transport::Message message);
   // Where the payload of a job's bulk message is to be read to.
   WritableBytes place_of(const NodeId& from, const transport::MessageHead& head);
+  // Whether the peer's bulk is to be read, or waits for the job that it is of.
+  bool may_read(const NodeId& from);
   void on_state(const NodeId& peer, transport::Lane lane, LinkState state);
   // A stranger's frame at the join port.
   void on_knock(const std::string& address, Bytes frame, std::function<void(Bytes)> reply);

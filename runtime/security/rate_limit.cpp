@@ -9,7 +9,7 @@ double RateLimit::level_of(const Bucket& bucket, Time now) const {
   return std::min(options_.burst, bucket.level + std::max(0.0, seconds) * options_.per_second);
 }
 
-bool RateLimit::allow(std::string_view address, Time now) {
+bool RateLimit::allow(std::string_view address, Time now, double cost) {
   std::string key(address);
   auto found = buckets_.find(key);
   if (found == buckets_.end()) {
@@ -23,8 +23,8 @@ bool RateLimit::allow(std::string_view address, Time now) {
   Bucket& bucket = found->second;
   bucket.level = level_of(bucket, now);
   bucket.seen = std::max(bucket.seen, now);
-  if (bucket.level < 1) return false;
-  bucket.level -= 1;
+  if (bucket.level < cost) return false;
+  bucket.level -= cost;
   return true;
 }
 

@@ -1,5 +1,5 @@
-// A token bucket an address: bounds what one stranger's address may ask of us. Pure; the table is
-// bounded, and an address whose bucket is full again is forgotten first. Owned by JoinServer.
+// A token bucket an address, or a peer: bounds what one of them may ask of us. Pure; the table is
+// bounded, and an address whose bucket is full again is forgotten first.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ class RateLimit {
   RateLimit() : RateLimit(Options{}) {}
   explicit RateLimit(Options options) : options_(options) {}
 
-  // Takes one from the address's bucket; false when it is empty.
-  bool allow(std::string_view address, Time now);
+  // Takes so much from the address's bucket; false, and takes nothing, when it has less.
+  bool allow(std::string_view address, Time now, double cost = 1);
   // Puts some back that were well used, as far as the bucket holds them.
   void give_back(std::string_view address, double count);
   std::size_t size() const { return buckets_.size(); }

@@ -84,6 +84,9 @@ struct LinkEvents {
   // another length: to the link's own memory. A session that breaks leaves what was lent half
   // written.
   std::function<WritableBytes(const NodeId& from, const MessageHead& head)> memory_for = {};
+  // Asked before a message of the peer is read on bulk; a link may do without. False: its connection
+  // is left alone for a millisecond, so that the peer has to wait; those of others are read.
+  std::function<bool(const NodeId& from)> may_read = {};
 };
 
 struct LinkCounters {

@@ -24,12 +24,16 @@ struct AttackOptions {
   std::string corpus;  // of the fuzzers: what is mutated
   std::vector<std::string> tokens;
   std::vector<std::string> jobs;  // ids, 32 hexadecimal digits
+  NodeId victim = {};             // of the attacks of one kind
+  std::string manifest;           // a job's, on disk, that their calls bring
 };
 
 // Null: nothing has that name.
 std::unique_ptr<Attack> make_attack(std::string_view name, const AttackOptions& options);
 const std::vector<std::string>& attack_names();
 
+// Of one kind of message or call alone: the names of actors/node/peer_limits.hpp.
+std::unique_ptr<Attack> make_kind(std::string_view name, const AttackOptions& options);
 std::unique_ptr<Attack> make_garbage(const AttackOptions& options);
 std::unique_ptr<Attack> make_forged(const AttackOptions& options);
 std::unique_ptr<Attack> make_replay(const AttackOptions& options);

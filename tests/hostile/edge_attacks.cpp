@@ -58,11 +58,13 @@ class RawFrames : public Attack {
       : options_(options), rng_(options.seed), context_(zmq_ctx_new()) {}
   ~RawFrames() override {
     sockets_.clear();
+    kept_.clear();
     zmq_ctx_term(context_);
   }
   void step() override {
-    if (sockets_.size() < 24 || rng_.chance(0.02)) open();
+    if (sockets_.size() < 24 || rng_.chance(0.02)) open(sockets_);
     if (sockets_.size() > 24) sockets_.pop_front();
+    if (kept_.size() < 4) open(kept_);
     Frames parts;
     const std::uint64_t kind = rng_.below(100);
     if (kind < 2) {
@@ -79,14 +81,15 @@ class RawFrames : public Attack {
     } else {
       parts.emplace_back(noise(400));
     }
-    if (sockets_[rng_.below(sockets_.size())].send(parts) == transport::detail::Sent::yes) ++sent_;
+    auto& sockets = parts.size() > 1 ? kept_ : sockets_;
+    if (sockets[rng_.below(sockets.size())].send(parts) == transport::detail::Sent::yes) ++sent_;
   }
   std::uint64_t done() const override { return sent_; }
 
  private:
-  void open() {
+  void open(std::deque<transport::detail::Socket>& sockets) {
     const Peer& peer = options_.member->some_peer(rng_);
-    transport::detail::Socket& socket = sockets_.emplace_back(context_, ZMQ_DEALER);
+    transport::detail::Socket& socket = sockets.emplace_back(context_, ZMQ_DEALER);
     const auto& identity = options_.member->identity();
     socket.set(ZMQ_LINGER, 0);
     socket.set(ZMQ_SNDHWM, 100);
@@ -108,6 +111,9 @@ class RawFrames : public Attack {
   Rng rng_;
   void* context_;
   std::deque<transport::detail::Socket> sockets_;
+  // For messages of many parts: a libzmq whose socket is closed within one may abort
+  // (session_base.cpp:260), and that would be this process.
+  std::deque<transport::detail::Socket> kept_;
   std::uint64_t sent_ = 0;
 };
 

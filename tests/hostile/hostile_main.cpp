@@ -1,6 +1,7 @@
 // gpunode-hostile: a member that says what it likes, for tests against real nodes. Never installed.
 //   gpunode-hostile --state DIR --attack NAME[,NAME...]|all|burn|probe --seconds N [--cpu SHARE]
 //                   [--corpus DIR] [--token-file FILE] [--job ID]... [--seed N]
+//                   [--victim NODE] [--manifest FILE]
 // burn: takes as much of the processor and harms nobody. probe: is honest, and times calls. The state
 // directory is one that `gpunode join` has filled and whose node has ended. Prints one line of JSON.
 #include <sys/resource.h>
@@ -25,7 +26,7 @@ std::unique_ptr<Attack> make_attack(std::string_view name, const AttackOptions& 
   if (name == "frames") return make_frames(options);
   if (name == "flood") return make_flood(options);
   if (name == "churn") return make_churn(options);
-  return nullptr;
+  return make_kind(name, options);
 }
 
 const std::vector<std::string>& attack_names() {
@@ -94,6 +95,10 @@ Flags read_flags(int argc, char** argv) {
       flags.options.seed = std::strtoull(value.c_str(), nullptr, 10);
     else if (flag == "--job")
       flags.options.jobs.push_back(value);
+    else if (flag == "--manifest")
+      flags.options.manifest = value;
+    else if (flag == "--victim")
+      flags.options.victim = NodeId::parse(value).value_or(NodeId{});
     else if (flag == "--token-file") {
       std::ifstream in(value);
       for (std::string line; std::getline(in, line);) flags.options.tokens.push_back(line);
@@ -184,6 +189,16 @@ int attack(const Flags& flags, Member& member) {
     attacks.push_back(make_attack(name, options));
     if (!attacks.back()) fail("no attack is named " + name);
   }
+  struct Answers {
+    std::atomic<std::uint64_t> ok{0}, full{0}, other{0};
+  } answers;
+  member.on_reply = [&](const transport::Message& message) {
+    const auto header = node::decode_call(message.body);
+    const auto* reply = header ? std::get_if<node::ReplyHeader>(&*header) : nullptr;
+    if (!reply) return;
+    const bool full = !reply->ok && reply->error.code == ErrorCode::resource_exhausted;
+    ++(reply->ok ? answers.ok : full ? answers.full : answers.other);
+  };
   const Throttle throttle(flags.cpu);
   const auto begin = Clock::now();
   // By turns, as long each.
@@ -197,6 +212,9 @@ int attack(const Flags& flags, Member& member) {
   std::string told;
   for (std::size_t at = 0; at < names.size(); ++at)
     told += "\"" + names[at] + "\": " + std::to_string(attacks[at]->done()) + ", ";
+  for (const auto& [name, count] :
+       {std::pair("ok", &answers.ok), {"full", &answers.full}, {"other", &answers.other}})
+    told += std::string("\"") + name + "\": " + std::to_string(count->load()) + ", ";
   std::printf("{%s\"burnt\": %.2f}\n", told.c_str(), processor_seconds());
   return 0;
 }

@@ -42,7 +42,7 @@ class Hostile(cluster.ProcessTest):
         self.assertEqual(started.code, 0, str(started))
         self.job = started.json["job"]
         cluster.wait_until(lambda: self.line(first)["step"] > 20, "it trains")
-        self.assertEqual(len(self.line(first)["members"]), NODES)
+        cluster.wait_until(lambda: len(self.line(first)["members"]) == NODES, "all take part")
 
     def train_file(self, nodes=NODES):
         data = self.world.write("data/text.txt", TEXT)

@@ -232,6 +232,7 @@ bool World::is_blocked(int from, int to) const {
 void World::transmit(int from, const NodeId& to_id, Channel channel, Bytes bytes) {
   const auto found = index_of_.find(to_id);
   if (found == index_of_.end()) return;
+  if (on_sent) on_sent(from, to_id, channel, bytes.size());
   const int to = found->second;
   if (!up(to)) return;
   if (is_blocked(from, to)) {

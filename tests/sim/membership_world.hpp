@@ -84,8 +84,11 @@ class World {
   int dead_verdicts() const { return dead_verdicts_; }
   Rng& rng() { return rng_; }
 
- private:
   enum class Channel { swim, map };
+  // Told of each message that leaves, before the network does anything to it.
+  std::function<void(int from, const NodeId& to, Channel, std::size_t bytes)> on_sent;
+
+ private:
   struct Node {
     std::unique_ptr<membership::Swim> swim;
     std::unique_ptr<directory::Directory> map;

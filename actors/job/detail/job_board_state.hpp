@@ -11,7 +11,6 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +25,7 @@
 #include "actors/job/job_names.hpp"
 #include "actors/job/job_rights.hpp"
 #include "actors/job/last_hints.hpp"
+#include "actors/job/slow_work.hpp"
 #include "actors/job/start_vote.hpp"
 #include "actors/job/told_ends.hpp"
 #include "runtime/job/job_spec.hpp"
@@ -96,7 +96,7 @@ struct State {
   LastHints last_hints;   // of them
   ToldEnds told_ends;
   std::shared_ptr<std::mutex> history_turn = std::make_shared<std::mutex>();  // to write one
-  std::shared_ptr<std::atomic<int>> slow_work = std::make_shared<std::atomic<int>>(0);  // under way
+  std::shared_ptr<SlowWork> slow_work;
 };
 using Self = caf::stateful_actor<State>;
 
@@ -162,9 +162,16 @@ void tell_hint(Self* self, const JobId& id, const std::optional<JobHint>& hint, 
 // Becomes a witness of the job: of a small one as a node that could compute it too, if it is fit.
 Result<void> stand_by(Self* self, ByteView manifest);
 
-// Slow work on a thread of its own, so that no mailbox waits for disk or device; what it leads to
-// it may send to `board` as a Request. Fails with: resource_exhausted (too much is under way).
+// Slow work that a node has asked for, on one of a few threads, so that no mailbox waits for disk or
+// device; what it leads to it may send to `board` as a Request. Fails as SlowWork::add does.
+Result<void> on_own_thread(Self* self, const NodeId& by,
+                           std::function<void(const caf::actor& board)> work);
+// The way to ask for it from any thread, while the node runs.
+std::function<Result<void>(SlowWork::Work)> slow_work_of(Self* self, const NodeId& by);
+// The same for what this node itself wants.
 Result<void> on_own_thread(Self* self, std::function<void(const caf::actor& board)> work);
+// Whether it takes another job of this submitter. Fails with resource_exhausted.
+Result<void> has_room_for(Self* self, const NodeId& submitter);
 
 storage::DurableRecord record(Self* self, const JobId& id, const JobRecord& which);
 

@@ -114,6 +114,7 @@ class RunningNode {
   ClusterState cluster_state_;
   std::atomic<bool> caught_up_{false};  // with what another node knew
   telemetry::Registry metrics_;
+  std::shared_ptr<PeerLimits> limits_;
   std::shared_ptr<CallThreads> call_threads_;
   std::shared_ptr<Calls> calls_;  // null before the start
   std::unique_ptr<jobs::JobEnvironment> environment_;

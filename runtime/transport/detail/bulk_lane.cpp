@@ -1,6 +1,8 @@
 // The bulk lane's sessions and what flows in them.
 #include "runtime/transport/detail/bulk_lane.hpp"
 
+#include <utility>
+
 namespace gpunode::transport::detail {
 
 namespace {
@@ -16,6 +18,7 @@ constexpr std::size_t kSoonUnsentBytes = std::size_t{64}
                                          << 10;  // may lie before a call, in the kernel
 constexpr Duration kCrowd = std::chrono::microseconds(25);
 constexpr std::size_t kUnbounded = ~std::size_t{0};
+constexpr Duration kHeldBack = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -102,11 +105,26 @@ void BulkLane::lose(std::uint64_t nonce) {
   close_connection(nonce);
 }
 
+// What the peer has sent stays in the kernel, and what it sends next with the peer.
+bool BulkLane::is_held_back(BulkConnection& connection) {
+  if (connection.role != Role::session || !events_.may_read) return false;
+  if (events_.may_read(connection.stream.peer())) return false;
+  if (!std::exchange(connection.held_back, true))
+    reactor_.after(kHeldBack, [this, nonce = connection.stream.session()] {
+      BulkConnection* waiting = find_connection(nonce);
+      if (!waiting) return;
+      waiting->held_back = false;
+      service(nonce);
+    });
+  return true;
+}
+
 void BulkLane::service(std::uint64_t nonce) {
   for (std::size_t bytes = 0;;) {
     // Looked for each time: what is delivered may end the session that it came by.
     BulkConnection* connection = find_connection(nonce);
     if (!connection) return;
+    if (is_held_back(*connection)) break;
     if (bytes >= kTurnBytes) {
       reactor_.post([this, nonce] { service(nonce); });  // it is told only once what lies there
       break;

@@ -30,6 +30,7 @@ struct BulkConnection {
   std::uint64_t watch = 0;
   std::uint64_t seq_in = 0;
   std::uint64_t seq_out = 0;  // of who writes, like the stream's writing half
+  bool held_back = false;     // not read for a moment
 };
 
 // On the way to a ticket.
@@ -92,6 +93,7 @@ class BulkLane final : public PeerLane<BulkPeer> {
   void close_connection(std::uint64_t nonce);
   void lose(std::uint64_t nonce);
   void service(std::uint64_t nonce);
+  bool is_held_back(BulkConnection& connection);
   void take(BulkConnection& connection, WireMessage message);
   void take_hello(BulkConnection& guest, const Envelope& hello);
   bool say(BulkConnection& connection, Kind kind);

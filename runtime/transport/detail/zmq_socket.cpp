@@ -166,7 +166,8 @@ void set_tcp_options(Socket& socket) {
 void set_frame_limits(Socket& socket, std::int64_t most_bytes) {
   socket.set_wide(ZMQ_MAXMSGSIZE, most_bytes);
   socket.set(ZMQ_SNDHWM, 1'000);
-  socket.set(ZMQ_RCVHWM, 1'000);
+  // Of a mebibyte each, at most, which libzmq reads ahead of a peer; it reads no more until we have.
+  socket.set(ZMQ_RCVHWM, 64);
 }
 
 bool ignore_routing_ids(Socket& router) {
