@@ -130,7 +130,7 @@ start() {  # start NAME [join ADDRESS]: a node of its own, on loopback
   shift
   [ $# -gt 0 ] || set -- up
   "$gpunode" "$@" --state "$work/$name" --name "$name" --listen 127.0.0.1:0 --device "$device" --json \
-    >"$work/$name.out" 2>"$work/$name.log" &
+    --data "text=$work/text" >"$work/$name.out" 2>"$work/$name.log" &
   pids[$name]=$!
   for _ in $(seq 300); do
     [ -s "$work/$name.out" ] && break
@@ -145,15 +145,15 @@ text() {  # made here, so that nothing is needed
   [ -f "$work/text" ] || awk 'BEGIN { for (i = 0; i < 9000; ++i)
     printf "%d: the %d brown foxes jump over %d lazy dogs\n", i, i * i % 977, i * 7919 % 10007 }' \
     >"$work/text"
-  echo "$work/text"
 }
 job() {  # job NAME KIND NODES STEPS: its file
+  text
   cat >"$work/$1.toml" <<TOML
 name = "$1"
 nodes = $3
 min_nodes = 1
 [data]
-path = "$(text)"
+set = "text"
 [model]
 kind = "$2"
 layers = 2

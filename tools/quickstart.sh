@@ -107,7 +107,7 @@ node() {  # node NAME COMMAND...: a node of its own process, with its own state 
   local name=$1
   shift
   "$gpunode" "$@" --state "$work/$name" --name "$name" --listen 127.0.0.1:0 \
-    >"$work/$name.log" 2>&1 &
+    --data "text=$data" >"$work/$name.log" 2>&1 &
   pid[$name]=$!
   disown  # so that bash does not comment on the one that is killed
   await 30 "the start of $name" "$gpunode" nodes --state "$work/$name"
@@ -135,7 +135,7 @@ nodes = $1
 min_nodes = 1
 
 [data]
-path = "$data"
+set = "text"
 
 [model]
 kind = "gpt"

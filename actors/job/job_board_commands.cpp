@@ -227,10 +227,6 @@ void submit(Self* self, const Command& command, job::JobSpec spec,
             const std::optional<ModelFigures>& only_check) {
   const Result<void> free = name_is_free(self, spec.name);
   if (!free && !only_check) return command.answer(error_json(free.error()));
-  const auto wall = self->state.options.environment->options().clock->wall();
-  spec.submitted =
-      std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
-  sign_as_owner(*self->state.options.authority, spec);
   auto tell = [self, me = caf::actor(self), answer = command.answer](const std::string& text) {
     caf::anon_send(me, Request{[=] { on_submitted(self, text, answer); }});
   };
@@ -250,6 +246,11 @@ void train(Self* self, const Command& command) {
                              field<std::string>(arguments, "directory", "/"));
   if (!spec) return command.answer(error_json(spec.error()));
   const bool check = field<bool>(arguments, "check", false);
+  // From here on it is this node's own, which may read what a path names.
+  const auto wall = self->state.options.environment->options().clock->wall();
+  spec->submitted =
+      std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch()).count();
+  sign_as_owner(*self->state.options.authority, *spec);
   // The embedder's code of the model may take long, and jobs are not to wait for it.
   auto begun =
       on_own_thread(self, [self, command, check, spec = std::move(*spec),

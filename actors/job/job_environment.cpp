@@ -7,6 +7,7 @@
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/compute/wire_forms.hpp"
 #include "actors/job/job_fitness.hpp"
+#include "actors/job/job_rights.hpp"
 #include "actors/json_answer.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
@@ -41,20 +42,35 @@ void measure_data(const ingest::SliceReader& reader, Fitness& fitness) {
 // Settings that say how a model reads samples and not what its weights mean.
 constexpr std::array kOfReading{"context", "mask", "mask_seed", "padding", "opening", "separator"};
 
+dataset::NamedFiles data_of(const job::JobSpec& spec) {
+  return {"data.path", spec.data.path, "data.set", spec.data.set};
+}
+dataset::NamedFiles validation_of(const job::JobSpec& spec) {
+  return {"data.validation_path", spec.data.validation_path, "data.validation_set",
+          spec.data.validation_set};
+}
+dataset::NamedFiles start_of(const job::JobSpec& spec) {
+  return {"model.start", spec.model_start, "model.start_set", spec.model_start_set};
+}
+
+std::string start_text(const job::JobSpec& spec) {
+  return spec.model_start.empty() ? "start_set = " + spec.model_start_set
+                                  : "start = " + spec.model_start;
+}
+
 // The job's settings, and those of the model that it starts from where it says nothing. Fails with:
 // invalid_argument (it says something else).
 Result<model::Settings> started_settings(const job::JobSpec& spec, const model::Model& start) {
   const auto differs = [&](const std::string& what, const std::string& found,
                            const std::string& wanted) {
-    return Error{ErrorCode::invalid_argument, "start = " + spec.model_start + " has " + what +
-                                                  " = " + found + ", the job says " + wanted +
+    return Error{ErrorCode::invalid_argument, start_text(spec) + " has " + what + " = " + found +
+                                                  ", the job says " + wanted +
                                                   ": leave it out of the job file"};
   };
   if (start.kind() != spec.model_kind)
-    return Error{ErrorCode::invalid_argument, "start = " + spec.model_start + " is of kind " +
-                                                  start.kind() + ", the job of kind " +
-                                                  spec.model_kind + ": write kind = \"" +
-                                                  start.kind() + "\""};
+    return Error{ErrorCode::invalid_argument, start_text(spec) + " is of kind " + start.kind() +
+                                                  ", the job of kind " + spec.model_kind +
+                                                  ": write kind = \"" + start.kind() + "\""};
   model::Settings settings = start.config();
   for (const auto& [key, value] : spec.model_settings) {
     const auto found = settings.find(key);
@@ -88,22 +104,22 @@ std::uint32_t token_bytes_of(const job::DataSpec& spec) {
 // Of one of the job's data sets: which, the share that is held out of it, and whether its samples
 // are to have no targets in common.
 struct PartOfData {
-  const std::string& path;
+  const dataset::OfferedFiles& place;
   double held_out = 0;
   bool disjoint = false;
 };
 
 // The data in its format, if its samples are what the model reads.
-Result<SharedData> open_part(storage::FileSystem& files, const job::DataSpec& spec,
-                             const model::Model& model, const PartOfData& part) {
-  auto opened = dataset::TextSource::open(files, part.path);
+Result<SharedData> open_part(const job::DataSpec& spec, const model::Model& model,
+                             const PartOfData& part) {
+  auto opened = dataset::TextSource::open(part.place.files, part.place.path);
   if (!opened) return opened.error();
   auto source = std::make_shared<const dataset::TextSource>(std::move(*opened));
   const auto fields = model.sample_fields();
   const auto differs = [&](const std::string& has) {
     return Error{ErrorCode::invalid_argument,
-                 model.name() + " reads samples of " + to_text(fields) + ", the data at " +
-                     part.path + " has " + has +
+                 model.name() + " reads samples of " + to_text(fields) + ", the data, " +
+                     part.place.path.string() + ", has " + has +
                      ": choose the model's settings, the data or data.format so that they fit"};
   };
   if (spec.format == "table") {
@@ -133,23 +149,12 @@ Result<SharedData> open_part(storage::FileSystem& files, const job::DataSpec& sp
   return SharedData(std::move(*text));
 }
 
-Result<SharedData> open_data(storage::FileSystem& files, const job::DataSpec& spec,
-                             const model::Model& model) {
-  auto data = open_part(files, spec, model, {spec.path, spec.held_out_fraction()});
-  if (!data || !spec.has_validation()) return data;
-  auto validation = open_part(files, spec, model, {spec.validation_path, 0, true});
-  if (!validation) return validation.error().within("data.validation_path");
-  auto split = dataset::SplitDataset::create(*std::move(data), *std::move(validation));
-  if (!split) return split.error();
-  return SharedData(std::move(*split));
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
     const job::JobSpec& spec) const {
   return guarded(spec, [&]() -> Result<std::shared_ptr<const model::Model>> {
-    if (!spec.model_start.empty()) return started_model(spec);
+    if (spec.has_start()) return started_model(spec);
     auto model = model::make_model(spec.model_kind, spec.model_settings);
     if (!model) return model.error().within("[model]");
     if (auto done = (*model)->use_precision(spec.train.precision); !done) return done.error();
@@ -159,7 +164,9 @@ Result<std::shared_ptr<const model::Model>> JobEnvironment::make_model(
 
 Result<std::shared_ptr<const model::Model>> JobEnvironment::started_model(
     const job::JobSpec& spec) const {
-  auto start = checkpoint::load_stored_model(*options_.files, spec.model_start);
+  const auto place = opened(spec, start_of(spec));
+  if (!place) return place.error().within("[model] start");
+  auto start = checkpoint::load_stored_model(*place->files, place->path);
   if (!start) return start.error().within("[model] start");
   const auto settings = started_settings(spec, *start->model);
   if (!settings) return settings.error().within("[model]");
@@ -229,36 +236,52 @@ Result<ModelFigures> JobEnvironment::figures(const job::JobSpec& spec,
   });
 }
 
-Result<job::DataSpec> JobEnvironment::placed(job::DataSpec data) const {
-  for (const auto& [set, path] :
-       {std::pair(&data.set, &data.path), std::pair(&data.validation_set, &data.validation_path)}) {
-    if (set->empty()) continue;
-    const auto offered = options_.data_sets.find(*set);
-    if (offered == options_.data_sets.end()) {
-      std::string known;
-      for (const auto& [name, _] : options_.data_sets) known += (known.empty() ? "" : ", ") + name;
-      return Error{ErrorCode::not_found,
-                   "it offers no data set '" + *set + "'" +
-                       (known.empty() ? "" : ", but " + known) + ": write [data." + *set +
-                       "] with path = \"...\" into its gpunode.toml, and start it again"};
-    }
-    *path = offered->second;
-  }
-  return data;
+namespace {
+
+dataset::JobOwner owner_of(const JobEnvironment::Options& options, const job::JobSpec& spec) {
+  return {spec.submitter, options.authority && is_own(*options.authority, spec)};
+}
+
+}  // namespace
+
+Result<void> JobEnvironment::check_offered(const job::JobSpec& spec) const {
+  const dataset::JobOwner owner = owner_of(options_, spec);
+  std::vector<dataset::NamedFiles> all = {data_of(spec)};
+  if (spec.data.has_validation()) all.push_back(validation_of(spec));
+  if (spec.has_start()) all.push_back(start_of(spec));
+  for (const dataset::NamedFiles& named : all)
+    if (auto offered = offers_.check(named, owner); !offered) return offered;
+  return {};
+}
+
+Result<dataset::OfferedFiles> JobEnvironment::opened(const job::JobSpec& spec,
+                                                     const dataset::NamedFiles& named) const {
+  return offers_.open(named, owner_of(options_, spec));
 }
 
 Result<ingest::SliceReader> JobEnvironment::reader(const job::JobSpec& spec,
                                                    const model::Model& model) const {
-  const auto where = placed(spec.data);
-  if (!where) return where.error();
-  auto data = open_data(*options_.files, *where, model);
+  const auto place = opened(spec, data_of(spec));
+  if (!place) return place.error();
+  auto data = open_part(spec.data, model, {*place, spec.data.held_out_fraction()});
   if (!data) return data.error();
+  if (spec.data.has_validation()) {
+    const dataset::NamedFiles named = validation_of(spec);
+    const auto of_validation = opened(spec, named);
+    if (!of_validation) return of_validation.error();
+    auto validation = open_part(spec.data, model, {*of_validation, 0, true});
+    if (!validation) return validation.error().within(named.key());
+    auto split = dataset::SplitDataset::create(*std::move(data), *std::move(validation));
+    if (!split) return split.error();
+    data = SharedData(std::move(*split));
+  }
   return ingest::SliceReader(std::move(*data),
                              {spec.train.seed, spec.train.batch, spec.train.slices});
 }
 
 Result<Fitness> JobEnvironment::fitness(const job::JobSpec& spec) const {
   return guarded(spec, [&]() -> Result<Fitness> {
+    if (auto offered = check_offered(spec); !offered) return offered.error();
     auto model = make_model(spec);
     if (!model) return model.error();
     if (auto fits = check_memory(spec, **model); !fits) return fits.error();
@@ -325,12 +348,13 @@ Result<compute::Trainer::Options> JobEnvironment::trainer_options(const job::Job
 }
 
 Result<dataset::Proof> JobEnvironment::prove(const job::JobSpec& spec, std::uint64_t steps) const {
+  if (auto offered = check_offered(spec); !offered) return offered.error();
   auto model = make_model(spec);
   if (!model) return model.error();
   return guarded(spec, [&]() -> Result<dataset::Proof> {
-    const auto where = placed(spec.data);
-    if (!where) return where.error();
-    auto source = dataset::TextSource::open(*options_.files, where->path);
+    const auto place = opened(spec, data_of(spec));
+    if (!place) return place.error();
+    auto source = dataset::TextSource::open(place->files, place->path);
     if (!source) return source.error();
     dataset::ScanSettings settings{
         .seed = spec.train.seed,

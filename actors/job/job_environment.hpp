@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,8 +12,10 @@
 #include "actors/compute/trainer.hpp"
 #include "actors/job/job_note_codec.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/dataset/offers.hpp"
 #include "runtime/dataset/scan_sum.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/security/authority.hpp"
 #include "runtime/storage/durable_record.hpp"
 #include "runtime/storage/file_system.hpp"
 
@@ -36,15 +37,18 @@ class JobEnvironment {
     storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
     int threads = 1;
-    storage::Path state;                                // the node's state directory
-    std::string version;                                // of this program
-    std::map<std::string, std::string> data_sets = {};  // paths of those that it offers, by name
+    storage::Path state;      // the node's state directory
+    std::string version;      // of this program
     bool bulk_plain = false;  // the node's owner trusts the network: see NodeConfig
+    std::map<std::string, dataset::Offer> data_sets = {};  // that its owner offers, by name
+    const security::Authority* authority = nullptr;        // tells which jobs are this node's own
   };
-  explicit JobEnvironment(Options options) : options_(std::move(options)) {}
+  explicit JobEnvironment(Options options)
+      : options_(std::move(options)), offers_({options_.state, options_.data_sets}) {}
 
   // Slow (reads all data, computes a canned slice). Fails with the cause in a sentence that a
-  // person can act on: data missing or unreadable, job too large for this machine, unknown model.
+  // person can act on: data that is not offered (which is said before anything is read), missing or
+  // unreadable, job too large for this machine, unknown model.
   Result<Fitness> fitness(const job::JobSpec& spec) const;
   // Whether this node would compute the same job as the manifest's: its version, then fitness,
   // compared. Slow.
@@ -69,11 +73,14 @@ class JobEnvironment {
   std::uint64_t memory_needed(const job::JobSpec& spec, const model::Model& model) const;
   std::optional<std::uint64_t> memory_available() const;
   Result<void> check_memory(const job::JobSpec& spec, const model::Model& model) const;
-  // The data with paths for names. Fails with: not_found (this node offers no set of that name).
-  Result<job::DataSpec> placed(job::DataSpec data) const;
+  // Whether this node's owner offers to the job's owner all that the job reads.
+  Result<void> check_offered(const job::JobSpec& spec) const;
+  Result<dataset::OfferedFiles> opened(const job::JobSpec& spec,
+                                       const dataset::NamedFiles& named) const;
   Result<ingest::SliceReader> reader(const job::JobSpec& spec, const model::Model& model) const;
 
   Options options_;
+  dataset::Offers offers_;
 };
 
 // A small durable file in a job's folder.

@@ -19,12 +19,23 @@ Error denied(std::string detail) {
   return {ErrorCode::permission_denied, std::move(detail)};
 }
 
+bool is_signed(const Authority& authority, const job::JobSpec& spec) {
+  security::Signature signature{};
+  if (spec.owner_signature.size() != signature.size()) return false;
+  std::ranges::copy(spec.owner_signature, signature.begin());
+  return authority.verify(spec.submitter, kOwnerPurpose, job::owned_bytes(spec), signature);
+}
+
 }  // namespace
 
 void sign_as_owner(const Authority& authority, job::JobSpec& spec) {
   spec.submitter = authority.self;
   const auto signature = authority.sign(kOwnerPurpose, job::owned_bytes(spec));
   spec.owner_signature.assign(signature.begin(), signature.end());
+}
+
+bool is_own(const Authority& authority, const job::JobSpec& spec) {
+  return spec.submitter == authority.self && is_signed(authority, spec);
 }
 
 Result<void> check_owner(const Authority& authority, const ClusterSnapshot& cluster,
@@ -34,11 +45,7 @@ Result<void> check_owner(const Authority& authority, const ClusterSnapshot& clus
     return denied("job '" + spec.name + "' is of node " + owner +
                   ", which may not submit jobs: it has the roles " +
                   security::to_text(authority.rights(spec.submitter)));
-  security::Signature signature{};
-  if (spec.owner_signature.size() != signature.size())
-    return denied("job '" + spec.name + "' is not signed by its owner");
-  std::ranges::copy(spec.owner_signature, signature.begin());
-  if (!authority.verify(spec.submitter, kOwnerPurpose, job::owned_bytes(spec), signature))
+  if (!is_signed(authority, spec))
     return denied("job '" + spec.name + "' is not as its owner, node " + owner + ", has signed it");
   return {};
 }

@@ -18,6 +18,9 @@ using security::WallTime;
 // Makes this node the job's owner; nothing of what was wished for may change after it.
 void sign_as_owner(const Authority& authority, job::JobSpec& spec);
 
+// Whether the job was submitted at this node: nobody else can sign so.
+bool is_own(const Authority& authority, const job::JobSpec& spec);
+
 // Whether the owner may submit jobs, and has wished for this one. Fails with permission_denied.
 Result<void> check_owner(const Authority& authority, const ClusterSnapshot& cluster,
                          const job::JobSpec& spec);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "actors/node/advertised.hpp"
+#include "actors/node/data_offers.hpp"
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/member_list.hpp"
@@ -94,6 +95,7 @@ Result<void> check_config(const NodeConfig& config) {
   if (auto listen = listen_endpoints(config.listen); !listen) return listen.error();
   if (auto allowed = IpRanges::parse(config.allow); !allowed)
     return allowed.error().within("allow");
+  if (auto offers = parse_offers(config.data_sets); !offers) return offers.error();
   return {};
 }
 

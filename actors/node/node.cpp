@@ -28,6 +28,7 @@
 #include "actors/node/call_actor.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/commands.hpp"
+#include "actors/node/data_offers.hpp"
 #include "actors/node/detail/running_node.hpp"
 #include "actors/node/supervisor.hpp"
 #include "actors/node/vote_signer.hpp"
@@ -146,7 +147,7 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   limits_ = std::make_shared<PeerLimits>(PeerLimits::Options{parts_.clock, &metrics_, &authority_});
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
       devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
-      parts_.version, config_.data_sets, config_.bulk_plain});
+      parts_.version, config_.bulk_plain, *parse_offers(config_.data_sets), &authority_});
   newest_checkpoints_ = std::make_unique<checkpoint::NewestCheckpoints>(
       *parts_.files, environment_->checkpoint_root());
   system_config_.set("scheduler.policy", caf::atom("sharing"));

@@ -27,6 +27,14 @@
 
 namespace gpunode {
 
+// A file or folder of this machine that jobs may read, with all in it that no link leads to.
+struct DataOffer {
+  std::string path;
+  // Whose jobs may, beside this node's own: ids of nodes (64 hexadecimal digits), or "any" for those of
+  // every node that may submit jobs.
+  std::vector<std::string> users = {"any"};
+};
+
 struct NodeConfig {
   // Identity, admissions, jobs, checkpoints; private (0700); one process at a time. Restarting with
   // the same directory is the same node.
@@ -50,9 +58,9 @@ struct NodeConfig {
   std::string token;
   // "key=value" or "key"; jobs may ask for them.
   std::vector<std::string> labels;
-  // Data sets that this node offers to jobs, by the name that they have in a job file: each the path
-  // of a file or a folder here.
-  std::map<std::string, std::string> data_sets = {};
+  // What this node offers to jobs, by the name that it has in a job file (data.set): jobs that were
+  // submitted elsewhere read nothing else here.
+  std::map<std::string, DataOffer> data_sets = {};
   // Compute threads of each device; 0: one a core.
   int threads = 0;
   // What jobs and models compute on: "auto" (every NVIDIA GPU that can, else the CPU), "cpu", "cuda"

@@ -76,19 +76,15 @@ TextSource::TextSource(std::vector<File> files) : files_(std::move(files)) {
   }
 }
 
-Result<TextSource> TextSource::open(const storage::FileSystem& files, const Path& path,
-                                    TextSourceOptions options) {
-  // The named path itself may be a link; what is found inside a folder may not.
-  std::error_code ignored;
-  Path root = std::filesystem::canonical(path, ignored);
-  if (ignored) root = path;
-  Result<Entry> entry = files.inspect(root);
+Result<TextSource> TextSource::open(const std::shared_ptr<const storage::FileSystem>& files,
+                                    const Path& path, TextSourceOptions options) {
+  Result<Entry> entry = files->inspect(path);
   if (!entry) return of_data(entry.error());
   std::vector<std::pair<std::string, std::uint64_t>> found;
   if (entry->kind == EntryKind::file) {
     found.emplace_back("", entry->size_bytes);
   } else if (entry->kind == EntryKind::folder) {
-    if (Result<void> done = walk(files, root, "", 0, found); !done) return done.error();
+    if (Result<void> done = walk(*files, path, "", 0, found); !done) return done.error();
   } else {
     return Error{ErrorCode::invalid_argument,
                  "data: " + path.string() + " is neither a file nor a folder"};
@@ -102,14 +98,14 @@ Result<TextSource> TextSource::open(const storage::FileSystem& files, const Path
   std::vector<File> loaded;
   loaded.reserve(found.size());
   for (auto& [name, size] : found) {
-    const Path place = name.empty() ? root : root / name;
+    const Path place = name.empty() ? path : path / name;
     File file{std::move(name), 0, size, {}, {}};
     if (total < options.copy_below_bytes) {
-      auto bytes = load(files, place, size);
+      auto bytes = load(*files, place, size);
       if (!bytes) return bytes.error();
       file.bytes = std::move(*bytes);
     } else {
-      file.open = [&files, place, size = size] { return open_again(files, place, size); };
+      file.open = [files, place, size = size] { return open_again(*files, place, size); };
       const Opened opened = file.open();
       if (!opened) return opened.error();
       if (loaded.size() < options.open_files) file.open = [opened] { return opened; };

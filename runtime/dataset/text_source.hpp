@@ -54,10 +54,10 @@ class TextSource {
     std::function<Result<std::shared_ptr<const storage::ReadableFile>>()> open;  // else
   };
 
-  // Reads a file or walks a folder; `files` outlives the source. Fails with not_found, permission_denied, io_error (each names
-  // the path that failed), invalid_argument (neither file nor folder, or no byte in it).
-  static Result<TextSource> open(const storage::FileSystem& files, const storage::Path& path,
-                                 TextSourceOptions options = {});
+  // Reads a file or walks a folder. Fails with not_found, permission_denied, io_error (each names the
+  // path that failed), invalid_argument (neither file nor folder, or no byte in it).
+  static Result<TextSource> open(const std::shared_ptr<const storage::FileSystem>& files,
+                                 const storage::Path& path, TextSourceOptions options = {});
   // The twin for tests and embedders: names and contents, sorted here.
   static TextSource from_memory(std::vector<std::pair<std::string, Bytes>> files);
 

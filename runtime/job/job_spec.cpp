@@ -123,6 +123,7 @@ const std::vector<Row>& rows() {
       text_row("data.validation_set", &JobSpec::data, &DataSpec::validation_set),
       text_row("model.kind", [](JobSpec& s) -> std::string& { return s.model_kind; }),
       text_row("model.start", [](JobSpec& s) -> std::string& { return s.model_start; }),
+      text_row("model.start_set", [](JobSpec& s) -> std::string& { return s.model_start_set; }),
       number_row("train.seed", &JobSpec::train, &TrainSpec::seed),
       number_row("train.steps", &JobSpec::train, &TrainSpec::steps),
       number_row("train.batch", &JobSpec::train, &TrainSpec::batch),
@@ -130,8 +131,7 @@ const std::vector<Row>& rows() {
       {"train.tree", "list of whole numbers", [](const JobSpec& s) { return join(s.train.tree); },
        [](JobSpec& s, const std::string& text) -> Result<void> {
          auto values = split(text);
-         if (!values)
-           return bad_value("train.tree", "a list of whole numbers such as [3, 2, 2]", text);
+         if (!values) return bad_value("train.tree", "numbers such as [3, 2, 2]", text);
          s.train.tree = *values;
          return {};
        }},
@@ -310,6 +310,8 @@ Result<void> validate(const JobSpec& spec) {
     return bad("on_lost_quorum must be \"wait\" or \"continue\", not '" + spec.on_lost_quorum +
                "'");
   if (auto valid = validate_data(spec.data); !valid) return valid;
+  if (!spec.model_start.empty() && !spec.model_start_set.empty())
+    return bad("model.start and model.start_set: name it by one of them");
   if (auto valid = validate_train(spec.train); !valid) return valid;
   if (spec.checkpoint.keep < 1) return bad("checkpoint.keep must be at least 1");
   if (spec.bulk != "sealed" && spec.bulk != "plain")

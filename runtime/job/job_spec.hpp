@@ -19,7 +19,7 @@
 namespace gpunode::job {
 
 struct DataSpec {
-  std::string path;  // a file or a folder; the same bytes on every member; or `set`
+  std::string path;  // a file or a folder; or `set`
   // "text": bytes. "tokens": ids of tokens as whole numbers, little-endian, of token_bytes each.
   // "table": numbers, a sample a line, its label last.
   std::string format = "text";
@@ -27,7 +27,8 @@ struct DataSpec {
   double validation_fraction = 0.1;  // the share that is never trained on, drawn over all of it
   // A file or folder of the same format to validate on; all of `path` is trained on then.
   std::string validation_path;
-  // In their place: names under which each node offers the data at a path of its own.
+  // In their place: names under which each node's owner offers the data. A path is read at the
+  // submitter's node alone.
   std::string set, validation_set;
   bool has_validation() const { return !validation_path.empty() || !validation_set.empty(); }
   // Of the data: nothing where a set to validate on is given.
@@ -93,6 +94,8 @@ struct JobSpec {
   // A file or folder whose weights are those before the first step, the same on every member, for
   // as long as the job runs; its settings stand in for those that are absent. Empty: drawn by seed.
   std::string model_start;
+  std::string model_start_set;  // in its place: the name under which each node offers it
+  bool has_start() const { return !model_start.empty() || !model_start_set.empty(); }
   TrainSpec train;
   CheckpointSpec checkpoint;
   ExchangeSpec exchange;

@@ -22,8 +22,8 @@ constexpr Text kTexts[] = {
      "\"wait\" for nodes that the last view's majority needs, or \"continue\" without them: nobody "
      "waits, and where two parts went on apart the work of one is given up."},
     {"data.path",
-     "A file or folder with the same bytes on every node; a relative path starts at the job file's "
-     "folder. Required."},
+     "A file or folder, read at the node that submits the job and at no other: for more than one "
+     "use data.set; a relative path starts at the job file's folder. One of the two is required."},
     {"data.format",
      "\"text\": bytes. \"tokens\": token ids as whole numbers, little-endian. \"table\": numbers, "
      "a sample a line, separated by commas, tabs or spaces as in the first row; the last column is "
@@ -37,15 +37,16 @@ constexpr Text kTexts[] = {
     {"data.validation_path",
      "A file or folder of the same format to validate on; all of data.path is trained on then."},
     {"data.set",
-     "Instead of data.path: the name under which every node offers the data, by [data.NAME] in its "
-     "gpunode.toml; it may lie at another path on each."},
+     "Instead of data.path: the name under which the owner of every node offers the data, by "
+     "[data.NAME] in its gpunode.toml or --data NAME=PATH; the same bytes, at any path."},
     {"data.validation_set", "Instead of data.validation_path, likewise."},
     {"model.kind",
      "gpt, llama, bert, mlp, resnet, or a kind that the program of the nodes brings. Its own keys "
      "stand in [model] too."},
     {"model.start",
      "A file of `gpunode model import` or `checkpoint export` whose weights are those before the "
-     "first step. Empty: drawn by train.seed."},
+     "first step, read at the node that submits the job alone. Empty: drawn by train.seed."},
+    {"model.start_set", "Instead of model.start: the name of a data set, as in data.set."},
     {"train.seed", "Of the first weights and of the order of the data. Same seed, same result."},
     {"train.steps",
      "Updates of the weights. More: longer, and better until the data is learned by heart."},

@@ -1,7 +1,7 @@
 // What this process gives up for good: rights that a node never needs, and that somebody who takes it
 // over would like. By Landlock it writes nothing outside the named folders and starts no programs but
 // the named ones; by a seccomp filter it traces, mounts, loads into the kernel and enters namespaces
-// no more. It still reads whatever its user may read, as jobs name data anywhere, and still speaks
+// no more. It still reads whatever its user may read, as data may lie anywhere, and still speaks
 // with any address. Neither needs a privilege. A kernel that lacks one gives the other alone.
 //
 // Threads that are there already keep their right to write: call it before the first one is started.

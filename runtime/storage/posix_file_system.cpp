@@ -1,6 +1,5 @@
 #include "runtime/storage/posix_file_system.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/descriptor.hpp"
+#include "runtime/storage/detail/open_files.hpp"
 
 namespace gpunode::storage {
 namespace {
@@ -21,10 +21,7 @@ namespace {
 constexpr std::size_t kCallBytes = 64u << 20;
 
 int open_retrying(const Path& path, int flags, mode_t mode = 0) {
-  int number;
-  do number = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  while (number < 0 && errno == EINTR);
-  return number;
+  return detail::open_retrying(AT_FDCWD, path.c_str(), flags, mode);
 }
 
 class PosixWritable final : public WritableFile {
@@ -51,35 +48,6 @@ class PosixWritable final : public WritableFile {
   Path path_;
 };
 
-class PosixReadable final : public ReadableFile {
- public:
-  PosixReadable(Descriptor file, Path path, std::uint64_t size)
-      : file_(std::move(file)), path_(std::move(path)), size_(size) {}
-
-  std::uint64_t size_bytes() const override { return size_; }
-
-  Result<void> read_at(std::uint64_t offset, MutableByteView target) const override {
-    while (!target.empty()) {
-      ssize_t done = ::pread(file_.get(), target.data(), std::min(target.size(), kCallBytes),
-                             static_cast<off_t>(offset));
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return error_of_errno(errno, "cannot read", path_);
-      if (done == 0)
-        return Error{ErrorCode::corrupted, path_.string() + " ends at byte " +
-                                               std::to_string(offset) + ", " +
-                                               std::to_string(target.size()) + " bytes early"};
-      offset += static_cast<std::uint64_t>(done);
-      target = target.subspan(static_cast<std::size_t>(done));
-    }
-    return {};
-  }
-
- private:
-  Descriptor file_;
-  Path path_;
-  std::uint64_t size_;
-};
-
 class PosixLock final : public FileLock {
  public:
   explicit PosixLock(Descriptor file) : file_(std::move(file)) {}
@@ -87,20 +55,6 @@ class PosixLock final : public FileLock {
  private:
   Descriptor file_;  // closing it gives the lock back
 };
-
-Entry entry_of(std::string name, const struct stat& status) {
-  Entry entry{std::move(name), EntryKind::other, 0};
-  if (S_ISREG(status.st_mode)) {
-    entry.kind = EntryKind::file;
-    entry.size_bytes = static_cast<std::uint64_t>(status.st_size);
-    entry.open_to_others = (status.st_mode & 077) != 0;
-  } else if (S_ISDIR(status.st_mode)) {
-    entry.kind = EntryKind::folder;
-  } else if (S_ISLNK(status.st_mode)) {
-    entry.kind = EntryKind::link;
-  }
-  return entry;
-}
 
 std::string holder_of(int file) {
   char text[32] = {};
@@ -122,12 +76,7 @@ Result<std::unique_ptr<ReadableFile>> PosixFileSystem::open(const Path& path) co
   // Non-blocking, so that a pipe somebody put there cannot hold us.
   Descriptor file(open_retrying(path, O_RDONLY | O_NONBLOCK));
   if (file.get() < 0) return error_of_errno(errno, "cannot open", path);
-  struct stat status;
-  if (::fstat(file.get(), &status) != 0) return error_of_errno(errno, "cannot inspect", path);
-  if (!S_ISREG(status.st_mode))
-    return Error{ErrorCode::invalid_argument, path.string() + " is not a regular file"};
-  auto size = static_cast<std::uint64_t>(status.st_size);
-  return std::unique_ptr<ReadableFile>(new PosixReadable(std::move(file), path, size));
+  return detail::readable(std::move(file), path);
 }
 
 Result<void> PosixFileSystem::rename(const Path& from, const Path& to) {
@@ -165,34 +114,13 @@ Result<void> PosixFileSystem::make_private(const Path& folder) {
 }
 
 Result<std::vector<Entry>> PosixFileSystem::list(const Path& folder) const {
-  DIR* opened = ::opendir(folder.c_str());
-  if (!opened) return error_of_errno(errno, "cannot list", folder);
-  std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, &::closedir);
-  std::vector<Entry> entries;
-  for (;;) {
-    errno = 0;
-    const dirent* item = ::readdir(stream.get());
-    if (!item) {
-      if (errno != 0) return error_of_errno(errno, "cannot list", folder);
-      break;
-    }
-    std::string name = item->d_name;
-    if (name == "." || name == "..") continue;
-    struct stat status;
-    if (::fstatat(::dirfd(stream.get()), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      if (errno == ENOENT) continue;  // removed while we were looking
-      return error_of_errno(errno, "cannot inspect", folder / name);
-    }
-    entries.push_back(entry_of(std::move(name), status));
-  }
-  std::ranges::sort(entries, {}, &Entry::name);
-  return entries;
+  return detail::entries_of(::opendir(folder.c_str()), folder);
 }
 
 Result<Entry> PosixFileSystem::inspect(const Path& path) const {
   struct stat status;
   if (::lstat(path.c_str(), &status) != 0) return error_of_errno(errno, "cannot inspect", path);
-  return entry_of(path.filename().string(), status);
+  return detail::entry_of(path.filename().string(), status);
 }
 
 Result<void> PosixFileSystem::remove(const Path& path) {

@@ -159,7 +159,7 @@ class Learning : public testing::Test {
     return results;
   }
 
-  storage::PosixFileSystem files_;
+  std::shared_ptr<const storage::FileSystem> files_ = std::make_shared<storage::PosixFileSystem>();
   SystemClock clock_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
   compute::NodeDevice device_{"cpu", *backend_};

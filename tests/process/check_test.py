@@ -47,8 +47,7 @@ class Check(cluster.ProcessTest):
 
     def test_it_starts_nothing_and_tells_people_who_takes_part(self):
         a, b = self.two()
-        data = self.world.write("own/text.txt", cluster.TEXT)
-        told = a.ask("train", self.job_file(nodes=1, data=data), "--check")
+        told = a.ask("train", self.job_file(nodes=1), "--check")
         self.assertEqual(told.code, 0, str(told))
         self.assert_says(told.out, "1 of 1 wanted", "nothing was started", "not needed", "tokens",
                          "parameters", "checkpoint", "samples")

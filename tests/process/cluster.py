@@ -75,6 +75,8 @@ class World:
         self.processes = []
         self.detached = []
         self.switch = None  # of link_faults, where links go through one
+        # What each node offers to jobs, by name: in the folder that it starts in, or the world's.
+        self.offers = {"text": "data/text.txt", "rows": "data/rows.csv"}
 
     def state(self, name):
         return os.path.join(self.root, name)
@@ -89,6 +91,14 @@ class World:
         with open(path, mode) as stream:
             stream.write(text)
         return path
+
+    def offered(self, path):
+        """How a job file names that file: as a set where nodes offer it, else by its path, which is
+        read at the submitter's node alone."""
+        for name, place in self.offers.items():
+            if path == self.path(place):
+                return f'set = "{name}"'
+        return f'path = "{path}"'
 
     def environment(self, extra=None):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUNODE_")}
@@ -113,6 +123,9 @@ class World:
         program = PROGRAMS["faulty" if faulty else "gpunode"]
         if "GPUNODE_FAULT_LOG" in (env or {}):
             words += ("--no-sandbox",)  # the faults' own log lies outside the state directory
+        if words[0] in ("up", "join"):
+            for offer, place in self.offers.items():
+                words += ("--data", f"{offer}={os.path.join(cwd or self.root, place)}")
         with open(log, "ab") as errors, open(out, "wb") as output:
             process = subprocess.Popen(
                 [*within, program, *words, "--state", self.state(name), "--name", name, "--threads",
@@ -269,7 +282,7 @@ nodes = {nodes}
 min_nodes = {min_nodes}
 {top}
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -303,7 +316,8 @@ class ProcessTest(unittest.TestCase):
     def job_file(self, name="small", steps=20, every=10, nodes=1, extra="", **changes):
         data = changes.get("data") or self.world.write("data/text.txt", TEXT)
         return self.world.write(f"{name}.toml", JOB.format(
-            name=name, steps=steps, every=every, nodes=nodes, data=data,
+            name=name, steps=steps, every=every, nodes=nodes,
+            data=self.world.offered(data),
             min_nodes=changes.get("min_nodes", 1), top=changes.get("top", "")) + extra)
 
     def assert_fails(self, result, code, *words):

@@ -19,7 +19,7 @@ nodes = {nodes}
 min_nodes = 1
 
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -51,7 +51,7 @@ class Enter(cluster.ProcessTest):
     def job(self, nodes, steps):
         data = self.world.write("data/text.txt", training.TEXT)
         return self.world.write("small.toml", JOB.format(
-            nodes=nodes, data=data, steps=steps, layers=self.layers, channels=self.channels))
+            nodes=nodes, data=self.world.offered(data), steps=steps, layers=self.layers, channels=self.channels))
 
     def pace(self):
         return {"GPUNODE_FAULT_PACE_MS": str(self.pause), "GPUNODE_FAULT_PACE_AT": self.place,

@@ -11,7 +11,7 @@ nodes = 3
 min_nodes = 3
 
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -39,7 +39,7 @@ class Explained(cluster.ProcessTest):
         self.b = self.world.join("b", self.a)
         self.c = self.world.join("c", self.a, **third)
         path = self.world.write("slow.toml",
-                                JOB.format(name="slow", data=data, slices=slices))
+                                JOB.format(name="slow", data=self.world.offered(data), slices=slices))
         self.assertEqual(self.a.ask("train", path).code, 0)
         cluster.wait_until(lambda: self.progress(self.b, "slow").get("step", 0) >= 40, "40 steps")
 

@@ -22,7 +22,7 @@ nodes = 2
 min_nodes = 2
 
 [data]
-path = "{data}"
+{data}
 validation_fraction = 0.1
 
 [model]
@@ -53,11 +53,12 @@ class Far(training.TrainingTest):
             print("skipped: ../shared/data/tinyshakespeare.txt is not there")
             self.skipTest("no text")
         super().setUp()
+        self.world.offers["shakespeare"] = self.data
 
     def run_job(self, name, steps, exchange):
         """Seconds, the validation loss and the bytes that both sent in a step of the job."""
         path = self.world.write(name + ".toml", JOB.format(
-            name=name, data=self.data, steps=steps, exchange=exchange))
+            name=name, data=self.world.offered(self.data), steps=steps, exchange=exchange))
         begin = time.monotonic()
         node = self.nodes["a"]
         started = node.ask("train", path, "--json")

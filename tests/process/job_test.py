@@ -109,21 +109,21 @@ class Unfit(cluster.ProcessTest):
         return {one["node"]: one["reason"] for one in started.json["refused"]}
 
     def test_a_node_without_the_data_is_refused_by_name_and_the_job_runs_elsewhere(self):
-        # The same path means another folder in each process.
+        # The same name means another file at each node.
         self.world.write("data/text.txt", cluster.TEXT)
         os.mkdir(self.world.path("elsewhere"))
         first, _ = self.pair(cwd=self.world.path("elsewhere"))
-        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        path = self.job_file(nodes=2)
         refused = self.refusals(first.ask("train", path, "--json"))
         self.assertEqual(list(refused), ["second"])
-        self.assert_says(refused["second"], "/proc/self/cwd/data")
+        self.assert_says(refused["second"], "data set 'text'")
         self.wait_for_phase(first, "small")
 
     def test_a_node_with_other_data_is_refused_by_name(self):
         self.world.write("data/text.txt", cluster.TEXT)
         self.world.write("elsewhere/data/text.txt", cluster.TEXT + "more\n")
         first, _ = self.pair(cwd=self.world.path("elsewhere"))
-        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        path = self.job_file(nodes=2)
         refused = self.refusals(first.ask("train", path, "--json"))
         self.assertEqual(list(refused), ["second"])
         self.assert_says(refused["second"], "data")
@@ -133,11 +133,11 @@ class Unfit(cluster.ProcessTest):
         os.mkdir(self.world.path("elsewhere"))
         self.world.write("data/text.txt", cluster.TEXT)
         first, _ = self.pair(cwd=self.world.path("elsewhere"))
-        path = self.job_file(data="/proc/self/cwd/data", nodes=2)
+        path = self.job_file(nodes=2)
         with open(path, encoding="utf-8") as stream:
             text = stream.read().replace("min_nodes = 1", "min_nodes = 2")
         refused = first.ask("train", self.world.write("two.toml", text), "--no-wait")
-        self.assert_fails(refused, 1, "second", "/proc/self/cwd/data")
+        self.assert_fails(refused, 1, "second", "data set 'text'")
 
 
 class OneJob(cluster.ProcessTest):

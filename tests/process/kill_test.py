@@ -32,7 +32,7 @@ nodes = {nodes}
 min_nodes = 1
 
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -80,7 +80,7 @@ class Kill(cluster.ProcessTest):
 
     def job(self, nodes):
         data = self.world.write("data/text.txt", TEXT)
-        return self.world.write("small.toml", JOB.format(nodes=nodes, data=data, steps=STEPS))
+        return self.world.write("small.toml", JOB.format(nodes=nodes, data=self.world.offered(data), steps=STEPS))
 
     def start_three(self, fault=None, fixed=False):
         """Three nodes that know each other; each strikes itself once its file says so."""

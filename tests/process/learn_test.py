@@ -20,7 +20,7 @@ nodes = {nodes}
 min_nodes = 1
 
 [data]
-path = "{data}"
+{data}
 validation_fraction = 0.1
 
 [model]
@@ -60,11 +60,12 @@ class Learning(cluster.ProcessTest):
         if not self.data or not os.path.exists(self.data):
             print("skipped: ../shared/data/tinyshakespeare.txt is not there")
             self.skipTest("no text")
+        self.world.offers["shakespeare"] = self.data
 
     def run_job(self, nodes, seed=1, steps=STEPS, precision="fp32"):
         """Trains through the first node; what `job show` says at the end, and the digest."""
         path = self.world.write("shakespeare.toml", JOB.format(
-            nodes=len(nodes), seed=seed, steps=steps, data=self.data, precision=precision))
+            nodes=len(nodes), seed=seed, steps=steps, data=self.world.offered(self.data), precision=precision))
         begin = time.monotonic()
         started = nodes[0].ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))

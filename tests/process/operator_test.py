@@ -149,7 +149,7 @@ class Operator(cluster.ProcessTest):
         second = self.world.join("b", first)
         job = self.job_file(nodes=2, steps=10)
         with open(job, encoding="utf-8") as stream:
-            named = re.sub(r'path = ".*"', 'set = "fox"', stream.read())
+            named = stream.read().replace('set = "text"', 'set = "fox"')
         job = self.world.write("named.toml", named)
         cluster.wait_until(lambda: len(first.ask("nodes", "--json").json["nodes"]) == 2, "both")
         started = first.ask("train", job, "--json")

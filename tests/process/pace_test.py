@@ -12,7 +12,7 @@ min_nodes = {nodes}
 labels = {labels}
 
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -93,7 +93,7 @@ class Pace(cluster.ProcessTest):
         """Trains a job to its end; slices a second over its second half, and its final report."""
         data = self.world.write("data/text.txt", cluster.TEXT * 4)
         path = self.world.write(f"{name}.toml", JOB.format(
-            name=name, nodes=nodes, labels=labels, data=data, steps=STEPS))
+            name=name, nodes=nodes, labels=labels, data=self.world.offered(data), steps=STEPS))
         started = node.ask("train", path, "--json")
         self.assertEqual(started.code, 0, str(started))
         self.wait_for_phase(node, name, timeout=4 * cluster.TIMEOUT)

@@ -16,7 +16,7 @@ nodes = {nodes}
 min_nodes = {least}
 
 [data]
-path = "{data}"
+{data}
 format = "table"
 validation_fraction = 0.1
 
@@ -50,10 +50,11 @@ class Digits(training.TrainingTest):
         if not self.data or not os.path.exists(self.data):
             print("skipped: ../shared/data/optdigits.tra is not there")
             self.skipTest("no digits")
+        self.world.offers["digits"] = self.data
 
     def job(self, nodes, least=1):
         return self.world.write("small.toml", JOB.format(
-            nodes=nodes, least=least, data=self.data, steps=self.steps, every=self.every,
+            nodes=nodes, least=least, data=self.world.offered(self.data), steps=self.steps, every=self.every,
             exchange=self.exchange))
 
     def accuracy(self, node):

@@ -14,7 +14,7 @@ nodes = {nodes}
 min_nodes = {least}
 
 [data]
-path = "{data}"
+{data}
 format = "{form}"
 
 [model]
@@ -51,7 +51,7 @@ class Table(training.TrainingTest):
         if not os.path.exists(data):
             self.world.write("data/rows.csv", rows())
         return self.world.write("small.toml", JOB.format(**{
-            "nodes": nodes, "least": least, "data": data, "steps": self.steps,
+            "nodes": nodes, "least": least, "data": self.world.offered(data), "steps": self.steps,
             "every": self.every, "form": "table", "kind": "mlp", "settings": self.settings,
             **other}))
 
@@ -86,7 +86,7 @@ class Table(training.TrainingTest):
 
     def test_data_that_does_not_fit_the_model_is_told(self):
         node = self.world.start("alone")
-        has = f"the data at {self.world.path('data/rows.csv')} has "
+        has = "the data, data set 'rows', has "
         self.assertIn("reads samples of text u8[17], " + has + "features f32[2], label i32[1]",
                       self.refusal(node, kind="gpt", settings="context = 16"))
         self.assertIn("reads samples of features f32[3], label i32[1], " + has + "features f32[2]",

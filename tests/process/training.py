@@ -17,7 +17,7 @@ nodes = {nodes}
 min_nodes = {least}
 
 [data]
-path = "{data}"
+{data}
 
 [model]
 kind = "gpt"
@@ -139,7 +139,7 @@ class TrainingTest(cluster.ProcessTest):
         if not os.path.exists(data):
             self.world.write("data/text.txt", TEXT)
         return self.world.write("small.toml", JOB.format(
-            nodes=nodes, least=least, data=data, steps=self.steps, every=self.every,
+            nodes=nodes, least=least, data=self.world.offered(data), steps=self.steps, every=self.every,
             channels=self.channels))
 
     def undisturbed(self):

@@ -14,7 +14,7 @@ JOB = """
 name = "{name}"
 
 [data]
-path = "{data}"
+{data}
 format = "tokens"
 token_bytes = {width}
 
@@ -53,7 +53,7 @@ class Weights(cluster.ProcessTest):
 
     def job(self, name, settings=SETTINGS, width=2, steps=20, rate=0.01):
         return self.world.write(f"{name}.toml", JOB.format(
-            name=name, data=self.data, width=width, settings=settings, steps=steps, rate=rate))
+            name=name, data=self.world.offered(self.data), width=width, settings=settings, steps=steps, rate=rate))
 
     def train(self, *words, **named):
         done = self.node.ask("train", self.job(*words, **named), "--follow", timeout=60)

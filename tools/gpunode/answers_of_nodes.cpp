@@ -36,6 +36,8 @@ settings[].flag   | text  | | the flag of `up`
 data              | list  | | data sets that the node offers to jobs
 data[].name       | text  | | its name
 data[].path       | text  | | where it lies
+data[].for        | texts | | whose jobs may read it beside this node's own: any, or ids of nodes
+data[].problem    | text  | it cannot be read | why
 
 = logs
 # A line each, a record of the log each, without ok; {"ok":false, ...} if there is no log.

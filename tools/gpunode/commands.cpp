@@ -24,6 +24,11 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "the address under which others reach this node; it must be reachable"},
       {"--name", "NAME", "a label for people (default: the host's name)"},
       {"--label", "KEY=VALUE", "what jobs may ask for", true},
+      {"--data", "NAME=PATH",
+       "a file or folder that jobs of every node that may submit read here by that name "
+       "(data.set); "
+       "[data.NAME] in gpunode.toml can say for whose jobs alone",
+       true},
       {"--threads", "N", "compute threads (default: one a core)"},
       {"--device", "DEVICES",
        "what to compute on: auto (every GPU that can, else the CPU; the default), cpu, cuda (every "

@@ -1,4 +1,5 @@
 // `config`: what the node of a state directory starts with, and where each value comes from.
+#include "runtime/storage/confined_files.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/node_settings.hpp"
@@ -10,6 +11,15 @@ using nlohmann::json;
 
 namespace {
 
+std::string users_text(const json& set) {
+  const json users = list(set, "for");
+  std::string text = users == json::array({"any"}) ? "for jobs of every node that may submit"
+                     : users.empty()               ? "for this node's own jobs alone"
+                                     : "for this node's own jobs and those of " + joined(users);
+  if (set.contains("problem")) text += "; it cannot be read: " + word(set, "problem");
+  return text;
+}
+
 std::string text_of(const json& answer, const std::string& state) {
   std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE", "FROM", "FLAG"}};
   for (const json& setting : list(answer, "settings")) {
@@ -20,7 +30,8 @@ std::string text_of(const json& answer, const std::string& state) {
   }
   std::string text = aligned(rows);
   for (const json& set : list(answer, "data"))
-    text += "data set " + word(set, "name") + ": " + word(set, "path") + "\n";
+    text +=
+        "data set " + word(set, "name") + ": " + word(set, "path") + ", " + users_text(set) + "\n";
   const std::string file = word(answer, "file");
   if (!file.empty()) return text + "read from " + file + "\n";
   return text + "no " + state + "/" + NodeSettings::kFile + ": keys above, as in name = \"a\"\n";
@@ -40,8 +51,13 @@ int run_config(const Invocation& invocation) {
                                   {"values", value.values},
                                   {"from", to_string(value.source)},
                                   {"flag", value.flag}});
-  for (const auto& [name, path] : settings->data_sets())
-    answer["data"].push_back({{"name", name}, {"path", path}});
+  for (const auto& [name, offer] : settings->data_sets()) {
+    json set = {{"name", name}, {"path", offer.path}, {"for", offer.users}};
+    if (auto opened = storage::ConfinedFiles::open({offer.path, offer.path, invocation.state()});
+        !opened)
+      set["problem"] = opened.error().message();
+    answer["data"].push_back(std::move(set));
+  }
   return tell(invocation, {answer, std::nullopt, kOk},
               [&](const json& told) { return text_of(told, invocation.state()); });
 }

@@ -193,7 +193,7 @@ std::string job_file_text(bool markdown) {
   std::string out = markdown ? "# gpunode: the job file\n\n" : "The job file (TOML)\n";
   out +=
       "Keys without a section stand first; the others in [data], [model], [train], [checkpoint] "
-      "and\n[exchange]. Only name and data.path are required. Examples: "
+      "and\n[exchange]. Only name and data.path or data.set are required. Examples: "
       "share/gpunode/jobs, examples/jobs.\n";
   std::string section = "?";
   for (const job::SettingText& one : job::setting_texts()) {

@@ -16,6 +16,8 @@ using nlohmann::json;
 constexpr const char* kEarlier = "earlier.json";  // in the state directory
 constexpr std::uint64_t kLargest = 1 << 20;       // of either file, bytes
 
+constexpr const char* kData = "data";  // a section for each set in the file; NAME=PATH elsewhere
+
 enum class Kind { text, list, whole, yes };
 struct Row {
   const char* key;
@@ -29,6 +31,7 @@ constexpr Row kRows[] = {
     {"labels", "--label", Kind::list, "", true},
     {"listen", "--listen", Kind::text, "0.0.0.0:7601", true},
     {"allow", "--allow", Kind::list, "", true},
+    {kData, "--data", Kind::list, "", true},
     {"advertise", "--advertise", Kind::text, "", true},
     {"threads", "--threads", Kind::whole, "", false},
     {"device", "--device", Kind::text, "auto", false},
@@ -71,6 +74,37 @@ Result<std::vector<std::string>> values_of(const Row& row, const toml::node& nod
   return values;
 }
 
+// [data.NAME]; a path that is relative starts at the file's folder.
+Result<DataOffer> data_set_of(const std::string& name, const toml::node& entry,
+                              const std::string& file) {
+  const auto wrong = [&] {
+    return bad(
+        "[data." + name +
+        "] wants path = \"a file or a folder\", and may say for whose jobs: for = [\"any\"], "
+        "or ids of nodes" +
+        toml_place(entry));
+  };
+  const toml::table* fields = entry.as_table();
+  const auto path = fields ? (*fields)["path"].value_exact<std::string>() : std::nullopt;
+  if (!path) return wrong();
+  DataOffer offer;
+  if (const toml::node* users = fields->get("for")) {
+    const toml::array* list = users->as_array();
+    if (!list) return wrong();
+    offer.users.clear();
+    for (const toml::node& user : *list) {
+      const auto text = user.value_exact<std::string>();
+      if (!text) return wrong();
+      offer.users.push_back(*text);
+    }
+  }
+  if (fields->size() != (fields->contains("for") ? 2u : 1u)) return wrong();
+  const std::filesystem::path given(*path);
+  offer.path = (given.is_absolute() ? given : std::filesystem::absolute(file).parent_path() / given)
+                   .lexically_normal();
+  return offer;
+}
+
 }  // namespace
 
 std::string to_string(Source source) {
@@ -103,6 +137,7 @@ Result<NodeSettings> NodeSettings::read(const Invocation& invocation) {
   if (!named.empty() || std::filesystem::exists(path, failure))
     if (auto read = settings.read_file(path); !read) return read.error().within(path);
   settings.add_flags();
+  if (auto added = settings.add_data_flags(); !added) return added.error();
   return settings;
 }
 
@@ -113,25 +148,19 @@ Result<void> NodeSettings::read_file(const std::string& path) {
   auto table = parse_toml(as_text(*bytes), "it");
   if (!table) return table.error();
   file_ = std::filesystem::absolute(path).string();  // the node leaves this folder
-  std::vector<std::string> known = {"data"};
+  std::vector<std::string> known;
   for (const Row& row : kRows) known.emplace_back(row.key);
   for (auto&& [key, node] : *table) {
     const std::string name(key.str());
-    if (name == "data") {
+    if (name == kData) {
       const toml::table* sets = node.as_table();
       if (!sets)
         return bad("'data' is a section: write [data.NAME] and path = \"...\"" + toml_place(node));
       for (auto&& [set, entry] : *sets) {
         const std::string set_name(set.str());
-        const toml::table* fields = entry.as_table();
-        const auto data_path = fields ? (*fields)["path"].value_exact<std::string>() : std::nullopt;
-        if (!data_path || fields->size() != 1)
-          return bad("[data." + set_name + "] wants one key: path = \"a file or a folder\"" +
-                     toml_place(entry));
-        const std::filesystem::path given(*data_path);
-        data_sets_[set_name] =
-            (given.is_absolute() ? given : std::filesystem::absolute(path).parent_path() / given)
-                .lexically_normal();
+        auto offer = data_set_of(set_name, entry, path);
+        if (!offer) return offer.error();
+        data_sets_[set_name] = *std::move(offer);
       }
       continue;
     }
@@ -142,6 +171,23 @@ Result<void> NodeSettings::read_file(const std::string& path) {
     Value& value = values_[static_cast<std::size_t>(row - kRows)];
     value.values = *std::move(values);
     value.source = Source::file;
+  }
+  return {};
+}
+
+// NAME=PATH; one that the file has, too, comes first.
+Result<void> NodeSettings::add_data_flags() {
+  const auto row = std::ranges::find(kRows, std::string_view(kData), &Row::key);
+  Value& value = values_[static_cast<std::size_t>(row - kRows)];
+  for (std::string& one : value.values) {
+    const std::size_t equals = one.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == one.size())
+      return bad("--data wants NAME=PATH, not '" + one + "'");
+    const std::string name = one.substr(0, equals);
+    // The node leaves this folder, and the next start may be in another one.
+    const std::filesystem::path path = std::filesystem::absolute(one.substr(equals + 1));
+    one = name + "=" + path.lexically_normal().string();
+    data_sets_[name] = {path.lexically_normal().string()};
   }
   return {};
 }

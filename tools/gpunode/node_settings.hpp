@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/node/node.hpp"
 #include "tools/gpunode/command.hpp"
 
 namespace gpunode::cli {
@@ -33,8 +34,8 @@ class NodeSettings {
   const std::vector<Value>& all() const { return values_; }
   // The invocation's words with those of file and earlier starts where no flag was given.
   const Arguments& arguments() const { return arguments_; }
-  // Data sets that the node offers to jobs, by name: paths.
-  const std::map<std::string, std::string>& data_sets() const { return data_sets_; }
+  // Data sets that the node offers to jobs, by name, with absolute paths.
+  const std::map<std::string, DataOffer>& data_sets() const { return data_sets_; }
   const std::string& file() const { return file_; }  // that was read; empty: there is none
   // Names the file where a wrong value is from there.
   Error explained(Error error) const;
@@ -48,11 +49,12 @@ class NodeSettings {
   Result<void> read_file(const std::string& path);
   Result<void> read_earlier();
   void add_flags();
+  Result<void> add_data_flags();
 
   std::string state_, file_;
   std::vector<Value> values_;
   Arguments arguments_;
-  std::map<std::string, std::string> data_sets_;
+  std::map<std::string, DataOffer> data_sets_;
 };
 
 }  // namespace gpunode::cli

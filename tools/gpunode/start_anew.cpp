@@ -34,9 +34,11 @@ void pause_and_count() {
   setenv(kLosses, std::to_string(losses + 1).c_str(), 1);
 }
 
-// What is not to be said again: it is in the background, and a member.
+// What is not to be said again: it is in the background, and a member; and where its data lies is
+// remembered, with paths that hold in any folder.
 bool is_of_the_first_start(const std::string& flag) {
-  return flag == "--detach" || flag == "--token-file" || flag == "--state" || flag == "--config";
+  return flag == "--data" || flag == "--detach" || flag == "--token-file" || flag == "--state" ||
+         flag == "--config";
 }
 
 }  // namespace

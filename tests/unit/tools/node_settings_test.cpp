@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "tests/support/temporary_folder.hpp"
@@ -90,8 +91,43 @@ TEST_F(Settings, where_metrics_are_is_remembered_until_it_is_told_otherwise) {
 TEST_F(Settings, data_sets_have_paths_from_the_files_folder) {
   write("[data.books]\npath = \"texts/books\"\n[data.digits]\npath = \"/srv/digits\"\n");
   const auto sets = read().data_sets();
-  EXPECT_EQ(sets.at("books"), (folder_.path() / "texts/books").string());
-  EXPECT_EQ(sets.at("digits"), "/srv/digits");
+  EXPECT_EQ(sets.at("books").path, (folder_.path() / "texts/books").string());
+  EXPECT_EQ(sets.at("digits").path, "/srv/digits");
+  EXPECT_EQ(sets.at("digits").users, std::vector<std::string>{"any"});
+}
+
+TEST_F(Settings, data_sets_say_for_whose_jobs_they_are) {
+  write("[data.a]\npath = \"/a\"\nfor = []\n[data.b]\npath = \"/b\"\nfor = [\"0f\"]\n");
+  const auto sets = read().data_sets();
+  EXPECT_TRUE(sets.at("a").users.empty());
+  EXPECT_EQ(sets.at("b").users, std::vector<std::string>{"0f"});
+}
+
+TEST_F(Settings, a_data_set_told_by_a_flag_comes_before_the_files_and_is_remembered) {
+  write("[data.a]\npath = \"/a\"\n[data.b]\npath = \"/b\"\n");
+  given_.arguments.add("--data", "a=/else=where");
+  given_.arguments.add("--data", "c=here");
+  const std::string here = (std::filesystem::current_path() / "here").string();
+  for (const bool again : {false, true}) {
+    const auto settings = read();
+    EXPECT_EQ(settings.data_sets().at("a").path, "/else=where") << again;
+    EXPECT_EQ(settings.data_sets().at("b").path, "/b");
+    EXPECT_EQ(settings.data_sets().at("c").path, here) << "in whichever folder it starts next";
+    ASSERT_TRUE(settings.remember());
+    given_ = {};
+    given_.arguments.add("--state", folder_.path().string());
+  }
+}
+
+TEST_F(Settings, a_data_flag_without_name_or_path_is_refused) {
+  for (const char* wrong : {"a", "=b", "a="}) {
+    given_ = {};
+    given_.arguments.add("--state", folder_.path().string());
+    given_.arguments.add("--data", wrong);
+    const auto settings = NodeSettings::read(given_);
+    ASSERT_FALSE(settings) << wrong;
+    EXPECT_NE(settings.error().message().find("NAME=PATH"), std::string::npos);
+  }
 }
 
 TEST_F(Settings, a_mistake_names_its_line_and_what_would_do) {
@@ -103,6 +139,8 @@ TEST_F(Settings, a_mistake_names_its_line_and_what_would_do) {
       {"bulk_plain = 1\n", {"bulk_plain", "true or false"}},
       {"[data.x]\nfile = \"a\"\n", {"[data.x]", "path = "}},
       {"data = 3\n", {"[data.NAME]"}},
+      {"[data.x]\npath = \"a\"\nfor = \"any\"\n", {"[data.x]", "for = "}},
+      {"[data.x]\npath = \"a\"\nelse = 1\n", {"[data.x]"}},
   };
   for (const auto& [text, words] : kWrong) {
     const std::string message = refusal(text);

@@ -7,8 +7,10 @@
 #include <stdexcept>
 
 #include "actors/checkpoint/stored_model.hpp"
+#include "actors/job/job_rights.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
+#include "runtime/security/identity.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -22,10 +24,13 @@ class Environment : public ::testing::Test {
     options_.devices = &devices_;
     options_.files = &files_;
     options_.clock = &clock_;
-    options_.state = folder_.path();
-    spec_.data.path = path().string();
+    options_.state = folder_.path() / "state";
+    std::filesystem::create_directory(options_.state);
+    options_.data_sets = {{"text", {path()}}};
+    spec_.data.set = "text";
     spec_.model_settings = {{"layers", "1"}, {"channels", "32"}, {"context", "16"}};
-    const dataset::TextSource source = *dataset::TextSource::open(files_, path());
+    const dataset::TextSource source =
+        *dataset::TextSource::open(std::make_shared<storage::PosixFileSystem>(), path());
     const storage::Sha256 digest = source.data_digest();
     spec_.data_digest.assign(digest.value.begin(), digest.value.end());
     spec_.data_bytes = 10'000;
@@ -65,6 +70,62 @@ TEST_F(Environment, TakesTheDataWithWhichTheJobBegan) {
   EXPECT_TRUE(look());
 }
 
+// A job's own path is read where it was submitted, and nowhere else is looked whether it is there.
+TEST_F(Environment, ReadsAPathOfItsOwnJobsAlone) {
+  const security::Identity self = security::Identity::create(),
+                           other = security::Identity::create();
+  const auto of = [](const security::Identity& who) {
+    return security::Authority{
+        who.id(), [](const NodeId&) { return security::Rights{0}; },
+        [&who](std::string_view purpose, ByteView message) { return who.sign(purpose, message); },
+        [&who](const NodeId& by, std::string_view purpose, ByteView message,
+               const security::Signature& signature) {
+          return by == who.id() && security::verify(who.sign_key(), purpose, message, signature);
+        }};
+  };
+  const security::Authority own = of(self), others = of(other);
+  options_.authority = &own;
+  const JobEnvironment environment(options_);
+  spec_.data.set.clear();
+  spec_.data.path = path();
+  sign_as_owner(own, spec_);
+  const auto fit = environment.fitness(spec_);
+  EXPECT_TRUE(fit) << fit.error().detail;
+
+  const auto refusal = [&](job::JobSpec spec, const char* what) {
+    const auto refused = environment.fitness(spec);
+    EXPECT_FALSE(refused) << what;
+    EXPECT_FALSE(environment.prove(spec, 1)) << what;
+    return refused ? std::string() : refused.error().message();
+  };
+  job::JobSpec foreign = spec_;
+  sign_as_owner(others, foreign);
+  const std::string told = refusal(foreign, "another node's job");
+  EXPECT_NE(told.find("data.set = \"NAME\""), std::string::npos) << told;
+  EXPECT_EQ(told.find(path().string()), std::string::npos) << told;
+  foreign.submitter = self.id();
+  EXPECT_EQ(refusal(foreign, "another node's in this one's name"), told);
+  foreign = spec_;
+  foreign.data.path = folder_.path() / "none";
+  EXPECT_EQ(refusal(foreign, "a path that is not there"), told) << "nobody has signed it";
+
+  foreign = spec_;
+  foreign.data = {.set = "text"};
+  foreign.model_start = path();
+  sign_as_owner(others, foreign);
+  const std::string start = refusal(foreign, "weights at a path");
+  EXPECT_NE(start.find("model.start_set"), std::string::npos) << start;
+  foreign.model_start = folder_.path() / "none";
+  sign_as_owner(others, foreign);
+  EXPECT_EQ(refusal(foreign, "weights that are not there"), start);
+  EXPECT_EQ(environment.make_model(foreign).error().code, ErrorCode::permission_denied);
+  foreign.model_start.clear();
+  foreign.data.validation_path = path();
+  sign_as_owner(others, foreign);
+  EXPECT_NE(refusal(foreign, "validation at a path").find("data.validation_set"),
+            std::string::npos);
+}
+
 TEST_F(Environment, NamesDataThatHasBecomeAnother) {
   write(std::string(10'000, 'b'));
   expect_differs("differs from that of the others (sha256 ");
@@ -78,7 +139,8 @@ TEST_F(Environment, NamesDataThatHasBecomeAnother) {
 TEST_F(Environment, ASetThatIsGivenToValidateOnIsReadWholeAndIsPartOfTheData) {
   const storage::Path given = folder_.path() / "given.txt";
   std::ofstream(given) << std::string(16 * 50 + 1, 'v');
-  spec_.data.validation_path = given.string();
+  options_.data_sets["given"] = {given};
+  spec_.data.validation_set = "given";
   spec_.data_digest.clear();
   const auto reader = JobEnvironment(options_).trainer_options(spec_)->reader;
   EXPECT_EQ(reader->data().sample_count(), 10'000u - 16) << "nothing is held out of the other";
@@ -91,7 +153,7 @@ TEST_F(Environment, ASetThatIsGivenToValidateOnIsReadWholeAndIsPartOfTheData) {
   std::ofstream(given, std::ios::trunc) << "short";
   const auto refused = JobEnvironment(options_).fitness(spec_);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("data.validation_path"), std::string::npos);
+  EXPECT_NE(refused.error().message().find("data.validation_set"), std::string::npos);
   EXPECT_TRUE(JobEnvironment(options_).prove(spec_, 1)) << "of what is trained on alone";
 }
 
@@ -126,8 +188,9 @@ TEST_F(Environment, StartsFromTheWeightsOfAFile) {
   start.model = std::move(*model::make_model(
       "gpt", {{"layers", "1"}, {"channels", "32"}, {"context", "16"}, {"vocabulary", "200"}}));
   start.weights.assign(start.model->parameter_count(), 0.25f);
-  spec_.model_start = folder_.path() / "start";
-  ASSERT_TRUE(checkpoint::save_model(files_, start, spec_.model_start));
+  ASSERT_TRUE(checkpoint::save_model(files_, start, folder_.path() / "start"));
+  options_.data_sets["start"] = {folder_.path() / "start"};
+  spec_.model_start_set = "start";
   const JobEnvironment environment(options_);
   const auto made = environment.make_model(spec_);
   ASSERT_TRUE(made) << made.error().detail;
@@ -144,14 +207,14 @@ TEST_F(Environment, StartsFromTheWeightsOfAFile) {
   };
   EXPECT_NE(refusal("layers", "2").find("has layers = 1, the job says 2"), std::string::npos);
   EXPECT_NE(refusal("context", "8").find("another position_table"), std::string::npos);
-  spec_.model_start += "r";
+  spec_.model_start_set += "r";
   EXPECT_EQ(environment.make_model(spec_).error().code, ErrorCode::not_found);
 }
 
 TEST_F(Environment, TakesTokensForALargeVocabularyOnly) {
   spec_.data.format = "tokens";  // 5000 of 'aa', 24929
   EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
-                "reads samples of text u8[17], the data at " + spec_.data.path + " has tokens i32"),
+                "reads samples of text u8[17], the data, data set 'text', has tokens i32"),
             std::string::npos);
   spec_.model_settings["vocabulary"] = "24930";
   const auto options = JobEnvironment(options_).trainer_options(spec_);
@@ -164,7 +227,7 @@ TEST_F(Environment, TakesTokensForALargeVocabularyOnly) {
             std::string::npos);
   spec_.data.format = "text";
   EXPECT_NE(JobEnvironment(options_).trainer_options(spec_).error().detail.find(
-                "reads samples of tokens i32[17], the data at " + spec_.data.path + " has text u8"),
+                "reads samples of tokens i32[17], the data, data set 'text', has text u8"),
             std::string::npos);
 }
 

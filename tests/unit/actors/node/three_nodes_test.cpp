@@ -41,6 +41,7 @@ class Cluster : public ::testing::Test {
     config.name = name;
     config.listen = "127.0.0.1:0";
     config.threads = 1;
+    config.data_sets = {{"text", {(root_ / "text").string()}}};
     config.join = join_address;
     config.token = token;
     NodeParts parts;
@@ -60,7 +61,7 @@ class Cluster : public ::testing::Test {
   std::string job_file(int nodes, int steps) const {
     return "name = \"tiny\"\nnodes = " + std::to_string(nodes) + R"(
 [data]
-path = "text"
+set = "text"
 [model]
 kind = "gpt"
 layers = 1

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "runtime/base/thrown_error.hpp"
+#include "runtime/storage/confined_files.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -19,8 +20,8 @@ class TextSourceTest : public ::testing::Test {
  protected:
   void write(const std::string& name, std::string_view text) {
     auto path = folder_.path() / name;
-    ASSERT_TRUE(files_.create_folder(path.parent_path()).has_value());
-    ASSERT_TRUE(files_.write_atomic(path, {as_bytes(text)}).has_value());
+    ASSERT_TRUE(files_->create_folder(path.parent_path()).has_value());
+    ASSERT_TRUE(files_->write_atomic(path, {as_bytes(text)}).has_value());
   }
   static std::string all(const TextSource& source) {
     Bytes bytes(source.size_bytes());
@@ -28,7 +29,7 @@ class TextSourceTest : public ::testing::Test {
     return std::string(as_text(bytes));
   }
   testing::TemporaryFolder folder_;
-  PosixFileSystem files_;
+  std::shared_ptr<PosixFileSystem> files_ = std::make_shared<PosixFileSystem>();
 };
 
 TEST_F(TextSourceTest, a_folder_is_its_files_in_byte_order_of_their_paths) {
@@ -62,7 +63,10 @@ TEST_F(TextSourceTest, links_pipes_and_loops_are_left_out) {
 TEST_F(TextSourceTest, the_named_path_itself_may_be_a_link) {
   write("folder/real", "text");
   std::filesystem::create_directory_symlink(folder_.path() / "folder", folder_.path() / "link");
-  EXPECT_EQ(all(*TextSource::open(files_, folder_.path() / "link")), "text");
+  const auto files =
+      storage::ConfinedFiles::open({folder_.path() / "link", "it", folder_.path() / "state"});
+  ASSERT_TRUE(files) << files.error().message();
+  EXPECT_EQ(all(*TextSource::open(*files, "it")), "text");
 }
 
 TEST_F(TextSourceTest, ranges_cross_files_of_any_length) {
@@ -166,8 +170,8 @@ TEST_F(TextSourceTest, what_cannot_be_read_is_named) {
   write("good", "text");
   write("locked", "text");
   for (auto operation : {testing::FileOperation::open, testing::FileOperation::read_at}) {
-    testing::FaultFileSystem faults(files_);
-    faults.fail(operation, 1, ErrorCode::permission_denied);
+    const auto faults = std::make_shared<testing::FaultFileSystem>(*files_);
+    faults->fail(operation, 1, ErrorCode::permission_denied);
     Result<TextSource> source = TextSource::open(faults, folder_.path());
     ASSERT_FALSE(source.has_value());
     EXPECT_EQ(source.error().code, ErrorCode::permission_denied);
