@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,17 @@ struct LinkCounters {
   std::uint64_t frames_dropped = 0;  // bad, late or over a limit; thrown away unparsed
 };
 
+struct CurveKeyPair {
+  std::array<std::byte, 32> open{}, secret{};
+};
+
+// What a link proves itself by. A peer that refuses the first is told the one before, in turn: it
+// may not have heard of the change, and hears of it over the session that this opens.
+struct LinkKeys {
+  CurveKeyPair now;
+  std::optional<CurveKeyPair> before = {};
+};
+
 class Link {
  public:
   virtual ~Link() = default;
@@ -103,6 +115,10 @@ class Link {
   virtual void set_peer(PeerAddress address) = 0;
   // Forgets the peer and closes its sessions; its frames are no longer accepted.
   virtual void drop_peer(const NodeId& node) = 0;
+
+  // Takes other keys for its own: every session is closed and opened anew under them. A link
+  // without keys has nothing to do.
+  virtual void use_keys(const LinkKeys&) {}
 
   // Queues a message and returns at once, from any thread. Fails with: not_found (unknown peer),
   // unavailable (no session; on_state tells when one is up), resource_exhausted (too much queued

@@ -58,6 +58,10 @@ void MeshLink::drop_peer(const NodeId& node) {
   control_->drop_peer(node);
 }
 
+void MeshLink::use_keys(const LinkKeys& keys) {
+  control_->use_keys(keys);  // bulk has none of its own: control agrees on its tickets
+}
+
 Result<void> MeshLink::send(const NodeId& to, Lane lane, Message message) {
   if (lane == Lane::bulk) return bulk_->send(to, std::move(message));
   return control_->send(to, std::move(message));

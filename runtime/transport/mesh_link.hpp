@@ -41,6 +41,7 @@ struct MeshLinkOptions {
   Boot boot = 0;
   CurveKey curve_public_key{};
   CurveKey curve_secret_key{};
+  std::optional<CurveKeyPair> curve_before = {};  // LinkKeys::before
   // "tcp://0.0.0.0:7601"; port 0 takes a free one; empty: this node only dials.
   std::vector<std::string> control_listen;
   std::vector<std::string> bulk_listen;
@@ -76,6 +77,7 @@ class MeshLink final : public Link {
 
   void set_peer(PeerAddress address) override;
   void drop_peer(const NodeId& node) override;
+  void use_keys(const LinkKeys& keys) override;
   Result<void> send(const NodeId& to, Lane lane, Message message) override;
   Result<Lane> send_soon(const NodeId& to, Message message) override;
   LinkCounters counters(Lane lane) const override;

@@ -32,8 +32,9 @@ bool ControlLane::configure_dial(ControlDial& dial, const ControlPeer& peer) {
   socket.set(ZMQ_RECONNECT_IVL, -1);
   socket.set(ZMQ_CONNECT_TIMEOUT, 3'000);
   socket.set_bytes(ZMQ_CURVE_SERVERKEY, peer.address.curve_public_key);
-  socket.set_bytes(ZMQ_CURVE_PUBLICKEY, options_.curve_public_key);
-  socket.set_bytes(ZMQ_CURVE_SECRETKEY, options_.curve_secret_key);
+  const CurveKeyPair& own = peer.older_key && keys_.before ? *keys_.before : keys_.now;
+  socket.set_bytes(ZMQ_CURVE_PUBLICKEY, own.open);
+  socket.set_bytes(ZMQ_CURVE_SECRETKEY, own.secret);
   dial.monitor = Monitor(control_context(), socket);
   return socket.connect(dial.endpoint);
 }
@@ -71,6 +72,8 @@ void ControlLane::close_dial(ControlPeer& peer) {
 }
 
 void ControlLane::fail_dial(ControlPeer& peer, bool refused) {
+  // Whoever hears and lets nobody in may know the key of before alone.
+  if (peer.dial && peer.dial->connected && keys_.before) peer.older_key = !peer.older_key;
   close_dial(peer);
   note_failed_dial(peer, refused);
   redial_later(peer);

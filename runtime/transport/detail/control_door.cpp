@@ -37,11 +37,11 @@ KnockAnswer ControlDoor::answer(const Knock& knock) const {
   return {400, ""};
 }
 
-Result<void> ControlDoor::guard(Socket& inbox) const {
+Result<void> ControlDoor::guard(Socket& inbox, const CurveKey& secret) const {
   if (!inbox.set(kZapEnforceDomain, 1))
     return {ErrorCode::internal, "this libzmq cannot enforce its ZAP domain"};
   inbox.set(ZMQ_CURVE_SERVER, 1);
-  inbox.set_bytes(ZMQ_CURVE_SECRETKEY, options_.curve_secret_key);
+  inbox.set_bytes(ZMQ_CURVE_SECRETKEY, secret);
   inbox.set_bytes(ZMQ_ZAP_DOMAIN, as_bytes(domain_));
   return {};
 }

@@ -18,7 +18,7 @@ class ControlDoor {
   ControlDoor& operator=(const ControlDoor&) = delete;
 
   // Before the inbox is bound. Fails with internal.
-  Result<void> guard(Socket& inbox) const;
+  Result<void> guard(Socket& inbox, const CurveKey& secret) const;
   // Knocks there with the key that nobody knows. Fails with internal unless it is refused.
   Result<void> test(const std::string& endpoint) const;
 

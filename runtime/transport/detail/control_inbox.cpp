@@ -16,6 +16,68 @@ constexpr std::size_t kMaxParts = 3;  // route, frame, and one more to know a wr
 
 }  // namespace
 
+// Gives each endpoint its true port. After a failure there is no inbox.
+Result<void> ControlLane::open_inbox(std::vector<std::string>& endpoints) {
+  auto shared = std::make_shared<SharedSocket>(Socket(control_context(), ZMQ_ROUTER));
+  if (!*shared) return {ErrorCode::resource_exhausted, "ZeroMQ has no sockets left"};
+  Socket& inbox = shared->own();
+  set_tcp_options(inbox);
+  set_frame_limits(inbox, kMaxFrameBytes);
+  inbox.set(ZMQ_ROUTER_MANDATORY, 1);  // a ROUTER else throws away in silence what it cannot send
+  if (auto guarded = door_.guard(inbox, keys_.now.secret); !guarded) return guarded;
+  Monitor monitor(control_context(), inbox);
+  for (std::string& endpoint : endpoints) {
+    auto bound = inbox.bind(endpoint);
+    if (!bound) {
+      shared->close(monitor);
+      return bound.error();
+    }
+    endpoint = *bound;
+  }
+  if (!ignore_routing_ids(inbox)) {
+    shared->close(monitor);
+    return {ErrorCode::internal, "this libzmq cannot ignore what peers call themselves"};
+  }
+  inbox_ = std::move(shared);
+  inbox_monitor_ = std::move(monitor);
+  return {};
+}
+
+void ControlLane::watch_inbox() {
+  inbox_->look = [this] { service_inbox(); };
+  inbox_watch_ =
+      reactor_.watch(inbox_->own().fd(), Reactor::Wanted::reading, [this] { service_inbox(); });
+  auto hear = [this] {
+    if (!inbox_) return;
+    read_inbox_monitor();
+    service_inbox();  // what came before the break still counts
+    apply_disconnects();
+  };
+  inbox_monitor_watch_ = reactor_.watch(inbox_monitor_.fd(), Reactor::Wanted::reading, hear);
+  reactor_.post(hear);  // ZMQ_FD tells only of changes
+}
+
+void ControlLane::close_inbox() {
+  reactor_.unwatch(inbox_watch_);
+  reactor_.unwatch(inbox_monitor_watch_);
+  for (const auto& [fd, connection] : handshakes_) {
+    ::shutdown(*connection, SHUT_RDWR);
+    handshake_quota_.leave(static_cast<std::uint64_t>(fd));
+  }
+  handshakes_.clear();
+  disconnected_.clear();
+  inbox_->close(inbox_monitor_);
+  inbox_.reset();
+}
+
+// ZeroMQ gives a port back some time after its socket was closed.
+void ControlLane::open_inbox_again() {
+  constexpr Duration kPause = std::chrono::milliseconds(5);
+  if (closing_) return;
+  if (open_inbox(endpoints_)) return watch_inbox();
+  reactor_.after(kPause, [this] { open_inbox_again(); });
+}
+
 void ControlLane::accept(ControlPeer& peer, const Envelope& hello, Frames& parts) {
   if (!is_newest(peer, hello)) return answer_not_yet(hello, parts);
   const bool mine_wins =
@@ -49,7 +111,7 @@ Sent ControlLane::send_on(const Frames& asked, const Envelope& envelope) {
 }
 
 void ControlLane::service_inbox() {
-  for (int i = 0; i < kBatch; ++i) {
+  for (int i = 0; inbox_ && i < kBatch; ++i) {
     Frames parts = inbox_->receive(kMaxParts);
     if (parts.empty()) {
       if (inbox_->events() & ZMQ_POLLIN) continue;
@@ -57,7 +119,7 @@ void ControlLane::service_inbox() {
     }
     take_inbox(parts);
   }
-  reactor_.post([this] { service_inbox(); });
+  if (inbox_) reactor_.post([this] { service_inbox(); });
 }
 
 void ControlLane::take_inbox(Frames& parts) {

@@ -26,51 +26,46 @@ ControlLane::ControlLane(const MeshLinkOptions& options, const LinkEvents& event
                options, events),
       bulk_(std::move(bulk)),
       door_(options),
+      keys_{{options.curve_public_key, options.curve_secret_key}, options.curve_before},
       handshake_quota_(kHandshakes, security::random_nonce()) {}
 
 Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
   if (endpoints.empty()) return {};
-  auto shared = std::make_shared<SharedSocket>(Socket(control_context(), ZMQ_ROUTER));
-  if (!*shared) return {ErrorCode::resource_exhausted, "ZeroMQ has no sockets left"};
-  inbox_ = shared;
-  Socket& inbox = inbox_->own();
-  set_tcp_options(inbox);
-  set_frame_limits(inbox, kMaxFrameBytes);
-  inbox.set(ZMQ_ROUTER_MANDATORY, 1);  // a ROUTER else throws away in silence what it cannot send
-  if (auto guarded = door_.guard(inbox); !guarded) return guarded;
-  inbox_monitor_ = Monitor(control_context(), inbox);
-  for (const std::string& endpoint : endpoints) {
-    auto bound = inbox.bind(endpoint);
-    if (!bound) return bound.error();
-    endpoints_.push_back(*bound);
-    if (auto target = parse_endpoint(*bound)) ports_.push_back(target->port);
-  }
-  if (!ignore_routing_ids(inbox))
-    return {ErrorCode::internal, "this libzmq cannot ignore what peers call themselves"};
+  endpoints_ = endpoints;
+  if (auto opened = open_inbox(endpoints_); !opened) return opened;
+  for (const std::string& bound : endpoints_)
+    if (auto target = parse_endpoint(bound)) ports_.push_back(target->port);
   return {};
 }
 
 void ControlLane::start() {
-  if (inbox_) {
-    inbox_->look = [this] { service_inbox(); };
-    reactor_.watch(inbox_->own().fd(), Reactor::Wanted::reading, [this] { service_inbox(); });
-    auto hear = [this] {
-      read_inbox_monitor();
-      service_inbox();  // what came before the break still counts
-      apply_disconnects();
-    };
-    reactor_.watch(inbox_monitor_.fd(), Reactor::Wanted::reading, hear);
-    reactor_.post(hear);  // ZMQ_FD tells only of changes
-  }
+  if (inbox_) watch_inbox();
   reactor_.start();
+}
+
+void ControlLane::use_keys(const LinkKeys& keys) {
+  reactor_.post([this, keys] {
+    keys_ = keys;
+    std::vector<NodeId> nodes;
+    for (const auto& [node, peer] : peers_) nodes.push_back(node);
+    for (const NodeId& node : nodes) {
+      ControlPeer& peer = *find(node);
+      peer.older_key = false;
+      close_dial(peer);  // one that is under way; a session's own goes with it
+      if (peer.session) break_session(peer, false);
+      peer.attempts.hurry(options_.redial_min);
+      if (is_idle(peer) && !peer.redial_pending) seek(peer);
+    }
+    if (inbox_) close_inbox();
+    if (!endpoints_.empty()) open_inbox_again();
+  });
 }
 
 void ControlLane::stop() {
   close_intake();
   reactor_.stop([this] {
     close_peers();
-    handshakes_.clear();
-    if (inbox_) inbox_->close(inbox_monitor_);
+    if (inbox_) close_inbox();
   });
 }
 
@@ -99,6 +94,7 @@ void ControlLane::report_version(ControlPeer& peer, std::uint16_t theirs) {
 void ControlLane::open_session(ControlPeer& peer, ControlSession session) {
   peer.session = std::move(session);
   peer.opened = reactor_.now();
+  peer.older_key = false;
   peer.attempts.on_opened(options_.redial_min);
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;
@@ -202,7 +198,7 @@ void ControlLane::service_peer(const NodeId& node) {
   // A ROUTER does not say when one of its pipes has room again.
   if (flushed == Flushed::blocked)
     reactor_.after(std::chrono::milliseconds(1), [this, node] { service_peer(node); });
-  if (inbox_->events() & ZMQ_POLLIN) service_inbox();
+  if (inbox_ && (inbox_->events() & ZMQ_POLLIN)) service_inbox();
 }
 
 }  // namespace gpunode::transport::detail

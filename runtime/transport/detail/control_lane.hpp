@@ -59,6 +59,7 @@ struct ControlPeer : LanePeer {
   std::optional<ControlSession> session;
   Time opened{};                  // the last session
   std::uint16_t other_major = 0;  // of its protocol, where that is not ours and was told
+  bool older_key = false;         // to be tried in the next dial
 };
 
 class ControlLane final : public PeerLane<ControlPeer> {
@@ -79,6 +80,8 @@ class ControlLane final : public PeerLane<ControlPeer> {
   void stop();
   // Sends a bulk lane's envelope to the peer; lost if that is not possible now. Any thread.
   void post_envelope(const NodeId& to, const Envelope& envelope);
+  // Closes all sessions and opens them again under these keys; the ports stay. Any thread.
+  void use_keys(const LinkKeys& keys);
   // Knocks with a key that nobody knows. Fails with internal unless it is refused.
   Result<void> test_door() const;
 
@@ -112,6 +115,10 @@ class ControlLane final : public PeerLane<ControlPeer> {
   void probe_refusal(const NodeId& node, const std::string& endpoint);
 
   // The inbox (control_inbox.cpp).
+  Result<void> open_inbox(std::vector<std::string>& endpoints);
+  void watch_inbox();
+  void close_inbox();
+  void open_inbox_again();
   void service_inbox();
   void read_inbox_monitor();
   void apply_disconnects();
@@ -124,9 +131,11 @@ class ControlLane final : public PeerLane<ControlPeer> {
 
   const Bulk bulk_;
   const ControlDoor door_;
+  LinkKeys keys_;
   std::uint64_t next_dial_ = 1;
   std::shared_ptr<SharedSocket> inbox_;  // null: this node only dials
   Monitor inbox_monitor_;
+  std::uint64_t inbox_watch_ = 0, inbox_monitor_watch_ = 0;
   std::vector<std::string> endpoints_;
   std::vector<std::uint16_t> ports_;
   std::unordered_map<int, NodeId> session_of_fd_;

@@ -217,6 +217,13 @@ class MeshNet final : public Net {
     const Node& node = nodes_[number];
     return {node_id(number), node.boot, node.control, node.bulk, node.keys.open};
   }
+  // A new key of the node, which others know from now on.
+  LinkKeys rekey(int number) {
+    std::lock_guard lock(mutex_);
+    KeyPair& keys = nodes_[number].keys;
+    const KeyPair before = std::exchange(keys, KeyPair::create());
+    return {{keys.open, keys.secret}, CurveKeyPair{before.open, before.secret}};
+  }
   void revoke(int number) {
     std::lock_guard lock(mutex_);
     nodes_[number].admitted = false;
