@@ -7,28 +7,45 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <thread>
 
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/node/admission_commands.hpp"
 #include "actors/node/cluster_actor.hpp"
+#include "actors/node/endpoints.hpp"
+#include "actors/node/entry.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/relay_codec.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/membership/membership_codec.hpp"
 #include "runtime/transport/join_socket.hpp"
 
 namespace gpunode::node {
 namespace {
+
+// Records that go out at once; more of them are summarised and paged.
+constexpr std::size_t kFew = 256;
+constexpr std::size_t kPagesATick = 16;
 
 struct DialBackDone {
   std::uint64_t check = 0;
   std::string reached;
 };
 
+struct TakeNewKey {};  // this node's links, once the others have heard of it
 constexpr auto kTick = std::chrono::milliseconds(500);
 // How often a log that grows is told of, and what is known of others' is written down.
 constexpr Duration kTellAudit = std::chrono::seconds(10);
 constexpr Duration kCountRefusals = std::chrono::minutes(1);
+constexpr Duration kUpkeep = std::chrono::hours(1);  // of the list of nodes
+constexpr auto kHeard = std::chrono::milliseconds(250);
+constexpr Duration kDialTerm = std::chrono::seconds(2);
+// Credentials that came with a session are news to others, too, unless they are as many as a new node
+// is told of.
+constexpr std::size_t kNews = 32;
 
 struct State {
   static inline const char* name = "admission";
@@ -37,7 +54,8 @@ struct State {
   std::map<security::JoinExchange, std::function<void(Bytes)>> replies;
   security::JoinExchange next_exchange = 1;
   security::AuditHead told;  // to all
-  Time next_told, next_count;
+  Time next_told, next_count, next_upkeep;
+  std::map<NodeId, std::set<std::size_t>> pages;  // buckets of credentials, still to be sent
 };
 using Self = caf::stateful_actor<State>;
 
@@ -48,11 +66,14 @@ security::WallTime wall(Self* self) {
   return self->state.options.clock->wall();
 }
 
-Result<void> send(Self* self, const NodeId& to, RelayKind kind, std::uint64_t relay, Bytes bytes) {
+Result<void> send(Self* self, const NodeId& to, const RelayMessage& message, Bytes bytes) {
   return self->state.options.link->send(
       to, transport::Lane::control,
-      {transport::Topic::admission, 0, encode(RelayMessage{kind, relay}),
-       SharedBytes::from(std::move(bytes))});
+      {transport::Topic::admission, 0, encode(message), SharedBytes::from(std::move(bytes))});
+}
+
+Result<void> send(Self* self, const NodeId& to, RelayKind kind, std::uint64_t relay, Bytes bytes) {
+  return send(self, to, RelayMessage{kind, relay}, std::move(bytes));
 }
 
 std::string name_of(Self* self, const NodeId& node) {
@@ -76,12 +97,93 @@ void spread(Self* self, const security::Credentials& credentials) {
   // came up just before would else miss this and, knowing no better, shut the newcomer out for
   // good.
   const auto list = self->state.options.admissions->snapshot();
-  for (const auto& [node, standing] : list->nodes())
+  list->for_each([&](const NodeId& node, const security::Standing& standing) {
     if (!standing.revoked) (void)send(self, node, RelayKind::credentials, 0, bytes);
+  });
+}
+
+void greet(Self* self, const NodeId& peer) {
+  const security::Admissions& list = *self->state.options.admissions;
+  security::Credentials first = list.all();
+  if (first.size() > kFew) first = {{}, {}, std::move(first.revocations)};
+  (void)send(self, peer, RelayKind::credentials, 0, security::encode_credentials(first));
+  (void)send(self, peer, RelayKind::summary, 0, security::encode_summary(list.summary()));
+}
+
+// What the peer knows otherwise goes to it, a page a 256th of the nodes; as it asks after we have
+// told it all where that is little, it lacks nothing then.
+void on_summary(Self* self, const NodeId& from, ByteView bytes) {
+  const security::Admissions& list = *self->state.options.admissions;
+  const auto theirs = security::decode_summary(bytes);
+  if (!theirs || list.size() <= kFew) return;
+  const security::CredentialsSummary ours = list.summary();
+  auto& pages = self->state.pages[from];
+  for (std::size_t index = 0; index < ours.size(); ++index)
+    if (ours[index] != (*theirs)[index] && ours[index] != 0) pages.insert(index);
+}
+
+void send_pages(Self* self) {
+  auto& waiting = self->state.pages;
+  for (auto at = waiting.begin(); at != waiting.end();) {
+    auto& [peer, pages] = *at;
+    for (std::size_t sent = 0; sent < kPagesATick && !pages.empty(); ++sent) {
+      const std::size_t index = pages.extract(pages.begin()).value();
+      const auto page = self->state.options.admissions->bucket(index);
+      const auto done =
+          send(self, peer, RelayKind::credentials, 0, security::encode_credentials(page));
+      if (!done && done.error().code != ErrorCode::invalid_argument)  // one that is too long
+        pages.clear();  // it has gone; its next session begins anew
+    }
+    at = pages.empty() ? waiting.erase(at) : std::next(at);
+  }
+}
+
+// Who is here is noted, who was not for long is forgotten.
+void look_after_list(Self* self) {
+  State& state = self->state;
+  if (now(self) < state.next_upkeep) return;
+  state.next_upkeep = now(self) + kUpkeep;
+  const NodeId own = state.options.identity->id();
+  const auto forgotten = state.options.admissions->forget_the_unseen(own, wall(self));
+  if (!forgotten) return log::warning("admission", forgotten.error().message());
+  std::vector<NodeId> here{own};
+  const auto cluster = state.options.cluster->read();
+  for (const NodeInfo& node : cluster->nodes)
+    if (cluster->alive(node.id)) here.push_back(node.id);
+  state.options.admissions->saw(here, wall(self));
+  if (*forgotten == 0) return;
+  log::info("admission", std::to_string(*forgotten) +
+                             " nodes were not seen for 30 days and are forgotten: they come back "
+                             "by a new token");
+  note(self, "nodes_forgotten", {{"count", std::to_string(*forgotten)}});
+  self->send(state.options.cluster_actor, AdmissionsChanged{});
+}
+
+// A frame of a join answer has room for these.
+security::JoinServer::Seeds seeds(const ClusterSnapshot& cluster, const NodeId& own,
+                                  std::optional<NodeId> via, std::size_t most) {
+  std::vector<std::pair<NodeId, const Bytes*>> found;
+  for (const Bytes& record : cluster.records)
+    if (auto member = membership::decode_record(record)) found.emplace_back(member->id, &record);
+  // This node and the one that stands between come first, the others in an order of chance.
+  Rng rng(security::random_nonce());
+  for (std::size_t left = found.size(); left > 1; --left)
+    std::swap(found[left - 1], found[rng.below(left)]);
+  std::ranges::stable_partition(
+      found, [&](const auto& one) { return one.first == own || one.first == via; });
+  if (found.size() > most) found.resize(most);
+  security::JoinServer::Seeds out;
+  std::vector<Bytes> records;
+  for (const auto& [node, record] : found) {
+    out.nodes.push_back(node);
+    records.push_back(*record);
+  }
+  out.records = join_records(records);
+  return out;
 }
 
 // Those who are put out are so on all that is of this node before others are told.
-void take_in(Self* self, const security::Credentials& added) {
+void take_in(Self* self, security::Credentials added) {
   if (added.empty()) return;
   for (const security::Revocation& revocation : added.revocations) {
     const std::string by = name_of(self, revocation.issuer);
@@ -93,7 +195,16 @@ void take_in(Self* self, const security::Credentials& added) {
           {"reason", revocation.reason}});
   }
   self->send(self->state.options.cluster_actor, AdmissionsChanged{});
+  if (added.admissions.size() > kNews) added.admissions.clear();
+  if (added.link_keys.size() > kNews) added.link_keys.clear();
   spread(self, added);
+  // After a new start much counts that did not before: what was not kept comes anew.
+  const auto& founding = self->state.options.admissions->cluster();
+  if (std::ranges::any_of(added.revocations, [&](const security::Revocation& one) {
+        return one.issuer == founding.recovery_id();
+      }))
+    for (const NodeInfo& node : self->state.options.cluster->read()->nodes)
+      if (!node.self) greet(self, node.id);
 }
 
 void on_audit_head(Self* self, const NodeId& from, ByteView bytes) {
@@ -138,20 +249,23 @@ void look_after_audit(Self* self) {
   if (state.told == state.options.audit->head()) return;
   state.told = state.options.audit->head();
   const auto list = state.options.admissions->snapshot();
-  for (const auto& [node, standing] : list->nodes())
+  list->for_each([&](const NodeId& node, const security::Standing& standing) {
     if (!standing.revoked && state.options.cluster->read()->alive(node))
       tell_audit_head(self, node);
+  });
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
 
-// Tries the joiner's advertised addresses on a thread of its own: a firewall may swallow the dial.
+// Tries the joiner's addresses on a thread of its own: a firewall may swallow the dial. A failure takes
+// as long whatever its cause.
 void dial_back(Self* self, const security::JoinServer::DialBack& order) {
   self->system().spawn<caf::detached>([me = caf::actor(self), order] {
+    const auto until = std::chrono::steady_clock::now() + kDialTerm * order.endpoints.size();
     std::string reached;
     for (const std::string& endpoint : order.endpoints)
-      if (reached.empty() && transport::tcp_reachable(endpoint, std::chrono::seconds(2)))
-        reached = endpoint;
+      if (reached.empty() && transport::tcp_reachable(endpoint, kDialTerm)) reached = endpoint;
+    if (reached.empty()) std::this_thread::sleep_until(until);
     caf::anon_send(me, DialBackDone{order.check, reached});
   });
 }
@@ -170,6 +284,14 @@ struct CarryOut {
     (void)send(self, order.via, RelayKind::relay_answer, order.relay, std::move(order.frame));
   }
   void operator()(security::JoinServer::DialBack& order) { dial_back(self, order); }
+  void operator()(security::JoinServer::DialWish& order) {
+    (void)send(self, order.via, {RelayKind::dial_wish, order.relay, std::move(order.endpoints)},
+               {});
+  }
+  void operator()(security::JoinServer::DialOutcome& order) {
+    (void)send(self, order.issuer,
+               {RelayKind::dial_outcome, order.relay, {}, order.reached, order.seen_from}, {});
+  }
   void operator()(security::JoinServer::Admitted& order) {
     log::info("admission", order.admission.name + " (" + order.admission.node.short_text() +
                                ") was admitted" + (order.reachable ? "" : "; it is dial-only"));
@@ -198,7 +320,7 @@ void on_net(Self* self, const NetMessage& net) {
       auto merged = state.options.admissions->merge(*credentials);
       if (!merged)
         return log::warning("admission", "cannot store credentials: " + merged.error().message());
-      return take_in(self, merged->added);
+      return take_in(self, std::move(merged->added));
     }
     case RelayKind::relay_request:
       return carry_out(
@@ -207,6 +329,14 @@ void on_net(Self* self, const NetMessage& net) {
       return carry_out(self, state.server->on_relay_answer(message->relay, bytes));
     case RelayKind::audit_head:
       return on_audit_head(self, net.from, bytes);
+    case RelayKind::summary:
+      return on_summary(self, net.from, bytes);
+    case RelayKind::dial_wish:
+      return carry_out(self, state.server->on_dial_wish(now(self), net.from, message->relay,
+                                                        message->endpoints));
+    case RelayKind::dial_outcome:
+      return carry_out(self, state.server->on_dial_outcome(wall(self), net.from, message->relay,
+                                                           message->reached, message->seen_from));
   }
 }
 
@@ -219,10 +349,14 @@ void on_command(Self* self, const Command& command) {
     if (command.name == "token.create") return create_token(options, arguments, wall(self));
     if (command.name == "token.ls") return list_tokens(options, wall(self));
     if (command.name == "token.revoke") return revoke_token(options, arguments, wall(self));
+    if (command.name == "keys.rotate") return rotate_keys(options, wall(self), added);
+    if (command.name == "cluster.refound") return refound(options, arguments, wall(self), added);
     return revoke_node(options, arguments, wall(self), added);
   };
   const auto done = run();
+  if (added.admissions.size() > kNews) spread(self, added);  // take_in tells of few alone
   take_in(self, added);
+  if (done && command.name == "keys.rotate") self->delayed_send(self, kHeard, TakeNewKey{});
   command.answer(answer_json(done));
 }
 
@@ -255,7 +389,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       *state.options.identity, *state.options.admissions, *state.options.tokens,
       state.options.audit.get(), state.options.name,
       [cluster](const NodeId& node) { return cluster->read()->alive(node); },
-      [cluster] { return join_records(cluster->read()->records); }});
+      [cluster, own = state.options.identity->id()](std::optional<NodeId> via, std::size_t most) {
+        return seeds(*cluster->read(), own, via, most);
+      },
+      state.options.dial_too, own_addresses});
   self->delayed_send(self, kTick, Tick{});
   return {
       [self](const JoinKnock& knock) { on_knock(self, knock); },
@@ -265,15 +402,20 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
         if (link.lane != transport::Lane::control || link.state != LinkState::up) return;
-        (void)send(self, link.peer, RelayKind::credentials, 0,
-                   security::encode_credentials(self->state.options.admissions->all()));
+        greet(self, link.peer);
         tell_audit_head(self, link.peer);
+      },
+      [self](const TakeNewKey&) {
+        const AdmissionOptions& options = self->state.options;
+        options.link->use_keys(link_keys_of(*options.identity));
       },
       [](const PeerChanged&) {},  // comes with LinkChanged; admissions outlive their owners
       [self](const Tick&) {
         self->delayed_send(self, kTick, Tick{});
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
         look_after_audit(self);
+        look_after_list(self);
+        send_pages(self);
       },
       [self](const Command& command) { on_command(self, command); },
       [self](const AuditNote& entry) { write_audit(self, entry); },

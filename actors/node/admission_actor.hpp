@@ -2,6 +2,9 @@
 // the issuer of their token, and spreads admission records to all members. All rules are in
 // runtime/security; this actor moves frames and keeps time. The one writer of the allow-list and of
 // the audit log; it tells peers how far that has come.
+//
+// A session begins with all that this node knows of who may be here, where that is little; else with
+// whom it knows to be put out, and a summary: the peer then sends, in pages, what it knows otherwise.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -19,7 +22,9 @@
 namespace gpunode::node {
 
 struct AdmissionOptions {
-  const security::Identity* identity = nullptr;
+  security::Identity* identity = nullptr;  // whose link key this actor alone changes and looks at
+  storage::FileSystem* files = nullptr;
+  storage::Path state_directory;
   security::Admissions* admissions = nullptr;
   std::shared_ptr<security::TokenBook> tokens;
   std::shared_ptr<security::AuditLog> audit;
@@ -29,6 +34,7 @@ struct AdmissionOptions {
   std::shared_ptr<transport::Link> link;
   const ClusterState* cluster = nullptr;
   caf::actor cluster_actor;  // gets AdmissionsChanged
+  IpRanges dial_too;         // where joiners may be dialled back, beside where they come from
   const Clock* clock = nullptr;
 };
 

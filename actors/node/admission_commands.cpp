@@ -1,8 +1,10 @@
 #include "actors/node/admission_commands.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "actors/json_answer.hpp"
+#include "runtime/security/recovery_key.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -29,10 +31,11 @@ Result<NodeId> node_of(const AdmissionOptions& options, const std::string& word)
   const auto cluster = options.cluster->read();
   const auto list = options.admissions->snapshot();
   std::vector<NodeId> found;
-  for (const auto& [id, standing] : list->nodes())
+  list->for_each([&](const NodeId& id, const security::Standing& standing) {
     if (cluster->name_of(id) == word || begins(id.text(), word) ||
         (!cluster->find(id) && standing.name() == word))
       found.push_back(id);
+  });
   if (found.size() == 1) return found.front();
   if (found.empty())
     return Error{ErrorCode::not_found,
@@ -41,6 +44,13 @@ Result<NodeId> node_of(const AdmissionOptions& options, const std::string& word)
   for (const NodeId& id : found) ids += (ids.empty() ? "" : ", ") + id.short_text();
   return Error{ErrorCode::invalid_argument,
                "'" + word + "' may be " + ids + ": give more of the id"};
+}
+
+std::string name_of(const AdmissionOptions& options, const NodeId& node) {
+  const auto cluster = options.cluster->read();
+  const auto list = options.admissions->snapshot();
+  const security::Standing* standing = list->find(node);
+  return cluster->find(node) || !standing ? cluster->name_of(node) : standing->name();
 }
 
 }  // namespace
@@ -131,6 +141,93 @@ Result<json> revoke_node(const AdmissionOptions& options, const json& arguments,
               {"name", options.cluster->read()->name_of(*node)},
               {"with_admitted", with_admitted},
               {"kept", kept}};
+}
+
+Result<json> rotate_keys(const AdmissionOptions& options, WallTime now,
+                         security::Credentials& added) {
+  const auto cluster = options.cluster->read();
+  const NodeId own = options.identity->id();
+  std::size_t here = 0, away = 0;
+  options.admissions->snapshot()->for_each([&](const NodeId& node, const security::Standing& one) {
+    if (node != own && one.is_member(now)) ++(cluster->alive(node) ? here : away);
+  });
+  if (here == 0 && away > 0)
+    return Error{ErrorCode::wrong_state,
+                 "no other node is up: those that are away (" + std::to_string(away) +
+                     ") would not know this node by its new key. Start one of them first, or put "
+                     "them out (`gpunode node revoke`)"};
+  if (auto done = options.identity->rotate(*options.files, options.state_directory); !done)
+    return done.error();
+  const security::LinkKey& key = options.identity->link_key();
+  added.link_keys.push_back(key);
+  if (auto merged = options.admissions->merge(added); !merged) return merged.error();
+  // A request to join is sealed to the key of its token.
+  std::size_t ended = 0;
+  for (const security::TokenId& id : options.tokens->open(now)) {
+    if (auto done = options.tokens->revoke(id); !done) return done.error();
+    ++ended;
+  }
+  if (auto noted = note(options, now, "keys_rotated", {{"epoch", std::to_string(key.epoch)}});
+      !noted)
+    return noted.error();
+  return json{{"epoch", key.epoch}, {"told", here}, {"tokens_ended", ended}};
+}
+
+Result<json> refound(const AdmissionOptions& options, const json& arguments, WallTime now,
+                     security::Credentials& added) {
+  const auto key = security::RecoveryKey::load(*options.files,
+                                               field<std::string>(arguments, "recovery_key", ""));
+  if (!key) return key.error();
+  security::Admissions::RefoundOrder order;
+  order.self = options.identity->id();
+  order.sign_key = options.identity->sign_key();
+  order.name = options.name;
+  order.with_admitted = field<bool>(arguments, "with_admitted", false);
+  order.check = field<bool>(arguments, "check", false);
+  std::istringstream words(field<std::string>(arguments, "without", ""));
+  for (std::string word; std::getline(words, word);) {
+    const auto node = node_of(options, word);
+    if (!node) return node.error();
+    order.without.push_back(*node);
+  }
+  const auto before = options.admissions->snapshot();
+  auto done = options.admissions->refound(*key, order, now);
+  if (!done) return done.error();
+  const auto after = options.admissions->snapshot();
+  json nodes = json::array();
+  const auto tell = [&](const std::vector<NodeId>& which, const char* becomes) {
+    for (const NodeId& node : which) {
+      const security::Standing* standing = after->find(node);
+      if (!standing) standing = before->find(node);
+      if (!standing) continue;
+      json admitted_by = json::array();
+      for (const security::Admission& one : standing->admissions)
+        admitted_by.push_back(one.issuer == key->signer().id() ? "the recovery key"
+                                                               : name_of(options, one.issuer));
+      nodes.push_back({{"id", node.text()},
+                       {"name", name_of(options, node)},
+                       {"becomes", becomes},
+                       {"roles", security::to_text(standing->rights(now))},
+                       {"admitted_by", std::move(admitted_by)}});
+    }
+  };
+  std::erase_if(done->members, [&](const NodeId& node) {
+    return std::ranges::find(done->restored, node) != done->restored.end();
+  });
+  tell(done->put_out, "put_out");
+  tell(done->dropped, "dropped");
+  tell(done->restored, "restored");
+  tell(done->members, "member");
+  if (!order.check) {
+    added = std::move(done->added);
+    if (auto noted = note(options, now, "cluster_refounded",
+                          {{"put_out", std::to_string(done->put_out.size())},
+                           {"dropped", std::to_string(done->dropped.size())},
+                           {"restored", std::to_string(done->restored.size())}});
+        !noted)
+      return noted.error();
+  }
+  return json{{"check", order.check}, {"nodes", std::move(nodes)}};
 }
 
 }  // namespace gpunode::node

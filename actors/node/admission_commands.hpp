@@ -28,4 +28,14 @@ Result<nlohmann::json> revoke_token(const AdmissionOptions& options,
 Result<nlohmann::json> revoke_node(const AdmissionOptions& options, const nlohmann::json& arguments,
                                    security::WallTime now, security::Credentials& added);
 
+// {}: this node's links take a new key; tokens that were made under the old one end. Fails with
+// wrong_state (no other node is here to pass it on to those that are away), io_error, disk_full.
+Result<nlohmann::json> rotate_keys(const AdmissionOptions& options, security::WallTime now,
+                                   security::Credentials& added);
+
+// {recovery_key, without, with_admitted, check}: a new start from the recovery key in a file, without the
+// nodes that are named, a line each. Fails as Admissions::refound and RecoveryKey::load do.
+Result<nlohmann::json> refound(const AdmissionOptions& options, const nlohmann::json& arguments,
+                               security::WallTime now, security::Credentials& added);
+
 }  // namespace gpunode::node

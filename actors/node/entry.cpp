@@ -3,25 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "actors/node/advertised.hpp"
 #include "actors/node/data_offers.hpp"
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/endpoints.hpp"
+#include "actors/node/joining.hpp"
 #include "actors/node/member_list.hpp"
 #include "actors/node/node_metrics.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
-#include "runtime/security/join_client.hpp"
+#include "runtime/security/recovery_key.hpp"
 #include "runtime/storage/checksum.hpp"
 #include "runtime/storage/durable_record.hpp"
 #include "runtime/transport/mesh_link.hpp"
 
 namespace gpunode::node {
-
-using security::JoinClient;
 
 namespace {
 
@@ -71,6 +69,18 @@ Result<void> check_text(const char* what, const std::string& text, std::size_t l
 
 }  // namespace
 
+transport::LinkKeys link_keys_of(const security::Identity& identity) {
+  const auto pair = [](const security::CurveKey& open, ByteView secret) {
+    transport::CurveKeyPair keys{open.value, {}};
+    std::ranges::copy(secret, keys.secret.begin());
+    return keys;
+  };
+  transport::LinkKeys keys{pair(identity.curve_key(), identity.curve_secret().view())};
+  if (const auto& before = identity.curve_before())
+    keys.before = pair(before->open, before->secret.view());
+  return keys;
+}
+
 Result<void> check_config(const NodeConfig& config) {
   if (config.state_directory.empty())
     return Error{ErrorCode::invalid_argument, "a node needs a state directory"};
@@ -101,6 +111,23 @@ Result<void> check_config(const NodeConfig& config) {
 
 namespace {
 
+// The cluster's recovery key is on disk before the cluster is.
+Result<security::ClusterIdentity> found(const Entry& entry) {
+  storage::FileSystem& files = entry.state.files();
+  const storage::Path path = entry.state.within(kRecoveryKeyFile);
+  const auto recovery = security::RecoveryKey::load_or_create(files, path);
+  if (!recovery) return recovery.error();
+  auto cluster = security::ClusterIdentity::init(files, entry.state.path(), entry.identity,
+                                                 recovery->public_key());
+  if (cluster)
+    log::warning("node",
+                 "founded a cluster; its recovery key is in " + path.string() +
+                     ": move it to a safe place off this machine. Whoever has it can found "
+                     "the cluster anew (`gpunode cluster refound`), and nobody else can once "
+                     "this node is lost");
+  return cluster;
+}
+
 Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& parts,
                        const Addresses& listen, Router& router, Addresses& bound) {
   transport::LinkEvents events{
@@ -129,9 +156,10 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   transport::MeshLinkOptions options;
   options.node = entry.identity.id();
   options.boot = entry.boot;
-  options.curve_public_key = entry.identity.curve_key().value;
-  ByteView secret = entry.identity.curve_secret().view();
-  std::copy(secret.begin(), secret.end(), options.curve_secret_key.begin());
+  const transport::LinkKeys keys = link_keys_of(entry.identity);
+  options.curve_public_key = keys.now.open;
+  options.curve_secret_key = keys.now.secret;
+  options.curve_before = keys.before;
   options.control_listen = listen.control;
   options.bulk_listen = listen.bulk;
   options.bulk_plain = config.bulk_plain;
@@ -169,54 +197,6 @@ Result<void> open_join_port(Entry& entry, const NodeConfig& config, const Addres
   bound.join = {(*socket)->endpoint()};
   entry.join_socket = std::move(*socket);
   return {};
-}
-
-// The joining side from a token to an admission, against the join port of a member. Blocks. Fails
-// with the failure that got furthest: cause and remedy in one text.
-Result<JoinClient::Joined> run(JoinClient& client, const Clock& clock) {
-  std::unique_ptr<transport::JoinConnection> connection;
-  JoinClient::Action action = client.on_start();
-  for (;;) {
-    if (auto* joined = std::get_if<JoinClient::Joined>(&action)) return std::move(*joined);
-    if (auto* failed = std::get_if<JoinClient::Failed>(&action)) return failed->report.error();
-    if (auto* dial = std::get_if<JoinClient::Dial>(&action)) {
-      connection.reset();
-      auto target = parse_host_port(dial->endpoint.substr(dial->endpoint.rfind('/') + 1), 0);
-      auto opened =
-          target ? transport::JoinConnection::dial(target->host, target->port, dial->deadline)
-                 : Result<std::unique_ptr<transport::JoinConnection>>(target.error());
-      if (opened) connection = std::move(*opened);
-      action = opened ? client.on_dialled() : client.on_dial_failed(opened.error());
-      continue;
-    }
-    auto& ask = std::get<JoinClient::Ask>(action);
-    auto answer = connection->ask(ask.frame, ask.deadline);
-    action = answer ? client.on_answer(clock.wall(), *answer) : client.on_no_answer(answer.error());
-  }
-}
-
-// One attempt after the other as long as there are too many from this address at once. Blocks.
-Result<JoinClient::Joined> join_when_let(const security::Identity& identity,
-                                         const std::string& token,
-                                         const security::JoinRecord& record,
-                                         const std::string& endpoint, const Clock& clock) {
-  constexpr Duration kLongest = std::chrono::minutes(5), kMost = std::chrono::seconds(8);
-  Rng rng(mix(static_cast<std::uint64_t>(clock.now().time_since_epoch().count()),
-              static_cast<std::uint64_t>(getpid())));
-  const Time until = clock.now() + kLongest;
-  for (Duration pause = std::chrono::milliseconds(500);; pause = std::min(2 * pause, kMost)) {
-    auto parsed = security::JoinToken::parse(token);
-    if (!parsed) return parsed.error();
-    auto client = JoinClient::create(identity, std::move(*parsed), record, {endpoint});
-    if (!client) return client.error();
-    auto joined = run(*client, clock);
-    const bool too_many = !joined && joined.error().code == ErrorCode::resource_exhausted;
-    if (!too_many || clock.now() >= until) return joined;
-    log::warning("node", "waiting to be let in: " + joined.error().detail);
-    // Half of it at random: those who were refused together are not to come together again.
-    const auto half = static_cast<std::uint64_t>(pause.count() / 2);
-    std::this_thread::sleep_for(Duration(half + rng.below(half)));
-  }
 }
 
 // Joins by the token; the answer names the cluster, its members, and whether we can be reached.
@@ -269,7 +249,7 @@ Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodePart
   if (!known && !config.join.empty()) {
     cluster = join(entry, config, parts, answer);
   } else if (!known) {
-    cluster = security::ClusterIdentity::init(files, entry.state.path(), entry.identity);
+    cluster = found(entry);
     founding = true;
   }
   if (!cluster) return cluster.error();
@@ -285,11 +265,14 @@ Result<void> open_cluster(Entry& entry, const NodeConfig& config, const NodePart
     if (!answer.reachable && !entry.addresses.dial_only && !parts.open_link) {
       entry.addresses.dial_only = true;
       log::warning("node", "the cluster cannot reach this node at " +
-                               entry.addresses.control.front() +
+                               entry.addresses.control.front() + " (" + answer.detail + ")" +
                                ": it goes on dial-only; --advertise names an address that can be "
                                "reached");
     }
   }
+  // Where it ended between a new link key and telling of it.
+  if (auto told = entry.admissions->merge({{}, {entry.identity.link_key()}, {}}); !told)
+    return told.error();
   entry.allowed->store(entry.admissions.get());
   return {};
 }
@@ -424,9 +407,10 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
   options.admitted = [list, now = &clock] {
     std::map<NodeId, Admitted> admitted;
     auto snapshot = list->snapshot();
-    for (const auto& [node, standing] : snapshot->nodes())
+    snapshot->for_each([&](const NodeId& node, const security::Standing& standing) {
       if (standing.curve_key && standing.is_member(now->wall()))
         admitted[node] = {standing.curve_key->value, standing.rights(now->wall())};
+    });
     return admitted;
   };
   options.look_at_addresses = look_at_addresses;

@@ -25,6 +25,12 @@
 
 namespace gpunode::node {
 
+// Where founding writes the cluster's recovery key, in the state directory.
+inline constexpr const char* kRecoveryKeyFile = "recovery.key";
+
+// What its links prove a node by.
+transport::LinkKeys link_keys_of(const security::Identity& identity);
+
 struct Entry {
   Entry(storage::StateDirectory directory, security::Identity keys)
       : state(std::move(directory)), identity(std::move(keys)) {}

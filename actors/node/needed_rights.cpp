@@ -53,6 +53,8 @@ constexpr std::array kNeeded{
     NeededRights{Asked::command, "token.ls", kAdmit},
     NeededRights{Asked::command, "token.revoke", kAdmit},
     NeededRights{Asked::command, "node.revoke", kOperate},
+    NeededRights{Asked::command, "keys.rotate", 0},      // the node's own
+    NeededRights{Asked::command, "cluster.refound", 0},  // the recovery key stands above all rights
     NeededRights{Asked::command, "train", kSubmit},
     NeededRights{Asked::command, "jobs", 0},
     NeededRights{Asked::command, "job.find", 0},

@@ -198,10 +198,10 @@ void RunningNode::spawn_children() {
                    [this](SetEntry order) { send(&Children::cluster, std::move(order)); },
                    mix(entry.boot, 3), &metrics_, call_threads_, &authority_, limits_});
   children_.calls = spawn_calls(system, calls_);
-  children_.admission =
-      spawn_admission(system, {&entry.identity, entry.admissions.get(), entry.tokens, entry.audit,
-                               entry.witness, entry.refusals, entry.name, entry.link,
-                               &cluster_state_, children_.cluster, parts_.clock});
+  children_.admission = spawn_admission(
+      system, {&entry.identity, &entry.state.files(), entry.state.path(), entry.admissions.get(),
+               entry.tokens, entry.audit, entry.witness, entry.refusals, entry.name, entry.link,
+               &cluster_state_, children_.cluster, *IpRanges::parse(config_.allow), parts_.clock});
   children_.job_board = jobs::spawn_job_board(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
                compute::add_of(devices_->host()),

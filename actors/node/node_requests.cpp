@@ -55,7 +55,9 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     answer(ok_json(nlohmann::json::object()));
     return end_soon(false);
   }
-  if (name.starts_with("token.") || name == "node.revoke") target = &Children::admission;
+  if (name.starts_with("token.") || name == "node.revoke" || name == "keys.rotate" ||
+      name == "cluster.refound")
+    target = &Children::admission;
   if (name == "train" || name == "jobs" || name.starts_with("job.") || name == "checkpoint.rm")
     target = &Children::job_board;
   if (name == "serve" || name == "unserve" || name == "generate" || name == "models")

@@ -1,26 +1,28 @@
 #include "runtime/security/admission.hpp"
 
+#include "runtime/security/crypto.hpp"
 #include "runtime/security/detail/layout.hpp"
-#include "runtime/security/detail/private_record.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 namespace gpunode::security {
 
 namespace {
 
 constexpr std::string_view kPurpose = "gpunode admission 2";
-constexpr std::string_view kRevocationPurpose = "gpunode revocation 1";
-constexpr storage::RecordFormat kFormat{{'G', 'P', 'A', 'D'}, 2};
+constexpr std::string_view kRevocationPurpose = "gpunode revocation 2";
 constexpr std::size_t kMaxWaiting = 1024;  // of each kind
 
 WallTime cut(WallTime time) {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(time);
 }
 
-bool newer(const Admission& left, const Admission& right) {
-  return std::tie(left.issued, left.signature) > std::tie(right.issued, right.signature);
+// Of two by one issuer the later one stands for both, where it gives all that the other gives.
+bool stands_for(const Admission& later, const Admission& record) {
+  return later.issuer == record.issuer && later.issued >= record.issued &&
+         (later.rights & record.rights) == record.rights &&
+         (later.expires == WallTime{} ||
+          (record.expires != WallTime{} && later.expires >= record.expires));
 }
 
 }  // namespace
@@ -45,13 +47,17 @@ void Admission::sign(const Identity& by) {
   signature = by.sign(kPurpose, signed_bytes());
 }
 
+std::array<std::byte, 32> Admission::digest() const {
+  return sha256(signed_bytes());
+}
+
 Bytes Revocation::signed_bytes() const {
   detail::LayoutWriter writer;
   writer.raw(cluster.value);
   writer.raw(node.value);
   writer.text(reason);
   writer.u32(static_cast<std::uint32_t>(kept.size()));
-  for (const NodeId& one : kept) writer.raw(one.value);
+  for (const auto& one : kept) writer.raw(one);
   writer.time(issued);
   writer.raw(issuer.value);
   return writer.take();
@@ -77,13 +83,12 @@ bool Standing::is_member(WallTime now) const {
 }
 
 const NodeId* AdmissionSnapshot::owner_of(const CurveKey& key) const {
-  const auto found = by_curve_.find(key);
-  return found == by_curve_.end() ? nullptr : &found->second;
+  return in(by_curve_, key);
 }
 
 const Standing* AdmissionSnapshot::find(const NodeId& node) const {
-  const auto found = nodes_.find(node);
-  return found == nodes_.end() ? nullptr : &found->second;
+  const auto* standing = in(nodes_, node);
+  return standing ? standing->get() : nullptr;
 }
 
 bool AdmissionSnapshot::is_member(const NodeId& node, WallTime now) const {
@@ -98,29 +103,6 @@ bool AdmissionSnapshot::may(const NodeId& node, Rights wanted, WallTime now) con
 
 Admissions::Admissions(ClusterIdentity cluster) : cluster_(cluster) {
   publish();
-}
-
-Result<std::unique_ptr<Admissions>> Admissions::open(storage::FileSystem& files,
-                                                     const storage::Path& state_directory,
-                                                     const ClusterIdentity& cluster) {
-  storage::Path path = state_directory / "admissions";
-  auto list = std::make_unique<Admissions>(cluster);
-  auto stored = detail::load_private(files, path, kFormat);
-  if (!stored) return stored.error().within("the list of admitted nodes");
-  if (stored->has_value()) {
-    auto credentials = decode_credentials(**stored);
-    if (!credentials) return credentials.error().within(path.string());
-    auto merged = list->merge(*credentials);
-    if (!merged) return merged.error();
-    if (!merged->refused.empty() || merged->waiting > 0) {
-      std::string why = merged->refused.empty() ? "an issuer is missing" : merged->refused.front();
-      return {ErrorCode::corrupted, path.string() + " holds a record that does not verify (" + why +
-                                        "); move the file away and join anew"};
-    }
-  }
-  list->record_.emplace(files, path, kFormat);
-  list->dirty_ = false;
-  return list;
 }
 
 Result<void> Admissions::found(const Identity& founder, std::string name, WallTime now) {
@@ -153,7 +135,6 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
     return {ErrorCode::invalid_argument, "the link key of " + record.node.short_text() +
                                              " is not signed by the node and by itself"};
   if (judged.verdict == Verdict::good) insert(record);
-  publish();
   if (judge(link_key).verdict == Verdict::good) insert(link_key);
   publish();
   if (auto stored = store(); !stored) return stored.error();
@@ -173,10 +154,10 @@ Result<Revocation> Admissions::revoke(const Identity& issuer, const NodeId& node
   revocation.reason = std::move(reason);
   revocation.issued = now;
   if (!with_admitted)
-    for (const auto& [id, standing] : list->nodes())
-      if (std::ranges::any_of(standing.admissions,
-                              [&](const Admission& one) { return one.issuer == node; }))
-        revocation.kept.push_back(id);
+    list->for_each([&](const NodeId&, const Standing& standing) {
+      for (const Admission& one : standing.admissions)
+        if (one.issuer == node) revocation.kept.push_back(one.digest());
+    });
   std::ranges::sort(revocation.kept);
   if (revocation.kept.size() > Revocation::kMaxKept)
     return {ErrorCode::resource_exhausted,
@@ -221,7 +202,6 @@ bool Admissions::merge_some(std::vector<Record>& pending, std::vector<Record>& a
     }
   }
   pending = std::move(rest);
-  if (progress) publish();
   return progress;
 }
 
@@ -246,6 +226,8 @@ Result<Admissions::Merge> Admissions::merge(const Credentials& credentials) {
   bound(waiting_.admissions);
   bound(waiting_.link_keys);
   bound(waiting_.revocations);
+  for (const Sighting& sighting : credentials.sightings) note(sighting);
+  publish();
   if (auto stored = store(); !stored) return stored.error();
   return merge;
 }
@@ -263,21 +245,30 @@ Admissions::Judged Admissions::judge(const Admission& admission) const {
   const auto own = admissions_.find(admission.node);
   if (own != admissions_.end()) {
     const auto& known = own->second;
-    if (std::ranges::find(known, admission) != known.end()) return {Verdict::known};
-    if (known.size() >= kLimitPerNode) return bad("is one too many; a node has at most 8");
+    if (std::ranges::any_of(known, [&](const Held& one) {
+          return stands_for(one.record, admission) &&
+                 (one.record == admission || vouched_for(one.record, &Held::counts));
+        }))
+      return {Verdict::known};
+    if (known.size() >= kLimitPerNode && !is_recovery(admission.issuer))
+      return bad("is one too many; a node has at most 8");
   }
-  if (count_ >= kLimit) return bad("does not fit; the cluster has 65536 records");
+  if (is_recovery(admission.node)) return bad("lets in the recovery key, which is no node");
+  if (count_ >= kLimit && !is_recovery(admission.issuer))
+    return bad("does not fit; the cluster has 65536 records");
   const bool founds = admission.issuer == admission.node;
   if (founds && admission.node != cluster_.founder) return bad("is signed by the node itself");
-  const auto issuer = admissions_.find(admission.issuer);
-  if (!founds && issuer == admissions_.end()) return {Verdict::unproven};
-  const SignKey& signed_by = founds ? admission.sign_key : issuer->second.front().sign_key;
-  if (!verify(signed_by, kPurpose, admission.signed_bytes(), admission.signature))
+  if (believes_) return {Verdict::good};
+  const SignKey* key = founds ? &admission.sign_key : key_of(admission.issuer);
+  if (!key) return {Verdict::unproven};
+  if (!verify(*key, kPurpose, admission.signed_bytes(), admission.signature))
     return bad("has a wrong signature");
   if (founds) return {Verdict::good};
-  if (!vouched_for(admission.issuer, admission.node)) return bad("is by a node that was put out");
-  const bool may = held(admission.issuer, kRightAdmit | admission.rights, admission.issued);
-  return {may ? Verdict::good : Verdict::unproven};  // the right may arrive later
+  if (!vouched_for(admission, &Held::counts)) return bad("is by a node that was put out");
+  // The right may arrive later.
+  return {held(admission.issuer, kRightAdmit | admission.rights, admission.issued, &Held::ever)
+              ? Verdict::good
+              : Verdict::unproven};
 }
 
 Admissions::Judged Admissions::judge(const LinkKey& link_key) const {
@@ -286,14 +277,15 @@ Admissions::Judged Admissions::judge(const LinkKey& link_key) const {
   const auto known = link_keys_.find(link_key.node);
   if (known != link_keys_.end() && known->second.first.epoch >= link_key.epoch)
     return {Verdict::known};
-  if (!link_key.is_genuine(owner->second.front().sign_key))
+  if (!believes_ && !link_key.is_genuine(owner->second.front().record.sign_key))
     return {Verdict::bad, "the link key of " + link_key.node.short_text() +
                               " is not signed by the node and by itself"};
   return {Verdict::good};
 }
 
 // Whoever may operate puts others out, also one that is put out itself: of two at once both stand,
-// and whoever is out has nobody to tell a later one to.
+// and whoever is out has nobody to tell a later one to. Of a node that is not known here, too: it is
+// to stay out when its admission comes from elsewhere.
 Admissions::Judged Admissions::judge(const Revocation& revocation) const {
   const auto bad = [&](std::string_view reason) {
     return Judged{Verdict::bad,
@@ -301,121 +293,145 @@ Admissions::Judged Admissions::judge(const Revocation& revocation) const {
   };
   if (revocation.cluster != cluster_.id) return bad("is of another cluster");
   if (revocation.reason.size() > Revocation::kMaxReasonBytes) return bad("has too long a reason");
-  if (revocation.kept.size() > Revocation::kMaxKept) return bad("names too many nodes");
+  if (revocation.kept.size() > Revocation::kMaxKept) return bad("names too many records");
+  if (!std::ranges::is_sorted(revocation.kept)) return bad("names records out of their order");
   if (revocation.node == revocation.issuer) return bad("is by the node itself");
+  if (is_recovery(revocation.node)) return bad("is of the recovery key");
+  if (is_disowned(revocation.issuer) && !believes_)
+    return bad("is by a node that the recovery key put out");
+  const bool recovers = is_recovery(revocation.issuer);
   const auto own = revocations_.find(revocation.node);
   if (own != revocations_.end()) {
-    if (std::ranges::find(own->second, revocation) != own->second.end()) return {Verdict::known};
-    if (own->second.size() >= kLimitPerNode) return bad("is one too many; a node has at most 8");
+    if (std::ranges::any_of(own->second, [&](const Revocation& one) {
+          return one == revocation ||
+                 (recovers && one.issuer == revocation.issuer && one.issued >= revocation.issued);
+        }))
+      return {Verdict::known};
+    if (own->second.size() >= kLimitPerNode && !recovers)
+      return bad("is one too many; a node has at most 8");
   }
-  const auto issuer = admissions_.find(revocation.issuer);
-  if (issuer == admissions_.end() || !admissions_.contains(revocation.node))
-    return {Verdict::unproven};
-  if (!verify(issuer->second.front().sign_key, kRevocationPurpose, revocation.signed_bytes(),
-              revocation.signature))
+  if (believes_) return {Verdict::good};
+  const auto by = revoked_by_.find(revocation.issuer);
+  if (!recovers &&
+      (revoked_count_ >= kLimit || (by != revoked_by_.end() && by->second >= kLimitPerIssuer)))
+    return bad("does not fit; a node puts out at most 4096 and all of them 65536");
+  const SignKey* key = key_of(revocation.issuer);
+  if (!key) return {Verdict::unproven};
+  if (!verify(*key, kRevocationPurpose, revocation.signed_bytes(), revocation.signature))
     return bad("has a wrong signature");
-  return {held(revocation.issuer, kRightOperate, revocation.issued) ? Verdict::good
-                                                                    : Verdict::unproven};
+  return {held(revocation.issuer, kRightOperate, revocation.issued, &Held::ever)
+              ? Verdict::good
+              : Verdict::unproven};
+}
+
+// Whose word this list knows how to check; null: not known yet.
+const SignKey* Admissions::key_of(const NodeId& issuer) const {
+  if (is_recovery(issuer)) return &cluster_.recovery;
+  const auto found = admissions_.find(issuer);
+  return found == admissions_.end() ? nullptr : &found->second.front().record.sign_key;
 }
 
 void Admissions::insert(const Admission& admission) {
-  admissions_[admission.node].push_back(admission);
-  ++count_;
+  auto& records = admissions_[admission.node];
+  const auto covered = std::erase_if(records, [&](const Held& one) {
+    if (!stands_for(admission, one.record)) return false;
+    --admitted_by_[one.record.issuer];
+    return true;
+  });
+  Held added{admission, leads_back(admission, &Held::ever), leads_back(admission, &Held::counts)};
+  const bool changes_others = admitted_by_.contains(admission.node);
+  records.push_back(std::move(added));
+  count_ += 1 - covered;
+  ++admitted_by_[admission.issuer];
+  changed_.insert(admission.node);
+  if (changes_others && !believes_) settle_all();
+  note({admission.node, admission.issued});
+  news_.admissions.push_back(admission);
   dirty_ = true;
 }
 
 void Admissions::insert(const LinkKey& link_key) {
   link_keys_[link_key.node] = {link_key, *link_key.curve_key()};  // genuine: it has one
+  changed_.insert(link_key.node);
+  news_.link_keys.push_back(link_key);
   dirty_ = true;
 }
 
 void Admissions::insert(const Revocation& revocation) {
-  revocations_[revocation.node].push_back(revocation);
+  auto& records = revocations_[revocation.node];
+  if (is_recovery(revocation.issuer)) {
+    const auto older =
+        std::erase_if(records, [&](const Revocation& one) { return is_recovery(one.issuer); });
+    revoked_count_ -= older;
+    revoked_by_[revocation.issuer] -= older;
+  }
+  records.push_back(revocation);
+  ++revoked_by_[revocation.issuer];
+  ++revoked_count_;
+  changed_.insert(revocation.node);
+  news_.revocations.push_back(revocation);
   dirty_ = true;
+  if (believes_) return;
+  if (is_recovery(revocation.issuer)) {
+    settle_all(&Held::ever);
+    drop_void_revocations();
+  }
+  settle_all(&Held::counts);
 }
 
-// Whether the word of `issuer` for `node` counts: it is not put out, or was so with the remark that
-// this node stays.
-bool Admissions::vouched_for(const NodeId& issuer, const NodeId& node) const {
-  const auto revoked = revocations_.find(issuer);
-  return revoked == revocations_.end() ||
-         std::ranges::all_of(revoked->second, [&](const Revocation& one) {
-           return std::ranges::find(one.kept, node) != one.kept.end();
+// Whether the word of its issuer counts: it is not put out, or was so with the remark that this
+// record stands. For `ever` the recovery key's word alone makes void.
+bool Admissions::vouched_for(const Admission& record, bool Held::*how) const {
+  const auto revoked = revocations_.find(record.issuer);
+  if (revoked == revocations_.end()) return true;
+  const auto digest = record.digest();
+  return std::ranges::all_of(revoked->second, [&](const Revocation& one) {
+    return (how == &Held::ever && !is_recovery(one.issuer)) ||
+           std::ranges::binary_search(one.kept, digest);
+  });
+}
+
+// Whether one of its admissions held these rights at that time. `ever`: put out since or not, as what
+// was heard first must not decide; whom the recovery key put out had none.
+bool Admissions::held(const NodeId& node, Rights rights, WallTime when, bool Held::*how) const {
+  if (is_recovery(node)) return true;
+  const auto found = admissions_.find(node);
+  return found != admissions_.end() && std::ranges::any_of(found->second, [&](const Held& own) {
+           return own.*how && (own.record.rights & rights) == rights && !own.record.expired(when);
          });
 }
 
-// Which admissions count: from the founder on, along those that may admit. `heeded`: what who is put
-// out has said counts only for those that were named to stay.
-Admissions::ByNode Admissions::that_count(bool heeded) const {
-  std::unordered_map<NodeId, std::vector<const Admission*>> by_issuer;
-  for (const auto& [node, records] : admissions_)
-    for (const Admission& record : records) by_issuer[record.issuer].push_back(&record);
-  ByNode counted;
+// Whether the word of its issuer counts, as far as that is settled.
+bool Admissions::leads_back(const Admission& record, bool Held::*how) const {
+  if (record.node == record.issuer) return true;  // the founder: no other passes judge()
+  if (!vouched_for(record, how)) return false;
+  return held(record.issuer, kRightAdmit | record.rights, record.issued, how);
+}
+
+// From the founder and the recovery key on, along those that may admit.
+void Admissions::settle_all() {
+  settle_all(&Held::ever);
+  settle_all(&Held::counts);
+}
+
+void Admissions::settle_all(bool Held::*how) {
+  std::unordered_map<NodeId, std::vector<Held*>> by_issuer;
   std::set<NodeId> open;
-  for (const Admission* record : by_issuer[cluster_.founder])
-    if (record->node == cluster_.founder) counted[record->node].push_back(*record);
-  if (!counted.empty()) open.insert(cluster_.founder);
+  for (auto& [node, records] : admissions_)
+    for (Held& one : records) {
+      by_issuer[one.record.issuer].push_back(&one);
+      one.*how = node == one.record.issuer || is_recovery(one.record.issuer);
+      if (one.*how) open.insert(node);
+      changed_.insert(node);
+    }
   while (!open.empty()) {
     const NodeId issuer = open.extract(open.begin()).value();
-    const std::vector<Admission> own = counted.at(issuer);
-    for (const Admission* record : by_issuer[issuer]) {
-      if (heeded && !vouched_for(issuer, record->node)) continue;
-      const Rights wanted = kRightAdmit | record->rights;
-      const bool may = std::ranges::any_of(own, [&](const Admission& one) {
-        return (one.rights & wanted) == wanted && !one.expired(record->issued);
-      });
-      auto& granted = counted[record->node];
-      if (!may || std::ranges::find(granted, *record) != granted.end()) continue;
-      granted.push_back(*record);
-      open.insert(record->node);
-    }
+    for (Held* one : by_issuer[issuer])
+      if (!(one->*how) && leads_back(one->record, how)) {
+        one->*how = true;
+        open.insert(one->record.node);
+      }
   }
-  std::erase_if(counted, [](const auto& each) { return each.second.empty(); });
-  return counted;
-}
-
-void Admissions::publish() {
-  ever_ = that_count(false);
-  AdmissionSnapshot next;
-  for (auto& [node, admissions] : that_count(true)) {
-    Standing& standing = next.nodes_[node];
-    standing.admissions = std::move(admissions);
-    std::ranges::sort(standing.admissions, newer);
-    standing.revoked = revocations_.contains(node);
-    const auto key = link_keys_.find(node);
-    if (key == link_keys_.end()) continue;
-    std::tie(standing.link_key, standing.curve_key) = key->second;
-    next.by_curve_[*standing.curve_key] = node;
-  }
-  snapshot_.write(std::move(next));
-}
-
-// Whether one of its admissions held these rights at that time, put out since or not: what was heard
-// first must not decide.
-bool Admissions::held(const NodeId& node, Rights rights, WallTime when) const {
-  const auto ever = ever_.find(node);
-  return ever != ever_.end() && std::ranges::any_of(ever->second, [&](const Admission& own) {
-           return (own.rights & rights) == rights && !own.expired(when);
-         });
-}
-
-Credentials Admissions::all() const {
-  Credentials out;
-  for (const auto& [node, records] : admissions_)
-    out.admissions.insert(out.admissions.end(), records.begin(), records.end());
-  for (const auto& [node, key] : link_keys_) out.link_keys.push_back(key.first);
-  for (const auto& [node, records] : revocations_)
-    out.revocations.insert(out.revocations.end(), records.begin(), records.end());
-  return out;
-}
-
-// What could not be stored stays in the list and is stored with the next change.
-Result<void> Admissions::store() {
-  if (!record_ || !dirty_) return {};
-  auto stored = record_->store(encode_credentials(all()));
-  if (!stored) return stored.error().within("the list of admitted nodes");
-  dirty_ = false;
-  return {};
 }
 
 }  // namespace gpunode::security

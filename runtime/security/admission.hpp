@@ -1,15 +1,18 @@
 // Who may be in the cluster, and what each may do. An Admission names a node and its rights under
-// the signature of a member that may admit; the chain of issuers ends at the founder, whose id every
-// member got with its token. The node itself says which key its links use (LinkKey); a Revocation
-// puts it out for good. Admissions is the node's grow-only set of the three: whatever order they
-// come in, who has them all judges alike. Owned by the control thread, stored in one file; ZAP
-// threads read an immutable snapshot.
+// the signature of a member that may admit; the chain of issuers ends at the founder or at the recovery key,
+// which every member got with its token. The node itself says which key its links use (LinkKey); a Revocation
+// puts it out for good. Admissions is the node's set of the three: whatever order they come in, who
+// has them all judges alike. What is forgotten of it, and why that lets nobody back in:
+// admission_upkeep.cpp. Owned by the control thread, stored in two files; ZAP threads read an
+// immutable snapshot. One more record costs about as much among 10,000 nodes as among ten.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -41,9 +44,12 @@ struct Admission {
   // Fills issuer and signature. The times are cut to milliseconds, as they travel.
   void sign(const Identity& by);
   Bytes signed_bytes() const;
+  // Names the record: SHA-256 of what its issuer has signed.
+  std::array<std::byte, 32> digest() const;
 };
 
-// Puts a node out for good, by one that may operate. Two that put each other out are both out.
+// Puts a node out for good, by one that may operate. Two that put each other out are both out. By the
+// recovery key: all that it has put out itself are back, too, and of several the newest counts.
 struct Revocation {
   static constexpr std::size_t kMaxReasonBytes = 128;
   static constexpr std::size_t kMaxKept = 4096;
@@ -51,7 +57,9 @@ struct Revocation {
   ClusterId cluster;
   NodeId node;
   std::string reason;
-  std::vector<NodeId> kept;  // of those that it let in itself; all others of them are out too
+  // Digests, in order, of the admissions by it that stand; all others by it are void, also those that
+  // it signs later.
+  std::vector<std::array<std::byte, 32>> kept;
   WallTime issued{};
   NodeId issuer;
   Signature signature{};
@@ -61,11 +69,19 @@ struct Revocation {
   Bytes signed_bytes() const;
 };
 
-// What nodes tell each other of who may be here. Each part verifies by itself.
+// When somebody last saw a node alive. Unsigned: it decides only how long its records are kept.
+struct Sighting {
+  NodeId node;
+  WallTime at{};
+  bool operator==(const Sighting&) const = default;
+};
+
+// What nodes tell each other of who may be here. Each signed part verifies by itself.
 struct Credentials {
   std::vector<Admission> admissions;
   std::vector<LinkKey> link_keys;
   std::vector<Revocation> revocations;
+  std::vector<Sighting> sightings = {};
 
   bool operator==(const Credentials&) const = default;
   bool empty() const { return admissions.empty() && link_keys.empty() && revocations.empty(); }
@@ -100,24 +116,53 @@ class AdmissionSnapshot {
   const Standing* find(const NodeId& node) const;
   bool is_member(const NodeId& node, WallTime now) const;
   bool may(const NodeId& node, Rights wanted, WallTime now) const;
-  const std::unordered_map<NodeId, Standing>& nodes() const { return nodes_; }
-  std::size_t size() const { return nodes_.size(); }
+  // Calls `with(node, standing)` for each.
+  template <class With>
+  void for_each(With with) const {
+    for (const auto& part : nodes_)
+      if (part)
+        for (const auto& [node, standing] : *part) with(node, *standing);
+  }
+  std::size_t size() const { return size_; }
 
  private:
   friend class Admissions;
-  std::unordered_map<NodeId, Standing> nodes_;
-  std::unordered_map<CurveKey, NodeId> by_curve_;
+  // In 256 parts, by the first byte; those that did not change are shared with the snapshot before.
+  template <class Key, class Value>
+  using Parts = std::array<std::shared_ptr<const std::unordered_map<Key, Value>>, 256>;
+  template <class Key, class Value>
+  static const Value* in(const Parts<Key, Value>& parts, const Key& key) {
+    const auto& part = parts[std::to_integer<std::size_t>(key.value[0])];
+    if (!part) return nullptr;
+    const auto found = part->find(key);
+    return found == part->end() ? nullptr : &found->second;
+  }
+  Parts<NodeId, std::shared_ptr<const Standing>> nodes_;
+  Parts<CurveKey, NodeId> by_curve_;
+  std::size_t size_ = 0;
 };
+
+// What a node knows in brief: a number for each 256th of all nodes, by the first byte of their ids;
+// equal where two know the same.
+using CredentialsSummary = std::array<std::uint64_t, 256>;
+Bytes encode_summary(const CredentialsSummary& summary);
+Result<CredentialsSummary> decode_summary(ByteView bytes);
+
+class RecoveryKey;
 
 class Admissions {
  public:
-  static constexpr std::size_t kLimit = 65536;     // of each kind
-  static constexpr std::size_t kLimitPerNode = 8;  // admissions, and revocations, of one node
+  static constexpr std::size_t kLimit = 65536;          // of each kind
+  static constexpr std::size_t kLimitPerNode = 8;       // admissions, and revocations, of one node
+  static constexpr std::size_t kLimitPerIssuer = 4096;  // revocations by one node
+  // Who was not seen for so long is forgotten, and comes back by a new token only.
+  static constexpr std::chrono::hours kForgotten{24 * 30};
 
   // An empty list for `cluster` that lives in memory only.
   explicit Admissions(ClusterIdentity cluster);
   // The list in `state_directory`/admissions; an absent file is an empty list.
-  // Fails with corrupted (damaged, or of another cluster), permission_denied, io_error.
+  // What is there was checked when it came: this node's disk is believed. Fails with corrupted
+  // (damaged, or of another cluster), permission_denied, io_error.
   static Result<std::unique_ptr<Admissions>> open(storage::FileSystem& files,
                                                   const storage::Path& state_directory,
                                                   const ClusterIdentity& cluster);
@@ -137,6 +182,28 @@ class Admissions {
   Result<Revocation> revoke(const Identity& issuer, const NodeId& node, std::string reason,
                             bool with_admitted, WallTime now);
 
+  // What a new start from the recovery key makes of the list.
+  struct Refounding {
+    Credentials added;
+    std::vector<NodeId> put_out;   // as ordered
+    std::vector<NodeId> dropped;   // members until now, whom those had let in
+    std::vector<NodeId> restored;  // whom those had put out
+    std::vector<NodeId> members;   // from now on, this one and the restored ones among them
+  };
+  // Gives `self` all rights by the recovery key's word, which needs nobody else's, and puts out
+  // `without`, whatever rights they had: whom they put out is back; whom they let in stays unless
+  // `with_admitted`. Durable when this returns. `check`: only tells. Fails with permission_denied (the
+  // key is not this cluster's), invalid_argument (`self` is to be put out), not_found, io_error.
+  struct RefoundOrder {
+    NodeId self;
+    SignKey sign_key;  // of self
+    std::string name;  // of self
+    std::vector<NodeId> without;
+    bool with_admitted = false;
+    bool check = false;
+  };
+  Result<Refounding> refound(const RecoveryKey& key, const RefoundOrder& order, WallTime now);
+
   struct Merge {
     Credentials added;                 // to be told to others
     std::size_t known = 0;             // were here already
@@ -147,7 +214,23 @@ class Admissions {
   Result<Merge> merge(const Credentials& credentials);
 
   Credentials all() const;
+  std::size_t size() const { return count_ + link_keys_.size() + revoked_count_; }
   const ClusterIdentity& cluster() const { return cluster_; }
+
+  // What proves the standing of these nodes: the chains of their issuers up to the founder, and
+  // what puts out any of those.
+  Credentials chain_of(std::span<const NodeId> nodes) const;
+  CredentialsSummary summary() const;
+  // All of one 256th of the nodes.
+  Credentials bucket(std::size_t index) const;
+
+  // These nodes, this one among them, are here now.
+  void saw(std::span<const NodeId> nodes, WallTime now);
+  // When a node was last seen; nothing of one that is not known.
+  std::optional<WallTime> last_seen(const NodeId& node) const;
+  // Forgets those that were not seen for kForgotten, and more where there is no room left; then
+  // stores all. To be called now and then. Returns how many. Fails only as storing does.
+  Result<std::size_t> forget_the_unseen(const NodeId& self, WallTime now);
 
   // The current allow-list. Any thread; never null.
   std::shared_ptr<const AdmissionSnapshot> snapshot() const { return snapshot_.read(); }
@@ -158,30 +241,63 @@ class Admissions {
     Verdict verdict = Verdict::good;
     std::string why = {};
   };
+  // An admission, and whether it leads back to the founder: if nobody had been put out, and so.
+  struct Held {
+    Admission record;
+    bool ever = false;
+    bool counts = false;
+  };
   Judged judge(const Admission& admission) const;
   Judged judge(const LinkKey& link_key) const;
   Judged judge(const Revocation& revocation) const;
-  using ByNode = std::unordered_map<NodeId, std::vector<Admission>>;
-  ByNode that_count(bool heeded) const;
-  bool held(const NodeId& node, Rights rights, WallTime when) const;
-  bool vouched_for(const NodeId& issuer, const NodeId& node) const;
+  const SignKey* key_of(const NodeId& issuer) const;
+  bool held(const NodeId& node, Rights rights, WallTime when, bool Held::*how) const;
+  bool vouched_for(const Admission& record, bool Held::*how) const;
+  bool is_recovery(const NodeId& issuer) const {
+    return cluster_.has_recovery() && issuer == cluster_.recovery_id();
+  }
+  // Put out by the recovery key: what it puts out itself is void.
+  bool is_disowned(const NodeId& node) const;
+  template <class Void>
+  void drop_revocations(Void is_void);
+  void drop_void_revocations();
+  Result<Merge> believe(const Credentials& stored);
+  std::set<NodeId> members(WallTime now) const;
+  Result<Refounding> refound_here(const RecoveryKey& key, const RefoundOrder& order, WallTime now);
+  Revocation disown(const RecoveryKey& key, const NodeId& node, const RefoundOrder& order,
+                    WallTime now) const;
+  bool leads_back(const Admission& record, bool Held::*how) const;
+  void settle_all();
+  void settle_all(bool Held::*how);
   void insert(const Admission& admission);
   void insert(const LinkKey& link_key);
   void insert(const Revocation& revocation);
+  void note(const Sighting& sighting);
   template <class Record>
   bool merge_some(std::vector<Record>& pending, std::vector<Record>& added, Merge& merge);
+  void append(Credentials& out, const NodeId& node) const;
+  std::set<NodeId> needed_by(std::set<NodeId> open) const;
+  std::shared_ptr<const Standing> standing_of(const NodeId& node) const;
   void publish();
   Result<void> store();
+  Result<void> store_all();
 
   ClusterIdentity cluster_;
   std::optional<storage::DurableRecord> record_;  // none: memory only
-  std::map<NodeId, std::vector<Admission>> admissions_;
+  std::optional<storage::DurableRecord> news_record_;
+  std::map<NodeId, std::vector<Held>> admissions_;
   std::map<NodeId, std::pair<LinkKey, CurveKey>> link_keys_;  // with what is made of it
   std::map<NodeId, std::vector<Revocation>> revocations_;
-  ByNode ever_;  // what counts if nobody had been put out
+  std::map<NodeId, std::size_t> revoked_by_;  // how many
+  std::map<NodeId, WallTime> seen_;
+  std::unordered_map<NodeId, std::size_t> admitted_by_;  // how many records
+  std::set<NodeId> changed_;                             // since the snapshot
   Credentials waiting_;
-  std::size_t count_ = 0;  // of admissions
+  Credentials news_;  // since record_ was written
+  std::size_t count_ = 0, revoked_count_ = 0;
   bool dirty_ = false;     // something is not on disk yet
+  bool awake_ = false;     // the time that this node was off is accounted for
+  bool believes_ = false;  // while its own disk is read
   Published<AdmissionSnapshot> snapshot_;
 };
 

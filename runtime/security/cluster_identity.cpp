@@ -9,7 +9,7 @@ namespace gpunode::security {
 namespace {
 
 storage::DurableRecord record_of(storage::FileSystem& files, const storage::Path& state_directory) {
-  return {files, state_directory / "cluster", {{'G', 'P', 'C', 'L'}, 1}};
+  return {files, state_directory / "cluster", {{'G', 'P', 'C', 'L'}, 2}};
 }
 
 }  // namespace
@@ -38,6 +38,7 @@ Result<ClusterIdentity> ClusterIdentity::load(storage::FileSystem& files,
   ClusterIdentity cluster;
   cluster.id.value = reader.array<16>();
   cluster.founder.value = reader.array<32>();
+  cluster.recovery.value = reader.array<32>();
   if (!reader.ok() || !reader.at_end()) {
     return {ErrorCode::corrupted, record.path().string() + " is not a cluster record"};
   }
@@ -46,10 +47,11 @@ Result<ClusterIdentity> ClusterIdentity::load(storage::FileSystem& files,
 
 Result<ClusterIdentity> ClusterIdentity::init(storage::FileSystem& files,
                                               const storage::Path& state_directory,
-                                              const Identity& identity) {
+                                              const Identity& identity, const SignKey& recovery) {
   ClusterIdentity cluster;
   cluster.id.value = random_array<16>();
   cluster.founder = identity.id();
+  cluster.recovery = recovery;
   auto saved = cluster.save(files, state_directory);
   if (!saved) return saved.error();
   return cluster;
@@ -68,6 +70,7 @@ Result<void> ClusterIdentity::save(storage::FileSystem& files,
   detail::LayoutWriter writer;
   writer.raw(id.value);
   writer.raw(founder.value);
+  writer.raw(recovery.value);
   return record_of(files, state_directory).store(writer.bytes());
 }
 

@@ -1,6 +1,6 @@
-// Which cluster a node belongs to: a random 128-bit id and the founder, whose key is the root of
-// all admissions. Made once by `init` on the first node, copied by each join; one small file in the
-// state directory. Plain value.
+// Which cluster a node belongs to: a random 128-bit id, and whose word all admissions go back to: the
+// founder's and the recovery key's. Made once by `init` on the first node, copied by each join; one
+// small file in the state directory. Plain value.
 #pragma once
 
 #include <array>
@@ -23,7 +23,12 @@ struct ClusterId {
 struct ClusterIdentity {
   ClusterId id;
   NodeId founder;
+  SignKey recovery{};  // the public half (recovery_key.hpp); all zero: there is none
   auto operator<=>(const ClusterIdentity&) const = default;
+
+  bool has_recovery() const { return recovery != SignKey{}; }
+  // Under which the recovery key signs; of no node.
+  NodeId recovery_id() const { return node_id_of(recovery); }
 
   // What banners show: tells whether two nodes are of one cluster without naming it.
   std::array<std::byte, 16> public_hash() const;
@@ -33,11 +38,11 @@ struct ClusterIdentity {
   static Result<ClusterIdentity> load(storage::FileSystem& files,
                                       const storage::Path& state_directory);
 
-  // Makes a new cluster whose founder is `identity`, and stores it.
+  // Makes a new cluster whose founder is `identity`, and stores it; `recovery` may be all zero.
   // Fails with already_exists (the directory belongs to a cluster), io_error, disk_full.
   static Result<ClusterIdentity> init(storage::FileSystem& files,
                                       const storage::Path& state_directory,
-                                      const Identity& identity);
+                                      const Identity& identity, const SignKey& recovery = {});
 
   // Stores the cluster that this node has just joined. Fails as init does; storing the same one
   // again succeeds.

@@ -9,7 +9,7 @@ namespace gpunode::security {
 
 namespace {
 
-constexpr storage::RecordFormat kFormat{{'G', 'P', 'I', 'D'}, 2};
+constexpr storage::RecordFormat kFormat{{'G', 'P', 'I', 'D'}, 3};
 constexpr std::size_t kSeedBytes = 32;
 constexpr std::uint64_t kFirstEpoch = 1;
 
@@ -25,7 +25,7 @@ Signature signature_of(const GuardedSecret<64>& secret, std::string_view purpose
 }  // namespace
 
 std::optional<Identity> Identity::from_seeds(ByteView sign_seed, ByteView link_seed,
-                                             std::uint64_t epoch) {
+                                             std::uint64_t epoch, ByteView link_seed_before) {
   detail::ensure_sodium();
   Identity identity;
   crypto_sign_seed_keypair(detail::raw(identity.sign_key_.value),
@@ -46,12 +46,21 @@ std::optional<Identity> Identity::from_seeds(ByteView sign_seed, ByteView link_s
                                            detail::raw(identity.link_secret_.view())) != 0)
     return std::nullopt;
   identity.curve_key_ = *curve;
+  if (link_seed_before.empty()) return identity;
+  auto before = from_seeds(sign_seed, link_seed_before, epoch - 1);
+  if (!before) return std::nullopt;
+  identity.curve_before_.emplace(before->curve_key_, std::move(before->curve_secret_));
   return identity;
 }
 
 Identity Identity::create() {
   const auto sign = random_secret<kSeedBytes>(), link = random_secret<kSeedBytes>();
   return std::move(*from_seeds(sign.view(), link.view(), kFirstEpoch));
+}
+
+Identity Identity::of_seed(const Secret<32>& sign_seed) {
+  const auto link = random_secret<kSeedBytes>();
+  return std::move(*from_seeds(sign_seed.view(), link.view(), kFirstEpoch));
 }
 
 Result<Identity> Identity::load_or_create(storage::FileSystem& files,
@@ -64,8 +73,9 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
     detail::LayoutReader reader(bytes);
     const ByteView sign = reader.raw(kSeedBytes), link = reader.raw(kSeedBytes);
     const std::uint64_t epoch = reader.u64();
+    const ByteView before = epoch > kFirstEpoch ? reader.raw(kSeedBytes) : ByteView();
     std::optional<Identity> identity;
-    if (reader.ok() && reader.at_end()) identity = from_seeds(sign, link, epoch);
+    if (reader.ok() && reader.at_end()) identity = from_seeds(sign, link, epoch, before);
     wipe(bytes);
     if (identity) return std::move(*identity);
     return {ErrorCode::corrupted,
@@ -74,14 +84,41 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
                 "the state directory away and join anew as another node"};
   }
   Identity identity = create();
-  Bytes payload(2 * kSeedBytes + sizeof(std::uint64_t));
-  std::memcpy(payload.data(), identity.sign_secret_.view().data(), kSeedBytes);
-  std::memcpy(payload.data() + kSeedBytes, identity.link_secret_.view().data(), kSeedBytes);
-  std::memcpy(payload.data() + 2 * kSeedBytes, &identity.link_key_.epoch, sizeof(std::uint64_t));
-  auto written = storage::DurableRecord(files, path, kFormat).store(payload);
-  wipe(payload);
-  if (!written) return written.error().within("this node's keys");
+  if (auto written = identity.store(files, state_directory, {}); !written) return written.error();
   return identity;
+}
+
+// The seeds stand first in libsodium's form of the secrets.
+Result<void> Identity::store(storage::FileSystem& files, const storage::Path& state_directory,
+                             ByteView link_seed_before) const {
+  Bytes payload(2 * kSeedBytes + sizeof(std::uint64_t) + link_seed_before.size());
+  std::byte* at = payload.data();
+  const auto put = [&at](const void* from, std::size_t bytes) {
+    std::memcpy(at, from, bytes);
+    at += bytes;
+  };
+  put(sign_secret_.view().data(), kSeedBytes);
+  put(link_secret_.view().data(), kSeedBytes);
+  put(&link_key_.epoch, sizeof(std::uint64_t));
+  if (!link_seed_before.empty()) put(link_seed_before.data(), link_seed_before.size());
+  auto written =
+      storage::DurableRecord(files, state_directory / "identity.key", kFormat).store(payload);
+  wipe(payload);
+  return written ? written : Result<void>(written.error().within("this node's keys"));
+}
+
+Result<void> Identity::rotate(storage::FileSystem& files, const storage::Path& state_directory) {
+  const auto seed = random_secret<kSeedBytes>();
+  const ByteView before = link_secret_.view().first(kSeedBytes);
+  Identity next = std::move(
+      *from_seeds(sign_secret_.view().first(kSeedBytes), seed.view(), link_key_.epoch + 1, before));
+  if (auto stored = next.store(files, state_directory, before); !stored) return stored;
+  link_secret_ = std::move(next.link_secret_);
+  curve_secret_ = std::move(next.curve_secret_);
+  link_key_ = next.link_key_;
+  curve_key_ = next.curve_key_;
+  curve_before_ = std::move(next.curve_before_);
+  return {};
 }
 
 Signature Identity::sign(std::string_view purpose, ByteView message) const {

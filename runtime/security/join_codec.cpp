@@ -121,10 +121,10 @@ flatbuffers::Offset<wire::Revocation> pack(flatbuffers::FlatBufferBuilder& build
   auto issuer = to_wire<wire::Bytes32>(revocation.issuer.value);
   auto signature = to_wire<wire::Bytes64>(revocation.signature);
   std::vector<wire::Bytes32> kept;
-  for (const NodeId& one : revocation.kept) kept.push_back(to_wire<wire::Bytes32>(one.value));
+  for (const auto& one : revocation.kept) kept.push_back(to_wire<wire::Bytes32>(one));
   auto reason = builder.CreateString(revocation.reason);
-  auto kept_nodes = builder.CreateVectorOfStructs(kept);
-  return wire::CreateRevocation(builder, &cluster, &node, reason, kept_nodes,
+  auto kept_records = builder.CreateVectorOfStructs(kept);
+  return wire::CreateRevocation(builder, &cluster, &node, reason, kept_records,
                                 to_ms(revocation.issued), &issuer, &signature);
 }
 
@@ -138,7 +138,7 @@ bool unpack(const wire::Revocation* packed, Revocation& out) {
   if (packed->kept() == nullptr) return true;
   if (packed->kept()->size() > Revocation::kMaxKept) return false;
   for (const wire::Bytes32* one : *packed->kept())
-    if (!from_wire(one, out.kept.emplace_back().value)) return false;
+    if (!from_wire(one, out.kept.emplace_back())) return false;
   return true;
 }
 
@@ -174,14 +174,31 @@ flatbuffers::Offset<wire::Credentials> pack(flatbuffers::FlatBufferBuilder& buil
   auto admissions = all(credentials.admissions);
   auto link_keys = all(credentials.link_keys);
   auto revocations = all(credentials.revocations);
-  return wire::CreateCredentials(builder, admissions, link_keys, revocations);
+  std::vector<wire::Sighting> seen;
+  for (const Sighting& one : credentials.sightings)
+    seen.emplace_back(to_wire<wire::Bytes32>(one.node.value), to_ms(one.at));
+  auto sightings = builder.CreateVectorOfStructs(seen);
+  return wire::CreateCredentials(builder, admissions, link_keys, revocations, sightings);
+}
+
+bool unpack(const flatbuffers::Vector<const wire::Sighting*>* packed, WireBudget& budget,
+            std::vector<Sighting>& out) {
+  if (packed == nullptr) return true;
+  if (packed->size() > Admissions::kLimit || !budget.take(packed->size() * sizeof(wire::Sighting)))
+    return false;
+  for (const wire::Sighting* each : *packed) {
+    Sighting& one = out.emplace_back();
+    if (!from_wire(&each->node(), one.node.value) || !to_time(each->at_ms(), one.at)) return false;
+  }
+  return true;
 }
 
 bool unpack(const wire::Credentials* packed, std::size_t bytes, Credentials& out) {
   WireBudget budget(bytes);
   return packed != nullptr && unpack(packed->admissions(), budget, out.admissions) &&
          unpack(packed->link_keys(), budget, out.link_keys) &&
-         unpack(packed->revocations(), budget, out.revocations);
+         unpack(packed->revocations(), budget, out.revocations) &&
+         unpack(packed->sightings(), budget, out.sightings);
 }
 
 // A guess at how many bytes they take.

@@ -54,6 +54,7 @@ Sha256 proof_of(ByteView proven, const Secret<32>& proof_key, const ClusterIdent
   transcript.text("gpunode join proof 1");
   transcript.raw(cluster.id.value);
   transcript.raw(cluster.founder.value);
+  transcript.raw(cluster.recovery.value);
   transcript.raw(issuer.value);
   transcript.raw(proven);
   return hmac_sha256(proof_key.view(), transcript.bytes());

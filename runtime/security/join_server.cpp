@@ -1,7 +1,7 @@
 #include "runtime/security/join_server.hpp"
 
-#include "runtime/base/ip_address.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/security/detail/join_party.hpp"
 #include "runtime/security/detail/layout.hpp"
 
 #include <algorithm>
@@ -12,22 +12,11 @@ namespace gpunode::security {
 
 namespace {
 
-constexpr int kFramesOfAJoin = 2;  // hello and request
+constexpr int kFramesOfAJoin = 2;        // hello and request
+constexpr std::size_t kMostSeeds = 256;  // some 300 bytes a record, 700 of credentials
 
 void append(JoinServer::Actions& to, JoinServer::Actions from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
-}
-
-// Whose attempts count together: an address, and of IPv6 the network, as one party has all of it.
-std::string party(std::string_view address) {
-  const auto ip = IpAddress::parse(address);
-  return ip && !ip->is_v4() ? ip->network().text() : std::string(address);
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
-  return out;
 }
 
 }  // namespace
@@ -38,7 +27,7 @@ JoinServer::Actions JoinServer::on_frame(Time now, WallTime wall, JoinExchange e
                                          std::string_view address, ByteView frame) {
   auto kind = frame_kind(frame);
   if (kind != JoinFrame::hello && kind != JoinFrame::request) return {};
-  if (!rate_.allow(party(address), now)) {
+  if (!rate_.allow(detail::party(address), now)) {
     return refuse_in_clear({exchange, {}}, JoinRefusal::too_many,
                            "too many attempts to join from " + std::string(address));
   }
@@ -100,7 +89,7 @@ JoinServer::Actions JoinServer::on_request(Time now, WallTime wall, const Origin
     return refuse_in_clear(origin, JoinRefusal::too_many, "64 joins are in progress here");
   }
   std::uint64_t number = next_number_++;
-  relays_[number] = {origin.number, *issuer, now + kRelayTerm};
+  relays_[number] = {origin.number, *issuer, now + kRelayTerm, origin.address};
   return {Relay{number, *issuer, to_bytes(frame)}};
 }
 
@@ -157,34 +146,10 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
   return check_address(now, wall, origin, std::move(*request));
 }
 
-JoinServer::Actions JoinServer::check_address(Time now, WallTime wall, const Origin& origin,
-                                              JoinRequest request) {
-  if (request.record.advertised.empty()) return admit(wall, origin, request, false);
-  if (pending() >= kMaxPending) {
-    return refuse(wall, origin, request, JoinRefusal::too_many, "64 joins are in progress here");
-  }
-  std::uint64_t number = next_number_++;
-  std::vector<std::string> endpoints = request.record.advertised;
-  checks_[number] = {origin, std::move(request), now + kDialBackTerm};
-  return {DialBack{number, std::move(endpoints)}};
-}
-
-JoinServer::Actions JoinServer::on_dial_back(WallTime wall, std::uint64_t check,
-                                             std::string_view reached) {
-  const auto found = checks_.extract(check);
-  if (!found) return {};
-  const Check& waiting = found.mapped();
-  if (reached.empty() && waiting.request.record.must_be_reachable) {
-    return refuse(wall, waiting.origin, waiting.request, JoinRefusal::address_not_reachable,
-                  "node " + name_of(parts_.identity.id()) + " cannot connect to " +
-                      joined(waiting.request.record.advertised));
-  }
-  return admit(wall, waiting.origin, waiting.request, !reached.empty());
-}
-
 // The use of the token is on disk before the admission, and both before the answer.
 JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
-                                      const JoinRequest& request, bool reachable) {
+                                      const JoinRequest& request, bool reachable,
+                                      std::string remark) {
   NodeId node = node_id_of(request.sign_key);
   TokenVerdict verdict = parts_.tokens.check(request.token, node, wall);
   if (verdict != TokenVerdict::good) return refuse_token(wall, origin, request, verdict);
@@ -215,7 +180,7 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
   if (origin.via)
     rate_.give_back(origin.via->text(), 1);
   else
-    rate_.give_back(party(origin.address), kFramesOfAJoin);
+    rate_.give_back(detail::party(origin.address), kFramesOfAJoin + (reachable ? 1 : 0));
   audit(wall, "node_admitted",
         {{"node", node.text()},
          {"name", request.record.name},
@@ -225,12 +190,28 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
          {"again", fresh ? "no" : "yes"}});
   JoinAnswer reply;
   reply.reachable = reachable;
+  reply.detail = std::move(remark);
   reply.admission = *admission;
-  reply.credentials = parts_.admissions.all();
-  if (parts_.members) reply.members = parts_.members();
-  Actions actions = answer(origin, encode_answer(reply, request, parts_.identity));
+  Actions actions = answer(origin, welcome(std::move(reply), origin, request));
   actions.push_back(Admitted{*admission, request.link_key, request.record, reachable});
   return actions;
+}
+
+// Names those whom the new node needs first, and what proves them; the rest comes with its sessions.
+// Fewer where that does not fit, as when their chains are long.
+Bytes JoinServer::welcome(JoinAnswer reply, const Origin& origin,
+                          const JoinRequest& request) const {
+  for (std::size_t most = kMostSeeds;; most /= 2) {
+    std::vector<NodeId> nodes{parts_.identity.id()};
+    if (parts_.members) {
+      Seeds seeds = parts_.members(origin.via, most);
+      reply.members = std::move(seeds.records);
+      nodes.insert(nodes.end(), seeds.nodes.begin(), seeds.nodes.end());
+    }
+    reply.credentials = parts_.admissions.chain_of(nodes);
+    Bytes frame = encode_answer(reply, request, parts_.identity);
+    if (frame.size() <= kMaxAnswerBytes || most <= 1) return frame;
+  }
 }
 
 // The record of a node that asks again, because its answer was lost, is the one it had.
@@ -319,7 +300,8 @@ JoinServer::Actions JoinServer::on_tick(Time now, WallTime wall) {
   count_strangers(now, wall);
   Actions actions;
   for (std::uint64_t number : late(relays_)) append(actions, on_relay_failed(number));
-  for (std::uint64_t number : late(checks_)) append(actions, on_dial_back(wall, number, {}));
+  for (std::uint64_t number : late(checks_)) append(actions, conclude(wall, number, false, {}));
+  for (std::uint64_t number : late(wishes_)) append(actions, on_dial_back(wall, number, {}));
   return actions;
 }
 

@@ -7,7 +7,8 @@
 //
 //   caller --hello--> Send(banner)          caller --request--> not mine: Relay
 //   caller --request--> mine: checks token, DialBack to the advertised address, then Send(answer)
-//   relay --request--> on_relayed: the same, answered with AnswerRelay
+//   relay --request--> on_relayed: the same, answered with AnswerRelay; the relay dials back, as it
+//                      alone sees where the caller comes from: DialWish, on_dial_wish, DialOutcome
 //   anything else is garbage and gets no answer
 #pragma once
 
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/ip_address.hpp"
 #include "runtime/security/audit_log.hpp"
 #include "runtime/security/join_protocol.hpp"
 #include "runtime/security/rate_limit.hpp"
@@ -50,7 +52,18 @@ class JoinServer {
   };
   struct DialBack {  // try to connect to each; then on_dial_back
     std::uint64_t check = 0;
+    std::vector<std::string> endpoints;  // none but those that dialable() gives
+  };
+  struct DialWish {  // to the relay `via`, which calls on_dial_wish
+    NodeId via;
+    std::uint64_t relay = 0;
     std::vector<std::string> endpoints;
+  };
+  struct DialOutcome {  // to `issuer`, which calls on_dial_outcome
+    NodeId issuer;
+    std::uint64_t relay = 0;
+    bool reached = false;
+    std::string seen_from;  // set where nothing was to be dialled
   };
   struct Admitted {  // tell the others
     Admission admission;
@@ -58,9 +71,13 @@ class JoinServer {
     JoinRecord record;
     bool reachable = false;
   };
-  using Action = std::variant<Send, Relay, AnswerRelay, DialBack, Admitted>;
+  using Action = std::variant<Send, Relay, AnswerRelay, DialBack, DialWish, DialOutcome, Admitted>;
   using Actions = std::vector<Action>;
 
+  struct Seeds {
+    std::vector<NodeId> nodes;
+    Bytes records;  // the membership's own encoding
+  };
   struct Parts {  // all outlive the server; audit may be null
     const Identity& identity;
     Admissions& admissions;
@@ -68,7 +85,10 @@ class JoinServer {
     AuditLog* audit = nullptr;
     std::string name;                          // of this node
     std::function<bool(const NodeId&)> is_up;  // whether a member can be reached now
-    std::function<Bytes()> members;            // the member list for a new node
+    // Whom a new node is to contact first: this one, `via`, and others as far as there is room.
+    std::function<Seeds(std::optional<NodeId> via, std::size_t most)> members;
+    IpRanges dial_too = {};  // addresses that a dial-back may go to, beside the caller's own
+    std::function<std::vector<std::string>()> own_addresses = {};  // of this machine; may be null
   };
   explicit JoinServer(Parts parts);
 
@@ -83,12 +103,18 @@ class JoinServer {
   Actions on_relay_answer(std::uint64_t relay, ByteView frame);
   Actions on_relay_failed(std::uint64_t relay);
 
-  // As the issuer: which of DialBack's endpoints answered; empty = none.
+  // As who dialled: which of DialBack's endpoints answered; empty = none.
   Actions on_dial_back(WallTime wall, std::uint64_t check, std::string_view reached);
+  // As the relay: the issuer wants the caller dialled back.
+  Actions on_dial_wish(Time now, const NodeId& issuer, std::uint64_t relay,
+                       const std::vector<std::string>& endpoints);
+  // As the issuer: what came of that.
+  Actions on_dial_outcome(WallTime wall, const NodeId& via, std::uint64_t relay, bool reached,
+                          std::string seen_from);
 
   Actions on_tick(Time now, WallTime wall);
 
-  std::size_t pending() const { return relays_.size() + checks_.size(); }
+  std::size_t pending() const { return relays_.size() + checks_.size() + wishes_.size(); }
 
  private:
   struct Origin {  // where an answer goes: to a caller, or through the relay `via`
@@ -100,10 +126,17 @@ class JoinServer {
     JoinExchange exchange = 0;
     NodeId issuer;
     Time deadline{};
+    std::string address;   // of the caller
+    bool dialled = false;  // once is enough
   };
   struct Check {
     Origin origin;
     JoinRequest request;
+    Time deadline{};
+  };
+  struct Wish {  // of an issuer, that this node dials
+    NodeId issuer;
+    std::uint64_t relay = 0;
     Time deadline{};
   };
 
@@ -113,7 +146,12 @@ class JoinServer {
   Actions on_request(Time now, WallTime wall, const Origin& origin, ByteView frame);
   Actions decide(Time now, WallTime wall, const Origin& origin, ByteView frame);
   Actions check_address(Time now, WallTime wall, const Origin& origin, JoinRequest request);
-  Actions admit(WallTime wall, const Origin& origin, const JoinRequest& request, bool reachable);
+  std::vector<std::string> dialable(Time now, const std::vector<std::string>& endpoints,
+                                    const std::string& address);
+  Actions conclude(WallTime wall, std::uint64_t check, bool reached, const std::string& seen_from);
+  Actions admit(WallTime wall, const Origin& origin, const JoinRequest& request, bool reachable,
+                std::string remark);
+  Bytes welcome(JoinAnswer reply, const Origin& origin, const JoinRequest& request) const;
   Result<Admission> admission_for(WallTime wall, const JoinRequest& request, bool& fresh);
   Actions refuse(WallTime wall, const Origin& origin, const JoinRequest& request,
                  JoinRefusal refusal, std::string detail);
@@ -133,6 +171,7 @@ class JoinServer {
   Secret<32> banner_key_;  // makes banner nonces recognisable without remembering them
   std::map<std::uint64_t, Relayed> relays_;
   std::map<std::uint64_t, Check> checks_;
+  std::map<std::uint64_t, Wish> wishes_;
   std::uint64_t next_number_ = 1;
   std::uint64_t strangers_ = 0;  // refused without proof of a token since the last count
   Time next_count_{};

@@ -36,6 +36,7 @@ std::string JoinToken::text() const {
   detail::LayoutWriter writer;
   writer.raw(cluster.id.value);
   writer.raw(cluster.founder.value);
+  writer.raw(cluster.recovery.value);
   writer.raw(issuer.value);
   writer.raw(issuer_curve.value);
   writer.raw(id);
@@ -73,6 +74,7 @@ Result<JoinToken> JoinToken::parse(std::string_view text) {
   JoinToken token;
   token.cluster.id.value = reader.array<16>();
   token.cluster.founder.value = reader.array<32>();
+  token.cluster.recovery.value = reader.array<32>();
   token.issuer.value = reader.array<32>();
   token.issuer_curve.value = reader.array<32>();
   token.id = reader.array<16>();

@@ -3,8 +3,8 @@
 // only a key derived from the secret, so that its disk cannot be used to make one. Valid at the
 // issuer alone, so that a partition cannot spend a token twice.
 //
-//   gpn1_<base64url of {cluster id, founder, issuer id and Curve key, token id, secret, expiry,
-//   endpoints, check sum}>
+//   gpn1_<base64url of {cluster id, founder, recovery key, issuer id and Curve key, token id, secret,
+//   expiry, endpoints, check sum}>
 #pragma once
 
 #include <array>

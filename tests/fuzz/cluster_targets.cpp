@@ -79,7 +79,9 @@ std::vector<Target> cluster_targets() {
       {"relay", run_relay,
        [] {
          return std::vector<Bytes>{
-             node::encode(node::RelayMessage{node::RelayKind::relay_request, 7})};
+             node::encode(node::RelayMessage{node::RelayKind::relay_request, 7}),
+             node::encode(node::RelayMessage{node::RelayKind::dial_wish, 8, {"tcp://10.0.0.9:1"}}),
+             node::encode(node::RelayMessage{node::RelayKind::dial_outcome, 8, {}, true, "::1"})};
        }},
       {"generate", run_generate,
        [] {

@@ -34,9 +34,9 @@ Credentials credentials() {
                       some_time() + std::chrono::hours(9),
                       {}};
   admission.sign(issuer());
-  Revocation revocation{{}, joiner().id(), "lost", {issuer().id(), joiner().id()}, some_time(), {}};
+  Revocation revocation{{}, joiner().id(), "lost", {admission.digest()}, some_time(), {}};
   revocation.sign(issuer());
-  return {{admission}, {joiner().link_key()}, {revocation}};
+  return {{admission}, {joiner().link_key()}, {revocation}, {{issuer().id(), some_time()}}};
 }
 
 void run_credentials(ByteView input) {

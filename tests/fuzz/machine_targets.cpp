@@ -142,14 +142,18 @@ Bytes update_script() {
 }
 
 // what: 0 a stranger's frame, 1 one that a member relays, 2 an answer to a relay, 3 time, 4 a dial
-// back, 5 a true request with bytes of it changed as told (place 2, bits 1)
+// back, 5 a true request with bytes of it changed as told (place 2, bits 1), 6 an issuer's wish that
+// a stranger be dialled, 7 what came of one
 void run_join_server(ByteView input) {
   using namespace security;
   static World world;
   static JoinToken token = world.token(1000);
   Node& node = world.founder;
   JoinServer server({node.identity, *node.admissions, *node.tokens, nullptr, "first",
-                     [](const NodeId&) { return true; }, [] { return Bytes(8); }});
+                     [](const NodeId&) { return true; },
+                     [](std::optional<NodeId>, std::size_t) {
+                       return JoinServer::Seeds{{}, Bytes(8)};
+                     }});
   FakeClock clock;
   std::uint64_t check = 0;
   const auto taken = [&](const JoinServer::Actions& actions) {
@@ -159,7 +163,7 @@ void run_join_server(ByteView input) {
   };
   for (const Event& event : bounded(input)) {
     const std::string address = "10.0.0." + std::to_string(event.who % 4);
-    switch (event.what % 6) {
+    switch (event.what % 8) {
       case 0:
         taken(server.on_frame(clock.now(), clock.wall(), event.who, address, event.bytes));
         break;
@@ -176,6 +180,14 @@ void run_join_server(ByteView input) {
         break;
       case 4:
         taken(server.on_dial_back(clock.wall(), check, as_text(event.bytes)));
+        break;
+      case 6:
+        taken(server.on_dial_wish(clock.now(), world.member.identity.id(), event.who,
+                                  {std::string(as_text(event.bytes))}));
+        break;
+      case 7:
+        taken(server.on_dial_outcome(clock.wall(), world.member.identity.id(), event.who,
+                                     !event.bytes.empty(), std::string(as_text(event.bytes))));
         break;
       default: {
         const auto said = server.on_frame(clock.now(), clock.wall(), 1, address,

@@ -28,6 +28,18 @@ TEST(RelayCodec, carries_its_kind_and_survives_damage) {
   ASSERT_TRUE(relay);
   EXPECT_EQ(relay->kind, RelayKind::relay_answer);
   EXPECT_EQ(relay->relay, 77u);
+  const RelayMessage wish{RelayKind::dial_wish, 78, {"tcp://10.0.0.9:7601", "tcp://[::1]:1"}};
+  auto dial = decode_relay(encode(wish));
+  ASSERT_TRUE(dial);
+  EXPECT_EQ(dial->endpoints, wish.endpoints);
+  auto outcome = decode_relay(encode(RelayMessage{RelayKind::dial_outcome, 79, {}, true, "::1"}));
+  ASSERT_TRUE(outcome);
+  EXPECT_TRUE(outcome->reached);
+  EXPECT_EQ(outcome->seen_from, "::1");
+  EXPECT_FALSE(decode_relay(
+      encode(RelayMessage{RelayKind::dial_wish, 1, std::vector<std::string>(9, "tcp://a:1")})));
+  EXPECT_FALSE(
+      decode_relay(encode(RelayMessage{RelayKind::dial_wish, 1, {std::string(129, 'a')}})));
   expect_robust(encode(RelayMessage{RelayKind::credentials, 0}),
                 [](const Bytes& bytes) { return decode_relay(bytes).has_value(); });
 }

@@ -53,9 +53,12 @@ struct Cluster {
     EXPECT_TRUE(merged);
     return *merged;
   }
+  // `kept`: those of its admissions that stand.
   Revocation revocation(const Identity& issuer, const Identity& node,
-                        std::vector<NodeId> kept = {}) {
-    Revocation revocation{id.id, node.id(), "sold", std::move(kept), kNow, {}, {}};
+                        const std::vector<Admission>& kept = {}) {
+    Revocation revocation{id.id, node.id(), "sold", {}, kNow, {}, {}};
+    for (const Admission& one : kept) revocation.kept.push_back(one.digest());
+    std::ranges::sort(revocation.kept);
     revocation.sign(issuer);
     return revocation;
   }
@@ -200,11 +203,32 @@ TEST(Admissions, put_out_with_a_node_whom_it_let_in_where_that_is_asked) {
   EXPECT_TRUE(cluster.allows(cluster.founder));
 }
 
+TEST(Admissions, take_no_later_word_of_who_was_put_out_for_those_that_stay) {
+  Cluster cluster;
+  const auto modest =
+      signed_by(cluster.second, cluster.id.id, record_of(cluster.third, kRightsDefault));
+  auto more = record_of(cluster.third);
+  more.issued += 1h;
+  const auto later = signed_by(cluster.second, cluster.id.id, more);
+  for (const bool early : {false, true}) {  // `later` comes before or after the revocation
+    Admissions list(cluster.id);
+    ASSERT_TRUE(list.merge(
+        {{cluster.first_record, cluster.second_record, modest}, {cluster.third.link_key()}, {}}));
+    if (early) {
+      ASSERT_TRUE(list.merge({{later}, {}, {}}));
+    }
+    ASSERT_TRUE(
+        list.merge({{}, {}, {cluster.revocation(cluster.founder, cluster.second, {modest})}}));
+    ASSERT_TRUE(list.merge({{modest, later}, {}, {}}));
+    EXPECT_EQ(list.snapshot()->find(cluster.third.id())->rights(kNow), kRightsDefault) << early;
+  }
+}
+
 TEST(Admissions, judge_alike_whatever_comes_first) {
   Cluster one;
   const auto admission =
       signed_by(one.second, one.id.id, record_of(one.fourth));  // not known to who revokes
-  const Revocation revocation = one.revocation(one.founder, one.second, {one.third.id()});
+  const Revocation revocation = one.revocation(one.founder, one.second, {one.third_record});
   one.merge({one.first_record, one.second_record, one.third_record, admission});
   one.merge({}, {revocation});
   Admissions other(one.id);
@@ -223,7 +247,7 @@ TEST(Admissions, let_both_stand_of_two_that_put_each_other_out) {
   Cluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
   const auto by_second = cluster.revocation(cluster.second, cluster.third);
-  const auto by_third = cluster.revocation(cluster.third, cluster.second, {cluster.third.id()});
+  const auto by_third = cluster.revocation(cluster.third, cluster.second, {cluster.third_record});
   for (const bool first : {true, false}) {
     Admissions list(cluster.id);
     ASSERT_TRUE(list.merge(cluster.list.all()));
@@ -246,7 +270,7 @@ TEST(Admissions, refuse_a_revocation_of_whoever_may_not_operate) {
                   .added.revocations.empty());
   EXPECT_TRUE(cluster.allows(cluster.second));
   Revocation forged = cluster.revocation(cluster.founder, cluster.second);
-  forged.kept.push_back(cluster.third.id());
+  forged.kept.push_back(cluster.third_record.digest());
   EXPECT_EQ(cluster.merge({}, {forged}).refused.size(), 1u);
   auto itself = cluster.list.revoke(cluster.founder, cluster.founder.id(), "", false, kNow);
   ASSERT_FALSE(itself);
@@ -270,9 +294,30 @@ TEST(Admissions, bound_the_records_of_one_node) {
   for (int number = 0; number < 20; ++number) {
     Admission record = record_of(cluster.second);
     record.issued += std::chrono::seconds(number);
+    record.expires = kNow + 1h - std::chrono::minutes(number);  // none gives what another does
     added += cluster.list.admit(cluster.founder, record, cluster.second.link_key()).has_value();
   }
   EXPECT_EQ(added, static_cast<int>(Admissions::kLimitPerNode));
+}
+
+TEST(Admissions, keep_one_record_of_those_that_one_issuer_made_again) {
+  Cluster cluster;
+  cluster.merge({cluster.first_record});
+  for (int number = 0; number < 20; ++number) {
+    Admission record = record_of(cluster.second);
+    record.issued += std::chrono::seconds(number);
+    record.name = "name" + std::to_string(number);
+    ASSERT_TRUE(cluster.list.admit(cluster.founder, record, cluster.second.link_key())) << number;
+  }
+  const auto list = cluster.list.snapshot();
+  EXPECT_EQ(list->find(cluster.second.id())->admissions.size(), 1u);
+  EXPECT_EQ(list->find(cluster.second.id())->name(), "name19");
+  EXPECT_EQ(cluster.merge({cluster.second_record}).added.admissions.size(), 0u) << "an older one";
+  Admission less = record_of(cluster.second, kRightCompute);
+  less.issued += 1h;
+  ASSERT_TRUE(cluster.list.admit(cluster.founder, less, cluster.second.link_key()));
+  EXPECT_TRUE(cluster.list.snapshot()->may(cluster.second.id(), kAllRights, kNow))
+      << "a later one that gives less takes nothing away";
 }
 
 TEST(Admissions, leave_an_older_snapshot_as_it_was) {
@@ -338,7 +383,7 @@ TEST(CredentialsCodec, carries_records_and_survives_damage) {
   const Credentials all{
       {cluster.first_record, cluster.second_record, cluster.third_record},
       {cluster.founder.link_key(), cluster.second.link_key()},
-      {cluster.revocation(cluster.founder, cluster.third, {cluster.second.id()})}};
+      {cluster.revocation(cluster.founder, cluster.third, {cluster.second_record})}};
   Bytes bytes = encode_credentials(all);
   auto decoded = decode_credentials(bytes);
   ASSERT_TRUE(decoded);

@@ -58,6 +58,46 @@ TEST(Identity, is_the_same_after_a_restart) {
   EXPECT_TRUE(verify(first->sign_key(), "test", as_bytes("message"), signature));
 }
 
+TEST(Identity, takes_a_new_link_key_and_keeps_the_one_before_through_a_restart) {
+  State state;
+  auto node = Identity::load_or_create(state.files, state.path);
+  ASSERT_TRUE(node);
+  EXPECT_FALSE(node->curve_before());
+  for (std::uint64_t epoch = 2; epoch < 4; ++epoch) {
+    const NodeId id = node->id();
+    const CurveKey before = node->curve_key();
+    const std::string secret = to_hex(node->curve_secret().view());
+    ASSERT_TRUE(node->rotate(state.files, state.path));
+    state.files.crash();
+    auto loaded = Identity::load_or_create(state.files, state.path);
+    ASSERT_TRUE(loaded);
+    for (const Identity* one : {&*node, &*loaded}) {
+      EXPECT_EQ(one->id(), id);
+      EXPECT_EQ(one->link_key().epoch, epoch);
+      EXPECT_TRUE(one->link_key().is_genuine(one->sign_key()));
+      EXPECT_EQ(one->curve_key(), one->link_key().curve_key());
+      EXPECT_NE(one->curve_key(), before);
+      ASSERT_TRUE(one->curve_before());
+      EXPECT_EQ(one->curve_before()->open, before);
+      EXPECT_EQ(to_hex(one->curve_before()->secret.view()), secret);
+      auto opened = one->open_sealed(seal_to(node->curve_key(), as_bytes("sealed")));
+      ASSERT_TRUE(opened);
+    }
+    EXPECT_EQ(loaded->link_key(), node->link_key());
+    node = std::move(loaded);
+  }
+}
+
+TEST(Identity, keeps_its_link_key_where_a_new_one_cannot_be_stored) {
+  State state;
+  auto node = Identity::load_or_create(state.files, state.path);
+  ASSERT_TRUE(node);
+  const LinkKey before = node->link_key();
+  EXPECT_FALSE(node->rotate(state.files, "/nowhere"));
+  EXPECT_EQ(node->link_key(), before);
+  EXPECT_FALSE(node->curve_before());
+}
+
 TEST(Identity, makes_a_file_that_only_its_owner_can_read) {
   TemporaryFolder folder;
   storage::PosixFileSystem files;

@@ -29,6 +29,8 @@ struct Node {
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<JoinServer> server;
   std::set<NodeId> up;
+  std::vector<NodeId> others;      // named to who joins
+  std::vector<std::string> allow;  // may be dialled back, by start()
 
   Node() { EXPECT_TRUE(disk.create_folder("/state")); }
   void start(const ClusterIdentity& cluster, std::string name) {
@@ -39,10 +41,16 @@ struct Node {
     admissions = std::move(*list);
     tokens = std::make_unique<TokenBook>(std::move(*book));
     audit = std::make_unique<AuditLog>(std::move(*log));
-    server = std::make_unique<JoinServer>(
-        JoinServer::Parts{identity, *admissions, *tokens, audit.get(), std::move(name),
-                          [this](const NodeId& node) { return up.contains(node); },
-                          [] { return to_bytes(as_bytes("members")); }});
+    server = std::make_unique<JoinServer>(JoinServer::Parts{
+        identity, *admissions, *tokens, audit.get(), std::move(name),
+        [this](const NodeId& node) { return up.contains(node); },
+        [this](std::optional<NodeId>, std::size_t most) {
+          JoinServer::Seeds seeds{{}, to_bytes(as_bytes("members"))};
+          for (const NodeId& node : others)
+            if (seeds.nodes.size() < most) seeds.nodes.push_back(node);
+          return seeds;
+        },
+        *IpRanges::parse(allow), [] { return std::vector<std::string>{"10.0.0.1"}; }});
   }
 };
 
@@ -53,6 +61,8 @@ struct World {
   ClusterIdentity cluster{{random_array<16>()}, founder.identity.id()};
   JoinRecord record{"third", {}, false, {"zone=a"}};
   bool dial_back_works = true;
+  std::vector<std::string> dialled;
+  JoinServer::Actions outcomes;  // of a dial of the relay's, at the founder
   std::vector<Admission> told;
 
   World() {
@@ -102,8 +112,18 @@ struct World {
         EXPECT_EQ(back->via, member.identity.id());
         out = back->frame;
       } else if (auto* dial = std::get_if<JoinServer::DialBack>(&action)) {
+        dialled.insert(dialled.end(), dial->endpoints.begin(), dial->endpoints.end());
         more(node.server->on_dial_back(clock.wall(), dial->check,
                                        dial_back_works ? dial->endpoints.front() : ""));
+      } else if (auto* wish = std::get_if<JoinServer::DialWish>(&action)) {
+        EXPECT_EQ(wish->via, member.identity.id());
+        settle(member, member.server->on_dial_wish(clock.now(), node.identity.id(), wish->relay,
+                                                   wish->endpoints));
+        more(std::move(outcomes));
+        outcomes.clear();
+      } else if (auto* outcome = std::get_if<JoinServer::DialOutcome>(&action)) {
+        outcomes = founder.server->on_dial_outcome(clock.wall(), node.identity.id(), outcome->relay,
+                                                   outcome->reached, outcome->seen_from);
       } else if (auto* admitted = std::get_if<JoinServer::Admitted>(&action)) {
         told.push_back(admitted->admission);
       }
