@@ -113,6 +113,8 @@ class Schema(cluster.ProcessTest):
         self.check_failures(a, b)
         self.check_after_a_restart(a)
         self.check_removal(a, b)
+        self.ask(a, "keys rotate")
+        self.ask(a, "cluster refound", "--recovery-key", a.info["recovery_key"], "--check")
         self.ask(b, "leave", "--anyway")
         self.ask(a, "node revoke", "b", "--reason", "sold")
         self.check_audit(a)

@@ -13,6 +13,7 @@ join_endpoints | texts    | | where others join; empty where the node only dials
 metrics        | text     | | where /metrics is read; empty: nowhere
 state          | text     | | the state directory
 sandbox        | text     | | what the node's process is kept from
+recovery_key   | text     | it lies in the state directory still | the file with the cluster's recovery key
 pid            | whole    | | of the node's process
 
 = up
@@ -139,6 +140,20 @@ id             | text     | | the node that is out
 name           | text     | | its name
 with_admitted  | truth    | | whether those that it let in are out with it
 kept           | whole    | | how many of them stay
+
+= keys rotate
+epoch          | whole    | | which key of the node it is; the first was 1
+told           | whole    | | nodes that are up and hear of it
+tokens_ended   | whole    | | tokens of this node that nobody can join with any more
+
+= cluster refound
+check               | truth | | whether it was only asked
+nodes               | list  | | all that are or were members
+nodes[].id          | text  | | its id
+nodes[].name        | text  | | its name
+nodes[].becomes     | text  | | member, restored (was put out by one that is put out), dropped (was let in by one) or put_out
+nodes[].roles       | text  | | what it may do; with check: what it may now
+nodes[].admitted_by | texts | | who let it in
 
 = audit show
 # A line each, an entry of the log each, without ok; {"ok":false, ...} if it does not verify.

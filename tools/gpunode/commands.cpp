@@ -180,6 +180,35 @@ std::vector<Command> make_commands() {
         kState,
         kJson},
        run_node_revoke},
+      {"keys rotate",
+       "give this node's links a new key",
+       "Its sessions close and open again under the new key, in less than a second; jobs go on. "
+       "The "
+       "node stays who it is, and its signing key the same: where that may be in wrong hands, put "
+       "the "
+       "node out and let the machine join as another one. Tokens that were made here end.",
+       {},
+       {kState, kJson},
+       run_keys_rotate},
+      {"cluster refound",
+       "found the cluster anew from its recovery key, where its founder is lost or taken",
+       "This node has all roles from then on. Those that are put out are so for good, whatever "
+       "they "
+       "had: who was put out by them is back, and who was let in by them stays or, "
+       "--with-admitted, falls out with them. Jobs of the others go on. Where a node has closed "
+       "its "
+       "links to this one, as it had heard that it was put out, order the same there: the last "
+       "order "
+       "counts. Tokens of nodes that are out admit nobody.",
+       {},
+       {{"--recovery-key", "FILE",
+         "what `gpunode up` wrote to recovery.key in the founder's state directory"},
+        {"--without", "NODE", "put this node out: a name or id of `gpunode nodes`", true},
+        {"--with-admitted", "", "and those that it let in; they join anew by tokens of this node"},
+        {"--check", "", "only tell what would become of whom"},
+        kState,
+        kJson},
+       run_cluster_refound},
       {"audit show",
        "show who was let in, refused and put out, and what was ordered",
        "Of this state directory's node, oldest first, also when it does not run. The newest 64 MiB "

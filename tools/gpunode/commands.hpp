@@ -19,6 +19,8 @@ int run_token_create(const Invocation& invocation);
 int run_token_ls(const Invocation& invocation);
 int run_token_revoke(const Invocation& invocation);
 int run_node_revoke(const Invocation& invocation);
+int run_keys_rotate(const Invocation& invocation);
+int run_cluster_refound(const Invocation& invocation);
 int run_audit_show(const Invocation& invocation);
 int run_audit_verify(const Invocation& invocation);
 int run_train(const Invocation& invocation);

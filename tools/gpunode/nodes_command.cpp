@@ -4,6 +4,7 @@
 #include "runtime/security/rights.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/recovery.hpp"
 #include "tools/gpunode/tables.hpp"
 #include "tools/gpunode/text.hpp"
 
@@ -96,9 +97,8 @@ std::string rulers_text(const json& answer) {
   if (nodes.size() < 2 || std::ranges::count_if(nodes, rules) != 1) return "";
   const auto one = std::ranges::find_if(nodes, rules);
   return "only " + word(*one, "name") +
-         " may admit and operate: where it is lost, nobody lets others in or puts them out; "
-         "`gpunode "
-         "token create --role all` there makes another one\n";
+         " may admit and operate: where it is lost, the recovery key alone helps (`gpunode cluster "
+         "refound`); `gpunode token create --role all` there makes another one\n";
 }
 
 std::string drained_text(const json& node) {
@@ -126,7 +126,10 @@ std::string nodes_text(const json& answer) {
 }
 
 int run_nodes(const Invocation& invocation) {
-  return tell(invocation, ask_node(invocation, "nodes"), nodes_text);
+  return tell(invocation, ask_node(invocation, "nodes"), [&](const json& answer) {
+    const std::string key = recovery_key_of(invocation);
+    return nodes_text(answer) + (key.empty() ? "" : recovery_key_advice(key));
+  });
 }
 
 int run_node_revoke(const Invocation& invocation) {

@@ -21,6 +21,7 @@
 #include "tools/gpunode/confinement.hpp"
 #include "tools/gpunode/node_log.hpp"
 #include "tools/gpunode/node_settings.hpp"
+#include "tools/gpunode/recovery.hpp"
 #include "tools/gpunode/start_anew.hpp"
 #include "tools/gpunode/text.hpp"
 #include "tools/gpunode/token_source.hpp"
@@ -154,14 +155,16 @@ std::string addresses(const json& answer, const char* key) {
 }
 
 json up_answer(const Invocation& invocation, const Node& node, const std::string& sandbox) {
-  return {{"name", node.name()},
-          {"id", node.id()},
-          {"endpoints", node.endpoints()},
-          {"join_endpoints", node.join_endpoints()},
-          {"metrics", node.metrics_endpoint()},
-          {"state", invocation.state()},
-          {"sandbox", sandbox},
-          {"pid", getpid()}};
+  json answer = {{"name", node.name()},
+                 {"id", node.id()},
+                 {"endpoints", node.endpoints()},
+                 {"join_endpoints", node.join_endpoints()},
+                 {"metrics", node.metrics_endpoint()},
+                 {"state", invocation.state()},
+                 {"sandbox", sandbox},
+                 {"pid", getpid()}};
+  if (const auto key = recovery_key_of(invocation); !key.empty()) answer["recovery_key"] = key;
+  return answer;
 }
 
 std::string up_text(const json& answer) {
@@ -178,10 +181,14 @@ std::string up_text(const json& answer) {
 void announce(const Invocation& invocation, const json& answer) {
   tell(invocation, {answer, std::nullopt, kOk}, [](const json& told) {
     const auto join = field<std::vector<std::string>>(told, "join_endpoints", {});
-    if (join.empty()) return up_text(told) + "\n";
-    return up_text(told) +
-           "; to let others in: `gpunode token create` here, then there `gpunode join " +
-           without_scheme(join.front()) + " --token-file FILE`\n";
+    std::string text = up_text(told);
+    if (!join.empty())
+      text += "; to let others in: `gpunode token create` here, then there `gpunode join " +
+              without_scheme(join.front()) + " --token-file FILE`";
+    text += "\n";
+    if (const auto key = field<std::string>(told, "recovery_key", ""); !key.empty())
+      text += recovery_key_advice(key);
+    return text;
   });
 }
 
