@@ -4,6 +4,7 @@
 #include "runtime/base/aligned_copy.hpp"
 #include "runtime/base/wire_vector.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/storage/strong_digest.hpp"
 #include "schemas/manifest_generated.h"
 
 namespace gpunode::job {
@@ -134,7 +135,7 @@ Bytes owned_bytes(const JobSpec& spec) {
 }
 
 JobId job_id(ByteView manifest) {
-  return digest_of(manifest);
+  return storage::strong_digest_of(manifest);
 }
 
 }  // namespace gpunode::job

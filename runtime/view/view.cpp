@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/storage/strong_digest.hpp"
+
 namespace gpunode::view {
 
 namespace {
@@ -49,7 +51,7 @@ class Fold {
 }  // namespace
 
 Digest View::digest() const {
-  return digest_of(bytes());
+  return storage::strong_digest_of(bytes());
 }
 
 Bytes View::bytes() const {

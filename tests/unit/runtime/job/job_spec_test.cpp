@@ -1,6 +1,7 @@
 #include "runtime/job/job_spec.hpp"
 
 #include "runtime/job/exchange_mode.hpp"
+#include "runtime/storage/strong_digest.hpp"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +50,12 @@ TEST(JobSpec, another_seed_is_another_job) {
   JobId first = job_id(encode(spec));
   spec.train.seed = 2;
   EXPECT_NE(job_id(encode(spec)), first);
+}
+
+// Who submits writes the manifest: with a weaker hash it could have two for one id.
+TEST(JobSpec, a_jobs_id_is_a_strong_digest_of_its_manifest) {
+  const Bytes manifest = encode(sample_spec());
+  EXPECT_EQ(job_id(manifest), storage::strong_digest_of(manifest));
 }
 
 TEST(JobSpec, an_unknown_key_names_the_nearest_known_one) {

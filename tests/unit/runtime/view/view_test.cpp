@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/storage/strong_digest.hpp"
 #include "tests/support/ids.hpp"
 
 namespace gpunode::view {
@@ -69,6 +70,11 @@ TEST(View, its_digest_covers_every_field) {
   EXPECT_TRUE(differs([](View& v) { v.floor.holders = {node(1)}; }));
   EXPECT_TRUE(differs([](View& v) { v.disagreed_step = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.sync_sources = {node(1)}; }));
+}
+
+// Views follow on one another by it, and members choose what is in them.
+TEST(View, its_digest_is_a_strong_one) {
+  EXPECT_EQ(view_of(3).digest(), storage::strong_digest_of(view_of(3).bytes()));
 }
 
 TEST(View, its_digest_covers_every_field_of_a_turn) {
